@@ -1,0 +1,63 @@
+"""Every error that jaxlens raises, each a single line that says what to do.
+
+IPython asks an exception for `_render_traceback_` before it prints one, so an
+error of ours shows as its message alone; an exception of the user's own code
+is never wrapped and keeps its own traceback.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class LensError(Exception):
+    """A mistake that jaxlens can name, with its cure in the message."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class OptionError(LensError):
+    """An option of a magic, or an argument of a verb, that does not exist or fit."""
+
+
+class CellError(LensError):
+    """A cell with nothing to look at."""
+
+
+class TargetError(LensError):
+    """A target (device) that this process does not have."""
+
+
+class UnavailableError(LensError):
+    """A stage or figure that this backend or version does not give."""
+
+
+class ReadError(LensError):
+    """Text that a reader could not read."""
+
+
+class CaptureFileError(LensError):
+    """A file that does not hold a capture this version can load."""
+
+
+class GraphError(LensError):
+    """A graph that could not be laid out."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Ends an error message with the closest known word, or with all of them.
+
+    Args:
+        word: What was asked for.
+        known: What exists.
+
+    Returns:
+        `"did you mean 'fusion'?"` where something is close, else `"choose from a, b, c"`.
+    """
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    shown = ", ".join(names[:20]) or "nothing"
+    more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    return f"choose from {shown}{more}"

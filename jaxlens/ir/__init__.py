@@ -1,0 +1,1 @@
+"""The graph model, the stages and their readers. Pure: text in, frozen data out."""

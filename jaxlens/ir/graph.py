@@ -1,0 +1,195 @@
+"""One graph model for every stage: a Module of Regions of Nodes.
+
+A jaxpr, a StableHLO function and an HLO module all become a `Module`: a set of
+regions (jaxpr bodies, MLIR functions and blocks, HLO computations), each a list
+of nodes (equations, ops, instructions) in program order. A region that several
+nodes use is held once, so a program's size here is the size of its text. Nodes
+name the regions they call; nothing here recurses, however deep a program nests.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+# Bits an element takes in memory; what is not here has no known size.
+_BITS: Mapping[str, int] = {
+    "pred": 8, "bool": 8, "token": 0, "opaque": 0,
+    "i2": 2, "u2": 2, "i4": 4, "u4": 4, "s2": 2, "s4": 4, "f4e2m1fn": 4,
+    "i8": 8, "u8": 8, "s8": 8, "f8e5m2": 8, "f8e4m3": 8, "f8e4m3fn": 8, "f8e4m3b11fnuz": 8,
+    "f8e5m2fnuz": 8, "f8e4m3fnuz": 8, "f8e3m4": 8, "f8e8m0fnu": 8,
+    "i16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16,
+    "i32": 32, "u32": 32, "s32": 32, "f32": 32, "key<fry>": 64,
+    "i64": 64, "u64": 64, "s64": 64, "f64": 64, "c64": 64, "c128": 128,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A value's type in the short notation that JAX and HLO share.
+
+    Attributes:
+        dtype: Element type as the stage prints it ("f32", "i32" or "s32"), "" for a tuple.
+        shape: Dimensions; a string where a dimension is symbolic or dynamic.
+        layout: HLO layout text ("{1,0}"), empty elsewhere.
+        parts: Element types of a tuple.
+        weak: Whether JAX calls the type weak.
+    """
+
+    dtype: str
+    shape: tuple[int | str, ...] = ()
+    layout: str = ""
+    parts: tuple["Type", ...] = ()
+    weak: bool = False
+
+    def __str__(self) -> str:
+        if not self.dtype:
+            return f"({', '.join(map(str, self.parts))})"
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes of the values, without padding; None where a size is unknown."""
+        total = 0
+        pending = [self]
+        while pending:
+            part = pending.pop()
+            if not part.dtype:
+                pending.extend(part.parts)
+                continue
+            bits = _BITS.get(part.dtype)
+            if bits is None or any(isinstance(d, str) for d in part.shape):
+                return None
+            total += math.ceil(math.prod(d for d in part.shape if isinstance(d, int)) * bits / 8)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of Python text: one frame of the stack that made a node.
+
+    Attributes:
+        file: A short stable name: "cell 3" in a notebook, else the file's base name.
+        line: First line, from 1. Cell lines count the magic's own line, as editors do.
+        end_line: Last line.
+        column: First column, from 0; -1 where unknown.
+        end_column: Column after the last; -1 where unknown.
+        function: Qualified name of the function, "" where unknown.
+        key: The file name that Python knows, the key of `Capture.sources`; "" where unknown.
+        library: Whether the file belongs to an installed package and not to the user.
+    """
+
+    file: str
+    line: int
+    end_line: int = 0
+    column: int = -1
+    end_column: int = -1
+    function: str = ""
+    key: str = ""
+    library: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A result of a node or a parameter of a region, unique by name within its region."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One equation, op or instruction.
+
+    Attributes:
+        id: Unique within the module and stable from run to run ("e12"; HLO: the instruction's
+            name, which HLO keeps unique within a module).
+        opcode: Primitive, op or opcode name.
+        operands: Names of the values it reads, in the same region or one around it; a literal
+            stands as its text and has a name that no value has.
+        results: What it makes; one in HLO, where tuples are values.
+        attrs: Parameters and attributes as printed, in printed order.
+        regions: Names of the regions it calls.
+        scope: Name stack or op_name ("jit(f)/jvp()/dot_general"), without the stage's own tags.
+        spans: Frames of the user's and libraries' code, innermost first; JAX's own are left out.
+        text: The line as the stage printed it, where the reader read text.
+    """
+
+    id: str
+    opcode: str
+    operands: tuple[str, ...] = ()
+    results: tuple[Value, ...] = ()
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    regions: tuple[str, ...] = ()
+    scope: str = ""
+    spans: tuple[Span, ...] = ()
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the program calls it: the names of its results."""
+        return ", ".join(value.name for value in self.results) or self.id
+
+    @property
+    def type(self) -> Type:
+        """Type of its one result, or a tuple of them."""
+        if len(self.results) == 1:
+            return self.results[0].type
+        return Type("", parts=tuple(value.type for value in self.results))
+
+    @property
+    def owner(self) -> Span | None:
+        """The innermost frame that is not a library's; else the innermost frame there is."""
+        return next((s for s in self.spans if not s.library), self.spans[0] if self.spans else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A body: parameters in, nodes in program order, results out.
+
+    Attributes:
+        name: Unique within the module ("main", "relu", "fused_computation.3").
+        parameters: Values that come in. HLO has `parameter` instructions for them; they
+            stand here too, and among `nodes`.
+        nodes: In program order.
+        results: Names of the values that go out (HLO: the root's).
+        kind: "jaxpr", "func", "block" or "computation".
+    """
+
+    name: str
+    parameters: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    results: tuple[str, ...]
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A whole program at one stage.
+
+    Attributes:
+        name: What the stage calls it ("jit_step").
+        stage: Its stage's name in `ir.stage.STAGES`.
+        entry: Name of the region where it starts.
+        regions: Every region by name, the entry first, callers before callees.
+        attrs: The module's own attributes as printed.
+        unknown: Lines that the reader kept but did not understand.
+    """
+
+    name: str
+    stage: str
+    entry: str
+    regions: Mapping[str, Region]
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node once, region by region."""
+        for region in self.regions.values():
+            yield from region.nodes
+
+    def body(self) -> Region:
+        """The region where the program starts."""
+        return self.regions[self.entry]

@@ -1,0 +1,1 @@
+"""One question per file: Capture in, Report out."""

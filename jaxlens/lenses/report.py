@@ -1,0 +1,106 @@
+"""What a lens answers: findings in sentences, tables, and overlays keyed by node id."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Trust = Literal["measured", "counted", "xla", "estimate", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence with its facts.
+
+    Attributes:
+        text: The sentence.
+        trust: How the facts are known: measured here; counted from the program; XLA's own
+            figure; an estimate; or unknown.
+        ids: Nodes that it speaks of.
+    """
+
+    text: str
+    trust: Trust = "counted"
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A table's cell: the text that is shown, and the number behind it for sorting and JSON."""
+
+    text: str
+    value: float | int | str | None = None
+    ids: tuple[str, ...] = ()
+    bar: float | None = None  # share of the column's largest, 0..1, drawn as a bar in HTML
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings; a heading names its unit.
+
+    Attributes:
+        title: What the table is about.
+        columns: Headings.
+        rows: One cell per heading.
+        note: How the numbers are known, or what was left out; "" for nothing.
+        volatile: Holds times or other figures that change from run to run; the stable text
+            form leaves such a table out and says so.
+        right: Indices of columns aligned right (numbers).
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    volatile: bool = False
+    right: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A number per node, e.g. flops, to tint a listing or the user's lines with.
+
+    Attributes:
+        title: What the number is, with its unit.
+        stage: The stage whose node ids are the keys.
+        values: Number per node id.
+    """
+
+    title: str
+    stage: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One question answered."""
+
+    title: str
+    findings: tuple[Finding, ...] = ()
+    tables: tuple[Table, ...] = ()
+    overlays: tuple[Overlay, ...] = field(default_factory=tuple)
+
+
+def cells(*texts: object) -> tuple[Cell, ...]:
+    """A row of plain cells; numbers keep their value."""
+    return tuple(
+        Cell(f"{t:,}" if isinstance(t, int) else str(t), t if isinstance(t, int | float) else None)
+        for t in texts
+    )
+
+
+def count(n: int, noun: str, plural: str = "") -> str:
+    """`1 fusion`, `2 fusions`, `1,024 equations`."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def amount(
+    n: float | None, unit: str = "B", steps: Sequence[str] = ("", "k", "M", "G", "T")
+) -> str:
+    """A figure in three significant digits with a decimal prefix: `1.34 MB`, `103 Mflop`."""
+    if n is None:
+        return "unknown"
+    value, index = float(n), 0
+    while abs(value) >= 999.5 and index < len(steps) - 1:
+        value, index = value / 1000, index + 1
+    digits = f"{value:.3g}" if index or value != int(value) else f"{int(value)}"
+    return f"{digits} {steps[index]}{unit}"

@@ -1,0 +1,1 @@
+"""Data in; text, HTML, DOT and SVG out."""

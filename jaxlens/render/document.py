@@ -1,0 +1,190 @@
+"""The parts an output is made of. `text.py` and `html.py` are two faces of the same parts.
+
+A view (`jaxpr_view.py`, `hlo_view.py`, `compile_view.py`) turns a capture into a
+`Document`; nothing here knows what JAX is. All text in it is data: the faces escape it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxlens.lenses.report import Finding, Table
+from jaxlens.render.figure import Figure
+
+Kind = Literal[
+    "", "op", "type", "name", "literal", "attr", "comment", "keyword", "fold", "warn"
+]  # "fold": metadata, layouts, long types; hidden until asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of characters of one kind."""
+
+    text: str
+    kind: Kind = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a listing.
+
+    Attributes:
+        pieces: What it says, left to right.
+        id: The node it shows; "" for none.
+        indent: Levels of nesting.
+        line: The source line that owns the node ("cell 3:4"); "" for none. Lines of one owner
+            share a hue in every pane.
+    """
+
+    pieces: tuple[Piece, ...]
+    id: str = ""
+    indent: int = 0
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A program's text, line by line.
+
+    Attributes:
+        stage: The stage whose ids the lines carry.
+        lines: What is shown.
+        note: What was left out and where it is ("3,400 more lines: cap.optimized.text").
+    """
+
+    stage: str
+    lines: tuple[Line, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the user's code.
+
+    Attributes:
+        number: Line number as the editor shows it.
+        text: The line.
+        share: What it became or cost, 0..1 of the whole; None where nothing is known.
+        note: The same in words ("5 eqns", "98 % of flops").
+        under: What lies under it, one entry a line, a click away.
+        line: The owner name that `Line.line` has.
+    """
+
+    number: int
+    text: str
+    share: float | None = None
+    note: str = ""
+    under: tuple[Line, ...] = ()
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePane:
+    """The user's own lines, tinted. `title` names the file or cell, `scale` what the tint means."""
+
+    title: str
+    scale: str
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """One row of two columns. `fate` is one word ("fused", "same", ...), `note` the sentence."""
+
+    left: Line | None
+    right: Line | None
+    fate: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffGroup:
+    """Rows that belong together: one fusion with all it swallowed, or one thing that changed."""
+
+    title: str
+    rows: tuple[DiffRow, ...]
+    open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Two programs side by side, before and after."""
+
+    left: str
+    right: str
+    groups: tuple[DiffGroup, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPane:
+    """A drawing; `alt` says in words what it shows."""
+
+    figure: Figure
+    alt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Text of another language, verbatim (LLVM IR, assembly, buffer assignment)."""
+
+    language: Literal["llvm", "asm", "ptx", "text"]
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Sentences."""
+
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableBlock:
+    """A table."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Blocks behind a heading that opens them."""
+
+    title: str
+    blocks: tuple["Block", ...]
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One pane of a set. The text form shows the panes for which `in_text` is true."""
+
+    title: str
+    blocks: tuple["Block", ...]
+    in_text: bool = False
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tabs:
+    """Panes, one shown at a time; the first is open."""
+
+    tabs: tuple[Tab, ...]
+
+
+Block = Listing | SourcePane | Diff | GraphPane | Code | Findings | TableBlock | Fold | Tabs
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole output.
+
+    Attributes:
+        verb: "jaxpr", "hlo" or "compile".
+        taken: The first line: function, inputs, statics, target.
+        blocks: What follows.
+    """
+
+    verb: str
+    taken: str
+    blocks: tuple[Block, ...]

@@ -1,0 +1,70 @@
+"""A drawing as data: boxes in boxes and the edges between them, before any layout.
+
+`jaxpr_figure.py` makes one from a module; `dot.py` writes it as DOT, `layout.py` places it,
+`svg.py` draws it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+BoxKind = Literal[
+    "input", "output", "constant", "quiet", "elementwise", "matmul", "reduce", "move", "control",
+    "call", "random", "collective", "other",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node of the drawing.
+
+    Attributes:
+        id: Unique in the figure; the node's id where it stands for one.
+        label: First line, the primitive or the input's name.
+        detail: Second line, small ("2.0", "axes=(0,)", "x 12"); "" for none.
+        kind: Family, which picks colour and border; never the only carrier of meaning.
+        inside: Name of the panel that opens in its place; "" for a plain box.
+        hint: Full text for a tooltip.
+        line: Owner of the node, as `Line.line`.
+    """
+
+    id: str
+    label: str
+    detail: str = ""
+    kind: BoxKind = "other"
+    inside: str = ""
+    hint: str = ""
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A value that flows. `label` is its shape and dtype."""
+
+    tail: str
+    head: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One body: its boxes and edges. Bodies are closed, so no edge leaves a panel."""
+
+    name: str
+    title: str
+    boxes: tuple[Box, ...]
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Panels by name; the first is the whole program's.
+
+    Attributes:
+        panels: Every panel that can be opened.
+        depth: How many levels stand open in the static picture.
+        note: What was folded or left out.
+    """
+
+    panels: tuple[Panel, ...]
+    depth: int = 1
+    note: str = ""
