@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jaxlens
 import pytest
+
+import jaxlens
 
 ROOT = Path(jaxlens.__file__).parent
 
