@@ -1,0 +1,136 @@
+"""Which frames of a Python stack count, and what their files are called.
+
+Every reader makes its `Span`s here, so that one line of Python has one name in all
+stages. JAX's frames and ours are left out, library frames are kept and marked, and
+whatever launched the user's code (IPython, pytest, runpy) is cut off.
+
+The names are module state, because two stages of one program must agree on them:
+`_CELLS` is written by `register_cell` alone, `_TAKEN` by `describe` alone.
+"""
+
+import importlib.util
+import re
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from jaxlens.ir.graph import Span
+
+Frame = tuple[str, int, int, int, int, str]
+"""File name, line, end line, column, end column, function; 0 and -1 where unknown."""
+
+_CELLS: dict[str, int] = {}
+_TAKEN: dict[str, str] = {}
+
+_PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/(.+)$")
+_STDLIB = re.compile(r"(?:^|/)lib(?:64)?/python3\.\d+/(.+)$")
+_ZIPPED = re.compile(r"(?:^|/)python3\d+\.zip/(.+)$")
+_INPUT = re.compile(r"<ipython-input-(\d+)-")
+_KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")
+_OWN = ("jax/", "jaxlib/", "jaxlens/")
+_TYPED = ("<ipython-input", "<stdin>", "<string>", "<doctest", "<cell")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What is known of a Python file by its name alone.
+
+    Attributes:
+        key: The file name that Python knows.
+        name: Short, stable and distinct: "cell 3", "model.py", "flax/nnx/nn/linear.py".
+        library: Whether it is an installed package's or the standard library's.
+        own: Whether it is JAX's or ours, and so left out of spans.
+    """
+
+    key: str
+    name: str
+    library: bool
+    own: bool
+
+
+def register_cell(key: str, number: int) -> None:
+    """Says that the file name `key` stands for the notebook's cell `number`."""
+    if _CELLS.get(key) != number:
+        _CELLS[key] = number
+        describe.cache_clear()
+
+
+@cache
+def describe(key: str) -> File:
+    """Names a file. `key` is what `code.co_filename` or a location in a program says."""
+    path = key.replace("\\", "/")
+    cell = _CELLS.get(key)
+    if cell is None and (match := _INPUT.match(key)):
+        cell = int(match.group(1))
+    if cell is not None:
+        return File(key, f"cell {cell}", library=False, own=False)
+    if path.startswith("<"):
+        return File(key, key, library=not path.startswith(_TYPED), own=False)
+    inside = _inside_library(path)
+    if inside is not None:
+        return File(key, inside, library=True, own=inside.startswith(_OWN))
+    return File(key, _distinct(path), library=False, own=False)
+
+
+def spans(frames: Iterable[Frame]) -> tuple[Span, ...]:
+    """The frames that count, as spans.
+
+    Args:
+        frames: A stack, innermost frame first.
+
+    Returns:
+        Innermost first, without JAX's and our own frames, and without the library frames
+        outside the user's outermost one, which only launched it.
+    """
+    found = [
+        Span(file.name, line, end_line or line, column, end_column, function, key, file.library)
+        for key, line, end_line, column, end_column, function in frames
+        if not (file := describe(key)).own
+    ]
+    user = next((i for i in reversed(range(len(found))) if not found[i].library), None)
+    return tuple(found if user is None else found[: user + 1])
+
+
+def _inside_library(path: str) -> str | None:
+    """The path within the installed package or the standard library; None for a user's file."""
+    if match := _PACKAGE.search(path):
+        return match.group(1)
+    for root, prefix in _roots():
+        if path.startswith(root):
+            return prefix + path[len(root) :]
+    if match := _STDLIB.search(path) or _ZIPPED.search(path):
+        return match.group(1)
+    return None
+
+
+@cache
+def _roots() -> tuple[tuple[str, str], ...]:
+    """Folders that are libraries though no `site-packages` is in their path, with their names.
+
+    JAX and we may be installed from a checkout; the specs are found without importing.
+    """
+    found = []
+    for package in ("jax", "jaxlib", "jaxlens"):
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations if spec else None) or ():
+            found.append((_folder(folder), f"{package}/"))
+    for name in ("stdlib", "platstdlib"):
+        found.append((_folder(sysconfig.get_path(name)), ""))
+    return tuple(found)
+
+
+def _folder(path: str) -> str:
+    return path.replace("\\", "/").rstrip("/") + "/"
+
+
+def _distinct(path: str) -> str:
+    """The base name; with as many folders before it as tell it from a file seen earlier."""
+    if _KERNEL.search(path):
+        return "cell"  # a cell that nobody registered: its temporary name says nothing
+    parts = path.split("/")
+    for length in range(1, len(parts) + 1):
+        name = "/".join(parts[-length:])
+        if _TAKEN.setdefault(name, path) == path:
+            return name
+    return path
