@@ -1,0 +1,99 @@
+"""What each verb can be asked to show: one definition for Python, magics, help and completion.
+
+A field's name is the option's name (`pass_` is `--pass`). Its metadata holds the sentence
+that `-h` prints, what its value is called there, and where Tab finds values. An option that
+says *what is looked at* (`--in`, `--grad`, `--target`) is not here: in Python that is
+`jaxlens.capture(jax.grad(f), x, target=...)`.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from jaxlens.errors import OptionError, nearest
+from jaxlens.ir.stage import STAGES
+
+STAGE_NAMES = tuple(s.name for s in STAGES if s.name not in ("source", "passes"))
+
+
+def option(
+    default: Any, help: str, metavar: str | tuple[str, ...] = "", values: str = "", kind: type = str
+) -> Any:
+    """A dataclass field with what the command line needs to know about it.
+
+    Args:
+        default: Value when it is not given.
+        help: One sentence, lower case, as `-h` prints it.
+        metavar: Name of its value there; "" for a switch, a tuple for several values.
+        values: What Tab completes: "stage", "pass", "kernel", "target", or "" for nothing.
+        kind: Type of the value.
+    """
+    about = {"help": help, "metavar": metavar, "values": values, "kind": kind}
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True, slots=True)
+class JaxprOptions:
+    """What `jaxlens.jaxpr` shows; by default the listing, your lines beside it, and the graph."""
+
+    text: bool = option(False, "show the listing alone")
+    graph: bool = option(False, "show the graph alone")
+    depth: int = option(1, "levels of nested jaxprs that stand open in the graph", "N", kind=int)
+    full: bool = option(False, "show every equation and attribute; nothing folded or cut")
+
+
+@dataclass(frozen=True, slots=True)
+class HloOptions:
+    """What `jaxlens.hlo` shows; by default the program before and after fusion, side by side."""
+
+    stage: str = option("", f"one stage alone: {', '.join(STAGE_NAMES)}", "STAGE", values="stage")
+    diff: tuple[str, str] | None = option(
+        None, "compare two stages or passes", ("A", "B"), values="stage pass"
+    )
+    passes: bool = option(False, "list the passes that changed the program, and what each did")
+    pass_: str = option("", "what one pass changed, by name or index", "NAME", values="pass")
+    fusion: bool = option(False, "the program before and after fusion, alone")
+    full: bool = option(False, "show metadata, layouts and every instruction; nothing folded")
+
+    def __post_init__(self) -> None:
+        if self.stage and self.stage not in STAGE_NAMES:
+            raise OptionError(f"no stage {self.stage!r}; {nearest(self.stage, STAGE_NAMES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What `jaxlens.compile` shows; by default the verdict, kernels, cost, memory and times."""
+
+    run: int = option(0, "execute it N times and measure; without it nothing is run", "N", kind=int)
+    why: bool = option(False, "whether this call would hit JAX's caches, and what is new in it")
+    cost: bool = option(False, "flops and bytes, loops counted, with XLA's own figure beside them")
+    memory: bool = option(False, "bytes by arguments, outputs, temporaries and aliases")
+    kernel: str = option("", "one kernel: what it fused, its LLVM IR", "NAME", values="kernel")
+    asm: bool = option(False, "the machine's instructions, of every kernel or of --kernel NAME")
+    times: bool = option(False, "seconds per stage")
+    full: bool = option(False, "show every row and line; nothing folded or cut")
+
+    def __post_init__(self) -> None:
+        if self.run < 0:
+            raise OptionError(f"run takes a count of 1 or more, got {self.run}")
+
+
+T = TypeVar("T", JaxprOptions, HloOptions, CompileOptions)
+
+
+def flag(name: str) -> str:
+    """How a field is spelt on a magic's line: `pass_` is `--pass`."""
+    return "--" + name.rstrip("_").replace("_", "-")
+
+
+def read_options(kind: type[T], given: dict[str, Any]) -> T:
+    """Options from keywords, an unknown one answered with the nearest.
+
+    Raises:
+        OptionError: A keyword that the verb does not know.
+    """
+    known = [f.name for f in fields(kind)]
+    for name in given:
+        if name not in known:
+            verb = kind.__name__.removesuffix("Options").lower()
+            raise OptionError(f"jaxlens.{verb} has no option {name!r}; {nearest(name, known)}")
+    return kind(**given)
