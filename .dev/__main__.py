@@ -48,7 +48,7 @@ def uv() -> Path:
     if not tool.exists() and not tool.with_suffix(".exe").exists():
         say("jaxlens: fetching uv, the installer")
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        run(*pip, "--target", ENVS / "uv", "uv")
+        run(*pip, "--target", ENVS / "uv", "--requirement", ROOT / "binder" / "requirements.txt")
     return tool
 
 
