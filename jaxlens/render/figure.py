@@ -47,12 +47,17 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One body: its boxes and edges. Bodies are closed, so no edge leaves a panel."""
+    """One body: its boxes and edges. Bodies are closed, so no edge leaves a panel.
+
+    `through` marks a panel that only lists the bodies of one equation (branches of a cond):
+    it opens together with them.
+    """
 
     name: str
     title: str
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
+    through: bool = False
 
 
 @dataclass(frozen=True, slots=True)
