@@ -1,0 +1,176 @@
+"""One JupyterLab and one Chromium for the whole session, offline and in private folders."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if here in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A running Chromium; a skip where there is none, unless the environment forbids skips."""
+    sync = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        if os.environ.get("JAXLENS_REQUIRE_BROWSER"):
+            pytest.fail("Chromium is not installed, and JAXLENS_REQUIRE_BROWSER is set")
+        pytest.skip("Chromium is not installed")
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A JupyterLab server: its address and the folder it serves."""
+
+    url: str
+    root: Path
+
+    def get(self, path: str):
+        with urllib.request.urlopen(f"{self.url}{path}") as answer:
+            return json.load(answer)
+
+    def theme(self, name: str) -> None:
+        """Chooses "Light" or "Dark" for the pages opened from now on."""
+        setting = json.dumps({"raw": json.dumps({"theme": f"JupyterLab {name}"})}).encode()
+        address = f"{self.url}/lab/api/settings/@jupyterlab/apputils-extension:themes"
+        request = urllib.request.Request(address, setting, method="PUT")
+        urllib.request.urlopen(request).close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> object:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if answer := question():
+                return answer
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+
+
+def private(folder: Path) -> dict[str, str]:
+    """Folders of its own for everything that Jupyter and IPython would read from a home."""
+    names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
+    dirs = {f"JUPYTER_{name}": str(folder / name.lower()) for name in names}
+    return {**os.environ, **dirs, "IPYTHONDIR": str(folder / "ipython"), "JAX_PLATFORMS": "cpu"}
+
+
+def quiet_settings(folder: Path) -> None:
+    """No news pop-up."""
+    settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True, exist_ok=True)
+    off = {"fetchNews": "false", "checkForUpdates": False}
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(off))
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    pytest.importorskip("jupyterlab")
+    folder = tmp_path_factory.mktemp("lab")
+    root = folder / "work"
+    root.mkdir()
+    quiet_settings(folder)
+    port = free_port()
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command += [f"--port={port}", "--ip=127.0.0.1", f"--ServerApp.root_dir={root}"]
+    command += ["--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True"]
+    command += [f"--LabApp.user_settings_dir={folder / 'settings'}"]
+    command += [f"--LabApp.workspaces_dir={folder / 'workspaces'}"]
+    log = (folder / "log").open("w")
+    server = subprocess.Popen(
+        command, stdout=log, stderr=log, env=private(folder), start_new_session=True
+    )
+    here = Lab(f"http://127.0.0.1:{port}", root)
+    try:
+        wait_for(lambda: here.get("/api/status"), "JupyterLab")
+        yield here
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+        log.close()
+
+
+@pytest.fixture
+def open_notebook(chromium, lab: Lab):
+    """`open_notebook(name, cells) -> page`: a notebook of these cells, open with a live kernel."""
+    pages = []
+
+    def open_(name: str, cells: list[str], run: bool = True, dark: bool = False):
+        book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+        book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+        nbformat.write(book, lab.root / name)
+        page = show(name, dark)
+        wait_for(lambda: connected(name), "a kernel")
+        if run:
+            page.keyboard.press("Escape")
+            page.get_by_role("menuitem", name="Run", exact=True).click()
+            page.get_by_text("Run All Cells", exact=True).click()
+            wait_for(lambda: finished(page, len(cells)), "the cells to run", 180)
+        return page
+
+    def show(name: str, dark: bool):
+        lab.theme("Dark" if dark else "Light")
+        page = chromium.new_page(viewport={"width": 1280, "height": 1400})
+        pages.append(page)
+        page.goto(f"{lab.url}/lab/tree/{name}")
+        page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
+        shown = f"body[data-jp-theme-light={'false' if dark else 'true'}]"
+        page.wait_for_selector(shown)
+        return page
+
+    def connected(name: str) -> bool:
+        sessions = [s for s in lab.get("/api/sessions") if s["path"] == name]
+        return len(sessions) == 1 and (
+            sessions[0]["kernel"]["execution_state"] == "idle"
+            and sessions[0]["kernel"]["connections"] > 0
+        )
+
+    def finished(page, cells: int) -> bool:
+        prompts = page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts()
+        return len(prompts) == cells and all(p.strip("[]: ").isdigit() for p in prompts)
+
+    yield open_
+    for page in pages:
+        page.close()
