@@ -157,7 +157,7 @@ def open_notebook(chromium, lab: Lab):
         page.goto(f"{lab.url}/lab/tree/{name}")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         shown = f"body[data-jp-theme-light={'false' if dark else 'true'}]"
-        page.wait_for_selector(shown)
+        page.wait_for_selector(shown, state="attached")
         return page
 
     def connected(name: str) -> bool:
