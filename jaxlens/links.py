@@ -1,0 +1,245 @@
+"""Who came from whom: relations between the nodes of neighbouring stages, by identity, not text.
+
+A `Relation` is many-to-many: fusion may copy an instruction into several kernels, and a pass may
+merge many into one. Each `Link` says how it is known, best first:
+
+- "stamped": by an exact id carried through the compiler. Nothing makes these yet; they are to be
+  put before all others, and `relate` takes what is already known as `known`.
+- "named": the compiler kept the name, the opcode and the type.
+- "value": both compute the same expression of the same inputs (see `ir.numbering`).
+- "span": the same operation on the same source position, and no other on either side has both.
+- "inferred": by reasoning over neighbours.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from jaxlens.ir.capture import Kernel
+from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.numbering import Numbering, Numbers, number, plain
+
+How = Literal["stamped", "named", "value", "span", "inferred"]
+HOWS: tuple[How, ...] = ("stamped", "named", "value", "span", "inferred")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`tail` became (a part of) `head`."""
+
+    tail: str
+    head: str
+    how: How
+
+
+class Relation:
+    """Links between two neighbouring modules; from the left forward, from the right back."""
+
+    def __init__(self, links: Iterable[Link] = ()) -> None:
+        self.links = tuple(links)
+
+    @cached_property
+    def _forward(self) -> dict[str, tuple[Link, ...]]:
+        return _grouped(self.links, "tail")
+
+    @cached_property
+    def _back(self) -> dict[str, tuple[Link, ...]]:
+        return _grouped(self.links, "head")
+
+    def forward(self, id: str) -> tuple[str, ...]:
+        """What it became."""
+        return tuple(link.head for link in self._forward.get(id, ()))
+
+    def back(self, id: str) -> tuple[str, ...]:
+        """What it came from."""
+        return tuple(link.tail for link in self._back.get(id, ()))
+
+    def out(self, id: str) -> tuple[Link, ...]:
+        """The links that leave a node, each with how it is known."""
+        return self._forward.get(id, ())
+
+    def compose(self, later: "Relation") -> "Relation":
+        """This relation, then `later`; a chain is known as its weakest link is."""
+        best: dict[tuple[str, str], How] = {}
+        for first in self.links:
+            for second in later.out(first.head):
+                how = max(first.how, second.how, key=HOWS.index)
+                key = first.tail, second.head
+                best[key] = min(best.get(key, how), how, key=HOWS.index)
+        return Relation(Link(tail, head, how) for (tail, head), how in best.items())
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+
+def _grouped(links: Iterable[Link], end: Literal["tail", "head"]) -> dict[str, tuple[Link, ...]]:
+    groups: defaultdict[str, list[Link]] = defaultdict(list)
+    for link in links:
+        groups[link.tail if end == "tail" else link.head].append(link)
+    return {id: tuple(group) for id, group in groups.items()}
+
+
+def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relation:
+    """Follows the instructions of one HLO module into a later one of the same compile.
+
+    Values decide first, since a fusion renames what it swallows; then names; then operation and
+    source position where these are unique on both sides. Time is linear in the modules' size.
+
+    Args:
+        before: The earlier program.
+        after: The later one.
+        known: Links that are certain already (stamps).
+    """
+    links = dict.fromkeys(known)
+    numbers = Numbers()
+    left, right = Program(before, number(before, numbers)), Program(after, number(after, numbers))
+    links.update(dict.fromkeys(_by_value(left, right)))
+    for rest in (_by_name, _by_place):
+        tails, heads = {link.tail for link in links}, {link.head for link in links}
+        found = rest(
+            [(node, left) for id, node in left.nodes.items() if id not in tails],
+            [(node, right) for id, node in right.nodes.items() if id not in heads],
+        )
+        links.update(dict.fromkeys(found))
+    return Relation(links)
+
+
+class Program:
+    """A module with its nodes by id and its values, for looking things up."""
+
+    def __init__(self, module: Module, numbering: Numbering) -> None:
+        self.module = module
+        self.numbering = numbering
+        self.nodes = {node.id: node for node in module.nodes()}
+        self.applied = frozenset(_applied(module))
+
+
+_CONTROL = frozenset({"fusion", "call", "while", "conditional", "async-start", "async-done"})
+
+
+def _applied(module: Module) -> Iterator[str]:
+    """Instructions of computations that an instruction applies to elements: reducers and such."""
+    names = {n for node in module.nodes() if node.opcode not in _CONTROL for n in node.regions}
+    for name in names & module.regions.keys():
+        for node in module.regions[name].nodes:
+            yield node.id
+
+
+def _by_value(left: Program, right: Program) -> Iterator[Link]:
+    """Pairs bodies from the entry inwards, and within each pair equal values."""
+    pending = [(left.module.entry, right.module.entry)]
+    pending += [(n, n) for n in left.numbering.bodies if n in right.numbering.bodies]
+    seen = set()
+    while pending:
+        pair = pending.pop()
+        if pair in seen or not all(
+            name in side.numbering.bodies for name, side in zip(pair, (left, right), strict=True)
+        ):
+            continue
+        seen.add(pair)
+        for tail, head in _equal(left, right, *pair):
+            yield Link(tail, head, "value")
+            callers = left.nodes[tail], right.nodes[head]
+            if callers[0].opcode == callers[1].opcode:
+                pending += zip(callers[0].regions, callers[1].regions, strict=False)
+
+
+def _equal(left: Program, right: Program, tail: str, head: str) -> Iterator[tuple[str, str]]:
+    """Pairs instructions of two bodies that have one value."""
+    tails, heads = _classes(left, tail), _classes(right, head)
+    for value, ours in tails.items():
+        theirs = heads.get(value)
+        if theirs:
+            yield from _paired(ours, theirs)
+
+
+def _classes(program: Program, region: str) -> dict[int, list[Node]]:
+    """The instructions of each value, each once."""
+    classes: defaultdict[int, dict[str, Node]] = defaultdict(dict)
+    for occurrence in program.numbering.bodies[region]:
+        classes[occurrence.number][occurrence.id] = program.nodes[occurrence.id]
+    return {value: list(nodes.values()) for value, nodes in classes.items()}
+
+
+def _paired(ours: list[Node], theirs: list[Node]) -> Iterator[tuple[str, str]]:
+    """Links the instructions of one value: like with like, and nobody is left alone.
+
+    A fusion has the value of its root; so has a copy that of its operand. Such a bearer is
+    linked to a bearer, and the instruction that computes the value to one that computes it.
+    """
+    by_id = {node.id: node for node in ours}
+    by_place = {_place(node): node for node in reversed(ours)}
+    by_opcode = {_family(node): node for node in reversed(ours)}
+    met: set[str] = set()
+    heads: dict[str, str] = {}
+    for head in theirs:
+        tail = by_id.get(head.id)
+        if tail is None or tail.opcode != head.opcode:
+            tail = by_place.get(_place(head)) or by_opcode.get(_family(head))
+        heads.setdefault(_family(head), head.id)
+        if tail is not None:
+            met.add(tail.id)
+            yield tail.id, head.id
+    for tail in ours:
+        head_id = heads.get(_family(tail))
+        if tail.id not in met and head_id is not None:
+            yield tail.id, head_id
+
+
+def _family(node: Node) -> str:
+    """The opcode; reshape and bitcast are one operation before and after layouts are chosen."""
+    return "reshape" if node.opcode == "bitcast" else node.opcode
+
+
+def _place(node: Node) -> tuple[object, ...]:
+    return _family(node), node.scope, node.spans
+
+
+Rest = list[tuple[Node, Program]]
+
+
+def _by_name(left: Rest, right: Rest) -> Iterator[Link]:
+    heads = {node.id: node for node, _ in right}
+    for tail, _ in left:
+        head = heads.get(tail.id)
+        if head and head.opcode == tail.opcode and plain(head.type) == plain(tail.type):
+            yield Link(tail.id, head.id, "named")
+
+
+def _by_place(left: Rest, right: Rest) -> Iterator[Link]:
+    """Same scope and frames and the same opcode, else the same type, and nothing else like it."""
+    done: set[str] = set()
+    for key in (_family, lambda node: plain(node.type)):
+        tails, heads = _unique(left, key), _unique(right, key)
+        for place, tail in tails.items():
+            head = heads.get(place)
+            if head and tail not in done and head not in done:
+                done |= {tail, head}
+                yield Link(tail, head, "span")
+
+
+def _unique(nodes: Rest, key: Callable[[Node], str]) -> dict[object, str]:
+    """Nodes with a position in the user's program that no other node of the list shares."""
+    groups: defaultdict[object, list[str]] = defaultdict(list)
+    for node, program in nodes:
+        if node.scope or node.spans:
+            applied = node.id in program.applied
+            groups[key(node), node.scope, node.spans, applied].append(node.id)
+    return {place: group[0] for place, group in groups.items() if len(group) == 1}
+
+
+def kernels_of(module: Module, kernels: Iterable[Kernel]) -> Relation:
+    """Instructions of the optimised program and the kernels that compute them, by name."""
+    known = {node.id for node in module.nodes()}
+    return Relation(
+        Link(kernel.instruction, kernel.name, "named")
+        for kernel in kernels
+        if kernel.instruction in known
+    )
+
+
+def sources_of(module: Module) -> Relation:
+    """Source lines ("cell 3:4") and the nodes they own, by the nodes' spans."""
+    return Relation(Link(str(node.owner), node.id, "span") for node in module.nodes() if node.owner)
