@@ -1,0 +1,192 @@
+"""The distinct jaxprs of a program: which there are, what they are called, who uses them.
+
+Found by attribute names alone (`eqns`, `jaxpr`), so JAX's jaxprs and our own are alike.
+A jaxpr that several equations use is one body. Nothing recurses: bodies are walked by
+generators on a stack.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Body:
+    """One distinct jaxpr.
+
+    Attributes:
+        jaxpr: The object with `eqns`.
+        name: Unique within the program.
+        ids: An id per equation, in program order over nested bodies.
+        inner: For the equations that hold jaxprs, by index: those jaxprs, by sorted parameter.
+        times: Call sites that reach it when every shared body is written out at each use;
+            loops count once.
+    """
+
+    jaxpr: Any
+    name: str
+    ids: list[str] = field(default_factory=list)
+    inner: dict[int, list[Any]] = field(default_factory=dict)
+    times: int = 0
+
+
+class Finder:
+    """Tells which parameters hold jaxprs, remembering the answer by type."""
+
+    def __init__(self) -> None:
+        self._leaf: set[type] = {int, float, bool, str, type(None)}
+
+    def held(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Parameter name and jaxpr, sorted by name; containers are opened."""
+        leaf = self._leaf
+        if all(type(value) in leaf for value in params.values()):
+            return []
+        return [pair for name in sorted(params) for pair in self._inside(name, params[name])]
+
+    def _inside(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
+        pending = [value]
+        while pending:
+            part = pending.pop()
+            kind = type(part)
+            if kind in self._leaf:
+                continue
+            if kind in (tuple, list):
+                pending.extend(reversed(part))
+            elif kind is dict:
+                pending.extend(reversed(part.values()))
+            elif (jaxpr := opened(part)) is not None:
+                yield name, jaxpr
+            else:
+                self._leaf.add(kind)
+
+
+def opened(value: Any) -> Any:
+    """The jaxpr that a value is or closes over; None for anything else."""
+    inner = getattr(value, "jaxpr", value)
+    return inner if hasattr(inner, "eqns") and hasattr(inner, "outvars") else None
+
+
+def bodies(jaxpr: Any) -> dict[int, Body]:
+    """Every distinct jaxpr by identity, callers before callees, the whole program first."""
+    found: dict[int, Body] = {}
+    names: dict[str, int] = {}
+    find = Finder()
+    counter = iter(range(1 << 62))
+
+    def enter(inner: Any, name: str) -> tuple[Body, Iterator[tuple[str, Any]]]:
+        body = found[id(inner)] = Body(inner, _unique(name, names))
+        return body, _walk(body, find, counter)
+
+    stack = [enter(jaxpr, "main")]
+    while stack:
+        _, steps = stack[-1]
+        for name, inner in steps:
+            if id(inner) not in found:
+                stack.append(enter(inner, name))
+                break
+        else:
+            stack.pop()
+    ordered = _callers_first(found)
+    _count(ordered)
+    return ordered
+
+
+def _walk(body: Body, find: Finder, counter: Iterator[int]) -> Iterator[tuple[str, Any]]:
+    """Numbers a body's equations; yields each jaxpr that they hold, with a name for it."""
+    ids, inner = body.ids, body.inner
+    for index, eqn in enumerate(body.jaxpr.eqns):
+        ids.append(f"e{next(counter)}")
+        held = find.held(eqn.params)
+        if held:
+            inner[index] = [jaxpr for _, jaxpr in held]
+            yield from zip(_names(eqn, held), inner[index], strict=True)
+
+
+def _names(eqn: Any, held: list[tuple[str, Any]]) -> list[str]:
+    """What to call the jaxprs of one equation: the callee's name, "scan body", "branch 0"."""
+    primitive = eqn.primitive.name
+    called = _callee(eqn.params, "jaxpr" if primitive == "pallas_call" else "call_jaxpr")
+    if called and len(held) == 1:
+        return [called]
+    if all(name == "branches" for name, _ in held):
+        return [f"branch {i}" for i in range(len(held))]
+    return [f"{primitive} {_role(name)}" for name, _ in held]
+
+
+def _role(parameter: str) -> str:
+    """ "body" for "body_jaxpr"; a parameter that is just "jaxpr" is the body."""
+    words = parameter.replace("call_jaxpr", "").replace("jaxpr", "").strip("_")
+    return words.replace("_", " ") or "body"
+
+
+def _callee(params: Mapping[str, Any], body: str) -> str:
+    """The function's name, where the equation is a call of one; `body` holds what it calls."""
+    for key in ("name", "name_and_src_info"):
+        name = params.get(key)
+        name = getattr(name, "name", name)
+        if isinstance(name, str) and name:
+            return name
+    info = getattr(opened(params.get(body)), "debug_info", None)
+    name = getattr(info, "func_name", "")
+    return name if isinstance(name, str) else ""
+
+
+def _unique(name: str, names: dict[str, int]) -> str:
+    """The name, with a number behind it from the second on."""
+    wanted = name
+    while wanted in names:
+        names[name] += 1
+        wanted = f"{name} {names[name]}"
+    names[wanted] = 1
+    return wanted
+
+
+def _callers_first(found: dict[int, Body]) -> dict[int, Body]:
+    """The bodies in the order in which they were met, but none before all that use it."""
+    place = {key: index for index, key in enumerate(found)}
+    keys = list(found)
+    waiting = dict.fromkeys(found, 0)
+    for body in found.values():
+        for held in body.inner.values():
+            for jaxpr in held:
+                waiting[id(jaxpr)] += 1
+    ready = [0]
+    ordered = {}
+    while ready:
+        key = keys[heapq.heappop(ready)]
+        ordered[key] = found[key]
+        for held in found[key].inner.values():
+            for jaxpr in held:
+                waiting[id(jaxpr)] -= 1
+                if not waiting[id(jaxpr)]:
+                    heapq.heappush(ready, place[id(jaxpr)])
+    return ordered
+
+
+def _count(ordered: dict[int, Body]) -> None:
+    """Fills in `times`; callers come first, so one pass is enough."""
+    first = True
+    for body in ordered.values():
+        if first:
+            body.times, first = 1, False
+        for held in body.inner.values():
+            for jaxpr in held:
+                ordered[id(jaxpr)].times += body.times
+
+
+def breadth_first(ordered: dict[int, Body]) -> list[Body]:
+    """The bodies in the order in which a queue of them, starting from the first, is worked off."""
+    start = next(iter(ordered.values()))
+    order, seen = [], {id(start.jaxpr)}
+    queue = deque([start])
+    while queue:
+        body = queue.popleft()
+        order.append(body)
+        for held in body.inner.values():
+            for jaxpr in held:
+                if id(jaxpr) not in seen:
+                    seen.add(id(jaxpr))
+                    queue.append(ordered[id(jaxpr)])
+    return order

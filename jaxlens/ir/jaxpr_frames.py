@@ -1,0 +1,65 @@
+"""From a JAX traceback to spans with columns, each distinct traceback resolved once.
+
+A traceback here is anything whose `raw_frames()` gives code objects and instruction
+offsets, innermost first, as JAX's do. Python itself knows the columns of an offset
+(`co_positions`), so no private function of JAX is needed. Columns count UTF-8 bytes.
+"""
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from jaxlens.ir.graph import Span
+from jaxlens.ir.spans import Frame, describe, spans
+
+Position = tuple[int | None, int | None, int | None, int | None]
+Resolver = Callable[[Any], tuple[Span, ...]]
+
+
+def resolver() -> Resolver:
+    """Makes a function from a traceback (or None) to its spans, with a memory of its own.
+
+    The memory is keyed by a code object's identity: keep the program that holds the
+    tracebacks alive while the function is used.
+    """
+    known: dict[Any, tuple[Span, ...]] = {None: ()}
+    own: dict[int, bool] = {}
+    positions: dict[int, list[Position]] = {}
+    frames: dict[tuple[int, int], Frame] = {}
+
+    def frame(code: CodeType, offset: int) -> Frame:
+        key = id(code), offset
+        if key not in frames:
+            if id(code) not in positions:
+                positions[id(code)] = list(code.co_positions())
+            frames[key] = _frame(code, offset, positions[id(code)])
+        return frames[key]
+
+    def resolve(traceback: Any) -> tuple[Span, ...]:
+        found = known.get(traceback)
+        if found is None:
+            kept = []
+            for code, offset in zip(*traceback.raw_frames(), strict=True):
+                skip = own.get(id(code))
+                if skip is None:
+                    skip = own[id(code)] = describe(code.co_filename).own
+                if not skip:
+                    kept.append(frame(code, offset))
+            found = known[traceback] = spans(kept)
+        return found
+
+    return resolve
+
+
+def _frame(code: CodeType, offset: int, positions: list[Position]) -> Frame:
+    """Offsets count bytes; `co_positions` has an entry per two."""
+    index = offset // 2
+    line, end, column, end_column = positions[index] if 0 <= index < len(positions) else (None,) * 4
+    return (
+        code.co_filename,
+        line or code.co_firstlineno,
+        end or line or code.co_firstlineno,
+        -1 if column is None else column,
+        -1 if end_column is None else end_column,
+        code.co_qualname,
+    )

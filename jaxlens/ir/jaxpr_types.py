@@ -1,0 +1,45 @@
+"""Abstract values as types in the short notation of `ir.graph`."""
+
+from typing import Any
+
+from jaxlens.ir.graph import Type
+
+_SHORT = (("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c"), ("_", ""))
+
+
+def type_of(aval: Any) -> Type:
+    """An abstract value's type.
+
+    What JAX prints beyond dtype and shape (varying axes, sharded dimensions, memory space)
+    is kept as the layout: text to put behind the type where it starts with `{` or `<`,
+    else the whole of what JAX prints.
+    """
+    dtype = short_dtype(getattr(aval, "dtype", None))
+    shape = tuple(d if isinstance(d, int) else str(d) for d in getattr(aval, "shape", ()))
+    weak = bool(getattr(aval, "weak_type", False))
+    plain = Type(dtype or "token", shape, weak=weak)
+    if not hasattr(aval, "str_short"):
+        return plain
+    printed = str(aval.str_short(short_dtypes=True))
+    start = str(plain)
+    if printed.replace("_", "") == start.replace("_", ""):
+        return plain
+    more = printed[len(start) :] if printed.startswith(start) else printed
+    return Type(dtype or "token", shape, layout=more, weak=weak)
+
+
+def notation(kind: Type) -> str:
+    """The type as JAX prints it, with what stands in its layout."""
+    if not kind.layout:
+        return str(kind)
+    return f"{kind}{kind.layout}" if kind.layout[0] in "{<" else kind.layout
+
+
+def short_dtype(dtype: Any) -> str:
+    """ "f32" for float32, as JAX and HLO write it; float8 types as HLO does."""
+    name = str(getattr(dtype, "name", dtype or ""))
+    if name == "void":
+        return "float0"
+    for long, short in _SHORT:
+        name = name.replace(long, short)
+    return name
