@@ -1,0 +1,16 @@
+"""Which values are data: what makes a name an input and not a part of the program."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is one array or NumPy scalar."""
+    return isinstance(value, jax.Array | np.ndarray | np.generic)
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether it is an array, or a pytree with an array among its leaves."""
+    return is_array(value) or any(is_array(leaf) for leaf in jax.tree.leaves(value))

@@ -1,0 +1,92 @@
+"""Arguments from their written shapes: `f32[8,128], params={'w': f32[128,4]}, train=True`.
+
+Nothing is allocated: an array becomes a `jax.ShapeDtypeStruct`. The text is parsed as the
+arguments of a call and never executed; besides `dtype[dims]` it may hold dicts, lists,
+tuples and Python literals, which stand for themselves.
+"""
+
+import ast
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlens.errors import OptionError, nearest
+
+_SHORT = {
+    "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64",
+    "c64": "complex64", "c128": "complex128", "pred": "bool",
+    "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
+    **{f"{letter}{bits}": f"{word}{bits}"
+       for letter, word in (("i", "int"), ("s", "int"), ("u", "uint"))
+       for bits in (4, 8, 16, 32, 64)},
+}  # fmt: skip
+_LONG = sorted({*_SHORT.values(), "float8_e4m3fn"})
+_SCALAR = re.compile(r"\b([A-Za-z]\w*)\s*\[\s*\]")
+
+
+def arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments, in the order written.
+
+    Args:
+        text: Comma-separated `shape` or `name=shape`. A dtype is short as jaxprs and HLO
+            print it (`f32`, `s32`, `pred`) or long as NumPy calls it (`float32`).
+
+    Raises:
+        OptionError: Text that is not a list of shapes, or a dtype that JAX does not have.
+    """
+    try:
+        call = ast.parse("_(" + _SCALAR.sub(r"\1[()]", text) + "\n)", mode="eval").body
+    except SyntaxError as error:
+        raise OptionError(_expected(text, error.msg)) from None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise OptionError(_expected(text, "unbalanced parentheses"))
+    if any(k.arg is None for k in call.keywords):
+        raise OptionError(_expected(text, "** is not a shape"))
+    args = tuple(_value(node) for node in call.args)
+    return args, {k.arg: _value(k.value) for k in call.keywords if k.arg}
+
+
+def _value(node: ast.expr) -> Any:
+    """One written argument; nests no deeper than Python's own parser let it."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=dtype), slice=dims):
+            return abstract(_dims(dims), _dtype(dtype))
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return {ast.literal_eval(k): _value(v) for k, v in zip(keys, values, strict=True) if k}
+        case ast.List(elts=parts):
+            return [_value(part) for part in parts]
+        case ast.Tuple(elts=parts):
+            return tuple(_value(part) for part in parts)
+        case ast.Name(id=dtype) if dtype in _SHORT or dtype in _LONG:
+            raise OptionError(_expected(dtype, f"a scalar is {dtype}[]"))
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise OptionError(_expected(ast.unparse(node), "neither a shape nor a literal")) from None
+
+
+def abstract(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    """An array's shape and dtype without the array."""
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def _dims(node: ast.expr) -> tuple[int, ...]:
+    dims = node.elts if isinstance(node, ast.Tuple) else [node]
+    found = [d.value for d in dims if isinstance(d, ast.Constant) and type(d.value) is int]
+    if len(found) != len(dims):
+        raise OptionError(_expected(f"[{ast.unparse(node)}]", "a dimension is a whole number"))
+    return tuple(found)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """JAX's dtype of that name, with x64 off the 32-bit one, as JAX does for arrays."""
+    if name not in _SHORT and name not in _LONG:
+        raise OptionError(f"no dtype {name!r} in --in; {nearest(name, [*_SHORT, *_LONG])}")
+    return jax.dtypes.canonicalize_dtype(jnp.dtype(_SHORT.get(name, name)))
+
+
+def _expected(got: str, why: str) -> str:
+    return f'--in takes shapes such as "f32[8,128], params=f32[128,4]", got {got!r} ({why})'
