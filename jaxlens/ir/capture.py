@@ -202,6 +202,7 @@ class PassStage:
         name: The pass ("algsimp"); "pipeline-start" where only the pipeline is known.
         stage: Its text and module.
         changed: Whether the program differs from the dump before it.
+        before: The pass that was to run next; "" where it is not known.
     """
 
     index: int
@@ -209,6 +210,7 @@ class PassStage:
     name: str
     stage: Stage
     changed: bool = True
+    before: str = ""
 
 
 class Driver(Protocol):
