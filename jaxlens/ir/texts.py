@@ -1,0 +1,107 @@
+"""Many nearly equal texts in little memory: every distinct line once, a text a row of numbers.
+
+The 60 dumps of a 12-layer training step are 152 MB with 8 % distinct lines.
+"""
+
+import sys
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from jaxlens.errors import CaptureFileError
+
+
+@dataclass(frozen=True, slots=True)
+class Texts(Sequence[str]):
+    """Texts in order; an item is put together when asked for.
+
+    Attributes:
+        lines: Distinct lines.
+        rows: For each text, which lines it is made of.
+    """
+
+    lines: tuple[str, ...] = ()
+    rows: tuple["array[int]", ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self._join(row) for row in self.rows[index])
+        return self._join(self.rows[index])
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._join(row) for row in self.rows)
+
+    def _join(self, row: "array[int]") -> str:
+        return "\n".join(map(self.lines.__getitem__, row))
+
+    def same(self, one: int, other: int) -> bool:
+        """Whether two texts are equal, without putting them together."""
+        return self.rows[one] == self.rows[other]
+
+
+def pack(texts: Iterable[str]) -> Texts:
+    """Packs the texts. They are taken one at a time, so a generator need hold only one."""
+    numbers: dict[str, int] = {}
+    rows = tuple(
+        array("I", [numbers.setdefault(line, len(numbers)) for line in text.split("\n")])
+        for text in texts
+    )
+    return Texts(tuple(numbers), rows)
+
+
+def to_bytes(texts: Texts) -> bytes:
+    """The texts as compressed bytes, the same on every machine."""
+    head = f"{len(texts.lines)} {' '.join(str(len(row)) for row in texts.rows)}"
+    words = b"".join(_little(row).tobytes() for row in texts.rows)
+    body = "\n".join([head, *texts.lines]).encode("utf-8", "surrogatepass")
+    return zlib.compress(len(body).to_bytes(8, "little") + body + words, 6)
+
+
+def from_bytes(packed: bytes) -> Texts:
+    """Undoes `to_bytes`.
+
+    Raises:
+        CaptureFileError: The bytes were not made by `to_bytes`.
+    """
+    try:
+        raw = zlib.decompress(packed)
+        end = 8 + int.from_bytes(raw[:8], "little")
+        head, *lines = raw[8:end].decode("utf-8", "surrogatepass").split("\n")
+        n, *lengths = map(int, head.split())
+        rows = tuple(_rows(raw[end:], lengths))
+        if n != len(lines) or any(number >= n for row in rows for number in row):
+            raise ValueError
+    except (ValueError, zlib.error) as error:
+        raise CaptureFileError(
+            "expected packed texts, got bytes of another kind; save the capture again"
+        ) from error
+    return Texts(tuple(lines), rows)
+
+
+def _rows(words: bytes, lengths: list[int]) -> Iterator["array[int]"]:
+    start = 0
+    for length in lengths:
+        row = array("I")
+        row.frombytes(words[start : start + 4 * length])
+        if len(row) != length:
+            raise ValueError
+        start += 4 * length
+        yield _little(row)
+
+
+def _little(row: "array[int]") -> "array[int]":
+    """The same numbers in the byte order of files; on most machines the row itself."""
+    if sys.byteorder == "little":
+        return row
+    swapped = array("I", row)
+    swapped.byteswap()
+    return swapped
