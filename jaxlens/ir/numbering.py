@@ -207,7 +207,7 @@ def _value(frame: _Frame, node: Node, numbers: Numbers, functions: Mapping[str, 
 
 def _elided(node: Node) -> bool:
     """Whether XLA left out the digits of a constant: two such need not be equal."""
-    return node.opcode == "constant" and any("..." in text for text in (*node.operands, node.text))
+    return node.opcode == "constant" and "..." in node.attrs.get("literal", "")
 
 
 def _kind(node: Node) -> tuple[str, str]:

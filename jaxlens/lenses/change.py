@@ -192,6 +192,7 @@ class _Judge:
         self.held_before, self.held_after = held(before), held(after)
         self.constants = _constant_only(before)
         self.users = _users(before)
+        self.orphans = uncalled(before)
 
     def fates(self) -> dict[str, Fate]:
         return {id: self._fate(node) for id, node in self.old.items()}
@@ -246,6 +247,9 @@ class _Judge:
         """Nothing is left of it: folded into a constant, or removed, and why."""
         by = self.blame.ended.get(node.id, "")
         users = self.users.get(node.id, ())
+        if node.id in self.orphans:
+            note = "its computation was called by nothing already"
+            return Fate(node.id, "removed", by=by, note=note)
         if node.opcode == "call":
             return Fate(node.id, "removed", by=by, note="inlined: its body took its place")
         if node.opcode == "parameter":
@@ -278,6 +282,12 @@ class _Judge:
                     if found is not None and found.opcode != "parameter":
                         return found
         return None
+
+
+def uncalled(module: Module) -> set[str]:
+    """Instructions of computations that nothing calls (any more)."""
+    called = {name for node in module.nodes() for name in node.regions} | {module.entry}
+    return {n.id for name, r in module.regions.items() if name not in called for n in r.nodes}
 
 
 def _users(module: Module) -> dict[str, list[Node]]:

@@ -1,0 +1,220 @@
+"""Floating-point operations of one equation, counted from its shapes.
+
+The conventions are XLA's, so that the two figures can be compared: a multiply-add is 2; an
+elementwise operation is 1 per element of its result, integer arithmetic, comparisons, selects and
+conversions included; exponentials, roots, logarithms and the like are counted apart, as
+transcendentals; moving data is 0. A sort is n log2 n comparisons and an FFT 5 n log2 n, the usual
+estimates.
+"""
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from jaxlens.ir.graph import Node, Type
+
+TRANSCENDENTAL = frozenset({
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e", "bessel_i1e", "cbrt",
+    "cos", "cosh", "digamma", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "igamma", "igammac",
+    "lgamma", "log", "log1p", "logistic", "polygamma", "pow", "regularized_incomplete_beta",
+    "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh", "zeta",
+})  # fmt: skip
+ELEMENTWISE = frozenset({
+    "abs", "add", "add_any", "and", "ceil", "clamp", "clz", "complex", "conj",
+    "convert_element_type", "div", "eq", "eq_to", "floor", "ge", "gt", "imag", "is_finite", "le",
+    "le_to", "lt", "lt_to", "max", "min", "mul", "mulhi", "ne", "neg", "nextafter", "not", "or",
+    "population_count", "real", "reduce_precision", "rem", "round", "select_n", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical", "sign", "square", "sub", "xor",
+})  # fmt: skip
+FREE = frozenset({
+    "all_gather", "all_gather_invariant", "all_to_all", "axis_index", "bitcast_convert_type",
+    "broadcast_in_dim", "concatenate", "copy", "copy_p", "create_token", "device_put",
+    "dynamic_slice", "dynamic_update_slice", "empty", "empty2", "expand_dims", "gather", "iota",
+    "layout_constraint", "mesh_cast", "name", "optimization_barrier", "pad", "pbroadcast",
+    "ppermute", "pvary", "random_unwrap", "random_wrap", "reshape", "reshard", "rev", "scatter",
+    "sharding_constraint", "slice", "split", "squeeze", "stop_gradient", "transpose", "while",
+    "cond", "scan",
+})  # fmt: skip
+_REDUCTIONS = frozenset({
+    "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or",
+    "reduce_xor", "argmax", "argmin", "psum", "pmax", "pmin", "psum_invariant", "reduce_scatter",
+})  # fmt: skip
+_CUMULATIVE = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"})
+_SPECS = re.compile(r"(\w+_spec)=(\([^()]*\))")
+_TAPS = 1_000_000  # beyond this many (position, tap) pairs padding is not looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    """What one equation does once; None where that is not known."""
+
+    arithmetic: int | None
+    transcendental: int = 0
+
+
+def flops(node: Node, types: Mapping[str, Type]) -> Flops:
+    """Counts one equation, without the bodies that it calls.
+
+    Args:
+        node: The equation.
+        types: Types of the values in its region, by name.
+    """
+    name = node.opcode
+    try:
+        out = sum(elements(value.type) for value in node.results[:1])
+        if name in TRANSCENDENTAL:
+            return Flops(0, out)
+        if name in ELEMENTWISE:
+            return Flops(out)
+        if name in FREE:
+            return Flops(0)
+        rule = _RULES.get(name) or next((r for start, r in _STARTS if name.startswith(start)), None)
+        return Flops(None) if rule is None else Flops(rule(node, _operands(node, types)))
+    except (LookupError, ValueError, SyntaxError, TypeError):  # symbolic sizes, unknown parameters
+        return Flops(None)
+
+
+def elements(type_: Type) -> int:
+    """How many elements a value has; a TypeError where a dimension is symbolic."""
+    return math.prod(_sizes(type_))
+
+
+def _sizes(type_: Type) -> tuple[int, ...]:
+    sizes = tuple(d for d in type_.shape if isinstance(d, int))
+    if len(sizes) != len(type_.shape):
+        raise TypeError("symbolic dimension")
+    return sizes
+
+
+def _operands(node: Node, types: Mapping[str, Type]) -> list[tuple[int, ...]]:
+    """Shapes of the operands; a literal is a scalar."""
+    return [_sizes(types[name]) if name in types else () for name in node.operands]
+
+
+def _numbers(node: Node, attr: str) -> list[int]:
+    value = ast.literal_eval(node.attrs[attr])
+    return [int(n) for n in value]
+
+
+def _dot(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    """2 per multiply-add: the result's elements times the contracted sizes."""
+    (contract, _), _ = ast.literal_eval(node.attrs["dimension_numbers"])
+    sizes = [shapes[0][int(d)] for d in contract]
+    return 2 * elements(node.results[0].type) * math.prod(sizes)
+
+
+def _ragged_dot(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    return 2 * elements(node.results[0].type) * shapes[0][-1]
+
+
+def _conv(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    """2 per multiply-add; taps that fall on padding are not counted."""
+    specs = {k: ast.literal_eval(v) for k, v in _SPECS.findall(node.attrs["dimension_numbers"])}
+    lhs, rhs = shapes
+    out = _sizes(node.results[0].type)
+    pads = ast.literal_eval(node.attrs["padding"])
+    strides, dilate = _numbers(node, "window_strides"), _numbers(node, "rhs_dilation")
+    spread = _numbers(node, "lhs_dilation")
+    pairs = 1
+    for i, (a, b, c) in enumerate(
+        zip(specs["lhs_spec"][2:], specs["rhs_spec"][2:], specs["out_spec"][2:], strict=True)
+    ):
+        pairs *= _taps(lhs[a], rhs[b], out[c], strides[i], int(pads[i][0]), spread[i], dilate[i])
+    batch, features = (out[int(d)] for d in specs["out_spec"][:2])
+    return 2 * batch * features * math.prod((rhs[int(specs["rhs_spec"][1])], pairs))
+
+
+def _taps(size: int, taps: int, out: int, stride: int, low: int, spread: int, dilate: int) -> int:
+    """Pairs of output position and tap that read a real element, along one dimension."""
+    if out * taps > _TAPS:
+        return out * taps
+    last = (size - 1) * spread
+    at = (o * stride + k * dilate - low for o in range(out) for k in range(taps))
+    return sum(1 for place in at if 0 <= place <= last and place % spread == 0)
+
+
+def _reduce(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    """One operation for each element that disappears."""
+    return max(math.prod(shapes[0]) - elements(node.results[0].type), 0)
+
+
+def _cumulative(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    axis = int(node.attrs["axis"])
+    size = shapes[0][axis]
+    return math.prod(shapes[0]) // max(size, 1) * max(size - 1, 0)
+
+
+def _window(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    window = math.prod(_numbers(node, "window_dimensions"))
+    return elements(node.results[0].type) * (window - 1)
+
+
+def _pick_and_add(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    """Comparisons in each window, then one addition per window."""
+    return math.prod(shapes[0]) * math.prod(_numbers(node, "window_dimensions"))
+
+
+def _integer_pow(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    """Multiplications by repeated squaring; a negative power is one division more."""
+    power = int(node.attrs["y"])
+    steps = max(abs(power).bit_length() - 1 + abs(power).bit_count() - 1, 0) + (power < 0)
+    return elements(node.results[0].type) * steps
+
+
+def _updates(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    return math.prod(shapes[-1])
+
+
+def _sort(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    size = shapes[0][int(node.attrs["dimension"])]
+    return math.ceil(math.prod(shapes[0]) * math.log2(size)) if size > 1 else 0
+
+
+def _fft(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    size = math.prod(_numbers(node, "fft_lengths"))
+    whole = max(math.prod(shapes[0]), elements(node.results[0].type))
+    return math.ceil(5 * whole * math.log2(size)) if size > 1 else 0
+
+
+def _cholesky(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    return math.prod(shapes[0]) * shapes[0][-1] // 3
+
+
+def _lu(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    return 2 * math.prod(shapes[0]) * min(shapes[0][-2:]) // 3
+
+
+def _solve(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    side = node.attrs.get("left_side") == "True"
+    return math.prod(shapes[1]) * shapes[1][-2 if side else -1]
+
+
+Rule = Callable[[Node, list[tuple[int, ...]]], int]
+_RULES: dict[str, Rule] = {
+    "dot_general": _dot,
+    "ragged_dot": _ragged_dot,
+    "ragged_dot_general": _ragged_dot,
+    "conv_general_dilated": _conv,
+    "integer_pow": _integer_pow,
+    "scatter-add": _updates,
+    "scatter_add": _updates,
+    "scatter-mul": _updates,
+    "scatter_mul": _updates,
+    "scatter-min": _updates,
+    "scatter_min": _updates,
+    "scatter-max": _updates,
+    "scatter_max": _updates,
+    "scatter-sub": _updates,
+    "scatter_sub": _updates,
+    "select_and_scatter_add": _pick_and_add,
+    "sort": _sort,
+    "fft": _fft,
+    "cholesky": _cholesky,
+    "lu": _lu,
+    "triangular_solve": _solve,
+    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(_CUMULATIVE, _cumulative),
+}
+_STARTS: tuple[tuple[str, Rule], ...] = (("reduce_window_", _window),)

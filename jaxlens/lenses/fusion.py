@@ -1,0 +1,202 @@
+"""What fusion did: which instructions each fusion swallowed, and what is computed again.
+
+"Before fusion" is found by effect: the program just before the first pass after which `fusion`
+instructions stand in it (XLA:CPU's library rewriter makes some before the pass that is called
+fusion does; GPU and TPU have passes of their own). "After" is the optimised program.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.capture import Capture, PassStage
+from jaxlens.ir.graph import Module, Node
+from jaxlens.lenses.change import Change, between
+from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
+
+# What stands in a program without doing work of its own.
+PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+# The operations whose called computations run instruction by instruction.
+_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
+_CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
+# Dumps longer than this together (characters) are not read to name passes.
+TRACE_LIMIT = 20_000_000
+
+
+def fusion(capture: Capture) -> Report:
+    """What the compiler fused, in which fusion, and what it computes more than once."""
+    change, note = across_fusion(capture)
+    return report(change, note)
+
+
+def across_fusion(capture: Capture, limit: int = TRACE_LIMIT) -> tuple[Change, str]:
+    """The change from just before fusion to the optimised program.
+
+    Args:
+        capture: Any capture whose backend gives optimised HLO.
+        limit: Characters of dumps that may be read to name the responsible passes.
+
+    Returns:
+        The change, and a sentence that says which programs were compared.
+
+    Raises:
+        UnavailableError: There is no optimised HLO.
+    """
+    after = capture.optimized.module
+    try:
+        passes = capture.passes
+    except UnavailableError as why:
+        before = capture.hlo.module
+        return between(before, after), f"Before: HLO before optimisation ({why}). After: optimised."
+    first = first_fusing(passes)
+    if first is None:
+        return between(passes[0].stage.module, after), (
+            "No pass made a fusion. Before: HLO before optimisation. After: optimised."
+        )
+    start, rest = passes[max(first - 1, 0)], passes[first:]
+    size = sum(len(stage.stage.text) for stage in rest if stage.changed)
+    note = f"Before: the program that {passes[first].name} got. After: the optimised program."
+    if size > limit:
+        note += f" Passes are not named: that would read {size / 1e6:.0f} MB of dumps."
+        rest = ()
+    return between(start.stage.module, after, rest), note
+
+
+def first_fusing(passes: Sequence[PassStage]) -> int | None:
+    """Position of the first dump with a fusion in it; None where there is none."""
+    for index, stage in enumerate(passes):
+        # The text is searched first because reading every module would be slow; the module decides.
+        if " fusion(" in stage.stage.text and any(
+            node.opcode == "fusion" for node in stage.stage.module.nodes()
+        ):
+            return index
+    return None
+
+
+def report(change: Change, note: str = "") -> Report:
+    """Puts a change across fusion into sentences and a table."""
+    before, after = operations(change.before), operations(change.after)
+    fusions = [node for node in after if node.opcode == "fusion"]
+    findings = [
+        Finding(
+            f"{count(len(before), 'operation')} before fusion, {count(len(after), 'operation')} "
+            f"after: {count(len(fusions), 'fusion')} and {len(after) - len(fusions)} outside "
+            "fusions (parameters, constants and tuple plumbing not counted).",
+            ids=tuple(node.id for node in fusions),
+        )
+    ]
+    findings += again(change)
+    return Report("Fusion", tuple(findings), (fusion_table(change, note), fates_table(change)))
+
+
+def operations(module: Module) -> list[Node]:
+    """Instructions that run one by one: of the entry, loops, branches and calls, less plumbing."""
+    names, done = [module.entry], {module.entry}
+    found = []
+    for name in names:
+        for node in module.regions[name].nodes:
+            if node.opcode not in PLUMBING:
+                found.append(node)
+            if node.opcode in _CONTROL:
+                inner = [r for r in node.regions if r not in done and r in module.regions]
+                names += inner
+                done.update(inner)
+    return found
+
+
+def recomputed(change: Change) -> Mapping[str, int]:
+    """How many places compute an instruction, for those with work of their own and above one.
+
+    A broadcast of a constant and the like are free to repeat and left out.
+    """
+    constant = _cheap(change.before)
+    return {
+        id: fate.copies
+        for id, fate in change.fates.items()
+        if fate.copies > 1 and id not in constant
+    }
+
+
+def _cheap(module: Module) -> set[str]:
+    """Plumbing, and what spreads a value over a shape."""
+    return {n.id for n in module.nodes() if n.opcode in PLUMBING | {"broadcast", "iota", "reshape"}}
+
+
+def again(change: Change) -> list[Finding]:
+    """One sentence on recomputation, with the widest value as its example."""
+    counts = recomputed(change)
+    if not counts:
+        return []
+    types = {node.id: node.type for node in change.before.nodes()}
+    id = max(counts, key=lambda i: ((types[i].bytes or 0) * (counts[i] - 1), i))
+    places = list(dict.fromkeys(f or "outside" for f in change.fates[id].fusions))
+    return [
+        Finding(
+            f"{count(len(counts), 'instruction')} computed again instead of stored; "
+            f"{id} ({types[id]}) {counts[id]} times: {listed(places)}.",
+            ids=tuple(counts),
+        )
+    ]
+
+
+def fusion_table(change: Change, note: str = "") -> Table:
+    """One row per fusion: what it holds, from which lines, what it computes again."""
+    nodes = {node.id: node for node in change.after.nodes()}
+    again_ = recomputed(change)
+    origin = {
+        head: fate.id for fate in change.fates.values() for head in fate.into
+    }  # an inner instruction has one value, and one instruction before stands for it
+    rows = []
+    for fusion_id, inner in change.swallowed.items():
+        repeated = [i for i in inner if origin.get(i) in again_]
+        rows.append((
+            Cell(fusion_id, ids=(fusion_id,)),
+            *cells(
+                kind_of(nodes[fusion_id]),
+                opcodes(nodes[i] for i in inner),
+                ", ".join(lines_of(nodes[i] for i in inner)),
+                len(repeated),
+            ),
+        ))  # fmt: skip
+    columns = ("fusion", "kind", "swallowed", "from lines", "computed elsewhere too")
+    return Table("Fusions", columns, tuple(rows), note, right=(4,))
+
+
+def fates_table(change: Change) -> Table:
+    """How many instructions met each fate, by which pass."""
+    tally = Counter((f.name, f.by) for f in change.fates.values())
+    order = {"same": 0, "fused": 1, "rewritten": 2, "merged": 3, "folded": 4, "removed": 5}
+    rows = [
+        cells(name, by or ("" if change.traced or name == "same" else "not traced"), number)
+        for (name, by), number in sorted(tally.items(), key=lambda t: (order[t[0][0]], t[0][1]))
+    ]
+    if change.added:
+        rows.append(cells("added", "", len(change.added)))
+    return Table("Fates", ("fate", "by", "instructions"), tuple(rows), right=(2,))
+
+
+def kind_of(node: Node) -> str:
+    """A fusion's kind in its own words: "loop", "input", "output", "custom: __ynn_fusion"."""
+    kind = node.attrs.get("kind", "").removeprefix("k").lower()
+    named = _CONFIG_KIND.search(node.attrs.get("backend_config", ""))
+    return f"{kind}: {named[1]}" if kind == "custom" and named else kind
+
+
+def opcodes(nodes: Iterable[Node]) -> str:
+    """`broadcast x 2, add, maximum` in order of first appearance; constants left out."""
+    tally = Counter(node.opcode for node in nodes if node.opcode not in ("parameter", "constant"))
+    return ", ".join(f"{name} x {n}" if n > 1 else name for name, n in tally.items())
+
+
+def lines_of(nodes: Iterable[Node]) -> list[str]:
+    """The source lines that own the nodes, each once, in order of file and line."""
+    owners = {(s.file, s.line) for node in nodes if (s := node.owner)}
+    return [f"{file}:{line}" for file, line in sorted(owners)]
+
+
+def listed(words: Sequence[str], most: int = 4) -> str:
+    """`a, b and c`; a long list is cut and says how many are left."""
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""

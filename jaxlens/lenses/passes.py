@@ -1,0 +1,145 @@
+"""The pass timeline: which passes changed the program, and what each did to it in counts."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from jaxlens.ir.capture import Capture, PassStage
+from jaxlens.ir.graph import Module
+from jaxlens.lenses.change import Change, between
+from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
+
+# One fact per pass, from what the pass is seen to do and from its description in XLA's source.
+GLOSSARY = {
+    "pipeline-start": "What changed since the last dump was not dumped by the pass that did it.",
+    "algsimp": "Rewrites by algebra: x*1, transposes into dots, broadcasts of constants.",
+    "call-inliner": "Puts the bodies of calls in place of the calls.",
+    "constant_folding": "Computes at compile time what depends on constants only.",
+    "cse": "Keeps one of several instructions that compute the same value.",
+    "dce": "Removes what nothing reads.",
+    "dot-library-rewriter": "Hands dots and some reductions to a library, as fusions of its own.",
+    "dot_decomposer": "Turns general dots into the batched matrix products that backends know.",
+    "flatten-call-graph": "Gives each caller a computation of its own.",
+    "fusion": "Joins producers with consumers, so that values between them are never stored.",
+    "priority-fusion": "Fuses the producer that is estimated to gain most first.",
+    "multi_output_fusion": "Joins fusions that read the same inputs into one with many outputs.",
+    "fusion-wrapper": "Wraps what was left alone into a fusion, so that it becomes a kernel too.",
+    "layout-assignment": "Chooses the order in memory of each value's dimensions.",
+    "reshape-decomposer": "Splits reshapes into a transpose and a bitcast, which moves nothing.",
+    "tree_reduction_rewriter": "Splits long reductions in two steps, for speed and accuracy.",
+    "while-loop-trip-count-annotator": "Writes down how often a loop runs, where that is known.",
+    "while-loop-simplifier": "Removes loop state that never changes, and loops that run once.",
+    "copy-insertion": "Adds copies where two values would share a buffer that only one may have.",
+    "adding_copies_to_resolve_interference": "Copies values that live too long to share a buffer.",
+    "removing_unnecessary_copies": "Takes back the copies that turn out not to be needed.",
+    "adding_special-case_copies": "Copies what a caller or a constant owns.",
+    "zero_sized_hlo_elimination": "Replaces arrays of no elements by constants.",
+    "reshape-mover": "Moves reshapes past elementwise operations so that they can cancel.",
+    "simplification": "The pipeline of algebra, folding and removal as a whole.",
+    "gather_expander": "Turns gathers that the backend has no code for into loops or slices.",
+    "scatter_expander": "Turns scatters into loops.",
+    "convolution-canonicalization": "Puts convolutions into the layout that the library wants.",
+    "transpose-folding": "Lets a dot or convolution read its operand transposed.",
+    "conditional_simplifier": "Removes branches that are the same or never taken.",
+    "rng-bit-generator-expander": "Writes random-bit generation out as arithmetic.",
+    "topk-rewriter": "Finds sorts that only want the largest few.",
+    "float-normalization-bf16": "Converts types that the backend has no arithmetic for.",
+    "all-reduce-combiner": "Joins small all-reduces into one message.",
+    "cpu-all-reduce-combiner": "Joins small all-reduces into one message.",
+    "spmd-partitioning": "Makes the program of one device out of the program of all.",
+    "sharding-propagation": "Decides how values without an annotation are split over devices.",
+}
+
+
+def passes(capture: Capture, everything: bool = False) -> Report:
+    """Which passes changed the program.
+
+    Args:
+        capture: A capture whose backend dumps passes.
+        everything: List the dumps that changed nothing too.
+
+    Raises:
+        UnavailableError: The backend dumps no passes.
+    """
+    stages = capture.passes
+    changed = [stage for stage in stages[1:] if stage.changed]
+    first, last = size(stages[0].stage.module), size(stages[-1].stage.module)
+    finding = Finding(
+        f"{count(len(changed), 'dump')} of {len(stages) - 1} changed the program: "
+        f"{first:,} instructions before, {last:,} after.",
+    )
+    return Report("Passes", (finding,), (timeline(stages, everything),))
+
+
+def timeline(stages: Sequence[PassStage], everything: bool = False) -> Table:
+    """One row per dump that changed the program."""
+    rows = []
+    earlier = stages[0]
+    for stage in stages[1:]:
+        if stage.changed:
+            rows.append(_row(stage, between(earlier.stage.module, stage.stage.module)))
+            earlier = stage
+        elif everything:
+            n = size(earlier.stage.module)
+            rows.append((*_names(stage), *cells(n, n), Cell("no change"), Cell(meaning(stage))))
+    hidden = "" if everything else "Dumps without a change are hidden."
+    columns = ("#", "pipeline", "pass", "before", "after", "what it did", "what it is for")
+    return Table("Passes", columns, tuple(rows), hidden, right=(0, 3, 4))
+
+
+def _names(stage: PassStage) -> tuple[Cell, ...]:
+    return cells(stage.index, stage.pipeline, stage.name)
+
+
+def _row(stage: PassStage, change: Change) -> tuple[Cell, ...]:
+    did = what(change)
+    counts = cells(size(change.before), size(change.after))
+    return (*_names(stage), *counts, Cell(did), Cell(meaning(stage)))
+
+
+def what(change: Change) -> str:
+    """`8 fused, 2 removed, 3 added` or what else is known of a change without such counts."""
+    tally = Counter(fate.name for fate in change.fates.values() if fate.name != "same")
+    parts = [
+        f"{tally[name]:,} {name}"
+        for name in ("fused", "rewritten", "merged", "folded", "removed")
+        if tally[name]
+    ]
+    if change.added:
+        parts.append(f"{len(change.added):,} added")
+    renamed = sum(1 for fate in change.fates.values() if fate.name == "same" and fate.note)
+    if renamed:
+        parts.append(f"{renamed:,} renamed")
+    return ", ".join(parts) or _quiet(change)
+
+
+def _quiet(change: Change) -> str:
+    """What can differ where every instruction is the same."""
+    before = [name for name, region in change.before.regions.items() for _ in region.nodes]
+    after = [name for name, region in change.after.regions.items() for _ in region.nodes]
+    if before != after:
+        return "copied or moved computations"
+    old = {node.id: node for node in change.before.nodes()}
+    new = list(change.after.nodes())
+    layouts = sum(1 for n in new if n.id in old and _layouts(n.type) != _layouts(old[n.id].type))
+    if layouts:
+        return f"{count(layouts, 'layout')} set"
+    attrs = sum(1 for n in new if n.id in old and dict(n.attrs) != dict(old[n.id].attrs))
+    if attrs:
+        return f"attributes of {count(attrs, 'instruction')}"
+    if list(old) != [node.id for node in new]:
+        return "order only"
+    return "module attributes only"
+
+
+def _layouts(type_: object) -> str:
+    return repr(type_)
+
+
+def meaning(stage: PassStage) -> str:
+    """One sentence on a pass; "" for one that the glossary does not have."""
+    return GLOSSARY.get(stage.name, "")
+
+
+def size(module: Module) -> int:
+    """All instructions of a program, those inside fusions and reducers too."""
+    return sum(len(region.nodes) for region in module.regions.values())

@@ -1,0 +1,40 @@
+"""How long each step took here."""
+
+from jaxlens.ir.capture import Capture
+from jaxlens.lenses.report import Cell, Finding, Report, Table
+
+
+def times(capture: Capture) -> Report:
+    """Wall-clock seconds of the steps done so far; the table is no part of the stable text."""
+    steps = capture.times
+    longest = max((step.seconds for step in steps), default=0.0)
+    rows = tuple(
+        (
+            Cell(step.step),
+            Cell(
+                duration(step.seconds), step.seconds, bar=step.seconds / longest if longest else 0
+            ),
+            Cell(step.note),
+        )
+        for step in steps
+    )
+    total = sum(step.seconds for step in steps)
+    table = Table(
+        "Time per stage",
+        ("step", "time", "note"),
+        (*rows, (Cell("in all"), Cell(duration(total), total), Cell(""))),
+        "Wall clock on this machine, measured once.",
+        volatile=True,
+        right=(1,),
+    )
+    if not steps:
+        return Report("Times", (Finding("Nothing was timed.", "unknown"),))
+    return Report("Times", (), (table,))
+
+
+def duration(seconds: float) -> str:
+    """`12.3 ms`, `1.25 s`, `840 µs`: three significant digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return "0 s" if seconds <= 0 else f"{seconds / 1e-9:.3g} ns"

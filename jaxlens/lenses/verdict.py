@@ -1,0 +1,29 @@
+"""Whether this very call would have hit JAX's caches, and what is new in it."""
+
+from jaxlens.ir.capture import Capture, Verdict
+from jaxlens.lenses.report import Finding, Report, count
+
+_WORK = {
+    "trace": "it is traced, lowered and compiled",
+    "compile": "it is lowered and compiled again; tracing is served from the cache",
+}
+
+
+def verdict(capture: Capture) -> Report:
+    """The verdict as findings: the answer first, then one line per difference."""
+    answer = capture.verdict
+    head = Finding(sentence(answer), "unknown" if answer.hit is None else "measured")
+    return Report("Cache", (head, *(Finding(reason, head.trust) for reason in answer.reasons)))
+
+
+def sentence(answer: Verdict) -> str:
+    """The verdict in one sentence."""
+    known = f"the function has {count(answer.earlier, 'earlier call signature')}"
+    if answer.hit is None:
+        return "Cache: not known for this call."
+    if answer.hit:
+        return f"Cache: this call would hit; nothing would be traced or compiled ({known})."
+    if not answer.earlier:
+        return "Cache: this call would miss; the function has not been compiled before."
+    work = _WORK.get(answer.layer, "it is compiled")
+    return f"Cache: this call would miss: {work} ({known})."
