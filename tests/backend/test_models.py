@@ -1,0 +1,87 @@
+"""Real programs written by others go through all three verbs, counted as JAX counts them."""
+
+import functools
+
+import jax
+import programs
+import pytest
+from jax._src.jaxpr_util import all_eqns
+from jaxlib import _hlo
+
+import jaxlens
+
+pytestmark = [
+    pytest.mark.backend,
+    pytest.mark.models,
+    # The libraries' own deprecations are not ours to forbid.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+NAMES = [*programs.MODELS, "gpt_step"]
+NEEDS = {
+    "flax_nnx": "flax",
+    "equinox_optax": "equinox",
+    "diffrax_solve": "diffrax",
+    "numpyro_potential": "numpyro",
+}
+
+
+@functools.cache
+def program(name):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    return {**programs.MODELS, "gpt_step": programs.gpt_step}[name]()
+
+
+@functools.cache
+def capture(name):
+    f, args = program(name)
+    return jaxlens.capture(f, *args)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equations_are_counted_as_jax_counts_them(name):
+    f, args = program(name)
+    traced = jax.jit(f).trace(*args)
+    theirs = [
+        eqn.primitive.name for _, eqn in all_eqns(traced.jaxpr.jaxpr, revisit_inner_jaxprs=False)
+    ]
+    ours = [node.opcode for node in capture(name).jaxpr.module.nodes()]
+    assert sorted(ours) == sorted(theirs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("stage", ["hlo", "optimized"])
+def test_instructions_are_counted_as_jaxlib_counts_them(name, stage):
+    seen = getattr(capture(name), stage)
+    theirs = {
+        (computation.name, instruction.name)
+        for computation in _hlo.hlo_module_from_text(seen.text).computations()
+        for instruction in computation.instructions()
+    }
+    ours = {
+        (region.name, node.id) for region in seen.module.regions.values() for node in region.nodes
+    }
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+def test_every_verb_shows_it(name, verb):
+    view = getattr(jaxlens, verb)(capture(name))
+    first = str(view).splitlines()[0]
+    assert "cpu" in first
+    assert len(str(view)) < 200_000
+    assert len(view.html().encode()) < 5_000_000
+
+
+def test_the_gpt_step_optimises_as_bare_jax_does():
+    f, args = program("gpt_step")
+    bare = jax.jit(f).lower(*args).compile()
+    options = _hlo.HloPrintOptions.fingerprint()
+    prints = [
+        _hlo.hlo_module_from_text(text).to_string(options)
+        for text in (bare.as_text(), capture("gpt_step").optimized.text)
+    ]
+    assert prints[0] == prints[1]
