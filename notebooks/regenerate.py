@@ -1,0 +1,53 @@
+"""Runs every lesson and writes its outputs, so that all of them are made the same way.
+
+    python notebooks/regenerate.py [00_tour.ipynb ...]
+
+Nothing of this machine or moment is kept: no times, no widget state, no versions.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).resolve().parent
+
+
+def run(path: Path) -> None:
+    """Executes one lesson in place.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: A cell failed.
+    """
+    book = nbformat.read(path, as_version=4)
+    NotebookClient(book, timeout=300, kernel_name="python3", resources={}).execute()
+    book.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    for number, cell in enumerate(book.cells):
+        cell.id = f"{path.stem[:2]}-{number:02}"
+        tags = cell.metadata.get("tags")
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+    nbformat.validate(book)
+    nbformat.write(book, path)
+    print(path.name)
+
+
+def main() -> None:
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    chosen = [HERE / name for name in sys.argv[1:]] or sorted(HERE.glob("*.ipynb"))
+    with tempfile.TemporaryDirectory() as private:
+        os.environ["IPYTHONDIR"] = private
+        os.chdir(HERE)
+        for path in chosen:
+            run(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""No lesson is committed stripped, with widget state, or with something of the machine in it."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+LESSONS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+
+
+def outputs(book):
+    return [output for cell in book.cells for output in cell.get("outputs", [])]
+
+
+@pytest.fixture(params=LESSONS, ids=lambda path: path.name)
+def book(request):
+    return nbformat.read(request.param, as_version=4)
+
+
+def test_there_are_lessons():
+    assert len(LESSONS) >= 2
+
+
+def test_has_run(book):
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    shown = [o for o in outputs(book) if "text/html" in o.get("data", {})]
+    assert len(shown) >= 3
+
+
+def test_holds_no_widget(book):
+    assert "widgets" not in book.metadata
+    assert not any("widget" in mime for o in outputs(book) for mime in o.get("data", {}))
+
+
+def test_shows_text_and_a_picture(book):
+    pages = [o.data for o in outputs(book) if "text/html" in o.get("data", {})]
+    assert all("text/plain" in data for data in pages)
+    assert any('src="data:image/svg+xml;base64,' in data["text/html"] for data in pages)
+
+
+def test_names_no_machine(book):
+    text = nbformat.writes(book)
+    assert not re.search(r"/home/|/root/|/tmp/|/Users/|ipykernel_\d|site-packages", text)
+
+
+def test_runs_in_order(book):
+    assert not any(o.output_type == "error" for o in outputs(book))
