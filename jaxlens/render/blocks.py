@@ -1,0 +1,59 @@
+"""Walks the blocks of a document in reading order, without recursion.
+
+Folds and tabs nest as deep as programs do; both faces follow the same steps.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxlens.render.document import Block, Fold, Tab, Tabs
+
+Part = Block | Tab
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the walk.
+
+    Attributes:
+        move: "block" for a block that holds no others; "enter" and "leave" around the content
+            of a fold, a set of tabs or a tab; "skip" for one whose content was not asked for.
+        part: The block or tab.
+        depth: How many folds and tabs stand open around it; a set of tabs adds none.
+        place: Index among its neighbours.
+    """
+
+    move: Literal["block", "enter", "leave", "skip"]
+    part: Part
+    depth: int
+    place: int
+
+
+def inside(part: Part) -> Sequence[Part] | None:
+    """What a part holds; None for one that holds no others."""
+    if isinstance(part, Tabs):
+        return part.tabs
+    return part.blocks if isinstance(part, Fold | Tab) else None
+
+
+def walk(
+    blocks: Sequence[Part], opens: Callable[[Fold | Tabs | Tab], bool] = lambda _: True
+) -> Iterator[Step]:
+    """Yields the steps through `blocks`; `opens` says whose content is wanted."""
+    pending = [Step("enter", block, 0, i) for i, block in enumerate(blocks)][::-1]
+    while pending:
+        step = pending.pop()
+        part, depth = step.part, step.depth
+        if step.move == "leave":
+            yield step
+        elif not isinstance(part, Fold | Tabs | Tab):
+            yield Step("block", part, depth, step.place)
+        elif not opens(part):
+            yield Step("skip", part, depth, step.place)
+        else:
+            yield step
+            pending.append(Step("leave", part, depth, step.place))
+            deeper = depth + (not isinstance(part, Tabs))
+            within = enumerate(inside(part) or ())
+            pending += [Step("enter", p, deeper, i) for i, p in within][::-1]

@@ -1,0 +1,68 @@
+"""Two programs side by side in two columns of text, with what became of each line between."""
+
+import textwrap
+from itertools import zip_longest
+
+from jaxlens.lenses.report import count
+from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
+from jaxlens.render.fates import mark
+from jaxlens.render.text_listing import line_text
+from jaxlens.render.visible import visible
+
+
+def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
+    """The groups, each a title and its rows; closed groups are one line unless `full`.
+
+    Args:
+        diff: What to write.
+        width: Columns for both sides and the marks between.
+        full: Open every group, show folded pieces.
+    """
+    fates = [visible(row.fate) for group in diff.groups for row in group.rows]
+    middle = max(map(len, fates), default=4) + 2
+    side = max((width - middle - 4) // 2, 16)
+    heads = zip_longest(
+        textwrap.wrap(visible(diff.left), side), textwrap.wrap(visible(diff.right), side),
+        fillvalue="",
+    )  # fmt: skip
+    lines = [_columns(left, "", right, side, middle) for left, right in heads]
+    lines.append(_columns("-" * side, "", "-" * side, side, middle))
+    for group in diff.groups:
+        lines += textwrap.wrap(_title(group, full), width, subsequent_indent="    ")
+        for row in group.rows if group.open or full else ():
+            lines += _row(row, side, middle, full)
+    return [*lines, *(textwrap.wrap(visible(diff.note), width) if diff.note else [])]
+
+
+def _title(group: DiffGroup, full: bool) -> str:
+    title = visible(group.title)
+    if group.open or full:
+        return f"[-] {title}"
+    return f"[+] {title} ({count(len(group.rows), 'row')}; .text(full=True) opens it)"
+
+
+def _row(row: DiffRow, side: int, middle: int, full: bool) -> list[str]:
+    left = _wrapped(row.left, side, full)
+    right = _wrapped(row.right, side, full)
+    if row.note:
+        right += textwrap.wrap(
+            f"({visible(row.note)})", side, initial_indent="  ", subsequent_indent="   "
+        )
+    fate = f"{mark(row.fate).sign} {visible(row.fate)}"
+    pairs = zip_longest(left, [fate], right, fillvalue="")
+    return [_columns(a, m, b, side, middle) for a, m, b in pairs]
+
+
+def _wrapped(line: Line | None, side: int, full: bool) -> list[str]:
+    if line is None:
+        return []
+    words = line_text(line, full).lstrip()
+    inset = "  " * min(line.indent, side // 8)
+    return textwrap.wrap(
+        inset + words, side, subsequent_indent=inset + "    ", break_on_hyphens=False,
+        replace_whitespace=False,
+    )  # fmt: skip
+
+
+def _columns(left: str, mark: str, right: str, side: int, middle: int) -> str:
+    return f"{left:<{side}}  {mark:<{middle}}  {right}".rstrip()
