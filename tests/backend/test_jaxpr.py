@@ -153,7 +153,7 @@ def program(name):
 
 def read(closed) -> Module:
     module = jaxpr.read(closed)
-    check(module)
+    assert check(module) == []
     return module
 
 
