@@ -17,7 +17,7 @@ EDGE_SIZE = 10.0
 ADVANCE = 0.6  # width of a character over the font size
 
 LABEL_COLUMNS = 28
-DETAIL_COLUMNS = 34
+DETAIL_COLUMNS = 42
 EDGE_COLUMNS = 26
 HINT_CHARACTERS = 400
 

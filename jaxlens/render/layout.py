@@ -7,6 +7,7 @@ panel is placed once, with its inner panels closed; `stretch.py` opens them.
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ from jaxlens.render.graphviz_run import run
 
 MARGIN = 10.0
 _MOST_BOXES = 600  # Graphviz's time grows faster than its input: more is folded beforehand
+_GAP = 3.0  # between an edge and its label
 _POINTS = 72.0  # Graphviz takes inches and gives points; a point is a pixel here
 
 
@@ -42,6 +44,7 @@ class Curve:
         label: What is written on it.
         x: Centre of the label.
         y: Centre of the label.
+        at: Place on the curve that is nearest to the label: piece, and share of it, in eighths.
     """
 
     tail: int
@@ -50,6 +53,7 @@ class Curve:
     label: str = ""
     x: float = 0.0
     y: float = 0.0
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ def _source(panel: Panel, labels: tuple[str, ...], options: str) -> str:
         lines.append(f"{n} [width={w / _POINTS:.6f},height={h / _POINTS:.6f}]")
     for edge, label in zip(panel.edges, labels, strict=True):
         # Graphviz knows Courier's widths by heart: as many letters make as much room.
-        room = f' [label="{"M" * columns(label)}"]' if label else ""
+        room = f' [label="{"M" * (columns(label) + 1)}"]' if label else ""
         lines.append(f"{index[edge.tail]} -> {index[edge.head]}{room}")
     return "\n".join([*lines, "}"])
 
@@ -128,9 +132,13 @@ def _read(panel: Panel, labels: tuple[str, ...], placed: dict[str, object]) -> L
     for edge, label in zip(panel.edges, labels, strict=True):
         ends = index[edge.tail], index[edge.head]
         item = waiting[ends].pop()
-        at = str(item["lp"]).split(",") if label else ("0", "0")
-        x, y = (_px(float(at[0]) - left), _px(high - float(at[1]))) if label else (0.0, 0.0)
-        curves.append(Curve(*ends, _points(str(item["pos"]), left, high), label, x, y))
+        points = _points(str(item["pos"]), left, high)
+        if not label:
+            curves.append(Curve(*ends, points))
+            continue
+        x, y = str(item["lp"]).split(",")
+        at = _px(float(x) - left + _GAP), _px(high - float(y))
+        curves.append(Curve(*ends, points, label, *at, _nearest(points, at)))
     spots = tuple(found[n] for n in range(len(panel.boxes)))
     return Layout(
         *(math.ceil(v + 2 * MARGIN) for v in (right - left, high - low)), spots, tuple(curves)
@@ -161,6 +169,21 @@ def _points(pos: str, left: float, high: float) -> tuple[float, ...]:
         x, y = word.split(",")
         flat += [_px(float(x) - left), _px(high - float(y))]
     return tuple(flat)
+
+
+def sample(points: Sequence[float], piece: int, t: float) -> tuple[float, float]:
+    """The point of a curve's piece at `t` in 0..1, by Bernstein's polynomials."""
+    n, u = 6 * piece, 1 - t
+    a, b, c, d = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
+    return (
+        a * points[n] + b * points[n + 2] + c * points[n + 4] + d * points[n + 6],
+        a * points[n + 1] + b * points[n + 3] + c * points[n + 5] + d * points[n + 7],
+    )
+
+
+def _nearest(points: Sequence[float], label: tuple[float, float]) -> float:
+    eighths = (n / 8 for n in range((len(points) - 4) // 6 * 8))
+    return min(eighths, key=lambda at: math.dist(sample(points, int(at), at % 1), label))
 
 
 def _grid(panel: Panel) -> Layout:
