@@ -1,3 +1,62 @@
-"""jaxlens: every step from a Python function to machine code, visible and linked."""
+"""jaxlens: every step from a Python function to machine code, visible and linked.
+
+    %load_ext jaxlens
+
+gives a notebook `%%jaxpr`, `%%hlo` and `%%compile`; the same in Python is
+`jaxlens.jaxpr(f, *args)`, `jaxlens.hlo(f, *args)` and `jaxlens.compile(f, *args)`.
+Names are loaded when first used, so importing jaxlens costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jaxlens.api import capture, compile, hlo, jaxpr, load, save
+    from jaxlens.errors import LensError
+    from jaxlens.ir.capture import Capture
+    from jaxlens.render.view import View
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Capture",
+    "LensError",
+    "View",
+    "__version__",
+    "capture",
+    "compile",
+    "hlo",
+    "jaxpr",
+    "load",
+    "save",
+]
+
+_HOMES = {
+    "Capture": "jaxlens.ir.capture",
+    "LensError": "jaxlens.errors",
+    "View": "jaxlens.render.view",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "jaxlens.api")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext jaxlens`: adds the magics."""
+    from jaxlens.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext jaxlens`: leaves the shell as it was before."""
+    from jaxlens.notebook.extension import unload
+
+    unload(shell)

@@ -1,0 +1,189 @@
+"""The verbs: what `import jaxlens` offers, and what the magics call.
+
+Options are keywords where a `Capture` comes first; with a function, every keyword is the
+function's own:
+
+    cap = jaxlens.capture(f, x, target="cpu")
+    jaxlens.hlo(cap, stage="optimized")
+    jaxlens.hlo(f, x)
+
+Each verb imports what it needs when it is called: a saved capture is loaded and shown
+without JAX.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from jaxlens.errors import OptionError
+from jaxlens.ir.capture import Capture
+from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions, read_options
+from jaxlens.render.view import View
+
+Function = Callable[..., Any]
+_Options = TypeVar("_Options", JaxprOptions, HloOptions, CompileOptions)
+
+
+def capture(f: Function, /, *args: Any, target: str | None = None, **kwargs: Any) -> Capture:
+    """Takes a call apart without making it; each stage is computed when first asked for.
+
+    Args:
+        f: A function, jitted or not, a bound method, a partial, or a callable object such as
+            an Equinox or Flax NNX model.
+        *args: Its arguments. Arrays, numbers and `jax.ShapeDtypeStruct`s become inputs; all
+            else is static. Nothing is executed and no buffer is donated.
+        target: "cpu", "gpu", "tpu", or a device that is not here ("tpu:v5e:2x2"); by default
+            where JAX would run the call.
+        **kwargs: Its keyword arguments. A parameter of `f` that is itself called `target`
+            is bound with `functools.partial(f, target=...)`.
+
+    Raises:
+        OptionError: `f` cannot be traced.
+        TargetError: There is no such device.
+    """
+    from jaxlens.stages.driver import capture as staged
+
+    return staged(f, args, kwargs, target=target)
+
+
+def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+    """Shows the jaxpr beside your lines, and as a graph whose nested jaxprs open in place.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, options: `text`, `graph`, `depth`, `full`.
+
+    Raises:
+        OptionError: An option that does not exist.
+    """
+    from jaxlens.render.jaxpr_view import document
+
+    cap, options = _asked(JaxprOptions, f, args, kwargs)
+    return View(cap, lambda: document(cap, options))
+
+
+def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+    """Shows XLA's program: before and after fusion, at any stage, after any pass.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, options: `stage`, `diff`, `passes`,
+            `pass_`, `fusion`, `full`.
+
+    Raises:
+        OptionError: An option, stage or pass that does not exist.
+        UnavailableError: A stage that this backend does not give.
+    """
+    from jaxlens.render.hlo_view import document
+
+    cap, options = _asked(HloOptions, f, args, kwargs)
+    return View(cap, lambda: document(cap, options))
+
+
+def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+    """Shows what compiling did: cache verdict, kernels, cost, memory, times, LLVM IR, assembly.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, options: `run`, `why`, `cost`,
+            `memory`, `kernel`, `asm`, `times`, `full`. Only `run=n` executes the program.
+
+    Raises:
+        OptionError: An option or kernel that does not exist.
+    """
+    from jaxlens.render.compile_view import document
+
+    cap, options = _asked(CompileOptions, f, args, kwargs)
+    return View(cap, lambda: document(cap, options))
+
+
+def _asked(
+    kind: type[_Options], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Capture, _Options]:
+    """The capture and the options of a verb's call."""
+    if not isinstance(f, Capture):
+        return capture(f, *args, **kwargs), kind()
+    if args:
+        verb = kind.__name__.removesuffix("Options").lower()
+        raise OptionError(
+            f"jaxlens.{verb} takes options by keyword with a Capture, got {len(args)} "
+            f"positional: jaxlens.{verb}(cap, option=value)"
+        )
+    return f, read_options(kind, kwargs)
+
+
+def load(path: str | os.PathLike[str]) -> Capture:
+    """A capture that was saved, with every stage it had; needs no JAX device.
+
+    Raises:
+        CaptureFileError: The file holds no capture that this version can read.
+    """
+    from jaxlens.ir.saved import load as read
+
+    return read(path)
+
+
+def save(cap: Capture, path: str | os.PathLike[str]) -> None:
+    """Writes every stage of a capture to one file, computing those not asked for yet."""
+    from jaxlens.ir.saved import save as write
+
+    write(cap, path)
+
+
+def take(
+    f: Function,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    name: str = "",
+    target: str = "",
+    shapes: str = "",
+    transforms: Sequence[tuple[str, str]] = (),
+) -> Capture:
+    """`capture`, with all that a magic's line can say.
+
+    Args:
+        f: What is looked at.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        name: What the user calls it; "" for its own name.
+        target: "" for where JAX would run it.
+        shapes: Arguments as written shapes, instead of `args` and `kwargs`.
+        transforms: Put round `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
+    """
+    from jaxlens.stages.driver import capture as staged
+    from jaxlens.stages.shapes import arguments
+    from jaxlens.stages.transforms import transformed
+
+    if shapes:
+        args, kwargs = arguments(shapes)
+    named = dict(kwargs)
+    if transforms:
+        f, named = transformed(f, args, named, transforms)
+    # JAX's own wrappers tell their names; a jvp leaves none.
+    told = [asked for asked, _ in transforms if asked != "jit"] if "jvp" in dict(transforms) else ()
+    return staged(f, args, named, target=target or None, name=name or None, transforms=told)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is one array of JAX's or NumPy's."""
+    from jaxlens.stages.arrays import is_array as answer
+
+    return answer(value)
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether a value is an array, or a pytree with arrays in it."""
+    from jaxlens.stages.arrays import holds_arrays as answer
+
+    return answer(value)
+
+
+def targets() -> tuple[str, ...]:
+    """Targets that this process has, the default first."""
+    from jaxlens.stages.target import names
+
+    return names()

@@ -1,0 +1,150 @@
+"""Runs the cell under a magic as IPython would have run it, all but its last expression.
+
+The code is compiled with the line numbers that the editor shows (the magic's own line is
+line 1) under the name of the cell, and its text is left where Python looks for source, so
+that tracebacks, `inspect` and every equation's source span point at the user's lines.
+"""
+
+import ast
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlens.errors import CellError
+from jaxlens.ir.spans import register_cell
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Code of the user's, parsed.
+
+    Attributes:
+        file: Name under which Python compiles it.
+        body: Statements in order.
+    """
+
+    file: str
+    body: tuple[ast.stmt, ...]
+
+
+def read_cell(shell: Any, code: str) -> Cell:
+    """The cell under a cell magic.
+
+    Raises:
+        SyntaxError: As Python gives it, with the editor's line number.
+    """
+    number, raw, _ = _place(shell)
+    start = raw.rfind(code.strip("\n")) if code.strip() else -1
+    above = raw[:start].splitlines() if start > 0 else ["%%"] + [""] * _blank_lines(code)
+    text = "\n".join([*(f"# {line}".rstrip() for line in above), shell.transform_cell(code)])
+    # In a kernel the raw text names the file, so a debugger's breakpoints in the cell hold.
+    file = shell.compile.cache(text, number, raw_code=raw if start > 0 else None)
+    return _parsed(shell, text, file)
+
+
+def read_expression(shell: Any, magic: str, code: str) -> Cell:
+    """The expression behind a line magic."""
+    if not code.strip():
+        raise CellError(f"{magic} has nothing to look at: put a call behind it, {magic} f(x)")
+    number, _, line = _place(shell)
+    text = "\n" * (line - 1) + code.strip()
+    return _parsed(shell, text, shell.compile.cache(text, number))
+
+
+def name_cells(shell: Any) -> None:
+    """Gives every file of a cell its number, so that spans say "cell 3"."""
+    for file, number in dict(getattr(shell.compile, "_filename_map", {})).items():
+        register_cell(file, number)
+
+
+def _parsed(shell: Any, text: str, file: str) -> Cell:
+    """Parses, and compiles once for the errors that only compiling finds."""
+    tree = shell.transform_ast(shell.compile.ast_parse(text, filename=file))
+    _compile(shell, ast.Module(tree.body, []), file)
+    return Cell(file, tuple(tree.body))
+
+
+def _place(shell: Any) -> tuple[int, str, int]:
+    """Number, text and current line of the cell that IPython is running."""
+    known = getattr(shell.compile, "_filename_map", {})
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename not in known:
+        frame = frame.f_back
+    inputs = shell.history_manager.input_hist_raw if shell.history_manager else []
+    if frame.f_code.co_filename not in known:  # called from a program, not from a cell
+        return shell.execution_count, "", 1
+    number = known[frame.f_code.co_filename]
+    raw = inputs[number] if 0 < number < len(inputs) else ""
+    return number, raw, frame.f_lineno
+
+
+def _blank_lines(code: str) -> int:
+    """How many empty lines IPython takes from the front of a cell."""
+    lines = code.splitlines()
+    return next((i for i, line in enumerate(lines) if line.strip()), 0)
+
+
+def run(shell: Any, cell: Cell, statements: tuple[ast.stmt, ...]) -> None:
+    """Executes statements in the user's namespace, once.
+
+    Raises:
+        CellError: One of them awaits, where an event loop already runs.
+    """
+    everything = shell.ast_node_interactivity == "all"
+    compiled = []
+    for statement in statements:
+        if everything and isinstance(statement, ast.Expr):
+            compiled.append(_compile(shell, ast.Interactive([statement]), cell.file, "single"))
+        else:
+            compiled.append(_compile(shell, ast.Module([statement], []), cell.file))
+    for code in compiled:
+        _check_awaits(shell, code)
+    for code in compiled:
+        execute(shell, code)
+
+
+def execute(shell: Any, code: Any) -> Any:
+    """Runs one code object; an `await` in it runs in IPython's loop."""
+    result = eval(code, shell.user_global_ns, shell.user_ns)
+    return shell.loop_runner(result) if _awaits(code) else result
+
+
+def evaluate(shell: Any, cell: Cell, expression: ast.expr) -> Any:
+    """Value of an expression of the cell."""
+    code = _compile(shell, ast.fix_missing_locations(ast.Expression(expression)), cell.file, "eval")
+    _check_awaits(shell, code)
+    return execute(shell, code)
+
+
+def define(shell: Any, cell: Cell, function: ast.FunctionDef) -> Callable[..., Any]:
+    """A function of the user's namespace that the namespace does not get to see."""
+    code = _compile(shell, ast.fix_missing_locations(ast.Module([function], [])), cell.file)
+    made: dict[str, Any] = {}
+    exec(code, shell.user_global_ns, made)
+    return made[function.name]  # type: ignore[no-any-return]
+
+
+def _compile(shell: Any, tree: ast.AST, file: str, mode: str = "exec") -> Any:
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
+    with shell.compile.extra_flags(flags):
+        return shell.compile(tree, file, mode)
+
+
+def _awaits(code: Any) -> bool:
+    return bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+def _check_awaits(shell: Any, code: Any) -> None:
+    if not _awaits(code):
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise CellError(
+        "a cell under a magic cannot await while the kernel's own loop runs: "
+        "await in a cell of its own, and look at its result in the next"
+    )

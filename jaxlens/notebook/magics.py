@@ -1,0 +1,125 @@
+"""The magics: read the line, run the cell, call one verb, show what it returns."""
+
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.display import display
+
+from jaxlens.notebook import cell as cells
+from jaxlens.notebook.complete import remember
+from jaxlens.notebook.look import Arrays, take
+from jaxlens.notebook.options import Asked, read, takes
+from jaxlens.notebook.tracebacks import of_the_user
+from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions
+
+
+@magics_class
+class Lenses(Magics):
+    """`%%jaxpr`, `%%hlo` and `%%compile`, and their line forms."""
+
+    @line_cell_magic
+    @no_var_expand
+    @takes(JaxprOptions)
+    def jaxpr(self, line: str, cell: str | None = None) -> None:
+        """Show the equations that tracing records, beside your lines and as a graph.
+
+        The cell runs as usual, all but its last expression, which is looked at instead:
+
+            %%jaxpr
+            y = normalise(x)           runs
+            predict(params, y)         is traced, not run
+
+        In Python this is `jaxlens.jaxpr(predict, params, y)`. An expression whose outermost
+        call is JAX's or NumPy's, such as `jnp.tanh(x @ w).sum()`, is looked at as a function
+        of the arrays that it names. A cell that ends in a def needs shapes:
+
+            %%jaxpr --grad --in "params={'w': f32[128,4]}, x=f32[8,128]"
+            def loss(params, x):
+                return (x @ params["w"]).sum()
+
+        In one line, options first:  %jaxpr --vmap 0,None f(xs, w)
+        """
+        self._look(read(self.jaxpr, line, cell), cell)
+
+    @line_cell_magic
+    @no_var_expand
+    @takes(HloOptions)
+    def hlo(self, line: str, cell: str | None = None) -> None:
+        """Show XLA's program: before and after fusion, at any stage, after any pass.
+
+        The cell runs as usual, all but its last expression, which is compiled and not run:
+
+            %%hlo                      what each fusion swallowed, before and after
+            predict(params, x)
+
+            %hlo --stage stablehlo predict(params, x)
+            %hlo --passes predict(params, x)
+            %hlo --diff hlo optimized predict(params, x)
+
+        In Python:  jaxlens.hlo(predict, params, x), and with options
+        jaxlens.hlo(jaxlens.capture(predict, params, x), stage="stablehlo")
+        """
+        self._look(read(self.hlo, line, cell), cell)
+
+    @line_cell_magic
+    @no_var_expand
+    @takes(CompileOptions)
+    def compile(self, line: str, cell: str | None = None) -> None:
+        """Show what compiling did: cache verdict, kernels, cost, memory, times, machine code.
+
+        The cell runs as usual, all but its last expression, which is compiled; only
+        --run executes it:
+
+            %%compile
+            step(params, batch)
+
+            %compile --run 20 step(params, batch)
+            %compile --kernel loop_fusion --asm step(params, batch)
+
+        In Python:  jaxlens.compile(step, params, batch), and with options
+        jaxlens.compile(jaxlens.capture(step, params, batch), run=20)
+        """
+        self._look(read(self.compile, line, cell), cell)
+
+    def _look(self, asked: Asked, cell: str | None) -> None:
+        """What every magic does once its line is read."""
+        if asked.help:
+            print(getattr(self, asked.verb).__doc__)
+            return
+        with of_the_user(self.shell):
+            view = self._view(asked, cell)
+            if asked.take.o:
+                self.shell.user_ns[asked.take.o] = view
+            display(self._bundle(view), raw=True)
+            remember(view.capture, asked.verb, asked.show)
+
+    def _view(self, asked: Asked, cell: str | None) -> Any:
+        """Runs the cell and calls the verb."""
+        from jaxlens import api  # JAX is loaded by the first look, not by %load_ext
+
+        code = (
+            cells.read_expression(self.shell, asked.magic, asked.expression)
+            if cell is None
+            else cells.read_cell(self.shell, cell)
+        )
+        taken = take(self.shell, code, asked.take.in_, Arrays(api.is_array, api.holds_arrays))
+        capture = api.take(
+            taken.function,
+            taken.args,
+            taken.kwargs,
+            name=taken.name,
+            target=asked.take.target,
+            shapes=taken.shapes,
+            transforms=asked.take.transforms,
+        )
+        verb: Callable[..., Any] = getattr(api, asked.verb)
+        view = verb(capture, **asked.show)
+        view.document  # noqa: B018 - computed here, where an error is the cell's own
+        return view
+
+    def _bundle(self, view: Any) -> dict[str, Any]:
+        """The faces that this front end can show; a terminal pays for no HTML and no layout."""
+        if "text/html" in self.shell.display_formatter.active_types:
+            return dict(view._repr_mimebundle_())
+        return {"text/plain": view.text()}

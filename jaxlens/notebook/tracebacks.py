@@ -1,0 +1,90 @@
+"""Shows an exception of the user's code as if no magic stood above it.
+
+The frames of IPython's magic call and ours are taken out of the traceback before IPython
+formats it; the exception itself, `%debug` and `%tb` are the user's. An error inside
+jaxlens keeps every frame, so that it can be reported.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from jaxlens.errors import LensError
+
+_OWN = str(Path(__file__).parents[1])
+
+
+@contextlib.contextmanager
+def of_the_user(shell: Any) -> Iterator[None]:
+    """Lets an exception leave with the user's frames only, where IPython will show it."""
+    try:
+        yield
+    except (LensError, SystemExit):
+        raise
+    except BaseException as error:
+        if not shell.custom_exceptions:  # somebody else's handler goes first
+            _show_next(shell, type(error))
+        raise
+
+
+def _show_next(shell: Any, kind: type[BaseException]) -> None:
+    """Has IPython ask us when it shows the next exception of that kind, once.
+
+    `set_custom_exc` is IPython's way to change how an exception is shown without changing
+    the exception; the traceback is only complete once it has left every frame.
+    """
+    before = shell.CustomTB
+
+    def show(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> list[str]:
+        shell.custom_exceptions, shell.CustomTB = (), before
+        error.__traceback__ = user_frames(trace)
+        shell.showtraceback((kind, error, error.__traceback__), tb_offset=0)
+        return []  # shown already
+
+    shell.set_custom_exc((kind,), show)
+
+
+def user_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The frames of a traceback that are not the magic's.
+
+    Args:
+        trace: A whole traceback, outermost frame first.
+
+    Returns:
+        What lies under the magic without our frames; where nothing of the user's is there,
+        the user's frames above it first; everything where the innermost frame is ours.
+    """
+    links = []
+    while trace is not None:
+        links.append(trace)
+        trace = trace.tb_next
+    own = [_is_own(link) for link in links]
+    if not any(own) or own[-1]:
+        return _chain(links)
+    first = own.index(True)
+    under = [link for link, ours in zip(links[first:], own[first:], strict=True) if not ours]
+    if any(_is_users(link) for link in under):
+        return _chain(under)
+    above = [link for link in links[:first] if _is_users(link)]
+    return _chain(above[-1:] + under)
+
+
+def _chain(links: list[TracebackType]) -> TracebackType | None:
+    chain = None
+    for link in reversed(links):
+        chain = TracebackType(chain, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return chain
+
+
+def _is_own(link: TracebackType) -> bool:
+    name = link.tb_frame.f_code.co_filename
+    return name.startswith(_OWN) or name == contextlib.__file__
+
+
+def _is_users(link: TracebackType) -> bool:
+    """Whether it is neither an installed package's frame nor Python's own."""
+    name = link.tb_frame.f_code.co_filename
+    return "site-packages" not in name and not name.startswith((sys.prefix, sys.base_prefix))
