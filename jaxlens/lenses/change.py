@@ -1,10 +1,9 @@
 """What became of every instruction between two HLO programs of one compile, and by which pass.
 
 The fates: "same"; "fused" into one or more fusions; "rewritten" (other opcode, type or operands);
-"merged" with an instruction of the same value; "folded" into a constant; "removed". A pass is
-blamed from the dumps between the two programs. XLA writes a dump only where a pass changed
-something, so a dump that opens a pipeline can hold the work of passes that wrote none: then the
-blame is an interval and says so.
+"merged" with an instruction of the same value; "folded" into a constant; "removed". The pass that
+is named is the one whose dump first shows the change. A dump that opens a pipeline can show the
+work of passes that wrote none: then an interval is named.
 """
 
 from collections import defaultdict
@@ -15,6 +14,7 @@ from typing import Literal
 
 from jaxlens.ir.capture import PassStage
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.passes import START, interval
 from jaxlens.links import How, Link, Relation, relate
 
 FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
@@ -170,14 +170,19 @@ def _look(node: Node) -> tuple[object, ...]:
 
 def _steps(after: Module, passes: Sequence[PassStage]) -> Iterator[tuple[Module, str]]:
     """The programs on the way, each with whom to blame for what changed since the last."""
-    last = "the start"
+    last: PassStage | None = None
     for stage in passes:
         if stage.changed:
-            opens = stage.name == "pipeline-start"
-            by = f"between {last} and the start of {stage.pipeline}" if opens else stage.name
-            yield stage.stage.module, by
-            last = f"the start of {stage.pipeline}" if opens else stage.name
-    yield after, f"after {last}"
+            yield stage.stage.module, blamed(last, stage)
+        last = stage
+    yield after, f"after {last.name}" if last else ""
+
+
+def blamed(earlier: PassStage | None, later: PassStage) -> str:
+    """The pass whose dump first shows a change; an interval where that dump opens a pipeline."""
+    if later.name != START:
+        return later.name
+    return interval(earlier, later) if earlier else f"before {later.pipeline}"
 
 
 class _Judge:

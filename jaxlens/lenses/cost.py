@@ -15,8 +15,8 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.capture import Capture, Input
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.flops import flops
-from jaxlens.lenses.fusion import listed
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
+from jaxlens.lenses.sentences import listed
 
 # Their bodies are applied to elements, or say nothing about what runs.
 _APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
@@ -317,7 +317,9 @@ def _figures(found: Cost, xla: Mapping[str, float]) -> Table:
 
     def theirs(key: str, unit: str) -> Cell:
         value = xla.get(key)
-        return Cell("not given" if value is None or value < 0 else amount(value, unit), value)
+        return Cell(
+            "not given" if value is None or value < 0 else amount(value, unit).strip(), value
+        )
 
     rows = (
         (
@@ -328,7 +330,7 @@ def _figures(found: Cost, xla: Mapping[str, float]) -> Table:
         ),
         (
             Cell("transcendentals"),
-            Cell(amount(found.transcendentals, ""), found.transcendentals),
+            Cell(amount(found.transcendentals, "").strip(), found.transcendentals),
             Cell(""),
             theirs("transcendentals", ""),
         ),

@@ -5,21 +5,20 @@ instructions stand in it (XLA:CPU's library rewriter makes some before the pass 
 fusion does; GPU and TPU have passes of their own). "After" is the optimised program.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.capture import Capture, PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.change import Change, between
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
+from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 
 # What stands in a program without doing work of its own.
 PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 # The operations whose called computations run instruction by instruction.
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-_CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
 # Dumps longer than this together (characters) are not read to name passes.
 TRACE_LIMIT = 20_000_000
 
@@ -80,9 +79,9 @@ def report(change: Change, note: str = "") -> Report:
     fusions = [node for node in after if node.opcode == "fusion"]
     findings = [
         Finding(
-            f"{count(len(before), 'operation')} before fusion, {count(len(after), 'operation')} "
-            f"after: {count(len(fusions), 'fusion')} and {len(after) - len(fusions)} outside "
-            "fusions (parameters, constants and tuple plumbing not counted).",
+            f"{count(len(before), 'operation')} before fusion, {len(after):,} after: "
+            f"{count(len(fusions), 'fusion')} and {len(after) - len(fusions):,} others "
+            "(parameters, constants and tuple plumbing not counted).",
             ids=tuple(node.id for node in fusions),
         )
     ]
@@ -153,7 +152,7 @@ def fusion_table(change: Change, note: str = "") -> Table:
         rows.append((
             Cell(fusion_id, ids=(fusion_id,)),
             *cells(
-                kind_of(nodes[fusion_id]),
+                fusion_kind(nodes[fusion_id]),
                 opcodes(nodes[i] for i in inner),
                 ", ".join(lines_of(nodes[i] for i in inner)),
                 len(repeated),
@@ -165,38 +164,12 @@ def fusion_table(change: Change, note: str = "") -> Table:
 
 def fates_table(change: Change) -> Table:
     """How many instructions met each fate, by which pass."""
-    tally = Counter((f.name, f.by) for f in change.fates.values())
+    tally = Counter((f.name, "" if f.name == "same" else f.by) for f in change.fates.values())
     order = {"same": 0, "fused": 1, "rewritten": 2, "merged": 3, "folded": 4, "removed": 5}
     rows = [
-        cells(name, by or ("" if change.traced or name == "same" else "not traced"), number)
+        cells(name, by, number)
         for (name, by), number in sorted(tally.items(), key=lambda t: (order[t[0][0]], t[0][1]))
     ]
     if change.added:
         rows.append(cells("added", "", len(change.added)))
     return Table("Fates", ("fate", "by", "instructions"), tuple(rows), right=(2,))
-
-
-def kind_of(node: Node) -> str:
-    """A fusion's kind in its own words: "loop", "input", "output", "custom: __ynn_fusion"."""
-    kind = node.attrs.get("kind", "").removeprefix("k").lower()
-    named = _CONFIG_KIND.search(node.attrs.get("backend_config", ""))
-    return f"{kind}: {named[1]}" if kind == "custom" and named else kind
-
-
-def opcodes(nodes: Iterable[Node]) -> str:
-    """`broadcast x 2, add, maximum` in order of first appearance; constants left out."""
-    tally = Counter(node.opcode for node in nodes if node.opcode not in ("parameter", "constant"))
-    return ", ".join(f"{name} x {n}" if n > 1 else name for name, n in tally.items())
-
-
-def lines_of(nodes: Iterable[Node]) -> list[str]:
-    """The source lines that own the nodes, each once, in order of file and line."""
-    owners = {(s.file, s.line) for node in nodes if (s := node.owner)}
-    return [f"{file}:{line}" for file, line in sorted(owners)]
-
-
-def listed(words: Sequence[str], most: int = 4) -> str:
-    """`a, b and c`; a long list is cut and says how many are left."""
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most} more"
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""

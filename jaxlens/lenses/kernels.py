@@ -5,13 +5,16 @@ when nothing is in a cache already. A slice of a large operand reads less.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.capture import Capture, Kernel
 from jaxlens.ir.graph import Module, Node, Type
-from jaxlens.lenses.fusion import kind_of, lines_of, listed, opcodes, operations
+from jaxlens.lenses.cost import trip_count
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
+from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
+
+_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Work:
         inside: Instructions that it computes, parameters left out.
         read: Bytes of the operands; None where a size is unknown.
         written: Bytes of the result.
-        place: Region that holds the instruction.
+        place: In words, where it runs other than once: "in while.6, 128 trips"; else "".
     """
 
     kernel: Kernel
@@ -39,6 +42,13 @@ class Work:
         """Source lines that it came from."""
         return lines_of(self.inside)
 
+    @property
+    def moved(self) -> int | None:
+        """Bytes in and out."""
+        if self.read is None or self.written is None:
+            return None
+        return self.read + self.written
+
 
 def kernels(capture: Capture) -> Report:
     """Every kernel in the order of the program.
@@ -47,37 +57,71 @@ def kernels(capture: Capture) -> Report:
         UnavailableError: The backend gives no optimised HLO or no kernels.
     """
     done = works(capture)
-    module = capture.optimized.module
-    read = {
-        work.node.id: float((work.read or 0) + (work.written or 0)) for work in done if work.node
-    }
-    overlay = Overlay("bytes in and out (B)", "optimized", read)
-    return Report("Kernels", (Finding(tally(done)),), (table(done, module),), (overlay,))
+    moved = {work.node.id: float(work.moved or 0) for work in done if work.node}
+    overlay = Overlay("bytes in and out (B)", "optimized", moved)
+    return Report("Kernels", (Finding(tally(done)),), (table(done),), (overlay,))
 
 
 def works(capture: Capture) -> list[Work]:
-    """Kernels joined with their instructions, in the order of the capture."""
+    """Kernels joined with their instructions, in the order in which they run."""
     module = capture.optimized.module
-    nodes = {node.id: (node, name) for name, r in module.regions.items() for node in r.nodes}
-    types = {node.name: node.type for node in module.nodes()}
-    return [_work(kernel, module, nodes, types) for kernel in capture.kernels]
+    order = {id: (index, place) for index, (id, place) in enumerate(running(module))}
+    nodes = {node.id: node for node in module.nodes()}
+    types = {node.name: node.type for node in nodes.values()}
+    done = [_work(kernel, module, nodes, types, order) for kernel in capture.kernels]
+    last = len(order)
+    return sorted(done, key=lambda w: order.get(w.kernel.instruction, (last, ""))[0])
+
+
+def running(module: Module) -> list[tuple[str, str]]:
+    """Instructions in the order of the program, with where those run that do not run once.
+
+    The bodies of loops and branches stand before the instruction that they belong to.
+    """
+    done: list[tuple[str, str]] = []
+    stack = [(iter(module.body().nodes), "", "")]
+    opened: set[str] = set()
+    while stack:
+        nodes, place, owner = stack[-1]
+        node = next(nodes, None)
+        if node is None:
+            stack.pop()
+            if owner and not (stack and stack[-1][2] == owner):
+                done.append((owner, stack[-1][1]))
+            continue
+        inner = [
+            name
+            for name in (node.regions if node.opcode in _CONTROL else ())
+            if name in module.regions and name not in opened
+        ]
+        if not inner:
+            done.append((node.id, place))
+        opened.update(inner)
+        words = _place(node)
+        stack += [(iter(module.regions[name].nodes), words, node.id) for name in reversed(inner)]
+    return done
+
+
+def _place(node: Node) -> str:
+    if node.opcode == "while":
+        trips = trip_count(node)
+        return f"in {node.id}, {'trips unknown' if trips is None else count(trips, 'trip')}"
+    return f"in {node.id}"
 
 
 def _work(
     kernel: Kernel,
     module: Module,
-    nodes: Mapping[str, tuple[Node, str]],
+    nodes: Mapping[str, Node],
     types: Mapping[str, Type],
+    order: Mapping[str, tuple[int, str]],
 ) -> Work:
-    if kernel.instruction not in nodes:
+    node = nodes.get(kernel.instruction)
+    if node is None:
         return Work(kernel, None, (), None, None)
-    node, place = nodes[kernel.instruction]
-    read = 0
-    for name in dict.fromkeys(node.operands):
-        size = types[name].bytes if name in types else 0
-        if size is None:
-            return Work(kernel, node, inside(node, module), None, node.type.bytes, place)
-        read += size
+    sizes = [types[name].bytes for name in dict.fromkeys(node.operands) if name in types]
+    read = None if None in sizes else sum(size for size in sizes if size is not None)
+    place = order.get(node.id, (0, ""))[1]
     return Work(kernel, node, inside(node, module), read, node.type.bytes, place)
 
 
@@ -98,42 +142,36 @@ def inside(node: Node, module: Module) -> tuple[Node, ...]:
 
 def tally(done: Iterable[Work]) -> str:
     """`2 kernels and 1 library call.`"""
-    counts = Counter(work.kernel.kind for work in done)
-    words = [
-        count(counts[kind], kind) for kind in ("kernel", "library call", "thunk") if counts[kind]
-    ]
+    counts = Counter[str](work.kernel.kind for work in done)
+    kinds = ("kernel", "library call", "thunk")
+    words = [count(counts[kind], kind) for kind in kinds if counts[kind]]
     return f"{listed(words) or 'No kernels'}."
 
 
-def table(done: Iterable[Work], module: Module) -> Table:
+def table(done: Sequence[Work]) -> Table:
     """One row per kernel."""
-    done = list(done)
-    most = max(((w.read or 0) + (w.written or 0) for w in done), default=0)
-    rows = []
-    for work in done:
-        moved = None if work.read is None else work.read + (work.written or 0)
-        where = "" if work.place in ("", module.entry) else f" in {work.place}"
-        rows.append((
+    most = max((work.moved or 0 for work in done), default=0) or 1
+    rows = tuple(
+        (
             Cell(work.kernel.name, ids=(work.kernel.instruction,)),
             Cell(work.kernel.kind),
-            Cell(_what(work) + where),
+            Cell(what(work)),
             Cell(listed(work.lines)),
+            Cell(work.place),
             Cell(amount(work.read), work.read),
-            Cell(amount(work.written), work.written, bar=(moved or 0) / most if most else None),
-        ))  # fmt: skip
-    note = "Bytes: each operand and the result once. Kernels of a loop's body run once per trip."
-    columns = ("kernel", "kind", "what it fused", "from lines", "read", "written")
-    return Table("Kernels", columns, tuple(rows), note, right=(4, 5))
+            Cell(amount(work.written), work.written, bar=(work.moved or 0) / most),
+        )
+        for work in done
+    )
+    note = "Bytes: each operand and the result once."
+    columns = ("kernel", "kind", "what it fused", "from lines", "where", "read", "written")
+    return Table("Kernels", columns, rows, note, right=(5, 6))
 
 
-def _what(work: Work) -> str:
+def what(work: Work) -> str:
+    """What a kernel computes, in opcodes."""
     if work.node is None:
         return work.kernel.note
     words = opcodes(work.inside)
-    kind = kind_of(work.node) if work.node.opcode == "fusion" else ""
+    kind = fusion_kind(work.node) if work.node.opcode == "fusion" else ""
     return f"{words} ({kind})" if kind.startswith("custom") else words
-
-
-def top(module: Module) -> list[str]:
-    """Ids of what runs one by one in the optimised program."""
-    return [node.id for node in operations(module)]
