@@ -1,0 +1,119 @@
+"""A document as one piece of HTML for a notebook's output, usable with the kernel dead.
+
+Tabs and folds are `<details>`, so they work with no script and no style; `page.py` adds the
+CSS and the scripts, which make the tabs a row and the drawings live wherever they may run.
+"""
+
+import hashlib
+
+from jaxlens.render.blocks import Step, walk
+from jaxlens.render.document import (
+    Block,
+    Code,
+    Diff,
+    Document,
+    Findings,
+    Fold,
+    GraphPane,
+    Listing,
+    SourcePane,
+    Tab,
+    TableBlock,
+    Tabs,
+)
+from jaxlens.render.html_diff import diff_html
+from jaxlens.render.html_listing import code_html, listing_html
+from jaxlens.render.html_marks import Ink, attr, escaped, ink
+from jaxlens.render.html_source import source_html
+from jaxlens.render.html_table import findings_html, table_html
+from jaxlens.render.page import scripts, styles
+
+_KEY = "\0"  # stands for the hash until it is known; no escaped text holds this character
+
+
+def html(document: Document) -> str:
+    """The document as a fragment that needs nothing else.
+
+    Args:
+        document: What to show.
+
+    Returns:
+        HTML, the same for the same document. Names of tab groups come from a hash of the
+        content; `lens.js` tells equal outputs on one page apart.
+
+    Raises:
+        GraphError: A drawing could not be laid out.
+    """
+    return f"{styles()}{body(document)}{scripts()}"
+
+
+def body(document: Document) -> str:
+    """The document without CSS and scripts: what an untrusted notebook is left with."""
+    hues = ink(document)
+    label = attr("aria-label", f"jaxlens {document.verb}")
+    parts = [f"<div class=jl role=group{label}><pre class=h>{escaped(document.taken)}</pre>"]
+    groups: list[str] = []
+    opened = 0
+    for step in walk(document.blocks):
+        if isinstance(step.part, Tabs) and step.move == "enter":
+            groups.append(f"{_KEY}-{opened}")
+            opened += 1
+        parts.append(_step(step, groups, hues))
+        if isinstance(step.part, Tabs) and step.move == "leave":
+            groups.pop()
+    return _keyed("".join([*parts, "</div>"]))
+
+
+def _keyed(markup: str) -> str:
+    """Puts a hash of the content into names that must differ between two outputs."""
+    key = hashlib.blake2b(markup.encode(), digest_size=5).hexdigest()
+    return markup.replace(_KEY, f"jl{key}")
+
+
+def _step(step: Step, groups: list[str], hues: Ink) -> str:
+    part, enters = step.part, step.move == "enter"
+    if isinstance(part, Tabs):
+        return "<div class=T>" if enters else "</div>"
+    if isinstance(part, Fold | Tab):
+        if not enters:
+            return "</div></details>"
+        return _tab(part, groups[-1], step.place) if isinstance(part, Tab) else _fold(part)
+    return block_html(part, hues)
+
+
+def _fold(fold: Fold) -> str:
+    opened = " open" if fold.open else ""
+    return f"<details{opened}><summary>{escaped(fold.title)}</summary><div class=u>"
+
+
+def _tab(tab: Tab, group: str, place: int) -> str:
+    opened = "" if place else " open"
+    title = f"<summary{attr('title', tab.help)}>{escaped(tab.title)}</summary>"
+    return f"<details name={group}{opened}>{title}<div>"
+
+
+def block_html(block: Block, hues: Ink) -> str:
+    """One block that holds no others."""
+    match block:
+        case Listing():
+            return listing_html(block, hues)
+        case SourcePane():
+            return source_html(block, hues)
+        case Diff():
+            return diff_html(block, hues)
+        case Code():
+            return code_html(block)
+        case Findings():
+            return findings_html(block)
+        case TableBlock():
+            return table_html(block.table)
+        case GraphPane():
+            return _graph(block)
+        case _:
+            raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
+
+
+def _graph(pane: GraphPane) -> str:
+    from jaxlens.render.figure_html import graph_html  # Graphviz is loaded when drawn
+
+    return graph_html(pane.figure, pane.alt)

@@ -1,0 +1,150 @@
+"""Escaped text, attributes and inline colours: what every HTML part is written with.
+
+A notebook that is not trusted drops styles, scripts, ids and `data-` attributes and keeps
+inline `style=` of a known form; so the colours that carry meaning are inline, legible on
+white and on dark, and `static/lens.css` refines them where it runs. Elements are chosen for
+what they say, and because short names keep an output small.
+"""
+
+import html as escaping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from jaxlens.render.blocks import walk
+from jaxlens.render.document import (
+    Diff,
+    Document,
+    Kind,
+    Line,
+    Listing,
+    Piece,
+    SourcePane,
+)
+from jaxlens.render.palette import HUES, line_hues
+from jaxlens.render.visible import visible
+
+# Element per kind of piece; plain text for the rest.
+_ELEMENTS: Mapping[Kind, tuple[str, str]] = {
+    "op": ("<b>", "</b>"),
+    "type": ("<var>", "</var>"),
+    "literal": ("<samp>", "</samp>"),
+    "attr": ("<small>", "</small>"),
+    "comment": ("<em>", "</em>"),
+    "keyword": ("<strong>", "</strong>"),
+    "fold": ("<s hidden>", "</s>"),
+    "warn": ("<mark>", "</mark>"),
+}
+_BARE = re.compile(r"[\w.%-]+", re.ASCII)
+
+
+def escaped(text: str) -> str:
+    """Text of one line as HTML text."""
+    return escaping.escape(visible(text), quote=False)
+
+
+def attr(name: str, value: str) -> str:
+    """` name=value`, quoted where it must be; nothing for an empty value."""
+    if not value:
+        return ""
+    if _BARE.fullmatch(value):
+        return f" {name}={value}"
+    return f' {name}="{escaping.escape(visible(value))}"'
+
+
+def note(text: str) -> str:
+    """A remark under a block."""
+    return f"<div class=n>{escaped(text)}</div>" if text else ""
+
+
+def pieces(line: Line) -> str:
+    """What a line says, kinds as elements; neighbours of one kind share theirs."""
+    runs: list[tuple[Kind, str]] = []
+    for piece in (Piece("  " * line.indent), *line.pieces):
+        kind = "" if piece.kind == "name" else piece.kind
+        if runs and runs[-1][0] == kind:
+            runs[-1] = (kind, runs[-1][1] + piece.text)
+        elif piece.text:
+            runs.append((kind, piece.text))
+    return "".join(_element(kind, words) for kind, words in runs) or "<br>"
+
+
+def _element(kind: Kind, words: str) -> str:
+    start, end = _ELEMENTS.get(kind, ("", ""))
+    return f"{start}{escaped(words)}{end}"
+
+
+def row(line: Line) -> str:
+    """A line as one element that carries its node's id."""
+    return f"<div{attr('data-id', line.id)}>{pieces(line)}</div>"
+
+
+def has_folds(lines: Sequence[Line]) -> bool:
+    """Whether there is something to unfold."""
+    return any(piece.kind == "fold" for line in lines for piece in line.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """The hue of each source line, one for the whole document."""
+
+    hues: Mapping[str, int]
+
+    def bar(self, owner: str, *more: str) -> str:
+        """Attributes of what belongs to a source line: its name and its bar; none for ""."""
+        if owner not in self.hues:
+            return _style(*more)
+        color = bar_color(self.hues[owner])
+        return attr("data-line", owner) + _style(f"border-left:3px solid {color}", *more)
+
+
+def _style(*rules: str) -> str:
+    return f' style="{";".join(rules)}"' if rules else ""
+
+
+def ink(document: Document) -> Ink:
+    """Gives each source line its hue, in the order in which the document names them."""
+    return Ink(line_hues(_owners(document)))
+
+
+def _owners(document: Document) -> list[str]:
+    source: list[str] = []
+    others: list[str] = []
+    for step in walk(document.blocks):
+        match step.part:
+            case SourcePane(lines=lines):
+                source += [line.line for line in lines if line.line]
+            case Listing(lines=lines):
+                others += [line.line for line in lines]
+            case Diff(groups=groups):
+                others += [
+                    line.line for g in groups for r in g.rows for line in (r.left, r.right) if line
+                ]
+    return source + others
+
+
+@cache
+def bar_color(hue: int) -> str:
+    """The hue as one colour that stands out 3:1 from white and from dark pages.
+
+    Contrast as in WCAG 2: between luminances 0.12 and 0.3 both hold.
+    """
+    color = HUES[hue].light
+    while luminance(color) > 0.3:
+        color = _shade(color, 0)
+    while luminance(color) < 0.12:
+        color = _shade(color, 255)
+    return color
+
+
+def luminance(color: str) -> float:
+    """Relative luminance of "#rrggbb", as WCAG 2 defines it."""
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def _shade(color: str, toward: int) -> str:
+    mixed = (round(int(color[i : i + 2], 16) * 0.94 + toward * 0.06) for i in (1, 3, 5))
+    return "#" + "".join(f"{c:02x}" for c in mixed)

@@ -1,0 +1,58 @@
+"""The user's own lines as HTML, tinted by what they became or cost; what lies under one opens."""
+
+from jaxlens.render.document import SourceLine, SourcePane
+from jaxlens.render.html_marks import Ink, attr, escaped, row
+
+_TINT = "#e69f00"
+_CODE = 72  # notes beside code start here at the latest
+
+
+def source_html(pane: SourcePane, ink: Ink) -> str:
+    """Numbers, code, a bar and a note per line, aligned by characters so that it needs no CSS."""
+    digits = max((len(str(line.number)) for line in pane.lines), default=1)
+    column = min(max((len(line.text) for line in pane.lines), default=0), _CODE)
+    body = "".join(_line(line, digits, column, ink) for line in pane.lines)
+    scale = f" <i>{escaped(pane.scale)}</i>" if pane.scale else ""
+    label = attr("aria-label", f"source of {pane.title}")
+    return (
+        f"<div class=S><div class=n><b>{escaped(pane.title)}</b>{scale}</div>"
+        f"<pre class=c tabindex=0 role=group{label}>{body}</pre></div>"
+    )
+
+
+def _line(line: SourceLine, digits: int, column: int, ink: Ink) -> str:
+    number = f"<i>{line.number:>{digits}}</i>  "
+    known = line.share is not None or line.note
+    code = escaped(f"{line.text:<{column}}" if known else line.text)
+    words = f"{number}{code}{_share(line)}"
+    bar = ink.bar(line.line, "padding-left:6px" if line.under else "padding-left:20px")
+    tint = _tint(line.share)
+    if not line.under:
+        return f"<div{bar}><div{tint}>{words}</div></div>"
+    under = "".join(map(row, line.under))
+    return (
+        f"<details{bar}><summary{tint}>{words}</summary>"
+        f'<div class=u style="padding-left:4em">{under}</div></details>'
+    )
+
+
+def _clamped(share: float) -> float:
+    return min(max(share, 0.0), 1.0)
+
+
+def _tint(share: float | None) -> str:
+    """Background of a line: the larger its share the stronger, at most 30 % so that text reads."""
+    if not share:
+        return ""
+    alpha = round((0.05 + 0.25 * _clamped(share)) * 255)
+    return f' style="background:{_TINT}{alpha:02x}"'
+
+
+def _share(line: SourceLine) -> str:
+    if line.share is None:
+        return f"  <span>{escaped(line.note)}</span>" if line.note else ""
+    end = round(_clamped(line.share) * 100) or (1 if line.share > 0 else 0)
+    return (
+        '  <i style="display:inline-block;width:56px;height:8px;background:linear-gradient('
+        f'90deg,{_TINT} {end}%,#8884 {end}%)"></i>  <span>{escaped(line.note)}</span>'
+    )

@@ -1,0 +1,104 @@
+"""What tests ask of HTML: that its tags balance, and what is left where it is not trusted."""
+
+import re
+from html import escape
+from html.parser import HTMLParser
+
+VOID = {"br", "img", "input", "hr", "col"}
+
+# What JupyterLab 4.6 lets through in a notebook that is not trusted, as far as we use it.
+KEPT_TAGS = frozenset(
+    {"div", "span", "pre", "p", "br", "details", "summary", "ul", "li", "label", "input", "img"}
+    | {"b", "i", "s", "em", "strong", "var", "samp", "small", "mark", "figure", "figcaption"}
+    | {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+)
+KEPT_ATTRS = {"class", "dir", "hidden", "lang", "style", "title", "translate"}
+KEPT_OF = {
+    "img": {"alt", "src", "width", "height"},
+    "details": {"open"},
+    "input": {"type", "checked"},
+    "th": {"scope"},
+    "td": {"align"},
+}
+_COLOR = r"#[0-9a-fA-F]+"
+KEPT_STYLES = (
+    rf"border-left:3px solid {_COLOR}",
+    rf"(?:background|color|background-color):{_COLOR}",
+    rf"background:linear-gradient\(90deg,{_COLOR} \d+%,{_COLOR} \d+%\)",
+    r"text-align:(?:left|right)",
+    r"padding-left:[\d.]+(?:px|em)",
+    r"display:(?:grid|inline-block)",
+    r"grid-template-columns:minmax\(0,1fr\) 9em minmax\(0,1fr\)",
+    r"gap:0 8px",
+    r"(?:width|height):\d+px",
+)
+
+
+class Balance(HTMLParser):
+    """Raises where an end tag does not match; counts tags; gathers text and attributes."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.open, self.tags, self.words, self.attrs = [], [], [], []
+        self.feed(markup)
+        self.close()
+        assert not self.open, self.open[-3:]
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attrs += [(tag, name, value or "") for name, value in attrs]
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), (tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, self.getpos()
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return "".join(self.words)
+
+
+class Untrusted(HTMLParser):
+    """The markup that JupyterLab shows of an output it does not trust."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.out, self.dropped = [], 0
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        if tag in ("style", "script", "svg"):
+            self.dropped += 1
+        if self.dropped or tag not in KEPT_TAGS:
+            return
+        allowed = KEPT_ATTRS | KEPT_OF.get(tag, set())
+        kept = [(n, kept_style(v) if n == "style" else v or "") for n, v in attrs if n in allowed]
+        kept = [(n, v) for n, v in kept if n != "style" or v]
+        self.out.append(f"<{tag}{''.join(f' {n}={chr(34)}{escape(v)}{chr(34)}' for n, v in kept)}>")
+
+    def handle_endtag(self, tag):
+        if tag in ("style", "script", "svg"):
+            self.dropped -= 1
+        elif not self.dropped and tag in KEPT_TAGS:
+            self.out.append(f"</{tag}>")
+
+    def handle_data(self, data):
+        if not self.dropped:
+            self.out.append(escape(data, quote=False))
+
+    @property
+    def markup(self):
+        return "".join(self.out)
+
+
+def kept_style(style):
+    """Rules of an inline style that are kept; each must be of a form that was tried there."""
+    rules = [rule.strip() for rule in style.split(";")]
+    return ";".join(r for r in rules if any(re.fullmatch(form, r) for form in KEPT_STYLES))

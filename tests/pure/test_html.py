@@ -1,0 +1,245 @@
+"""HTML of documents: well formed, small, safe, and still an answer where little is allowed."""
+
+import re
+from pathlib import Path
+
+import pytest
+import sample_documents as sample
+from html_checks import Balance, Untrusted
+
+from jaxlens.lenses.report import Cell, Finding, Table
+from jaxlens.render.document import (
+    Code,
+    Diff,
+    DiffGroup,
+    DiffRow,
+    Document,
+    Findings,
+    Fold,
+    Line,
+    Listing,
+    Piece,
+    SourceLine,
+    SourcePane,
+    Tab,
+    TableBlock,
+    Tabs,
+)
+from jaxlens.render.fates import mark
+from jaxlens.render.html import body, html
+from jaxlens.render.html_marks import attr, bar_color, escaped, luminance, pieces
+from jaxlens.render.palette import HUES
+
+TEXTS = Path(__file__).with_name("texts")
+BLOCKS = [
+    sample.source_pane(),
+    sample.jaxpr_listing(),
+    sample.diff(),
+    sample.findings(),
+    TableBlock(sample.kernels()),
+    sample.llvm(),
+    Fold("More", (sample.findings(),)),
+    Tabs((Tab("One", (sample.findings(),)), Tab("Two", (Fold("In", ()),)))),
+]
+
+
+def of(*blocks):
+    return Document("jaxpr", "taken", blocks)
+
+
+def test_small_document_is_as_approved():
+    words = (Piece("a:"), Piece("f32[8]", "type"), Piece(" = "), Piece("mul", "op"))
+    line = Line(words, "e1", 1, "cell 3:2")
+    lines = (
+        SourceLine(2, "a = b * c", 0.5, "1 eqn", (line,), "cell 3:2"),
+        SourceLine(3, "a < b"),
+    )
+    document = of(
+        SourcePane("cell 3", "share", lines),
+        Listing("jaxpr", (Line((Piece("{ "), Piece("lambda", "keyword"))), line), "no more"),
+        Diff("before", "after", (DiffGroup("Gone", (DiffRow(line, None, "removed", "dce"),)),)),
+    )
+    split = re.sub(r"(?<=>)(?=<(?:div|pre|details|summary|i|em))", "\n", body(document))
+    assert split + "\n" == (TEXTS / "small.html.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "block", [*BLOCKS, *sample.everything().blocks], ids=lambda b: type(b).__name__
+)
+def test_tags_balance_and_lines_keep_their_words(block):
+    Balance(html(of(block)))
+    seen = Balance(body(of(block))).text
+    if isinstance(block, Listing):
+        for line in block.lines:
+            assert "".join(p.text for p in line.pieces) in seen
+
+
+def test_html_is_the_same_each_time():
+    assert html(sample.everything()) == html(sample.everything())
+
+
+def test_every_pane_of_a_train_step_stays_below_100_kB():
+    document = sample.everything()
+    assert sum(len(b) for b in [html(document).encode()]) < 100_000
+
+
+def test_lines_carry_node_and_owner():
+    attrs = Balance(body(of(sample.jaxpr_listing()))).attrs
+    assert ("div", "data-id", "e1") in attrs
+    assert ("div", "data-line", "cell 3:9") in attrs
+
+
+def test_one_source_line_has_one_hue_in_every_pane():
+    markup = body(of(sample.source_pane(), sample.jaxpr_listing(), sample.diff()))
+    seen = {}
+    for owner, color in re.findall(
+        r'data-line="([^"]+)" style="border-left:3px solid (#\w+)', markup
+    ):
+        seen.setdefault(owner, set()).add(color)
+    assert set(seen) >= {"cell 3:4", "cell 3:7", "cell 3:8", "cell 3:9"}
+    assert all(len(colors) == 1 for colors in seen.values())
+    assert len(set.union(*seen.values())) == len(seen)
+
+
+@pytest.mark.parametrize("hue", range(len(HUES)))
+def test_bars_stand_out_from_white_and_from_dark(hue):
+    light = luminance(bar_color(hue))
+    assert 1.05 / (light + 0.05) >= 3
+    assert (light + 0.05) / (luminance("#111111") + 0.05) >= 3
+
+
+def test_first_tab_is_open_and_groups_differ():
+    tabs = Tabs((Tab("a", (Tabs((Tab("b", ()), Tab("c", ()))),)), Tab("d", ())))
+    markup = body(of(tabs, tabs))
+    opened = re.findall(r"<details name=(\S+?)( open)?><summary>(\w)", markup)
+    assert [(title, bool(is_open)) for _, is_open, title in opened] == [
+        ("a", True), ("b", True), ("c", False), ("d", False),
+    ] * 2  # fmt: skip
+    assert len({group for group, _, _ in opened}) == 4
+    assert body(Document("jaxpr", "other", (tabs,))) != body(of(tabs))
+
+
+def test_group_names_differ_between_different_outputs():
+    tabs = Tabs((Tab("a", ()),))
+    names = {re.search(r"name=(\S+) ", body(Document("jaxpr", t, (tabs,))))[1] for t in "xy"}
+    assert len(names) == 2
+
+
+def test_folded_pieces_are_hidden_with_one_toggle():
+    markup = body(of(Listing("hlo", tuple(sample.hlo_lines("after")))))
+    assert markup.count("<input type=checkbox>") == 1
+    assert "<s hidden>, metadata={" in markup
+    assert "<input" not in body(of(sample.findings()))
+
+
+def test_long_code_is_cut_and_says_so():
+    markup = body(of(Code("llvm", "\n".join(map(str, range(1000))))))
+    assert "600 more lines; .text(full=True) has them all" in markup
+    assert "\n400\n" not in markup
+
+
+def test_folds_nest_as_deep_as_programs_do():
+    block = Findings((Finding("core"),))
+    for level in range(3000):
+        block = Fold(f"level {level}", (block,))
+    Balance(body(of(block)))
+
+
+HOSTILE = [
+    "</pre><script>alert(1)</script>",
+    '"onmouseover=alert(1) x="',
+    "' onfocus=alert(1) '",
+    "&amp;&lt;b&gt;",
+    "<img src=x onerror=alert(1)>",
+    "</details></div>",
+    "--><!-- ",
+    "a b=c`>",
+    "\x00\x1b[31m",
+    "\u202ereversed",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_shown_and_never_run(name):
+    line = Line((Piece(name), Piece(name, "op"), Piece(name, "fold")), name, 0, name)
+    table = Table(name, (name,), ((Cell(name, ids=(name,)),),), name)
+    document = Document(
+        "jaxpr",
+        name,
+        (
+            Listing(name, (line,), name),
+            SourcePane(name, name, (SourceLine(1, name, 0.5, name, (line,), name),)),
+            Diff(name, name, (DiffGroup(name, (DiffRow(line, line, name, name),)),), name),
+            Code("text", name, name),
+            Findings((Finding(name, ids=(name,)),)),
+            TableBlock(table),
+            Fold(name, (TableBlock(table),)),
+            Tabs((Tab(name, (), help=name),)),
+        ),
+    )
+    markup = body(document)
+    markup.encode()
+    seen = Balance(markup)
+    assert not {"script", "img"} & set(seen.tags)
+    assert not [a for a in seen.attrs if a[1].startswith("on") or a[1] in ("src", "href")]
+    assert escaped(name) in markup
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e\ud800]", markup)
+
+
+def test_untrusted_notebooks_keep_text_structure_and_colours():
+    document = sample.everything()
+    left = Untrusted(html(document)).markup
+    assert "<style" not in left and "data-" not in left and "@supports" not in left  # noqa: PT018
+    seen, full = Balance(left), Balance(body(document))
+    assert seen.text == full.text
+    assert seen.tags.count("details") == full.tags.count("details")
+    for color in (bar_color(0), bar_color(1), mark("fused").tint, mark("removed").tint, "#e69f00"):
+        assert color in left
+    assert "linear-gradient" in left
+    assert "grid-template-columns" in left
+    assert ' title="cell 3:9"' in left
+
+
+def test_every_inline_style_is_of_a_form_that_untrusted_notebooks_keep():
+    document = sample.everything()
+    styles = [v for _, name, v in Balance(body(document)).attrs if name == "style"]
+    left = [v for _, name, v in Balance(Untrusted(html(document)).markup).attrs if name == "style"]
+    assert styles == left
+
+
+def test_tables_have_scopes_captions_and_numbers_on_the_right():
+    markup = body(of(TableBlock(sample.kernels())))
+    assert markup.count("<th scope=col") == 4
+    assert "<caption>Kernels</caption>" in markup
+    assert re.search(r'class=r style="text-align:right;background:[^"]+"[^>]*>200,704', markup)
+
+
+def test_volatile_tables_can_be_told():
+    assert '<table class="t v">' in body(of(TableBlock(sample.times())))
+
+
+def test_findings_say_how_they_are_known():
+    markup = body(of(sample.findings()))
+    for label in ("counted", "XLA&#x27;s figure", "XLA's figure", "measured", "estimate"):
+        assert f"<small>{label}</small>" in markup or "&#x27;" in label
+
+
+def test_neighbouring_pieces_of_a_kind_share_an_element_and_names_are_plain():
+    line = Line((Piece("a", "op"), Piece("b", "op"), Piece("c", "name"), Piece("d")))
+    assert pieces(line) == "<b>ab</b>cd"
+    assert pieces(Line(())) == "<br>"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("e12", " x=e12"),
+        ("", ""),
+        ("a b", ' x="a b"'),
+        ('"', ' x="&quot;"'),
+        ("a>b", ' x="a&gt;b"'),
+    ],
+)
+def test_attributes_are_quoted_where_they_must_be(value, written):
+    assert attr("x", value) == written
