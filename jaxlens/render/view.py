@@ -1,0 +1,102 @@
+"""What the verbs return and the magics show: one document with all its faces.
+
+Nothing is computed until a face is asked for, and the document is built once.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.capture import Capture
+from jaxlens.render.blocks import walk
+from jaxlens.render.document import Document, GraphPane
+from jaxlens.render.plain import plain
+from jaxlens.render.text import text
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View:
+    """A capture seen one way: `str(view)` is its text, a notebook shows its HTML.
+
+    Attributes:
+        capture: The program and all its stages.
+        build: Makes the document; called once, when the first face is asked for.
+    """
+
+    capture: Capture
+    build: Callable[[], Document]
+
+    @cached_property
+    def document(self) -> Document:
+        """The parts of the output, as data."""
+        return self.build()
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self, *, full: bool = False, times: bool = False, width: int = 100) -> str:
+        """Lines of text, the same from run to run.
+
+        Args:
+            full: With folds, all tabs and every line.
+            times: With tables of figures that change from run to run.
+            width: Columns that prose, tables and diffs keep to.
+        """
+        return text(self.document, full=full, times=times, width=width)
+
+    def html(self) -> str:
+        """One HTML fragment that needs no network and no kernel."""
+        from jaxlens.render.html import html  # text needs none of it
+
+        return html(self.document)
+
+    def json(self) -> Any:
+        """The document as JSON-able data; each object names its type."""
+        return plain(self.document)
+
+    def svg(self) -> str:
+        """The first drawing as an SVG document.
+
+        Raises:
+            UnavailableError: Nothing is drawn here.
+            GraphError: The drawing could not be laid out.
+        """
+        pane = self._drawing()
+        from jaxlens.render.svg import svg  # Graphviz is loaded when drawn
+
+        return svg(pane.figure, title=pane.alt)
+
+    def dot(self) -> str:
+        """The first drawing as Graphviz source.
+
+        Raises:
+            UnavailableError: Nothing is drawn here.
+        """
+        figure = self._drawing().figure
+        from jaxlens.render.dot import dot
+
+        return dot(figure)
+
+    def _drawing(self) -> GraphPane:
+        for step in walk(self.document.blocks):
+            if isinstance(step.part, GraphPane):
+                return step.part
+        raise UnavailableError(
+            f"this {self.document.verb} view holds no drawing; jaxlens.jaxpr(f, ...) draws one"
+        )
+
+    def _repr_mimebundle_(
+        self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
+    ) -> dict[str, str]:
+        """Text and HTML for IPython; an error of ours shows as its one line."""
+        try:
+            bundle = {"text/plain": self.text(), "text/html": self.html()}
+        except LensError as error:
+            bundle = {"text/plain": f"{type(error).__name__}: {error}"}
+        kept = set(include) if include else set(bundle)
+        return {k: v for k, v in bundle.items() if k in kept - set(exclude or ())}
