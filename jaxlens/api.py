@@ -11,11 +11,13 @@ Each verb imports what it needs when it is called: a saved capture is loaded and
 without JAX.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
-from jaxlens.errors import OptionError
+from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.capture import Capture
 from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions, read_options
 from jaxlens.render.view import View
@@ -60,7 +62,7 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.render.jaxpr_view import document
 
     cap, options = _asked(JaxprOptions, f, args, kwargs)
-    return View(cap, lambda: document(cap, options))
+    return View(cap, lambda: document(cap, **asdict(options)))
 
 
 def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -70,7 +72,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
         f: A function, or a Capture.
         *args: The function's arguments.
         **kwargs: Its keyword arguments; with a Capture, options: `stage`, `diff`, `passes`,
-            `pass_`, `fusion`, `full`.
+            `pass_name`, `fusion`, `full`.
 
     Raises:
         OptionError: An option, stage or pass that does not exist.
@@ -79,7 +81,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.render.hlo_view import document
 
     cap, options = _asked(HloOptions, f, args, kwargs)
-    return View(cap, lambda: document(cap, options))
+    return View(cap, lambda: document(cap, **asdict(options)))
 
 
 def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -97,7 +99,7 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.render.compile_view import document
 
     cap, options = _asked(CompileOptions, f, args, kwargs)
-    return View(cap, lambda: document(cap, options))
+    return View(cap, lambda: document(cap, **asdict(options)))
 
 
 def _asked(
@@ -161,11 +163,25 @@ def take(
     if shapes:
         args, kwargs = arguments(shapes)
     named = dict(kwargs)
+    _check_fit(f, args, named, name)
     if transforms:
         f, named = transformed(f, args, named, transforms)
     # JAX's own wrappers tell their names; a jvp leaves none.
     told = [asked for asked, _ in transforms if asked != "jit"] if "jvp" in dict(transforms) else ()
     return staged(f, args, named, target=target or None, name=name or None, transforms=told)
+
+
+def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:
+    """Says that arguments do not fit before JAX says so from deep within."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return  # Python does not know; the call itself will tell
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        called = name or getattr(f, "__name__", type(f).__name__)
+        raise CellError(f"the arguments do not fit {called}{signature}: {error}") from None
 
 
 def is_array(value: Any) -> bool:

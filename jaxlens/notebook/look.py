@@ -7,7 +7,7 @@ arrays that it names. A `def`, or the name of a function, is looked at on writte
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ class Taken:
         kwargs: Its keyword arguments.
         name: What the user calls it; "" where its own name says it.
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
+        expression: The call in the user's text; None for a def, which nothing calls.
     """
 
     function: Callable[..., Any]
@@ -43,6 +44,7 @@ class Taken:
     kwargs: dict[str, Any] = field(default_factory=dict)
     name: str = ""
     shapes: str = ""
+    expression: ast.expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ def _call(shell: Any, cell: Cell, call: ast.Call) -> Taken:
     function, (args, kwargs) = cells.evaluate(shell, cell, pair)
     if not callable(function):
         raise CellError(f"{_short(call.func)} is a {type(function).__name__} and no function")
-    return Taken(function, args, kwargs, _name(call.func))
+    return Taken(function, args, kwargs, _name(call.func), expression=call)
 
 
 def _name(callee: ast.expr) -> str:
@@ -168,7 +170,7 @@ def _expression(shell: Any, cell: Cell, expression: ast.expr, arrays: Arrays) ->
             "the cell ends in an await, which cannot be traced: "
             "await in a cell of its own, and look at its result in the next"
         )
-    inputs = [n for n in dict.fromkeys(_loads(expression)) if n in names and arrays.holds(names[n])]
+    inputs = [n for n in _loads(expression) if n in names and arrays.holds(names[n])]
     calls = any(isinstance(node, ast.Call) for node in ast.walk(expression))
     if not inputs and not calls:
         raise CellError(_no_arrays(expression, names))
@@ -191,35 +193,37 @@ def _no_arrays(expression: ast.expr, names: Mapping[str, Any]) -> str:
     value = names.get(expression.id) if isinstance(expression, ast.Name) else None
     if callable(value):
         return (
-            f"the cell ends in {_short(expression)}, a function: call it, "
+            f"{_short(expression)} is a function and no call: call it, "
             'or give shapes for its arguments: --in "f32[8,128], f32[128]"'
         )
     return (
-        f"the cell ends in {_short(expression)}, which names no array and calls nothing: "
-        "end it with a call to look at, such as f(x)"
+        f"{_short(expression)} names no array and calls nothing: "
+        "end with a call to look at, such as f(x)"
     )
 
 
-def _loads(expression: ast.expr) -> Iterator[str]:
+def _loads(expression: ast.expr) -> list[str]:
     """Names that an expression reads from outside, in the order of its text.
 
     Names that a lambda or a comprehension binds are its own.
     """
+    found: list[ast.Name] = []
     pending: list[tuple[ast.AST, frozenset[str]]] = [(expression, frozenset())]
     while pending:
         node, bound = pending.pop()
+        inner = bound
         if isinstance(node, ast.Name):
             if node.id not in bound and isinstance(node.ctx, ast.Load):
-                yield node.id
-            continue
-        inner = bound
-        if isinstance(node, ast.Lambda):
+                found.append(node)
+        elif isinstance(node, ast.Lambda):
             inner |= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
-        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
             targets = [n for g in node.generators for n in ast.walk(g.target)]
             inner |= {n.id for n in targets if isinstance(n, ast.Name)}
             pending.append((node.generators[0].iter, bound))  # it sees the outer names
-        pending.extend((child, inner) for child in reversed(list(ast.iter_child_nodes(node))))
+        pending.extend((child, inner) for child in ast.iter_child_nodes(node))
+    found.sort(key=lambda name: (name.lineno, name.col_offset))
+    return list(dict.fromkeys(name.id for name in found))
 
 
 def _short(node: ast.expr) -> str:

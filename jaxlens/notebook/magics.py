@@ -10,7 +10,7 @@ from jaxlens.notebook import cell as cells
 from jaxlens.notebook.complete import remember
 from jaxlens.notebook.look import Arrays, take
 from jaxlens.notebook.options import Asked, read, takes
-from jaxlens.notebook.tracebacks import of_the_user
+from jaxlens.notebook.tracebacks import Place, of_the_user
 from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions
 
 
@@ -87,14 +87,14 @@ class Lenses(Magics):
         if asked.help:
             print(getattr(self, asked.verb).__doc__)
             return
-        with of_the_user(self.shell):
-            view = self._view(asked, cell)
+        with of_the_user(self.shell) as place:
+            view = self._view(asked, cell, place)
             if asked.take.o:
                 self.shell.user_ns[asked.take.o] = view
             display(self._bundle(view), raw=True)
             remember(view.capture, asked.verb, asked.show)
 
-    def _view(self, asked: Asked, cell: str | None) -> Any:
+    def _view(self, asked: Asked, cell: str | None, place: Place) -> Any:
         """Runs the cell and calls the verb."""
         from jaxlens import api  # JAX is loaded by the first look, not by %load_ext
 
@@ -104,6 +104,7 @@ class Lenses(Magics):
             else cells.read_cell(self.shell, cell)
         )
         taken = take(self.shell, code, asked.take.in_, Arrays(api.is_array, api.holds_arrays))
+        place.file, place.expression = code.file, taken.expression
         capture = api.take(
             taken.function,
             taken.args,

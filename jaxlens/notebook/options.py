@@ -6,6 +6,7 @@ because it says what is looked at, is `TakeOptions` here. Both become IPython
 """
 
 import argparse
+import inspect
 import keyword
 import re
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from dataclasses import Field, dataclass, fields
 from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument, kwds, magic_arguments
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.render.options import flag, option
@@ -73,6 +74,13 @@ class Asked:
     help: bool = False
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help in the width of a docstring, whatever the terminal."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=20, width=88)
+
+
 class _Transform(argparse.Action):
     """Collects transforms in the order in which they were written."""
 
@@ -88,7 +96,9 @@ def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
         magic.kind = kind  # type: ignore[attr-defined]
         for wanted in reversed(_arguments(kind)):
             wanted(magic)
-        return magic_arguments()(magic)  # type: ignore[no-any-return]
+        about = inspect.cleandoc(magic.__doc__ or "")
+        looks = kwds(description=about, formatter_class=_Help, usage=argparse.SUPPRESS)
+        return magic_arguments()(looks(magic))  # type: ignore[no-any-return]
 
     return decorate
 

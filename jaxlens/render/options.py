@@ -1,6 +1,6 @@
 """What each verb can be asked to show: one definition for Python, magics, help and completion.
 
-A field's name is the option's name (`pass_` is `--pass`). Its metadata holds the sentence
+A field's name is the option's name (`pass_name` is `--pass`). Its metadata holds the sentence
 that `-h` prints, what its value is called there, and where Tab finds values. An option that
 says *what is looked at* (`--in`, `--grad`, `--target`) is not here: in Python that is
 `jaxlens.capture(jax.grad(f), x, target=...)`.
@@ -50,7 +50,7 @@ class HloOptions:
         None, "compare two stages or passes", ("A", "B"), values="stage pass"
     )
     passes: bool = option(False, "list the passes that changed the program, and what each did")
-    pass_: str = option("", "what one pass changed, by name or index", "NAME", values="pass")
+    pass_name: str = option("", "what one pass changed", "NAME", values="pass")
     fusion: bool = option(False, "the program before and after fusion, alone")
     full: bool = option(False, "show metadata, layouts and every instruction; nothing folded")
 
@@ -81,8 +81,8 @@ T = TypeVar("T", JaxprOptions, HloOptions, CompileOptions)
 
 
 def flag(name: str) -> str:
-    """How a field is spelt on a magic's line: `pass_` is `--pass`."""
-    return "--" + name.rstrip("_").replace("_", "-")
+    """How a field is spelt on a magic's line: `pass_name` is `--pass`, `in_` is `--in`."""
+    return "--" + name.removesuffix("_name").rstrip("_")
 
 
 def read_options(kind: type[T], given: dict[str, Any]) -> T:
