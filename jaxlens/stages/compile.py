@@ -1,0 +1,245 @@
+"""Compiles a lowered program once, beside the user's caches, and keeps all that XLA tells of it.
+
+Needs nothing but `jax.stages.Lowered` and compile options: no environment variable, no change of
+`jax.config`. The fresh dump folder is one of those options, so that JAX's caches in memory never
+serve an earlier compile, which would dump nothing; the persistent cache is off meanwhile.
+
+XLA cannot be stopped. An interrupt returns to the user at once: the folder is removed, and what
+is left of the compile ends in a thread of its own, which removes what it wrote since.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import jax
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir import hlo, llvm, native
+from jaxlens.ir.capture import Kernel, Memory, PassStage, Stage, Timing
+from jaxlens.ir.passes import pass_stages
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.stages import compat
+from jaxlens.stages.dump import Dump, folder, read, remove
+from jaxlens.stages.kernels import asm_text, kernels, llvm_text
+from jaxlens.stages.memory import memory
+
+T = TypeVar("T")
+_STACK = 64 << 20  # deep programs recurse in XLA; threads get half a megabyte on macOS
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What one compile gave; each property is worked out when first asked for.
+
+    A text that XLA did not write raises UnavailableError when it is asked for.
+
+    Attributes:
+        name: The program's name, for messages.
+        platform: "cpu", "gpu" or "tpu".
+        executable: The `jax.stages.Compiled`; it can run unless the target is absent.
+        dump: The files that XLA wrote, as they are.
+        times: Seconds of the compile and of reading the files.
+        has_passes: Whether dumps of passes were asked for.
+    """
+
+    name: str
+    platform: str
+    executable: Any = field(repr=False)
+    dump: Dump = field(repr=False)
+    times: tuple[Timing, ...] = ()
+    has_passes: bool = False
+
+    @cached_property
+    def optimized(self) -> Stage:
+        """Optimised HLO, the form that runs."""
+        text = self.dump.optimized or self.executable.as_text() or self._lacks("optimised HLO")
+        return Stage(BY_NAME["optimized"], lambda: text, lambda: hlo.read(text, stage="optimized"))
+
+    @property
+    def before(self) -> str:
+        """HLO before optimisation."""
+        return self.dump.before or self._lacks("HLO before optimisation")
+
+    @cached_property
+    def passes(self) -> tuple[PassStage, ...]:
+        """The HLO before optimisation and after each pass that changed something, in order."""
+        if not self.dump.pass_names:
+            self._lacks("dump of a pass" if self.has_passes else "passes: none were asked for")
+        return pass_stages(self.dump.pass_names, self.dump.pass_texts)
+
+    @cached_property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """What the executable calls, in the program's order; reads the optimised HLO."""
+        return kernels(self.optimized.module, self.dump, self.platform)
+
+    @cached_property
+    def llvm(self) -> Stage:
+        """LLVM IR of every kernel, after LLVM's optimisations; `kernels` have both."""
+        if not (self.dump.llvm_after or self.dump.llvm_before):
+            self._lacks("LLVM IR")
+        stage = Stage(BY_NAME["llvm"], lambda: llvm_text(self.dump), lambda: llvm.read(stage.text))
+        return stage
+
+    @cached_property
+    def asm(self) -> Stage:
+        """Disassembly of every kernel, or PTX."""
+        if not (self.dump.objects or self.dump.ptx):
+            self._lacks("object code that can be read")
+        stage = Stage(
+            BY_NAME["asm"],
+            lambda: asm_text(self.kernels, self.dump),
+            lambda: native.read(stage.text),
+        )
+        return stage
+
+    @property
+    def buffers(self) -> str:
+        """Buffer assignment, and behind it the live ranges where XLA wrote them."""
+        text = self.dump.buffers or self._lacks("buffer assignment")
+        return f"{text}\n{self.dump.live}" if self.dump.live else text
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Sizes of arguments, outputs and temporaries."""
+        return memory(self.executable)
+
+    @cached_property
+    def cost(self) -> Mapping[str, float]:
+        """XLA's cost analysis under XLA's names, sorted; a loop's body counts once."""
+        return cost(self.executable, self.platform)
+
+    def _lacks(self, what: str) -> str:
+        raise UnavailableError(f"XLA gave no {what} for {self.name} on {self.platform}")
+
+
+def cost(executable: Any, platform: str) -> dict[str, float]:
+    """XLA's cost analysis of a `jax.stages.Compiled`.
+
+    Raises:
+        UnavailableError: The backend has none, as for a device that is not here.
+    """
+    try:
+        figures = executable.cost_analysis()
+    except Exception as error:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+        raise UnavailableError(f"no cost analysis on {platform}: {line}") from None
+    if isinstance(figures, list):
+        figures = figures[0] if figures else {}
+    if not figures:
+        raise UnavailableError(
+            f"no cost analysis on {platform}: XLA has none for a program that this process "
+            "cannot run; flops are still counted from the jaxpr"
+        )
+    return {key: float(figures[key]) for key in sorted(figures)}
+
+
+def compile_lowered(lowered: Any, *, name: str, passes: bool | str = False) -> Compiled:
+    """Compiles exactly once, with what XLA dumps.
+
+    Args:
+        lowered: A `jax.stages.Lowered`, of any backend or described device.
+        name: The program's name, for messages.
+        passes: Whether to dump the HLO after each pass that changed it (costs a large program
+            10 % more time and 50 MB); a text is a regular expression on pass names.
+
+    Returns:
+        The executable and the texts. LLVM IR, objects, buffers and live ranges are always among
+        them; they cost 5-10 % of a compile.
+
+    Raises:
+        Exception: What JAX raises where the program does not compile, unchanged.
+    """
+    return _interruptible(lambda abandon: _compile(lowered, name, passes, abandon))
+
+
+def _compile(lowered: Any, name: str, passes: bool | str, abandon: "_Abandon") -> Compiled:
+    with folder(large=bool(passes)) as path, compat.persistent_cache_off():
+        abandon.cleanup = lambda: remove(path)
+        start = time.perf_counter()
+        executable = lowered.compile(compiler_options=_options(str(path), passes))
+        compiled = time.perf_counter()
+        files = Dump() if abandon.asked else read(path)
+        end = time.perf_counter()
+    times = (
+        Timing("compile", compiled - start, "XLA, writing its dumps too"),
+        Timing("read dumps", end - compiled),
+    )
+    return Compiled(name, _platform(executable), executable, files, times, bool(passes))
+
+
+def _options(path: str, passes: bool | str) -> dict[str, str]:
+    options = {"xla_dump_to": path}
+    if passes:
+        options["xla_dump_hlo_pass_re"] = passes if isinstance(passes, str) else ".*"
+    if jax.version.__version_info__ >= (0, 11):
+        # LLVM IR comes only from the emitter of this name now. Never widen the pattern: the MLIR
+        # emitters' dumps end the process ("pure virtual method called" in 0.12.0.1).
+        options["xla_dump_emitter_re"] = "^llvm$"
+    return options
+
+
+def _platform(executable: Any) -> str:
+    """ "cpu", "gpu" or "tpu": JAX says "cuda" or "rocm" for some kinds of client."""
+    try:
+        platform = executable.runtime_executable().local_devices()[0].platform
+    except Exception:
+        shardings = jax.tree.leaves(executable.output_shardings)
+        devices = [d for s in shardings for d in getattr(s, "device_set", ())]
+        platform = devices[0].platform if devices else "this backend"
+    return "gpu" if platform in ("cuda", "rocm") else platform
+
+
+class _Abandon:
+    """Says between two threads that nobody waits any more.
+
+    Attributes:
+        asked: Set by the thread that no longer waits.
+        cleanup: What it may clean up at once.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.cleanup: Callable[[], None] = lambda: None
+
+
+class _Outcome(Generic[T]):
+    """What a thread returned or raised."""
+
+    def __init__(self) -> None:
+        self.value: T | None = None
+        self.error: BaseException | None = None
+
+
+def _interruptible(work: Callable[[_Abandon], T]) -> T:
+    """Runs work in a thread, so that an interrupt reaches the caller while XLA is busy.
+
+    The thread is no daemon: a process that ends waits for XLA rather than cutting it off in C++.
+    """
+    abandon, outcome = _Abandon(), _Outcome[T]()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            outcome.value = context.run(work, abandon)
+        except BaseException as error:
+            outcome.error = error
+
+    thread = threading.Thread(target=run, name="jaxlens compile")
+    size = threading.stack_size(_STACK)
+    thread.start()
+    threading.stack_size(size)
+    try:
+        while thread.is_alive():
+            thread.join(0.5)  # without a limit, Windows would not see the interrupt
+    except BaseException:
+        abandon.asked = True
+        abandon.cleanup()
+        raise
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value  # type: ignore[return-value]

@@ -1,0 +1,137 @@
+"""The files that XLA writes about one compile, read into memory, their folder removed.
+
+XLA names every file `module_NNNN.MODULE.REST`. REST says what it is: `0007.PIPELINE.after_PASS...`
+for HLO after a pass, `UNIT.ir-no-opt.ll` and `UNIT.ir-with-opt.ll` for LLVM IR, `obj-file.UNIT.o`
+for objects, `*.ptx`, and one text each for buffers, live ranges and thunks. A unit holds one
+kernel on CPU; on GPU the whole module is one unit, whose name is empty here.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jaxlens.ir.passes import in_order
+from jaxlens.ir.texts import Texts, pack
+
+_STEM = re.compile(r"(?P<stem>module_(?P<number>\d+)\..*?)\.(?:before_optimizations)\.txt")
+_PASS = re.compile(r"\d{4,}\..*\.txt")
+_MEMORY = Path("/dev/shm")
+_ROOM = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What XLA wrote about one module; "" or empty where it wrote nothing.
+
+    Attributes:
+        before: HLO before optimisation.
+        optimized: HLO after the last pass.
+        pass_names: File name of each dump of HLO, in order; the first is `before`'s.
+        pass_texts: Their texts, packed; empty where no passes were asked for.
+        buffers: Buffer assignment as text.
+        live: Live ranges as text.
+        thunks: The runtime's list of thunks (GPU).
+        llvm_before: LLVM IR as generated, by unit.
+        llvm_after: LLVM IR after LLVM's optimisations, by unit.
+        objects: Object files, by unit.
+        ptx: PTX, by unit.
+    """
+
+    before: str = ""
+    optimized: str = ""
+    pass_names: tuple[str, ...] = ()
+    pass_texts: Texts = field(default_factory=Texts, repr=False)
+    buffers: str = ""
+    live: str = ""
+    thunks: str = ""
+    llvm_before: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    llvm_after: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    objects: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    ptx: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+
+@contextmanager
+def folder(large: bool) -> Iterator[Path]:
+    """A fresh folder that is gone afterwards, whatever happened.
+
+    Args:
+        large: Whether every pass is to be dumped. Without them the files are few megabytes and
+            go to memory where there is room: writing hundreds of files to a disk costs a
+            compile of a large program 5 % of its time.
+    """
+    path = Path(tempfile.mkdtemp(prefix="jaxlens-", dir=None if large else _memory()))
+    try:
+        yield path
+    finally:
+        remove(path)
+
+
+def remove(path: Path) -> None:
+    """Removes a folder and what is in it; nothing happens if it is gone."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _memory() -> str | None:
+    """A file system in memory with a gigabyte free, or None: the usual temporary folder."""
+    if "TMPDIR" in os.environ:
+        return None
+    with suppress(OSError, AttributeError):
+        state = os.statvfs(_MEMORY)
+        if state.f_bavail * state.f_frsize > _ROOM and os.access(_MEMORY, os.W_OK | os.X_OK):
+            return str(_MEMORY)
+    return None
+
+
+def read(path: Path) -> Dump:
+    """Reads the dump of the first module that was optimised.
+
+    A compile can dump helpers of its own beside the program (autotuning does); they come later.
+    """
+    names = sorted(entry.name for entry in os.scandir(path)) if path.is_dir() else []
+    stem = _stem(names)
+    if not stem:
+        return Dump()
+    rests = {name[len(stem) + 1 :]: path / name for name in names if name.startswith(f"{stem}.")}
+    passed = any(map(_PASS.fullmatch, rests))
+    files = in_order(path.name for path in rests.values()) if passed else []
+    return Dump(
+        before=_text(rests["before_optimizations.txt"]),
+        optimized=_only(rests, "_after_optimizations.txt"),
+        pass_names=tuple(files),
+        pass_texts=pack(_text(path / name) for name in files),
+        buffers=_only(rests, "-buffer-assignment.txt"),
+        live=_only(rests, "-live-range.txt"),
+        thunks=_only(rests, "thunk_sequence.txt"),
+        llvm_before=_units(rests, "ir-no-opt.ll"),
+        llvm_after=_units(rests, "ir-with-opt.ll"),
+        objects={u.removeprefix("obj-file."): b for u, b in _units(rests, "o").items()},
+        ptx=_units(rests, "ptx"),
+    )
+
+
+def _stem(names: list[str]) -> str:
+    found = [m for name in names if (m := _STEM.fullmatch(name))]
+    return min(found, key=lambda m: int(m["number"]))["stem"] if found else ""
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace")
+
+
+def _only(rests: Mapping[str, Path], ending: str) -> str:
+    """The text of the one file with that ending; a pass's dump can have it too."""
+    found = [p for r, p in rests.items() if r.endswith(ending) and not _PASS.fullmatch(r)]
+    return _text(found[0]) if found else ""
+
+
+def _units(rests: Mapping[str, Path], kind: str) -> dict[str, bytes]:
+    return {
+        rest[: -len(kind)].removesuffix("."): path.read_bytes()
+        for rest, path in rests.items()
+        if rest == kind or rest.endswith(f".{kind}")
+    }

@@ -1,0 +1,59 @@
+"""What the compiled program needs in memory, as XLA's buffer assignment counted it."""
+
+from typing import Any
+
+from jaxlens.ir.capture import Memory
+
+_HOST = "host memory is not counted"
+
+
+def memory(executable: Any) -> Memory:
+    """Reads `memory_analysis()` of a `jax.stages.Compiled`; sizes in bytes, per device.
+
+    `aliases` are bytes of arguments whose buffers hold outputs (donation); XLA counts them
+    among the arguments and among the outputs too.
+    """
+    try:
+        stats = executable.memory_analysis()
+    except Exception as error:
+        return Memory(None, None, None, None, note=f"not given by this backend: {_line(error)}")
+    if stats is None:
+        return Memory(None, None, None, None, note="not given by this backend")
+    if isinstance(stats, (list, tuple)):
+        stats = stats[0]
+    return Memory(
+        arguments=_size(stats, "argument_size_in_bytes"),
+        outputs=_size(stats, "output_size_in_bytes"),
+        temporaries=_size(stats, "temp_size_in_bytes"),
+        aliases=_size(stats, "alias_size_in_bytes"),
+        # XLA:CPU does not know it and says 0.
+        code=_size(stats, "generated_code_size_in_bytes") or None,
+        note=_note(stats),
+    )
+
+
+def _size(stats: Any, name: str) -> int | None:
+    value = getattr(stats, name, None)
+    return None if value is None or value < 0 else int(value)
+
+
+def _note(stats: Any) -> str:
+    host = any(
+        _size(stats, f"host_{n}_size_in_bytes") for n in ("argument", "output", "temp", "alias")
+    )
+    peak = _size(stats, "peak_memory_in_bytes")
+    words = [_HOST] if host else []
+    if peak is not None:
+        words.append(f"XLA's peak: {peak} B{_doubt(stats, peak)}")
+    return "; ".join(words)
+
+
+def _doubt(stats: Any, peak: int) -> str:
+    """Buffers that live through the whole run bound the peak from below."""
+    sizes = [_size(stats, f"{n}_size_in_bytes") or 0 for n in ("argument", "output", "alias")]
+    least = sizes[0] + sizes[1] - sizes[2]
+    return "" if peak >= least else f", which is less than its arguments and outputs ({least} B)"
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

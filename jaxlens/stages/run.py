@@ -1,0 +1,124 @@
+"""Executes a compiled program and measures it, leaving the caller's arrays alone.
+
+Each run starts when the one before it is done. What is measured is a call of the executable with
+its arguments on the device until all of its results are ready: it holds JAX's dispatch (some
+microseconds), and neither tracing nor compiling nor moving arguments to the device.
+"""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from jaxlens.errors import OptionError, UnavailableError
+
+_WARM = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was measured.
+
+    Attributes:
+        seconds: Wall-clock seconds of each run, in order.
+        warmup: Runs before those, not counted.
+        how: How it was measured, in words.
+        outputs: Results of the last run, a pytree of arrays.
+    """
+
+    seconds: tuple[float, ...]
+    warmup: int
+    how: str
+    outputs: Any = field(repr=False)
+
+
+def run(compiled: Any, args: tuple[Any, ...], n: int, kwargs: dict[str, Any] | None = None) -> Run:
+    """Executes `n` times after a warm-up.
+
+    Args:
+        compiled: The `jax.stages.Compiled` (`Compiled.executable` of this package).
+        args: Positional arguments as the executable takes them, without static ones.
+        n: How often, at least once.
+        kwargs: Keyword arguments, likewise.
+
+    Returns:
+        Seconds of each run and the last results. Arrays given as donated are copied before each
+        run, outside of the measurement, so that the caller's stay alive.
+
+    Raises:
+        OptionError: `n` is below 1, or an argument is a shape without data.
+        UnavailableError: The program was compiled for a device that is not here.
+        Exception: What the program raises.
+    """
+    if n < 1:
+        raise OptionError(f"expected at least 1 run, got {n}; say --run 10")
+    _check(args, kwargs or {})
+    donated = _donated(compiled)
+    given, tree = jax.tree.flatten((args, kwargs or {}))
+    placed = _placed(compiled, given)
+    seconds: list[float] = []
+    outputs = None
+    for index in range(_WARM + n):
+        leaves = [_copy(x) if i in donated else x for i, x in enumerate(placed)]
+        positional, named = jax.tree.unflatten(tree, _ready(leaves))
+        start = time.perf_counter()
+        outputs = _ready(_call(compiled, positional, named))
+        if index >= _WARM:
+            seconds.append(time.perf_counter() - start)
+    return Run(tuple(seconds), _WARM, _how(n, bool(donated)), outputs)
+
+
+def _check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            where = jax.tree_util.keystr(path[1:])
+            raise OptionError(
+                f"--run needs arrays, got only the shape {leaf.shape} of argument{where}; "
+                "look at a call with real values"
+            )
+
+
+def _donated(compiled: Any) -> frozenset[int]:
+    """Places of the donated leaves among all leaves of the arguments."""
+    leaves = jax.tree.leaves(compiled.args_info, is_leaf=lambda x: hasattr(x, "donated"))
+    return frozenset(i for i, leaf in enumerate(leaves) if leaf.donated)
+
+
+def _placed(compiled: Any, leaves: list[Any]) -> list[Any]:
+    """Leaves as arrays where the program wants them; arrays that are there already stay."""
+    wanted = jax.tree.leaves(compiled.input_shardings)
+    if len(wanted) != len(leaves):
+        return [jax.numpy.asarray(leaf) for leaf in leaves]
+    return [
+        x if isinstance(x, jax.Array) and x.sharding == s else jax.device_put(x, s)
+        for x, s in zip(leaves, wanted, strict=True)
+    ]
+
+
+def _ready(tree: Any) -> Any:
+    return jax.block_until_ready(tree)  # type: ignore[no-untyped-call]
+
+
+def _copy(leaf: Any) -> Any:
+    return leaf.copy()
+
+
+def _call(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return compiled(*args, **kwargs)
+    except (ValueError, RuntimeError, NotImplementedError) as error:
+        if "load" in str(error).lower() and "executable" in str(error).lower():
+            raise UnavailableError(
+                "the program was compiled for a device that is not here; it cannot run"
+            ) from None
+        raise
+
+
+def _how(n: int, donated: bool) -> str:
+    runs = "1 run" if n == 1 else f"{n:,} runs one after another"
+    copies = "; donated inputs were copied before each, outside of the time" if donated else ""
+    return (
+        f"wall clock of {runs} of the compiled program, each until its results were ready "
+        f"(block_until_ready), after {_WARM} that is not counted{copies}"
+    )
