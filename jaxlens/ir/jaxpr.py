@@ -10,11 +10,13 @@ from typing import Any
 
 from jaxlens.ir import jaxpr_params
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.ir.jaxpr_bodies import Body, bodies, opened
+from jaxlens.ir.jaxpr_bodies import Body, bodies, callee, opened
 from jaxlens.ir.jaxpr_frames import Resolver, resolver
 from jaxlens.ir.jaxpr_names import Names, is_literal, variables
 from jaxlens.ir.jaxpr_types import notation, type_of
 
+_NUMBERS: tuple[type, ...] = (bool, int, float, complex)
+_PRINTED = {"jvp_jaxpr_fun": "jvp", "fwd_jaxpr_thunk": "fwd"}
 _SIMPLE = frozenset({int, bool, str, type(None)})
 
 
@@ -124,16 +126,17 @@ class _Reader:
         if getattr(value, "shape", ()):
             words = "[...]"
         else:
-            words = str(value.item() if hasattr(value, "item") else value)
+            words = str(_number(value.item() if hasattr(value, "item") else value))
         return f"{words}:{notation(self._type(atom.aval))}"
 
     def _attrs(self, params: Mapping[str, Any]) -> dict[str, str]:
-        """Sorted as JAX prints them, a call's name first."""
-        order = sorted(params)
-        if "name" in params:
-            order.remove("name")
-            order.insert(0, "name")
-        return {key: self._param(params[key]) for key in order}
+        """Sorted and named as JAX prints them, a call's name first."""
+        words = {"name": ""} if "name" in params else {}
+        if "call_jaxpr" in params and "name" not in params:
+            words["name"] = callee(params["call_jaxpr"])
+        for key in sorted(params):
+            words[_PRINTED.get(key, key)] = self._param(params[key])
+        return words
 
     def _param(self, value: Any) -> str:
         kind = type(value)
@@ -153,3 +156,8 @@ class _Reader:
 
 
 _NONE: dict[str, str] = {}
+
+
+def _number(value: Any) -> Any:
+    """Python's own number: JAX's typed ones print their dtype too."""
+    return next((kind(value) for kind in _NUMBERS if isinstance(value, kind)), value)

@@ -107,7 +107,7 @@ def _walk(body: Body, find: Finder, counter: Iterator[int]) -> Iterator[tuple[st
 def _names(eqn: Any, held: list[tuple[str, Any]]) -> list[str]:
     """What to call the jaxprs of one equation: the callee's name, "scan body", "branch 0"."""
     primitive = eqn.primitive.name
-    called = _callee(eqn.params, "jaxpr" if primitive == "pallas_call" else "call_jaxpr")
+    called = _called(eqn.params, "jaxpr" if primitive == "pallas_call" else "call_jaxpr")
     if called and len(held) == 1:
         return [called]
     if all(name == "branches" for name, _ in held):
@@ -121,15 +121,19 @@ def _role(parameter: str) -> str:
     return words.replace("_", " ") or "body"
 
 
-def _callee(params: Mapping[str, Any], body: str) -> str:
+def _called(params: Mapping[str, Any], body: str) -> str:
     """The function's name, where the equation is a call of one; `body` holds what it calls."""
     for key in ("name", "name_and_src_info"):
         name = params.get(key)
         name = getattr(name, "name", name)
         if isinstance(name, str) and name:
             return name
-    info = getattr(opened(params.get(body)), "debug_info", None)
-    name = getattr(info, "func_name", "")
+    return callee(params.get(body))
+
+
+def callee(jaxpr: Any) -> str:
+    """Name of the function that was traced into a jaxpr, "" where it is not known."""
+    name = getattr(getattr(opened(jaxpr), "debug_info", None), "func_name", "")
     return name if isinstance(name, str) else ""
 
 

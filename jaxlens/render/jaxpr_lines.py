@@ -1,0 +1,283 @@
+"""A jaxpr as lines in JAX's own notation, nested bodies in place.
+
+A body that several equations use is written once, under its name, and named after that.
+Parameters that say nothing (None, defaults) or very much are folded.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.lenses.lines import owners
+from jaxlens.render.document import Kind, Line, Listing, Piece
+
+LIMIT = 2000
+_WIDTH = 96  # characters after which a list of variables goes on in the next line
+_LONG = 60  # characters of a parameter that is folded for its length
+_QUIET_VALUES = frozenset({"None", "()", "Mesh()", "{}"})
+_QUIET = frozenset({
+    ("broadcast_in_dim", "shape", ""), ("broadcast_in_dim", "sharding", ""),
+    ("dot_general", "out_sharding", ""), ("convert_element_type", "sharding", ""),
+    ("jit", "inline", "False"), ("jit", "keep_unused", "False"),
+    ("custom_jvp_call", "num_consts", "0"), ("custom_vjp_call", "num_consts", "0"),
+    ("custom_jvp_call", "symbolic_zeros", "False"), ("custom_vjp_call", "out_trees", ""),
+    ("custom_vjp_call", "symbolic_zeros", "False"), ("convert_element_type", "weak_type", "False"),
+    ("pallas_call", "debug", "False"), ("get", "tree", ""), ("swap", "tree", ""),
+    ("addupdate", "tree", ""),
+})  # fmt: skip
+_UNSAID = re.compile(r"\((?:(?:None|False|UnspecifiedValue)(?:, |,?(?=\))))+\)")
+_TUPLE = re.compile(r"\((\d[\d, ]*?),?\)")
+
+
+Steps: TypeAlias = "Iterator[Line | Steps]"
+"""Lines, and further steps that stand where they come."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What all lines of one listing need to know."""
+
+    module: Module
+    owners: Mapping[str, str]
+    shared: frozenset[str]
+
+
+def listing(
+    module: Module, *, inputs: Sequence[str] = (), captured: Sequence[str] = (), limit: int = LIMIT
+) -> Listing:
+    """The whole program.
+
+    Args:
+        module: A jaxpr.
+        inputs: Names of the entry's inputs ("params['w']"), captured constants not counted.
+        captured: Names of the captured constants.
+        limit: Most lines.
+
+    Returns:
+        Lines with the ids of their equations; the lines that open and close an equation
+        with bodies both have its id.
+    """
+    kept: list[Line] = []
+    left = 0
+    for line in _all_lines(module, inputs, captured):
+        if len(kept) < limit:
+            kept.append(line)
+        else:
+            left += 1
+    note = f"{left:,} more lines: cap.jaxpr.text has them all" if left else ""
+    return Listing("jaxpr", tuple(kept), note)
+
+
+def equation(node: Node, owner: str = "") -> Line:
+    """One equation on one line, its bodies by name."""
+    pieces = [*_left(node), Piece(node.opcode, "op"), *_params(node, node.attrs), *_operands(node)]
+    return Line(tuple(pieces), node.id, 0, owner)
+
+
+def equations(module: Module) -> dict[str, Line]:
+    """Every equation on one line, by id."""
+    known = {i: str(span) for i, span in owners(module).items()}
+    return {node.id: equation(node, known.get(node.id, "")) for node in module.nodes()}
+
+
+def _all_lines(
+    module: Module, inputs: Sequence[str], captured: Sequence[str]
+) -> Iterator[Line]:  # fmt: skip
+    """Bodies are entered through a stack, so that nesting costs no recursion."""
+    known = {i: str(span) for i, span in owners(module).items()}
+    uses: dict[str, int] = {}
+    for node in module.nodes():
+        for inner in node.regions:
+            uses[inner] = uses.get(inner, 0) + 1
+    page = _Page(module, known, frozenset(name for name, n in uses.items() if n > 1))
+    yield from _named_inputs(module, inputs, captured)
+    written: set[str] = set()
+    stack: list[Steps] = [_body(page, module.body(), 0, [], "", written)]
+    while stack:
+        step = next(stack[-1], None)
+        if step is None:
+            stack.pop()
+        elif isinstance(step, Line):
+            yield step
+        else:
+            stack.append(step)
+
+
+def _named_inputs(
+    module: Module, inputs: Sequence[str], captured: Sequence[str]
+) -> Iterator[Line]:  # fmt: skip
+    """Says which letter is which input, and which are captured constants."""
+    constants = module.attrs.get("constants", "").split()
+    if len(captured) != len(constants):
+        captured = [""] * len(constants)
+    words = [
+        f"{name} = {full} (captured)" if full else f"{name} captured"
+        for name, full in zip(constants, captured, strict=True)
+    ]
+    names = [value.name for value in module.body().parameters][len(constants) :]
+    if len(inputs) == len(names):
+        words += [f"{name} = {full}" for name, full in zip(names, inputs, strict=True)]
+    for row in _wrapped([[Piece(f"{word}, ")] for word in words]):
+        text = "".join(piece.text for piece in row)
+        yield Line((Piece(f"# {text.rstrip(', ')}", "comment"),))
+
+
+def _body(
+    page: _Page, region: Region, indent: int, start: list[Piece], node: str, written: set[str]
+) -> Steps:
+    """`{ lambda ; a:f32[]. let`, the equations, `in (b,) }`."""
+    written.add(region.name)
+    owner = page.owners.get(node, "")
+    if region.name in page.shared:
+        start = [*start, Piece(region.name, "keyword"), Piece(" = ")]
+    split = _constants(page.module) if region.name == page.module.entry else 0
+    binders = [[*_binder(value), Piece(" ")] for value in region.parameters]
+    groups = [*binders[:split], [Piece("; ")], *binders[split:]]
+    rows = _wrapped(groups, sum(len(piece.text) for piece in start) + 9)
+    for index, row in enumerate(rows):
+        head = [*start, Piece("{ "), Piece("lambda ", "keyword")] if index == 0 else []
+        tail = [Piece(". "), Piece("let", "keyword")] if index == len(rows) - 1 else []
+        yield Line(
+            (*head, *_trimmed(row, bool(tail)), *tail), node, indent + 2 * (index > 0), owner
+        )
+    for inner in region.nodes:
+        if inner.regions:
+            yield _nested(page, inner, indent + 1, written)
+        else:
+            line = equation(inner, page.owners.get(inner.id, ""))
+            yield Line(line.pieces, line.id, indent + 1, line.line)
+    comma = "," if len(region.results) == 1 else ""
+    results = f"({', '.join(map(_shown, region.results))}{comma}) }}"
+    yield Line((Piece("in ", "keyword"), Piece(results)), node, indent, owner)
+
+
+def _nested(page: _Page, node: Node, indent: int, written: set[str]) -> Steps:
+    """`c:f32[] = scan[length=8`, the bodies, `] a b`; on one line if all are written already."""
+    owner = page.owners.get(node.id, "")
+    if all(name in written for name in node.regions):
+        line = equation(node, owner)
+        yield Line(line.pieces, line.id, indent, line.line)
+        return
+    plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}
+    first = _params(node, plain, close=False) or [Piece("[")]
+    yield Line((*_left(node), Piece(node.opcode, "op"), *first), node.id, indent, owner)
+    for label, name in _labels(node):
+        start = [Piece(f"{label}=", "attr")]
+        if name in written:
+            yield Line((*start, Piece(name, "keyword")), node.id, indent + 1, owner)
+        else:
+            inner = page.module.regions[name]
+            yield _body(page, inner, indent + 1, start, node.id, written)
+    yield Line((Piece("]"), *_operands(node)), node.id, indent, owner)
+
+
+def _labels(node: Node) -> Iterator[tuple[str, str]]:
+    """Parameter name and region name, in order; "branches 0" where one holds several."""
+    waiting = list(node.regions)
+    for key, value in node.attrs.items():
+        inside = [name for name in waiting if _refers(key, value, (name,))]
+        for index, name in enumerate(inside):
+            waiting.remove(name)
+            yield (key if len(inside) == 1 else f"{key}[{index}]"), name
+    for name in waiting:
+        yield "jaxpr", name
+
+
+def _refers(key: str, value: str, names: Sequence[str]) -> bool:
+    """Whether a parameter's text is that of these regions: the name, or a tuple of names."""
+    if key == "name":  # of the callee; its body often has the same
+        return False
+    if value in names:
+        return True
+    return value.startswith("(") and any(n in names for n in value.strip("(),").split(", "))
+
+
+def _left(node: Node) -> list[Piece]:
+    pieces: list[Piece] = []
+    for value in node.results:
+        pieces += [*_binder(value), Piece(" ")]
+    return [*pieces, Piece("= ")] if pieces else []
+
+
+def _binder(value: Value) -> list[Piece]:
+    return [Piece(_shown(value.name), "name"), Piece(f":{type_text(value.type)}", "type")]
+
+
+def _shown(name: str) -> str:
+    return "_" if name[0] == "_" else name
+
+
+@cache
+def type_text(kind: Type) -> str:
+    """The type as JAX prints it; see `ir.jaxpr_types` for what its layout holds."""
+    if not kind.layout:
+        return str(kind)
+    return f"{kind}{kind.layout}" if kind.layout[0] in "{<" else kind.layout
+
+
+def _operands(node: Node) -> list[Piece]:
+    pieces = []
+    for name in node.operands:
+        pieces.append(Piece(f" {name}", "literal" if ":" in name else "name"))
+    return pieces
+
+
+def _params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Piece]:
+    """`[axes=(0,)]` with the quiet parameters folded; the brackets too, if all are quiet."""
+    pieces: list[Piece] = []
+    loud = False
+    for key, value in attrs.items():
+        value = _readable(node.opcode, key, value)
+        hidden = quiet(node.opcode, key, value)
+        space = " " if pieces else ""
+        if not hidden and not loud and pieces:
+            pieces[:] = [*pieces, Piece(" ", "fold")]
+            space = ""
+        loud = loud or not hidden
+        pieces.append(Piece(f"{space}{key}={value}", "fold" if hidden else "attr"))
+    if not pieces:
+        return []
+    edge: Kind = "" if loud or not close else "fold"
+    return [Piece("[", edge), *pieces, *([Piece("]", edge)] if close else [])]
+
+
+@cache
+def quiet(opcode: str, key: str, value: str) -> bool:
+    """Whether a parameter is folded: it says nothing, or the types say it, or it is long."""
+    if value in _QUIET_VALUES or len(value) > _LONG or _UNSAID.fullmatch(value):
+        return True
+    return (opcode, key, "") in _QUIET or (opcode, key, value) in _QUIET
+
+
+@cache
+def _readable(opcode: str, key: str, value: str) -> str:
+    """`(([1], [0]), ([], []))`, as JAX shows the axes of a contraction."""
+    if opcode == "dot_general" and key == "dimension_numbers":
+        return _TUPLE.sub(r"[\1]", value).replace("()", "[]")
+    return value
+
+
+def _constants(module: Module) -> int:
+    return len(module.attrs.get("constants", "").split())
+
+
+def _wrapped(groups: Sequence[list[Piece]], start: int = 2) -> list[list[Piece]]:
+    """Groups of pieces in rows of bounded width."""
+    rows: list[list[Piece]] = []
+    width = _WIDTH + 1
+    for group in groups:
+        size = sum(len(piece.text) for piece in group)
+        if width + size > _WIDTH:
+            rows.append([])
+            width = start
+        rows[-1] += group
+        width += size
+    return rows
+
+
+def _trimmed(row: list[Piece], last: bool) -> list[Piece]:
+    """Without the space before the full stop."""
+    return row[:-1] if last and row and row[-1].text == " " else row

@@ -1,0 +1,109 @@
+"""What `%%jaxpr` shows: the user's lines, the jaxpr beside them, and the graph."""
+
+from collections import Counter
+
+from jaxlens.ir.capture import Capture, Constant
+from jaxlens.ir.graph import Module
+from jaxlens.ir.jaxpr import occurrences
+from jaxlens.lenses.report import Finding, amount, count
+from jaxlens.render import jaxpr_lines, source_pane
+from jaxlens.render.document import Block, Document, Findings, GraphPane, Tab, Tabs
+from jaxlens.render.options import JaxprOptions
+from jaxlens.render.taken import taken
+
+_FULL = 1 << 30
+_LARGE = 1_000_000  # bytes of constants from which advice is given
+_KINDS = 4  # primitives named in the summary
+
+
+def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
+    """The output for one capture; traces it and does no more.
+
+    Args:
+        capture: What to look at.
+        options: What to show.
+    """
+    options = options or JaxprOptions()
+    module = capture.jaxpr.module
+    tabs: list[Tab] = []
+    alone = options.text != options.graph
+    if not alone:
+        lines = _source_tab(capture, module)
+        tabs += [lines] if lines.blocks else []
+    if options.text or not alone:
+        tabs.append(_listing_tab(capture, module, options))
+    if options.graph or not alone:
+        tabs.append(_graph_tab(capture, module, options))
+    summary = Findings(findings(capture, module))
+    body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (Tabs(tuple(tabs)),)
+    return Document("jaxpr", taken(capture.program), (summary, *body))
+
+
+def findings(capture: Capture, module: Module) -> tuple[Finding, ...]:
+    """The program in a few sentences: equations, bodies, captured constants."""
+    nodes = Counter(node.opcode for node in module.nodes())
+    total = sum(nodes.values())
+    most = ", ".join(f"{n:,} {name}" for name, n in nodes.most_common(_KINDS))
+    rest = ", ..." if len(nodes) > _KINDS else ""
+    sentence = count(total, "equation")
+    if total:
+        sentence += f" ({most}{rest})"
+    inner = len(module.regions) - 1
+    if inner:
+        sentence += f" in {count(inner, 'nested body', 'nested bodies')} and the main one"
+    found = [Finding(f"{sentence}.")]
+    times = occurrences(module)
+    unrolled = sum(times[r.name] * len(r.nodes) for r in module.regions.values())
+    if unrolled != total:
+        found.append(
+            Finding(
+                f"Bodies are shared: written out at every call it would be "
+                f"{count(unrolled, 'equation')} (loops counted once)."
+            )
+        )
+    constants = capture.constants
+    if constants:
+        found.append(Finding(_constants(constants)))
+    return tuple(found)
+
+
+def _constants(constants: tuple[Constant, ...]) -> str:
+    """Captured arrays are part of the program: each compile holds them, each change retraces."""
+    total = sum(c.bytes for c in constants)
+    largest = sorted(constants, key=lambda c: -c.bytes)[:3]
+    names = ", ".join(f"{c.name} {c.type}" if c.name else str(c.type) for c in largest)
+    more = ", ..." if len(constants) > len(largest) else ""
+    words = "a constant" if len(constants) == 1 else "constants"
+    arrays = count(len(constants), "array")
+    sentence = f"{arrays} captured as {words}, {amount(total)}: {names}{more}."
+    advice = " Passed as arguments they would not be compiled into the program."
+    return sentence + (advice if total >= _LARGE else "")
+
+
+def _source_tab(capture: Capture, module: Module) -> Tab:
+    under = jaxpr_lines.equations(module)
+    panes = source_pane.blocks(module, capture.sources, under)
+    return Tab("Your code", panes, help="Your lines, tinted by the equations each became.")
+
+
+def _listing_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
+    inputs = [leaf.name for leaf in capture.program.inputs]
+    limit = _FULL if options.full else jaxpr_lines.LIMIT
+    captured = [constant.name for constant in capture.constants]
+    listing = jaxpr_lines.listing(module, inputs=inputs, captured=captured, limit=limit)
+    return Tab("jaxpr", (listing,), in_text=True, help=capture.jaxpr.info.meaning)
+
+
+def _graph_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
+    from jaxlens.render.jaxpr_figure import figure
+
+    drawn = figure(
+        module,
+        depth=options.depth,
+        inputs=[leaf.name for leaf in capture.program.inputs],
+        outputs=[leaf.name for leaf in capture.outputs],
+    )
+    boxes = count(len(drawn.panels[0].boxes), "box", "boxes")
+    alt = f"Graph of {capture.program.name}: {boxes} at the top level."
+    help = "Equations as boxes, values as arrows; a box with a nested jaxpr opens in place."
+    return Tab("Graph", (GraphPane(drawn, alt),), help=help)

@@ -1,0 +1,198 @@
+"""The user's own lines with what each became: one pane per file, the functions involved alone.
+
+The tint is the share of equations by default, or of any number per node (flops, bytes).
+Files of libraries come last, folded, with the lines that made equations for the user's.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.ir.capture import Source
+from jaxlens.ir.graph import Module
+from jaxlens.lenses.lines import Lines, lines
+from jaxlens.lenses.report import Overlay, amount, count
+from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, SourcePane
+
+_CONTEXT = 2  # lines round a line whose function is not known or is too long to show whole
+_WHOLE = 60  # lines of a function that is shown whole
+_UNDER = 40  # nodes listed under one line
+_NOUNS = {"jaxpr": ("eqn", "eqns"), "stablehlo": ("op", "ops")}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What tints the lines.
+
+    Attributes:
+        scale: What a full bar is ("share of 12 eqns").
+        total: What the shares are shares of.
+        unit: Unit of an overlay's numbers ("flop"); "" to count nodes.
+        values: Number per node; None to count nodes.
+    """
+
+    scale: str
+    total: float
+    unit: str = ""
+    values: Mapping[str, float] | None = None
+
+
+def blocks(
+    module: Module,
+    sources: Mapping[str, Source],
+    under: Mapping[str, Line],
+    overlay: Overlay | None = None,
+    unit: str = "",
+) -> tuple[Block, ...]:
+    """Panes of the user's files, then the libraries' in one fold.
+
+    Args:
+        module: The program whose nodes are attributed.
+        sources: Text by `Span.key`.
+        under: A line per node id, to stand under its source line.
+        overlay: A number per node; nodes are counted without one.
+        unit: Unit of the overlay's numbers.
+
+    Returns:
+        Nothing for a program that no line of known text owns.
+    """
+    found = lines(module)
+    measure = _measure(found, overlay, unit)
+    user: list[SourcePane] = []
+    library: list[SourcePane] = []
+    for key in found.names:
+        source = sources.get(key)
+        if source is None or not source.text:
+            continue
+        pane = _pane(key, source, found, measure, under)
+        if pane is not None:
+            (library if source.library else user).append(pane)
+    folded = Fold(f"in libraries: {count(len(library), 'file')}", tuple(library))
+    return (*user, *((folded,) if library else ()))
+
+
+def _measure(found: Lines, overlay: Overlay | None, unit: str) -> Measure:
+    if overlay is None:
+        noun = _NOUNS.get(found.stage, ("instruction", "instructions"))
+        return Measure(f"share of {count(found.total, *noun)}", found.total)
+    total = sum(overlay.values.values())
+    return Measure(f"share of {overlay.title}", total, unit, overlay.values)
+
+
+def _pane(
+    key: str, source: Source, found: Lines, measure: Measure, under: Mapping[str, Line]
+) -> SourcePane | None:
+    """One file; None where no line of it is involved."""
+    owned = found.made if source.library else found.own
+    used = sorted(line for file, line in {*owned, *found.through} if file == key)
+    if source.library:
+        used = [line for line in used if (key, line) in owned]
+    text = source.text.splitlines()
+    shown = [n for n in extents(source.text, used) if 1 <= n <= len(text)]
+    if not shown:
+        return None
+    through = {} if source.library else found.through
+    rows = tuple(
+        _row(n, text[n - 1], source.file, owned.get((key, n), ()), through.get((key, n), 0),
+             found.stage, measure, under)
+        for n in shown
+    )  # fmt: skip
+    return SourcePane(source.file, measure.scale, _dedented(rows))
+
+
+def _row(
+    number: int, text: str, file: str, ids: Sequence[str], through: int, stage: str,
+    measure: Measure, under: Mapping[str, Line],
+) -> SourceLine:  # fmt: skip
+    owner = f"{file}:{number}" if ids else ""
+    if not ids and not through:
+        return SourceLine(number, text.rstrip())
+    share, note = _told(ids, through, stage, measure)
+    rows = [under[i] for i in ids[:_UNDER] if i in under]
+    if len(ids) > _UNDER:
+        rows.append(Line((Piece(f"... {len(ids) - _UNDER:,} more", "comment"),)))
+    return SourceLine(number, text.rstrip(), share, note, tuple(rows), owner)
+
+
+def _told(
+    ids: Sequence[str], through: int, stage: str, measure: Measure
+) -> tuple[float | None, str]:
+    """Share and note of a line: what it owns, and what its calls reach."""
+    one, many = _NOUNS.get(stage, ("instruction", "instructions"))
+    inside = through - len(ids)
+    reached = f"{count(inside, one, many)} in calls" if inside > 0 else ""
+    if measure.values is None:
+        own = count(len(ids), one, many) if ids else ""
+        share = len(ids) / measure.total if ids and measure.total else None
+        return share, ", ".join(filter(None, (own, reached)))
+    if not ids:
+        return None, reached
+    value = sum(measure.values.get(i, 0.0) for i in ids)
+    share = value / measure.total if measure.total else 0.0
+    percent = f"{share:.0%}" if not 0 < share < 0.01 else "< 1%"
+    return share, f"{percent}, {amount(value, measure.unit)}" if value else ""
+
+
+def _dedented(rows: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
+    """Without the indentation that all rows share."""
+    depths = [len(row.text) - len(row.text.lstrip()) for row in rows if row.text.strip()]
+    cut = min(depths, default=0)
+    if not cut:
+        return rows
+    return tuple(
+        SourceLine(row.number, row.text[cut:], row.share, row.note, row.under, row.line)
+        for row in rows
+    )
+
+
+def extents(text: str, used: Sequence[int]) -> list[int]:
+    """The lines to show of a file: the functions that hold the used lines.
+
+    Args:
+        text: The file's text.
+        used: Line numbers that matter.
+
+    Returns:
+        Sorted line numbers. A function too long to show whole, and a line outside all
+        functions, come with two lines of context.
+    """
+    functions = _functions(text)
+    shown: set[int] = set()
+    for line in used:
+        around = [f for f in functions if f[0] <= line <= f[1]]
+        first, last = min(around, key=lambda f: f[1] - f[0], default=(line, line))
+        if last - first >= _WHOLE or not functions:
+            first, last = max(first, line - _CONTEXT), min(max(last, line), line + _CONTEXT)
+            if not functions:
+                first, last = line - _CONTEXT, line + _CONTEXT
+        shown.update(range(first, last + 1))
+    return _without_blank_edges(sorted(n for n in shown if n >= 1), text.splitlines())
+
+
+def _without_blank_edges(shown: list[int], text: Sequence[str]) -> list[int]:
+    def blank(number: int) -> bool:
+        return number > len(text) or not text[number - 1].strip()
+
+    while shown and blank(shown[0]):
+        shown.pop(0)
+    while shown and blank(shown[-1]):
+        shown.pop()
+    return shown
+
+
+def _functions(text: str) -> list[tuple[int, int]]:
+    """First and last line of every function, decorators included; none where it cannot parse."""
+    python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
+    try:
+        tree = ast.parse(python)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    found = []
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            found.append((first, node.end_lineno or node.lineno))
+        pending.extend(ast.iter_child_nodes(node))
+    return found
