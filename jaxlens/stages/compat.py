@@ -1,0 +1,360 @@
+"""Every private thing that we borrow from JAX, one function each, and what happens without it.
+
+Tried with jax 0.10.2 and 0.12.0.1. Each function says what is lost when the thing is gone;
+none raises for that reason. Public JAX is used directly where it is needed.
+"""
+
+import importlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+
+def _private(name: str) -> Any:
+    """A module inside `jax._src`. Raises ImportError where there is none."""
+    return importlib.import_module(f"jax._src.{name}")
+
+
+def context_value() -> Any:
+    """A value that `apart` can put into JAX's cache keys.
+
+    It is a small jit fast-path cache: the one thing that JAX expects in the context that
+    `apart` borrows. Jits made at top level in there keep their fast-path entries in it.
+
+    Gone: any object tells keys apart as well.
+    """
+    try:
+        pjit = _private("pjit")
+
+        return pjit.make_jit_cpp_cache(64)
+    except (ImportError, AttributeError):
+        return object()
+
+
+def apart(value: Any) -> AbstractContextManager[Any]:
+    """Within it, JAX traces, lowers and compiles under cache keys of their own.
+
+    `jax.make_user_context` would do the same in public, but a new context changes every key
+    once, so that the user's functions would all compile again. `jax_jit_cpp_cache_obj` is a
+    user context that JAX itself has made; nobody's key changes outside of this block.
+
+    Gone: a public user context, with that cost, once per process.
+    """
+    try:
+        config = _private("config")
+
+        return config.jax_jit_cpp_cache_obj(value)
+    except (ImportError, AttributeError):
+        return _own_context()(value)
+
+
+def _own_context(made: list[Any] = []) -> Any:  # noqa: B006 - one context per process
+    import jax
+
+    make: Any = jax.make_user_context
+    if not made:
+        made.append(make(None))
+    return made[0]
+
+
+# What JAX remembered before the first of the compiles that overlap: an interrupted one ends in its
+# thread while the next begins. One entry per compile; the last to end puts the first entry back.
+_off: list[list[Any]] = []
+_overlap = threading.Lock()
+
+
+@contextmanager
+def persistent_cache_off() -> Iterator[None]:
+    """Within it, compiling neither reads nor writes JAX's persistent compilation cache.
+
+    JAX decides once per process whether that cache is used and remembers the answer, so the
+    switch `jax_enable_compilation_cache` would stay off for the user too if our compile were
+    the first; the remembered answer is set and put back instead.
+
+    Gone: the switch, which is right unless our compile is the first.
+    """
+    compilation_cache = _private("compilation_cache")
+
+    names = ("_cache_checked", "_cache_used")
+    if not all(hasattr(compilation_cache, name) for name in names):
+        with _switched_off():
+            yield
+        return
+    with _overlap:
+        if not _off:
+            _off.append([getattr(compilation_cache, name) for name in names])
+            for name, value in zip(names, (True, False), strict=True):
+                setattr(compilation_cache, name, value)
+        else:
+            _off.append([])
+    try:
+        yield
+    finally:
+        with _overlap:
+            before = _off[0]
+            _off.pop()
+            if not _off:
+                for name, value in zip(names, before, strict=True):
+                    setattr(compilation_cache, name, value)
+
+
+@contextmanager
+def _switched_off() -> Iterator[None]:
+    import jax
+
+    config: Any = jax.config
+    before = config.jax_enable_compilation_cache
+    try:
+        config.update("jax_enable_compilation_cache", False)
+        yield
+    finally:
+        config.update("jax_enable_compilation_cache", before)
+
+
+def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
+    """The Python function inside a jitted one, and its jit's settings; None if it is not jitted.
+
+    The settings have `static_argnums`, `static_argnames`, `donate_argnums`,
+    `donate_argnames`, `device`, `backend` and `in_shardings_leaves`.
+
+    Gone: a jitted function counts as a plain one; jit's settings act inside the program.
+    """
+    fun, info = getattr(f, "_fun", None), getattr(f, "_jit_info", None)
+    if callable(fun) and hasattr(info, "static_argnums") and hasattr(info, "donate_argnums"):
+        return fun, info
+    return None
+
+
+def rejit(fun: Callable[..., Any], info: Any) -> Any:
+    """Jits `fun` with the settings `info` that `jit_parts` gave.
+
+    Gone: jit with the public settings among them.
+    """
+    try:
+        pjit = _private("pjit")
+
+        return pjit._cpp_pjit(fun, info)
+    except (ImportError, AttributeError):
+        import jax
+
+        return jax.jit(
+            fun,
+            static_argnums=info.static_argnums,
+            static_argnames=info.static_argnames,
+            donate_argnums=info.donate_argnums,
+            donate_argnames=info.donate_argnames,
+        )
+
+
+def transform_name(f: Any) -> str:
+    """Which of JAX's transforms returned the function `f` ("grad"), or "".
+
+    JAX's transforms return a function of their own, most of them inside one that filters
+    tracebacks; both are told by the name of their code.
+
+    Gone: "", and the transform is not named in what was taken.
+    """
+    code: Any = getattr(f, "__code__", None)
+    if getattr(code, "co_name", "") == "reraise_with_filtered_traceback":
+        cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
+        f = cells["fun"].cell_contents if "fun" in cells else None
+        code = getattr(f, "__code__", None)
+    if code is None or not code.co_filename.endswith(("jax/_src/api.py", "jax\\_src\\api.py")):
+        return ""
+    if code.co_name == "jacfun":
+        return "jacrev" if any("vjp" in name for name in code.co_names) else "jacfwd"
+    return _TRANSFORMS.get(code.co_name, "")
+
+
+_TRANSFORMS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "vmap_f": "vmap"}
+
+
+def constants_as_arguments() -> AbstractContextManager[Any]:
+    """Within it, tracing keeps closed-over arrays as literals, which lowering can hoist.
+
+    Gone: nothing is hoisted.
+    """
+    try:
+        config = _private("config")
+
+        return config.use_simplified_jaxpr_constants(True)
+    except (ImportError, AttributeError):
+        return nullcontext()
+
+
+def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
+    """Lowers so that array literals become arguments, which JAX passes by itself at a call.
+
+    Gone: an ordinary lowering, which copies the constants into the program.
+    """
+    try:
+        mlir = _private("interpreters.mlir")
+
+        parameters = mlir.LoweringParameters(hoist_constants_as_args=True)
+        return traced.lower(lowering_platforms=platforms, _private_parameters=parameters)
+    except (ImportError, AttributeError, TypeError):
+        return traced.lower(lowering_platforms=platforms)
+
+
+def hlo_text(computation: Any) -> str:
+    """Text of an HLO module as XLA prints compiled ones, with metadata and large constants elided.
+
+    Args:
+        computation: What `lowered.compiler_ir("hlo")` gives.
+
+    Gone: JAX's own print, which writes constants in full.
+    """
+    try:
+        from jaxlib import _hlo
+
+        options = _hlo.HloPrintOptions()
+        options.print_large_constants = False
+        return str(computation.as_hlo_module().to_string(options))
+    except (ImportError, AttributeError):
+        return str(computation.as_hlo_text())
+
+
+def nested_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
+    """The jaxprs among an equation's parameters, as JAX itself finds them.
+
+    Gone: those that stand there directly or in a list.
+    """
+    try:
+        core = _private("core")
+
+        return iter(core.jaxprs_in_params(params))
+    except (ImportError, AttributeError):
+        return (
+            v
+            for p in params.values()
+            for v in (p if isinstance(p, tuple | list) else (p,))
+            if hasattr(v, "eqns")
+        )
+
+
+def context_names() -> tuple[str, ...]:
+    """Names of the settings in a trace key, in the key's order; empty when gone."""
+    try:
+        config = _private("config")
+
+        return tuple(config.trace_context_names())
+    except (ImportError, AttributeError, NotImplementedError):
+        return ()
+
+
+def trace_keys(fun: Callable[..., Any]) -> list[tuple[Any, tuple[Any, ...]]] | None:
+    """Every key under which JAX has traced `fun`: pairs (trace context, rest of the key).
+
+    The rest is (jit settings, argument signature, avals, mesh). Nothing is changed.
+
+    Gone: None.
+    """
+    try:
+        pjit = _private("pjit")
+
+        keys = pjit._infer_params_cached.cache_keys()
+    except (ImportError, AttributeError):
+        return None
+    return [(key[1], tuple(key[2])) for key in keys if key[0]() is fun and len(key[2]) == 4]
+
+
+def trace_key(
+    info: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, tuple[Any, ...]], list[Any]] | None:
+    """The key under which JAX would look this call up, as `trace_keys` gives them.
+
+    Returns:
+        The key and the dynamic leaves in JAX's order. None when gone.
+
+    Raises:
+        TypeError: An argument is no array and not marked static.
+        ValueError: A static argument cannot be hashed.
+    """
+    try:
+        config = _private("config")
+        pjit = _private("pjit")
+
+        flatten, registry = pjit.jax_jit.parse_arguments, pjit.tree_util.tracing_registry
+        context, mesh_of, abstract = config.trace_context, pjit.get_ctx_mesh, _abstractify()
+    except (ImportError, AttributeError):
+        return None
+    signature, leaves = flatten(
+        tuple(args),
+        tuple(kwargs.values()),
+        tuple(kwargs),
+        info.static_argnums,
+        info.static_argnames,
+        registry,
+    )
+    avals = tuple(abstract(leaf) for leaf in leaves)
+    rest = (info, signature, avals, mesh_of(info.use_resource_env))
+    return (context(), rest), list(leaves)
+
+
+def _abstractify() -> Callable[[Any], Any]:
+    core = _private("core")
+
+    return core.shaped_abstractify
+
+
+def traced_program(fun: Callable[..., Any], rest: tuple[Any, ...]) -> Any:
+    """What JAX keeps under a trace key that exists now, or None where tracing had failed.
+
+    Asking for a key that exists changes nothing but the order of eviction.
+    """
+    pjit = _private("pjit")
+
+    return pjit._infer_params_cached(fun, *rest).pjit_params
+
+
+def lower_keys(program: Any) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]] | None:
+    """Every key under which JAX has lowered that program: (context, arguments, keywords).
+
+    Gone: None.
+    """
+    try:
+        pjit = _private("pjit")
+
+        keys = pjit._pjit_lower.cache_keys()
+        jaxpr = program.params["jaxpr"]
+    except (ImportError, AttributeError, KeyError):
+        return None
+    return [(key[1], tuple(key[2]), dict(key[3])) for key in keys if key[0]() is jaxpr]
+
+
+def resolved_shardings(program: Any, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The input shardings that this call's lowering would have in its key; None when gone."""
+    try:
+        pjit = _private("pjit")
+
+        types = [pjit.convert_to_metaty(leaf) for leaf in (*program.consts, *leaves)]
+        return tuple(pjit._resolve_in_shardings(types, program.params["in_shardings"]))
+    except (ImportError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def is_compiled(program: Any, key: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bool | None:
+    """Whether the lowering under an existing key was compiled too; None when gone."""
+    pjit = _private("pjit")
+
+    computation = pjit._pjit_lower(program.params["jaxpr"], *key[1], **key[2])
+    if not hasattr(computation, "_executable"):
+        return None
+    return computation._executable is not None
+
+
+def static_values(signature: Any) -> tuple[list[Any], list[str]] | None:
+    """Static values of an argument signature (positional, then keyword) and the keywords' names."""
+    try:
+        return list(signature.static_args), list(signature.static_arg_names)
+    except AttributeError:
+        return None
+
+
+def signature_tree(signature: Any) -> tuple[Any, ...] | None:
+    """The pytree structures of a signature's dynamic arguments and the names of its keywords."""
+    try:
+        return (*signature.dynamic_arg_treedefs, tuple(signature.dynamic_arg_names))
+    except AttributeError:
+        return None
