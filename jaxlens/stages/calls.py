@@ -1,0 +1,311 @@
+"""From a call `f(*args, **kwargs)` to something that JAX can trace, without running it.
+
+A bound method, a partial or a callable pytree (an Equinox or Flax NNX module) is opened, so
+that its arrays are inputs and not captured constants. A jitted function keeps its settings.
+JAX always gets a new function object: a trace that somebody made before is never reused.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+
+from jaxlens.errors import OptionError
+from jaxlens.ir.capture import Input, Static
+from jaxlens.ir.graph import Span
+from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
+from jaxlens.stages.arrays import is_array
+from jaxlens.stages.inputs import (
+    Leaf,
+    as_input,
+    leaves,
+    none_arguments,
+    root_names,
+    signature_of,
+    static_text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A call with its partials and bound methods opened.
+
+    Attributes:
+        function: What is called in the end.
+        args: All positional arguments, the opened ones first.
+        kwargs: All keyword arguments.
+        signature: Its signature, an owner first; None where Python knows none.
+        owner: The object whose method or `__call__` it is, or None.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    signature: inspect.Signature | None
+    owner: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that is ready to be traced: `traceable.trace(*args, **kwargs)`.
+
+    Attributes:
+        name: The function's name.
+        traceable: A jitted function that nobody has called.
+        args: Positional arguments, None in the place of a static leaf.
+        kwargs: Keyword arguments, likewise.
+        inputs: Array leaves in order.
+        statics: Arguments that are part of the program.
+        span: Where the function is defined.
+        transforms: JAX's transforms that made the function, outermost first.
+        owner: An object whose method it is, which tracing may write to, or None.
+        function: The Python function that is traced.
+        settings: What jit was told, or None for a function that is not jitted.
+        static: Positions and keywords that jit was told are static.
+        leaves: The array leaves themselves, beside `inputs`.
+        opened: The call as it was, for the question whether it would hit JAX's caches.
+    """
+
+    name: str
+    traceable: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    inputs: tuple[Input, ...]
+    statics: tuple[Static, ...]
+    span: Span | None
+    transforms: tuple[str, ...]
+    owner: Any
+    function: Callable[..., Any]
+    settings: Any
+    static: frozenset[int | str]
+    leaves: tuple[Any, ...]
+    opened: Opened | None
+
+
+def prepare(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str | None = None
+) -> Call:
+    """Makes a call traceable.
+
+    Args:
+        f: A function, jitted or not, a bound method, a partial, or a callable object.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        name: What the user calls it ("model.predict"); by default its own name.
+
+    Raises:
+        OptionError: `f` cannot be called, or holds no Python to trace.
+    """
+    _check(f)
+    opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
+    signature = opened.signature
+    found = leaves(opened.args, opened.kwargs, signature)
+    parts = compat.jit_parts(opened.function)
+    call = Call(
+        name=name or function_name(f),
+        traceable=None,
+        args=opened.args,
+        kwargs=opened.kwargs,
+        inputs=(),
+        statics=tuple(none_arguments(opened.args, opened.kwargs, signature)),
+        span=definition(opened.function),
+        transforms=tuple(transforms(opened.function)),
+        owner=opened.owner,
+        function=opened.function,
+        settings=None,
+        static=frozenset(),
+        leaves=(),
+        opened=opened,
+    )
+    if parts is None:
+        return _plain(call, opened.function, found, signature)
+    return _jitted(call, parts, found, signature)
+
+
+def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Opened:
+    """Opens partials, bound methods and callable pytrees, from the outside in.
+
+    Args:
+        f: What is called.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        name: What the user calls the object, if `f` is one or a method of one.
+    """
+    owner = signature = None
+    while True:
+        if isinstance(f, functools.partial):
+            f, args, kwargs, signature = f.func, (*f.args, *args), {**f.keywords, **kwargs}, None
+        elif _is_method(f):
+            owner, signature = f.__self__, _with_owner(f, name)
+            f, args = f.__func__, (owner, *args)
+        elif _is_callable_tree(f):
+            owner, signature = f, _with_owner(f, name)
+            f, args = type(f).__call__, (owner, *args)
+        else:
+            return Opened(f, args, kwargs, signature or signature_of(f), owner)
+
+
+def _is_method(f: Any) -> bool:
+    """Whether it is bound to an object; a class method keeps its class."""
+    return hasattr(f, "__func__") and not isinstance(getattr(f, "__self__", type), type)
+
+
+def _is_callable_tree(f: Any) -> bool:
+    """Whether it is an object with arrays of its own in it."""
+    if jax.tree_util.all_leaves([f]):
+        return False
+    return any(is_array(leaf) for leaf in jax.tree_util.tree_leaves(f))
+
+
+def _with_owner(f: Callable[..., Any], name: str) -> inspect.Signature | None:
+    """The signature of what `f` is bound to, its object first, called what the user calls it."""
+    bound = signature_of(f)
+    if bound is None:
+        return None
+    known = name.isidentifier() and name not in bound.parameters
+    first = inspect.Parameter(name if known else "self", inspect.Parameter.POSITIONAL_ONLY)
+    return bound.replace(parameters=[first, *bound.parameters.values()])
+
+
+def _check(f: Any) -> None:
+    if not callable(f):
+        raise OptionError(
+            f"expected a function to look at, got {static_text(f)} of type {type(f).__name__}; "
+            "pass the function and its arguments apart: capture(f, x)"
+        )
+    if isinstance(f, jax.stages.Compiled):
+        raise OptionError(
+            "a compiled program holds no Python to trace; look at the function it was made of"
+        )
+
+
+def _jitted(
+    call: Call,
+    parts: tuple[Callable[..., Any], Any],
+    found: list[Leaf],
+    signature: inspect.Signature | None,
+) -> Call:
+    """A jitted function: what it marks static is static, and JAX judges the rest."""
+    fun, info = parts
+    marked = {*info.static_argnums, *info.static_argnames}
+    donated = {*info.donate_argnums, *info.donate_argnames}
+    arrays = [leaf for leaf in found if leaf.root not in marked and leaf.aval is not None]
+    return replace(
+        call,
+        traceable=compat.rejit(_anew(fun, fun, None), info),
+        inputs=tuple(as_input(leaf, leaf.root in donated) for leaf in arrays),
+        statics=_marked(call, marked, signature),
+        function=fun,
+        settings=info,
+        static=frozenset(marked),
+        leaves=tuple(leaf.value for leaf in arrays),
+    )
+
+
+def _marked(
+    call: Call, marked: set[int | str], signature: inspect.Signature | None
+) -> tuple[Static, ...]:
+    named = zip(root_names(len(call.args), signature), call.args, strict=True)
+    values = [(n, v) for i, (n, v) in enumerate(named) if i in marked]
+    values += [(n, v) for n, v in call.kwargs.items() if n in marked]
+    statics = {n: Static(n, static_text(v)) for n, v in values}
+    return (*statics.values(), *(s for s in call.statics if s.name not in statics))
+
+
+def _plain(
+    call: Call,
+    function: Callable[..., Any],
+    found: list[Leaf],
+    signature: inspect.Signature | None,
+) -> Call:
+    """A function that is not jitted: what is no array is static, wherever it stands."""
+    arrays = [leaf for leaf in found if not leaf.fixed]
+    statics = [leaf for leaf in found if leaf.fixed]
+    args, kwargs = call.args, call.kwargs
+    traced = _anew(function, function, signature)
+    if statics:
+        fixed = {i: leaf.value for i, leaf in enumerate(found) if leaf.fixed}
+        structure = jax.tree_util.tree_structure((args, kwargs))
+        kept = [None if leaf.fixed else leaf.value for leaf in found]
+        args, kwargs = jax.tree_util.tree_unflatten(structure, kept)
+        traced = _anew(_completed(function, structure, fixed), function, signature)
+    return replace(
+        call,
+        traceable=jax.jit(traced),
+        args=args,
+        kwargs=kwargs,
+        inputs=tuple(as_input(leaf, donated=False) for leaf in arrays),
+        statics=(*(Static(s.name, static_text(s.value)) for s in statics), *call.statics),
+        leaves=tuple(leaf.value for leaf in arrays),
+    )
+
+
+def _completed(
+    function: Callable[..., Any], structure: Any, fixed: Mapping[int, Any]
+) -> Callable[..., Any]:
+    """The function of the array leaves alone: puts the static leaves back, and calls."""
+
+    def completed(*args: Any, **kwargs: Any) -> Any:
+        arrays = iter(jax.tree_util.tree_leaves((args, kwargs)))
+        every = (fixed[i] if i in fixed else next(arrays) for i in range(structure.num_leaves))
+        args, kwargs = jax.tree_util.tree_unflatten(structure, list(every))
+        return function(*args, **kwargs)
+
+    return completed
+
+
+def _anew(
+    function: Callable[..., Any], named: Callable[..., Any], signature: inspect.Signature | None
+) -> Callable[..., Any]:
+    """A new function object that calls `function` and bears the name and signature of `named`."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    functools.update_wrapper(traced, named, updated=())
+    traced.__name__ = function_name(named)
+    if signature is not None:
+        traced.__signature__ = signature  # type: ignore[attr-defined]
+    return traced
+
+
+def function_name(f: Any) -> str:
+    """The name that a user would call it by."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    name = getattr(f, "__name__", None) or getattr(getattr(f, "fun", None), "__name__", None)
+    return name if isinstance(name, str) else type(f).__name__
+
+
+def definition(f: Any) -> Span | None:
+    """Where the innermost function that it wraps is defined, or None."""
+    inner = inspect.unwrap(f)
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    if code is None:
+        return None
+    file = describe(code.co_filename)
+    return Span(
+        file.name,
+        code.co_firstlineno,
+        code.co_firstlineno,
+        function=code.co_qualname,
+        key=code.co_filename,
+        library=file.library,
+    )
+
+
+def transforms(f: Any) -> Iterator[str]:
+    """Names of the JAX transforms that a function was made by, outermost first.
+
+    JAX's transforms return a function of their own that wraps the user's; a jit is
+    no transform of the mathematics and not listed.
+    """
+    while f is not None:
+        name = compat.transform_name(f)
+        if name:
+            yield name
+        f = getattr(f, "__wrapped__", None)
