@@ -1,0 +1,62 @@
+"""The one lowering of a look, and the two texts that need no compile."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlens.stages import compat, isolate
+from jaxlens.stages.calls import Call
+from jaxlens.stages.target import Place
+from jaxlens.stages.trace import Trace
+
+# Elements from which a printer writes `...` instead of a constant's values.
+ELIDE = 16
+
+HOISTED = (
+    "traced again with captured arrays as arguments: "
+    "they are too large to be copied into the program"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """A lowered call.
+
+    Attributes:
+        lowered: JAX's own object.
+        seconds: How long lowering took, wall clock.
+        note: What was done differently from a plain lowering, or "".
+    """
+
+    lowered: Any
+    seconds: float
+    note: str = ""
+
+
+def lower(done: Trace, call: Call, place: Place) -> Lowering:
+    """Lowers a traced call.
+
+    Captured arrays that are too large become arguments, by JAX's own means: the call is
+    traced once more so that they stay literals, which lowering can hoist.
+    """
+    with isolate.untouched(done.context, call.owner, call.function):
+        start = time.perf_counter()
+        if done.large:
+            with compat.constants_as_arguments():
+                traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
+                lowered = compat.lower_hoisting(traced, place.platforms)
+        else:
+            lowered = done.traced.lower(lowering_platforms=place.platforms)
+        seconds = time.perf_counter() - start
+    return Lowering(lowered, seconds, HOISTED if done.large else "")
+
+
+def stablehlo_text(lowered: Any, locations: bool = False) -> str:
+    """StableHLO as MLIR prints it, large constants elided; with source locations if asked."""
+    operation = lowered.compiler_ir("stablehlo").operation
+    return str(operation.get_asm(large_elements_limit=ELIDE, enable_debug_info=locations))
+
+
+def hlo_text(lowered: Any) -> str:
+    """HLO before optimisation, with metadata and stack frames, large constants elided."""
+    return compat.hlo_text(lowered.compiler_ir("hlo"))

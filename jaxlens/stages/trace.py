@@ -1,0 +1,68 @@
+"""The one trace of a look."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from jaxlens.stages import isolate
+from jaxlens.stages.calls import Call
+from jaxlens.stages.constants import LARGE, Survey, survey
+from jaxlens.stages.target import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A traced call.
+
+    Attributes:
+        traced: JAX's own object.
+        survey: The arrays that it closed over.
+        seconds: How long tracing took, wall clock.
+        context: Key of the caches that it was traced under; lowering uses the same.
+    """
+
+    traced: Any
+    survey: Survey
+    seconds: float
+    context: Any
+
+    @property
+    def large(self) -> bool:
+        """Whether its constants are too large to be copied into a program."""
+        return self.survey.bytes >= LARGE
+
+
+def trace(call: Call, place: Place) -> Trace:
+    """Traces a call for a place. The user's function runs once, on tracers.
+
+    Raises:
+        Exception: Whatever the user's function or JAX raises, unchanged.
+    """
+    context = isolate.context()
+    with isolate.untouched(context, call.owner, call.function), _hinted(call):
+        start = time.perf_counter()
+        traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
+        seconds = time.perf_counter() - start
+    found = survey(traced.jaxpr)
+    if found.foreign:
+        isolate.retire()
+    return Trace(traced, found, seconds, context)
+
+
+@contextmanager
+def _hinted(call: Call) -> Iterator[None]:
+    """Adds what to do where a number that the function needs to know came in as a tracer."""
+    try:
+        yield
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError) as error:
+        numbers = [i.name for i in call.inputs if i.type.weak and i.name.isidentifier()]
+        if numbers and call.settings is None:
+            error.add_note(
+                f"jaxlens: {', '.join(numbers)} came in as data; if the function must know it, "
+                f"look at jax.jit({call.name}, static_argnames={numbers[0]!r})"
+            )
+        raise
