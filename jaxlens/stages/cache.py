@@ -1,0 +1,263 @@
+"""Would this very call hit JAX's caches, and what in it is new?
+
+Answered from the keys that JAX holds, before anything is staged: the trace cache's key is
+made the way JAX makes it and compared, then the lowering's. Nothing is traced and no entry
+is made. A miss is explained by the nearest earlier key.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from jaxlens.ir.capture import Verdict
+from jaxlens.ir.jaxpr_types import type_of
+from jaxlens.stages import compat
+from jaxlens.stages.calls import Opened
+from jaxlens.stages.inputs import leaves, root_names, static_text
+
+_MOST = 12
+
+EAGER = (
+    "{name} is not jitted: called like this it runs eagerly, one op at a time, "
+    "and has no cache of its own"
+)
+UNREADABLE = "this version of JAX does not let its caches be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a trace depends on, in words and comparable values.
+
+    Attributes:
+        context: Settings by name.
+        settings: What jit was told, by name.
+        statics: Static arguments by name.
+        inputs: Type of each array leaf by path.
+        structures: Pytree structure by argument.
+        mesh: The mesh that is set.
+    """
+
+    context: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    statics: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    structures: Mapping[str, Any]
+    mesh: Any
+
+
+def verdict(call: Opened, name: str) -> Verdict:
+    """Says whether the call would hit.
+
+    Args:
+        call: The call, partials and methods opened.
+        name: The function's name.
+    """
+    parts = compat.jit_parts(call.function)
+    if parts is None:
+        return Verdict(None, reasons=(EAGER.format(name=name),))
+    fun, info = parts
+    keys = compat.trace_keys(fun)
+    try:
+        asked = compat.trace_key(info, call.args, call.kwargs)
+    except (TypeError, ValueError, OverflowError) as error:
+        return Verdict(None, reasons=(f"JAX would refuse this call: {_one_line(error)}",))
+    if keys is None or asked is None:
+        return Verdict(None, reasons=(UNREADABLE,))
+    (context, rest), arrays = asked
+    if (unhashable := _unhashable(call, rest)) is not None:
+        return Verdict(None, reasons=(unhashable,))
+    same = [k for k in keys if k[0] == context and _equal(k[1], rest)]
+    if not same:
+        return _untraced(call, asked[0], keys)
+    return _compiled(call, fun, same[0], context, arrays, len(keys))
+
+
+def _equal(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
+    """Whether two keys find the same program; equal settings need not be one object."""
+    return old[1:] == new[1:] and tuple(old[0]) == tuple(new[0])
+
+
+def _untraced(
+    call: Opened, asked: tuple[Any, tuple[Any, ...]], keys: Sequence[tuple[Any, tuple[Any, ...]]]
+) -> Verdict:
+    if not keys:
+        return Verdict(False, "trace", ("never called before",))
+    new = _key(call, *asked)
+    found = [tuple(differences(new, _key(call, *key))) for key in keys]
+    nearest = min(found, key=len)
+    return Verdict(False, "trace", _bounded(nearest or (UNREADABLE,)), len(keys))
+
+
+def _compiled(
+    call: Opened,
+    fun: Any,
+    key: tuple[Any, tuple[Any, ...]],
+    context: Any,
+    arrays: Sequence[Any],
+    earlier: int,
+) -> Verdict:
+    """The verdict for a call whose trace is there: is it lowered and compiled too?"""
+    program = compat.traced_program(fun, key[1])
+    if program is None:
+        return Verdict(False, "trace", ("an earlier trace of it failed",), earlier)
+    lowered = compat.lower_keys(program)
+    wanted = compat.resolved_shardings(program, arrays)
+    if lowered is None or wanted is None:
+        reason = f"it was traced before; whether it was compiled, {UNREADABLE}"
+        return Verdict(None, reasons=(reason,), earlier=earlier)
+    if not lowered:
+        return Verdict(False, "compile", ("traced before, never compiled",), earlier)
+    same = [k for k in lowered if k[0] == context and k[1][0] == wanted]
+    if not same:
+        names = _leaf_names(call, key[1])
+        nearest = min((tuple(_moved(names, wanted, k[1][0])) for k in lowered), key=len)
+        return Verdict(False, "compile", _bounded(nearest or ("settings differ",)), earlier)
+    done = [compat.is_compiled(program, k) for k in same]
+    if any(done):
+        return Verdict(True, earlier=earlier)
+    if None in done:
+        return Verdict(None, reasons=(f"lowered before; {UNREADABLE}",), earlier=earlier)
+    return Verdict(False, "compile", ("lowered before, never compiled",), earlier)
+
+
+def differences(new: Key, old: Key) -> Iterator[str]:
+    """One line for each thing that differs between two keys."""
+    yield from _changed(new.settings, old.settings, "jit's {}: {}, was {}")
+    yield from _changed(new.context, old.context, "{}: {}, was {}")
+    yield from _changed(new.statics, old.statics, "{}: static value {}, was {}")
+    for name in new.inputs:
+        if name not in old.inputs:
+            yield f"{name}: new"
+    for name, was in old.inputs.items():
+        if name not in new.inputs:
+            yield f"{name}: gone"
+        elif new.inputs[name] != was:
+            yield f"{name}: {new.inputs[name]}, was {was}"
+    if new.inputs.keys() == old.inputs.keys():
+        yield from _changed(new.structures, old.structures, "{}: pytree {}, was {}")
+    if new.mesh != old.mesh:
+        yield f"mesh: {_mesh_text(new.mesh)}, was {_mesh_text(old.mesh)}"
+
+
+def _changed(new: Mapping[str, Any], old: Mapping[str, Any], line: str) -> Iterator[str]:
+    for name in dict.fromkeys((*new, *old)):
+        if name not in old or name not in new or new[name] != old[name]:
+            yield line.format(name, _value_text(new, name), _value_text(old, name))
+
+
+def _value_text(values: Mapping[str, Any], name: str) -> str:
+    return static_text(values[name]) if name in values else "not given"
+
+
+def _mesh_text(mesh: Any) -> str:
+    return str(dict(mesh.shape)) if getattr(mesh, "shape", None) else "none"
+
+
+def _key(call: Opened, context: Any, rest: tuple[Any, ...]) -> Key:
+    info, signature, avals, mesh = rest
+    names = compat.context_names()
+    if len(names) != len(context):
+        names = tuple(f"JAX setting {i}" for i in range(len(context)))
+    structures = _structures(call, info, signature)
+    paths = [path for root, tree in structures.items() for path in _paths(root, tree)]
+    if len(paths) != len(avals):
+        paths = [f"input {i}" for i in range(len(avals))]
+    return Key(
+        dict(zip(names, context, strict=True)),
+        {k: v for k, v in info._asdict().items() if not k.startswith("fun_")},
+        _statics(call, info, signature),
+        {path: aval_text(aval) for path, aval in zip(paths, avals, strict=True)},
+        structures,
+        mesh,
+    )
+
+
+def aval_text(aval: Any) -> str:
+    """An abstract value with what tells it apart for JAX: type, weakness, sharding."""
+    kind = type_of(aval)
+    weak = "weak " if getattr(aval, "weak_type", False) else ""
+    spec = getattr(getattr(aval, "sharding", None), "spec", None) or ()
+    explicit = f" sharded {tuple(spec)}" if any(axis is not None for axis in spec) else ""
+    return f"{weak}{kind}{explicit}"
+
+
+def _structures(call: Opened, info: Any, signature: Any) -> dict[str, Any]:
+    """Pytree structure by argument name, positional arguments first, as JAX orders them."""
+    parts = compat.signature_tree(signature)
+    if parts is None:
+        return {}
+    *trees, keywords = parts
+    count = len(trees) - len(keywords)
+    fixed = {i for i in info.static_argnums if i >= 0}
+    every = root_names(count + len(fixed), call.signature)
+    positional = [name for i, name in enumerate(every) if i not in fixed][:count]
+    return dict(zip((*positional, *keywords), trees, strict=True))
+
+
+def _paths(root: str, tree: Any) -> Iterator[str]:
+    filled = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]:
+        yield root + jax.tree_util.keystr(path)
+
+
+def _statics(call: Opened, info: Any, signature: Any) -> dict[str, Any]:
+    found = compat.static_values(signature)
+    if found is None:
+        return {}
+    values, keywords = found
+    count = len(values) - len(keywords)
+    positions = sorted(i for i in info.static_argnums if i >= 0)[:count]
+    every = root_names(max(positions, default=-1) + 1, call.signature)
+    return dict(zip((*(every[i] for i in positions), *keywords), values, strict=False))
+
+
+def _unhashable(call: Opened, rest: tuple[Any, ...]) -> str | None:
+    for name, value in _statics(call, rest[0], rest[1]).items():
+        try:
+            hash(value)
+        except TypeError:
+            return (
+                f"JAX would refuse this call: {name} is static and a {type(value).__name__} "
+                "cannot be hashed; pass a tuple or another hashable value"
+            )
+    return None
+
+
+def _leaf_names(call: Opened, rest: tuple[Any, ...]) -> list[str]:
+    fixed = {*rest[0].static_argnums, *rest[0].static_argnames}
+    found = leaves(call.args, call.kwargs, call.signature)
+    return [leaf.name for leaf in found if leaf.root not in fixed]
+
+
+def _moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[str]:
+    """The inputs that lie elsewhere; constants that JAX passes come before them."""
+    extra = len(new) - len(names)
+    every = [*(f"constant {i}" for i in range(extra)), *names]
+    for name, here, there in zip(every, new, old, strict=False):
+        if here != there:
+            yield f"{name}: {_where(here)}, was {_where(there)}"
+
+
+def _where(sharding: Any) -> str:
+    """Where an input must be: on a device, spread over several, or anywhere."""
+    try:
+        devices = sorted(sharding.device_set, key=lambda d: d.id)
+    except (AttributeError, ValueError, TypeError):
+        return "not committed to a device"
+    if len(devices) == 1:
+        return f"committed to {devices[0].platform}:{devices[0].id}"
+    spec = getattr(sharding, "spec", None)
+    how = f"P{tuple(spec)}" if spec is not None else type(sharding).__name__
+    return f"committed as {how} over {len(devices)} devices"
+
+
+def _bounded(reasons: Sequence[str]) -> tuple[str, ...]:
+    if len(reasons) <= _MOST:
+        return tuple(reasons)
+    return (*reasons[:_MOST], f"and {len(reasons) - _MOST} more differences")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
