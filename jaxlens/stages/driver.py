@@ -1,0 +1,239 @@
+"""The live driver: each fact of a capture, got from JAX when it is first asked for.
+
+One look is at most one trace, one lowering and one compile. Asking for the passes after a
+compile without them is the one case that compiles again.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import jax
+
+from jaxlens.errors import UnavailableError, nearest
+from jaxlens.ir import hlo, jaxpr, stablehlo
+from jaxlens.ir.capture import (
+    Capture,
+    Constant,
+    Input,
+    Kernel,
+    Memory,
+    PassStage,
+    Program,
+    Source,
+    Stage,
+    Timing,
+    Verdict,
+)
+from jaxlens.ir.jaxpr_types import type_of
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.stages import cache, constants, lower, sources, trace
+from jaxlens.stages.calls import Call, prepare
+from jaxlens.stages.compile import Compiled, compile_lowered
+from jaxlens.stages.target import Place, resolve
+
+
+def capture(
+    f: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    target: str | None = None,
+    name: str | None = None,
+    transforms: Sequence[str] = (),
+) -> Capture:
+    """Prepares a look at a call. Nothing is traced yet, and the call is never run.
+
+    Args:
+        f: A function, jitted or not, a bound method, a partial, or a callable object.
+        args: Positional arguments: arrays, `ShapeDtypeStruct`s, pytrees of them, statics.
+        kwargs: Keyword arguments, likewise.
+        target: "cpu", "gpu", "tpu", "tpu:v5e:2x2"; by default where JAX would run the call.
+        name: What the user calls the function.
+        transforms: What was put round it, outermost first; by default what can be seen.
+
+    Raises:
+        OptionError: `f` cannot be called.
+        TargetError: There is no such target.
+    """
+    call = prepare(f, args, dict(kwargs or {}), name)
+    place = resolve(target, call.leaves, call.settings)
+    program = Program(
+        call.name,
+        call.inputs,
+        call.statics,
+        place.target,
+        call.span,
+        tuple(transforms) or call.transforms,
+    )
+    return Capture(program, LiveDriver(call, place))
+
+
+class LiveDriver:
+    """Drives JAX for one call. See `ir.capture.Driver` for what each method gives."""
+
+    def __init__(self, call: Call, place: Place) -> None:
+        self._call = call
+        self._place = place
+        self._stages: dict[str, Stage] = {}
+        self._compiled: Compiled | None = None
+        self._compiles: list[Timing] = []
+        self._lock = threading.RLock()
+
+    def stage(self, name: str) -> Stage:
+        if name not in self._makers:
+            raise UnavailableError(f"no stage {name!r}; {nearest(name, self._makers)}")
+        with self._lock:
+            if name not in self._stages:
+                self._stages[name] = self._makers[name]()
+            return self._stages[name]
+
+    @cached_property
+    def _makers(self) -> dict[str, Callable[[], Stage]]:
+        return {
+            "jaxpr": self._jaxpr_stage,
+            "stablehlo": self._stablehlo_stage,
+            "hlo": self._hlo_stage,
+            "optimized": lambda: self._compile().optimized,
+            "llvm": lambda: self._compile().llvm,
+            "asm": lambda: self._compile().asm,
+        }
+
+    def _jaxpr_stage(self) -> Stage:
+        program = self.traced.jaxpr
+        return Stage(
+            BY_NAME["jaxpr"],
+            lambda: str(program.pretty_print(use_color=False)),
+            lambda: jaxpr.read(program, self._call.name),
+        )
+
+    def _stablehlo_stage(self) -> Stage:
+        lowered = self.lowered
+        return Stage(
+            BY_NAME["stablehlo"],
+            lambda: lower.stablehlo_text(lowered),
+            lambda: stablehlo.read(lowered.compiler_ir("stablehlo")),
+        )
+
+    def _hlo_stage(self) -> Stage:
+        lowered = self.lowered
+        stage = Stage(
+            BY_NAME["hlo"],
+            lambda: lower.hlo_text(lowered),
+            lambda: hlo.read(stage.text, stage="hlo"),
+        )
+        return stage
+
+    @property
+    def traced(self) -> Any:
+        """JAX's own traced object."""
+        return self._trace.traced
+
+    @property
+    def lowered(self) -> Any:
+        """JAX's own lowered object."""
+        return self._lowering.lowered
+
+    @cached_property
+    def _trace(self) -> trace.Trace:
+        return trace.trace(self._call, self._place)
+
+    @cached_property
+    def _lowering(self) -> lower.Lowering:
+        done = lower.lower(self._trace, self._call, self._place)
+        self.constants()
+        self._verdict  # noqa: B018 - the last thing that needs the arguments
+        self._release()
+        return done
+
+    def _release(self) -> None:
+        """Lets go of the user's arrays: a capture may be kept for long."""
+        self._call = replace(self._call, args=(), kwargs={}, leaves=(), owner=None, opened=None)
+        self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
+
+    def _compile(self, passes: bool = False) -> Compiled:
+        """The compiled program; made once, and once more if passes are wanted and missing."""
+        with self._lock:
+            if self._compiled is None or (passes and not self._compiled.has_passes):
+                again = self._compiled is not None
+                compiled = compile_lowered(self.lowered, name=self._call.name, passes=passes)
+                self._compiles += [_again(t) if again else t for t in compiled.times]
+                self._compiled = compiled
+            return self._compiled
+
+    @property
+    def executable(self) -> Any:
+        """JAX's own compiled object."""
+        return self._compile().executable
+
+    def passes(self) -> tuple[PassStage, ...]:
+        return self._passes
+
+    @cached_property
+    def _passes(self) -> tuple[PassStage, ...]:
+        return self._compile(passes=True).passes
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        return tuple(self._compile().kernels)
+
+    def buffers(self) -> str:
+        return str(self._compile().buffers)
+
+    def memory(self) -> Memory:
+        found: Memory = self._compile().memory
+        return found
+
+    def cost(self) -> Mapping[str, float]:
+        found: Mapping[str, float] = self._compile().cost
+        return found
+
+    def times(self) -> tuple[Timing, ...]:
+        done = []
+        if "_trace" in self.__dict__:
+            done.append(Timing("trace", self._trace.seconds))
+        if "_lowering" in self.__dict__:
+            done.append(Timing("lower", self._lowering.seconds, self._lowering.note))
+        return (*done, *self._compiles)
+
+    def verdict(self) -> Verdict:
+        return self._verdict
+
+    @cached_property
+    def _verdict(self) -> Verdict:
+        opened = self._call.opened
+        assert opened is not None  # released only after this was answered
+        return cache.verdict(opened, self._call.name)
+
+    def outputs(self) -> tuple[Input, ...]:
+        return self._outputs
+
+    @cached_property
+    def _outputs(self) -> tuple[Input, ...]:
+        paths = jax.tree_util.tree_flatten_with_path(self.traced.out_info)[0]
+        avals = self.traced.jaxpr.out_avals
+        return tuple(
+            Input("result" + jax.tree_util.keystr(path), type_of(aval))
+            for (path, _), aval in zip(paths, avals, strict=True)
+        )
+
+    def constants(self) -> tuple[Constant, ...]:
+        return self._constants
+
+    @cached_property
+    def _constants(self) -> tuple[Constant, ...]:
+        return constants.constants(self._trace.survey, self._call.function, self._call.owner)
+
+    def sources(self) -> Mapping[str, Source]:
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        return sources.sources(self.stage("jaxpr").module, self._call.span)
+
+
+def _again(timing: Timing) -> Timing:
+    """Says that a step was done twice, because the passes were asked for late."""
+    words = "a second time, for the passes"
+    return replace(timing, note=f"{timing.note}; {words}" if timing.note else words)
