@@ -44,9 +44,11 @@ def apart(value: Any) -> AbstractContextManager[Any]:
     try:
         config = _private("config")
 
-        return config.jax_jit_cpp_cache_obj(value)
+        borrowed: AbstractContextManager[Any] = config.jax_jit_cpp_cache_obj(value)
+        return borrowed
     except (ImportError, AttributeError):
-        return _own_context()(value)
+        own: AbstractContextManager[Any] = _own_context()(value)
+        return own
 
 
 def _own_context(made: list[Any] = []) -> Any:  # noqa: B006 - one context per process
@@ -178,7 +180,8 @@ def constants_as_arguments() -> AbstractContextManager[Any]:
     try:
         config = _private("config")
 
-        return config.use_simplified_jaxpr_constants(True)
+        kept: AbstractContextManager[Any] = config.use_simplified_jaxpr_constants(True)
+        return kept
     except (ImportError, AttributeError):
         return nullcontext()
 
@@ -213,24 +216,6 @@ def hlo_text(computation: Any) -> str:
         return str(computation.as_hlo_module().to_string(options))
     except (ImportError, AttributeError):
         return str(computation.as_hlo_text())
-
-
-def nested_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
-    """The jaxprs among an equation's parameters, as JAX itself finds them.
-
-    Gone: those that stand there directly or in a list.
-    """
-    try:
-        core = _private("core")
-
-        return iter(core.jaxprs_in_params(params))
-    except (ImportError, AttributeError):
-        return (
-            v
-            for p in params.values()
-            for v in (p if isinstance(p, tuple | list) else (p,))
-            if hasattr(v, "eqns")
-        )
 
 
 def context_names() -> tuple[str, ...]:
@@ -276,7 +261,8 @@ def trace_key(
         pjit = _private("pjit")
 
         flatten, registry = pjit.jax_jit.parse_arguments, pjit.tree_util.tracing_registry
-        context, mesh_of, abstract = config.trace_context, pjit.get_ctx_mesh, _abstractify()
+        context, mesh_of = config.trace_context, pjit.get_ctx_mesh
+        abstract = _private("core").shaped_abstractify
     except (ImportError, AttributeError):
         return None
     signature, leaves = flatten(
@@ -290,12 +276,6 @@ def trace_key(
     avals = tuple(abstract(leaf) for leaf in leaves)
     rest = (info, signature, avals, mesh_of(info.use_resource_env))
     return (context(), rest), list(leaves)
-
-
-def _abstractify() -> Callable[[Any], Any]:
-    core = _private("core")
-
-    return core.shaped_abstractify
 
 
 def traced_program(fun: Callable[..., Any], rest: tuple[Any, ...]) -> Any:
