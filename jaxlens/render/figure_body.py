@@ -107,7 +107,7 @@ class RegionKinds:
     def _of_regions(self) -> Mapping[str, int]:
         if self._regions is None:
             self._regions = {}
-            for name, region in reversed(self._module.regions.items()):
+            for name, region in reversed(list(self._module.regions.items())):
                 self._regions[name] = self._region_number(region)
         return self._regions
 

@@ -47,17 +47,34 @@ _PREFIXES: tuple[tuple[str, BoxKind], ...] = (
 
 # Primitives for which the order of a literal among the operands says something.
 _ORDERED = frozenset(
-    "sub div pow rem atan2 gt lt ge le select_n clamp nextafter shift_left "
-    "shift_right_logical shift_right_arithmetic dynamic_slice complex".split()
+    {
+        "sub",
+        "div",
+        "pow",
+        "rem",
+        "atan2",
+        "gt",
+        "lt",
+        "ge",
+        "le",
+        "select_n",
+        "clamp",
+        "nextafter",
+        "shift_left",
+        "shift_right_logical",
+        "shift_right_arithmetic",
+        "dynamic_slice",
+        "complex",
+    }  # fmt: skip
 )
 # The one parameter that says most, for those primitives that have one.
 _TELLING = {
     "transpose": "permutation", "integer_pow": "y", "convert_element_type": "new_dtype",
     "concatenate": "dimension", "scan": "length", "iota": "dimension", "sort": "dimension",
-    "split": "axis", "squeeze": "dimensions", "rev": "dimensions", "psum": "axes", "fft": "fft_type",
+    "split": "axis", "squeeze": "dimensions", "rev": "dimensions", "psum": "axes",
     "argmax": "axes", "argmin": "axes", "all_gather": "axis_name", "ppermute": "axis_name",
     "reduce_precision": "mantissa_bits", "top_k": "k", "slice": "start_indices",
-    "axis_index": "axis_name", "reduce_scatter": "axis_name", "all_to_all": "axis_name",
+    "axis_index": "axis_name", "reduce_scatter": "axis_name", "all_to_all": "axis_name", "fft": "fft_type",
 }  # fmt: skip
 _NAMED = frozenset({"transpose", "convert_element_type"})  # whose parameter needs no name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
@@ -72,9 +89,9 @@ def family(node: Node, made: Collection[str]) -> BoxKind:
         return "quiet"
     if name in ("constant", "full", "empty"):
         return "constant"
-    if not node.regions and not any(operand in made for operand in node.operands):
-        if name in ("convert_element_type", "reshape"):
-            return "quiet"
+    literal_only = not node.regions and not any(operand in made for operand in node.operands)
+    if literal_only and name in ("convert_element_type", "reshape"):
+        return "quiet"
     found = _FAMILY.get(name)
     if found:
         return found

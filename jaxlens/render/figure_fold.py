@@ -103,7 +103,7 @@ class Folding:
         return list(self._repeats(self._segments(run, self.common(run))))
 
     def _widened(self, parts: list[Run], room: int) -> list[Run]:
-        """Runs too long for a panel give way to their parts, the longest first, while there is room."""
+        """Runs too long for a panel give way to their parts while there is room, longest first."""
         closed: set[tuple[int, int]] = set()  # too many parts
         while True:
             long = [

@@ -1,8 +1,8 @@
-"""The CSS of a drawing, for a picture with its own card and for a page with a theme.
+"""The CSS of a drawing: for a picture with its own card, and for a page with a theme.
 
-Everything is under `.jaxlens-figure`, so that a drawing pasted into a page styles no one else.
-The page form reads CSS variables `--jaxlens-...`; the theme is the notebook's where it says
-one (JupyterLab and its HTML export, VS Code, Colab), else the browser's.
+Everything stands under `.jaxlens-figure`, so that a drawing pasted into a page styles
+nothing else. In a page, `light-dark()` takes the side that the page's `color-scheme` names;
+`static/graph.css` is this module's output (a test compares them).
 """
 
 from collections.abc import Callable
@@ -10,85 +10,90 @@ from functools import cache
 from typing import Literal
 
 from jaxlens.render.figure_text import DETAIL_SIZE, EDGE_SIZE, FONT, LABEL_SIZE
-from jaxlens.render.palette import DARK, FAMILIES, LIGHT, Theme
+from jaxlens.render.palette import DARK, FAMILIES, LIGHT
 
 _ROOT = ".jaxlens-figure"
-_THEME = ("card", "panel", "text", "dim", "line", "focus")
 
-# Where a page says that it is dark.
-_DARK_PAGES = (
-    '[data-jp-theme-light="false"]',
-    '[data-theme="dark"]',
-    'html[theme="dark"]',
-    ".vscode-dark",
-    ".vscode-high-contrast:not(.vscode-high-contrast-light)",
-)
-_SILENT_PAGE = (
-    'html:not([theme]):not([data-theme]):not(:has([data-jp-theme-light],[class*="vscode-"]))'
-)
+Form = Literal["card", "page"]
 
 
 @cache
-def style(form: Literal["card", "page"]) -> str:
-    """The rules, one line, nothing fetched."""
-    if form == "card":
-        return _rules(_plain)
-    dark = _variables(DARK, dark=True)
-    pages = ",".join(f"{page} {_ROOT}" for page in _DARK_PAGES)
-    return (
-        f"{_ROOT}{{{_variables(LIGHT, dark=False)}}}{pages}{{{dark}}}"
-        f"@media(prefers-color-scheme:dark){{{_SILENT_PAGE} {_ROOT}{{{dark}}}}}{_rules(_variable)}"
-    )
+def style(form: Form) -> str:
+    """The rules of the drawing itself, on one line; nothing is fetched."""
+    rules = _rules(_light if form == "card" else _both)
+    return "".join(f"{_ROOT}{where}{{{what}}}" for where, what in rules.items())
 
 
-def _variables(theme: Theme, *, dark: bool) -> str:
-    pairs = [(f"--jaxlens-{name}", getattr(theme, name)) for name in _THEME]
+def page_style() -> str:
+    """The rules of the live drawing: the drawing itself and what stands round it."""
+    root, line = ".jaxlens-graph", _both("line")
+    rules = {
+        "": "max-width:100%;width:max-content",
+        " img": "max-width:100%;height:auto",
+        " .view": "overflow:auto;max-height:80vh;border-radius:8px",
+        " .tools": "display:flex;gap:4px;justify-content:flex-end;padding:2px 4px;opacity:.6",
+        ":is(:hover,:focus-within) .tools": "opacity:1",
+        " button": f"font:12px/1 {FONT};min-width:26px;height:24px;padding:0 6px;cursor:pointer;"
+        f"color:{_both('text')};background:{_both('panel')};border:1px solid {line};"
+        "border-radius:5px",
+        " .note": f"font:12px/1.5 {FONT};color:{_both('dim')};padding:2px 4px",
+        " svg": "display:block",
+        " [aria-expanded]": "cursor:pointer",
+        " .bx:focus": "outline:none",
+        " .bx:focus-visible>.ou": f"stroke:{_both('focus')};stroke-width:3",
+        " .ed.hot path": f"stroke:{_both('focus')};stroke-width:1.8",
+        " .ed.hot .ar": f"fill:{_both('focus')}",
+    }
+    return style("page") + "".join(f"{root}{where}{{{what}}}" for where, what in rules.items())
+
+
+def _light(name: str) -> str:
+    family, _, fill = name.partition("-")
     for kind, tint in FAMILIES.items():
-        pairs.append((f"--jaxlens-{kind}", tint.dark if dark else tint.light))
-        pairs.append((f"--jaxlens-{kind}-fill", tint.dark_fill if dark else tint.light_fill))
-    return ";".join(f"{name}:{value}" for name, value in pairs)
+        if family == kind:
+            return tint.light_fill if fill else tint.light
+    return str(getattr(LIGHT, name))
 
 
-def _plain(name: str) -> str:
-    if name in _THEME:
-        return str(getattr(LIGHT, name))
+def _dark(name: str) -> str:
+    family, _, fill = name.partition("-")
     for kind, tint in FAMILIES.items():
-        if name.startswith(kind):
-            return tint.light_fill if name.endswith("-fill") else tint.light
-    raise KeyError(name)
+        if family == kind:
+            return tint.dark_fill if fill else tint.dark
+    return str(getattr(DARK, name))
 
 
-def _variable(name: str) -> str:
-    return f"var(--jaxlens-{name})"
+def _both(name: str) -> str:
+    return f"light-dark({_light(name)},{_dark(name)})"
 
 
-def _rules(get: Callable[[str], str]) -> str:
+def _rules(color: Callable[[str], str]) -> dict[str, str]:
     rules = {
         "": f"font:{LABEL_SIZE:g}px {FONT}",
-        " .card": f"fill:{get('card')}",
-        " text": f"fill:{get('text')};text-anchor:middle",
-        " text.z": f"font-size:{DETAIL_SIZE:g}px",
-        " text.d": f"fill:{get('dim')}",
-        " text.s": "text-anchor:start",
-        " text.l": f"font-size:{EDGE_SIZE:g}px;fill:{get('dim')};stroke:{get('card')};"
+        " .card": f"fill:{color('card')}",
+        " text": f"fill:{color('text')};text-anchor:middle",
+        " .sm": f"font-size:{DETAIL_SIZE:g}px",
+        " .dt": f"fill:{color('dim')}",
+        " .st": "text-anchor:start",
+        " .lb": f"font-size:{EDGE_SIZE:g}px;fill:{color('dim')};stroke:{color('card')};"
         "stroke-width:3px;stroke-linejoin:round;paint-order:stroke",
-        " .e path": f"fill:none;stroke:{get('line')}",
-        " .e .a": f"fill:{get('line')};stroke:none",
-        " .m": f"fill:{get('dim')}",
-        " .o": "stroke-width:1.2",
-        " .i": "fill:none;stroke-width:1",
-        " .matmul .o": "stroke-width:2.4",
-        " .input .o": "stroke-width:1.8",
-        " .constant .o": "stroke-dasharray:2 2",
-        " .random .o": "stroke-dasharray:6 3",
-        " .quiet text": f"fill:{get('dim')}",
+        " .ed path": f"fill:none;stroke:{color('line')}",
+        " .ed .ar": f"fill:{color('line')};stroke:none",
+        " .mk": f"fill:{color('dim')}",
+        " .ou": "stroke-width:1.2",
+        " .in": "fill:none;stroke-width:1",
     }
     for kind in FAMILIES:
-        stroke = "none" if kind == "quiet" else get(kind)
-        rules[f" .{kind} .o"] = f"{rules.pop(f' .{kind} .o', '')};stroke:{stroke}".strip(";")
-        fill = "none" if kind == "quiet" else get(f"{kind}-fill")
-        rules[f" .{kind} .o"] += f";fill:{fill}"
+        if kind == "quiet":
+            rules[" .quiet .ou"] = "fill:none;stroke:none"
+            continue
+        rules[f" .{kind} .ou"] = f"fill:{color(f'{kind}-fill')};stroke:{color(kind)}"
         if kind in ("output", "call"):
-            rules[f" .{kind} .i"] = f"stroke:{get(kind)}"
-    rules[" .b.open>.o"] = f"fill:{get('panel')};stroke-dasharray:none"
-    return "".join(f"{_ROOT}{where}{{{what}}}" for where, what in rules.items())
+            rules[f" .{kind} .in"] = f"stroke:{color(kind)}"
+    rules[" .matmul .ou"] += ";stroke-width:2.4"
+    rules[" .input .ou"] += ";stroke-width:1.8"
+    rules[" .constant .ou"] += ";stroke-dasharray:2 2"
+    rules[" .random .ou"] += ";stroke-dasharray:6 3"
+    rules[" .quiet text"] = f"fill:{color('dim')}"
+    rules[" .open>.ou"] = f"fill:{color('panel')};stroke-dasharray:none"
+    return rules

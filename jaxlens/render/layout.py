@@ -136,13 +136,12 @@ def _read(panel: Panel, labels: tuple[str, ...], placed: dict[str, object]) -> L
         if not label:
             curves.append(Curve(*ends, points))
             continue
-        x, y = str(item["lp"]).split(",")
-        at = _px(float(x) - left + _GAP), _px(high - float(y))
+        label_x, label_y = map(float, str(item["lp"]).split(","))
+        at = _px(label_x - left + _GAP), _px(high - label_y)
         curves.append(Curve(*ends, points, label, *at, _nearest(points, at)))
     spots = tuple(found[n] for n in range(len(panel.boxes)))
-    return Layout(
-        *(math.ceil(v + 2 * MARGIN) for v in (right - left, high - low)), spots, tuple(curves)
-    )
+    w, h = math.ceil(right - left + 2 * MARGIN), math.ceil(high - low + 2 * MARGIN)
+    return Layout(w, h, spots, tuple(curves))
 
 
 def _rows(placed: dict[str, object], key: str) -> list[dict[str, object]]:

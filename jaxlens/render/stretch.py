@@ -15,6 +15,7 @@ images of disjoint intervals are disjoint.
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from jaxlens.render.figure import Box, Edge, Figure, Panel
 from jaxlens.render.layout import Curve, Layout, Spot, label_size, sample
@@ -173,7 +174,7 @@ def stretch(grown: Iterable[tuple[float, float, float]]) -> Callable[[float], fl
     strips = [(c - a / 2, c + a / 2, b / a) for c, a, b in grown if b > a]
     marks = sorted({end for low, high, _ in strips for end in (low, high)})
     images = marks[:1]
-    for low, high in zip(marks, marks[1:], strict=False):
+    for low, high in pairwise(marks):
         slope = max((s for a, b, s in strips if a <= low and high <= b), default=1.0)
         images.append(images[-1] + slope * (high - low))
 

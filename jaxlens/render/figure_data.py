@@ -1,0 +1,135 @@
+"""The figure as JSON for `static/graph.js`: panels with the positions that Graphviz gave.
+
+Rows, not objects, because there are many: see `graph_data` for their columns.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from jaxlens.errors import GraphError
+from jaxlens.render.figure import BoxKind, Figure, Panel
+from jaxlens.render.figure_text import (
+    HINT_CHARACTERS,
+    box_detail,
+    box_hint,
+    box_label,
+    clean,
+    columns,
+    shorten,
+)
+from jaxlens.render.layout import Layout, layout
+from jaxlens.render.stretch import lone, open_paths
+
+KINDS = get_args(BoxKind)
+_BUDGET = 40_000
+_SHUT = -1
+
+
+def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
+    """Everything that the live drawing needs.
+
+    Args:
+        figure: What to draw.
+        budget: About how many bytes the JSON may take. Panels are taken breadth first; a box
+            whose panel is left out does not open, and the note says how many there are.
+
+    Returns:
+        - `kinds`: names that boxes point to.
+        - `panels`: rows `[title, free, w, h, boxes, edges]`, the first being the program;
+          `free` is 1 where opening it opens what is inside too.
+          A box is `[id, label, detail, kind, inside, hint, line, x, y, w, h, columns of the
+          label, columns of the detail]`; `inside` is an index of a panel or -1.
+          An edge is `[tail, head, type, points]`, and `[..., label's columns, x, y, place on
+          the curve, label]` where its label is shown; the label is left out where it is the
+          type.
+        - `open`: places that stand open at first, "3.1" for box 1 of the panel of box 3.
+        - `note`: what was folded or left out.
+
+    Raises:
+        GraphError: The first panel could not be laid out.
+    """
+    rows, left_out = _taken(figure, budget)
+    places = ".".join
+    paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
+    notes = [figure.note] if figure.note else []
+    if left_out:
+        noun = "box does" if left_out == 1 else "boxes do"
+        notes.append(f"{left_out:,} {noun} not open in this output, to keep it small")
+    return {
+        "kinds": list(KINDS),
+        "panels": rows,
+        "open": [places(map(str, path)) for path in paths],
+        "note": "; ".join(notes),
+    }
+
+
+def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
+    """Rows of the panels that fit, and how many that can be reached do not."""
+    panels = {panel.name: panel for panel in figure.panels}
+    order = [figure.panels[0].name]
+    index: dict[str, int] = {order[0]: 0}
+    rows: list[list[Any]] = []
+    refused: set[str] = set()
+    size, at = 0, 0
+    while at < len(order):
+        panel = panels[order[at]]
+        at += 1
+        row = None if size > budget else _row_or_none(panel, first=not rows)
+        length = len(json.dumps(row, separators=(",", ":"))) if row else 0
+        if row is None or (rows and size + length > budget):
+            refused.add(panel.name)
+            continue
+        size += length
+        index[panel.name] = len(rows)
+        rows.append(row)
+        for box in panel.boxes:
+            if box.inside in panels and box.inside not in index and box.inside not in refused:
+                index[box.inside] = _SHUT
+                order.append(box.inside)
+    for row in rows:
+        for box in row[4]:
+            box[4] = index.get(box[4], _SHUT) if box[4] not in refused else _SHUT
+    return rows, len(refused)
+
+
+def _row_or_none(panel: Panel, first: bool) -> list[Any] | None:
+    try:
+        return _row(panel, layout(panel))
+    except GraphError:
+        if first:
+            raise
+        return None  # too dense to be laid out in time: it stays shut
+
+
+def _row(panel: Panel, placed: Layout) -> list[Any]:
+    boxes = [
+        [
+            clean(box.id), box_label(box), box_detail(box), KINDS.index(box.kind), box.inside,
+            _hint(box_hint(box), box_label(box)), clean(box.line),
+            spot.x, spot.y, spot.w, spot.h, columns(box_label(box)), columns(box_detail(box)),
+        ]
+        for box, spot in zip(panel.boxes, placed.spots, strict=True)
+    ]  # fmt: skip
+    free = int(panel.through or lone(panel))
+    size = placed.w, placed.h
+    return [shorten(panel.title, 60), free, *size, boxes, list(_edges(panel, placed))]
+
+
+def _hint(hint: str, label: str) -> str:
+    """The hint where it says more than the label."""
+    return "" if hint == label else hint
+
+
+def _edges(panel: Panel, placed: Layout) -> Iterator[list[Any]]:
+    for edge, curve in zip(panel.edges, placed.curves, strict=True):
+        kind = clean(edge.label[:HINT_CHARACTERS])
+        row = [curve.tail, curve.head, kind, list(map(_short, curve.points))]
+        if curve.label:
+            row += [columns(curve.label), _short(curve.x), _short(curve.y), curve.at]
+            row += [] if curve.label == kind else [curve.label]
+        yield row
+
+
+def _short(value: float) -> float | int:
+    return int(value) if value == int(value) else value
