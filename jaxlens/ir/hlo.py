@@ -9,6 +9,10 @@ What a Node holds beyond the contract: `opcode` is as printed, so the sugared fo
 asynchronous ops (`all-gather-start`, `custom-call-done`) stay; a parameter's number and a
 constant's literal are the attributes `index` and `literal`. An execution thread, which is
 printed behind a computation, is the module's attribute `NAME.execution_thread`.
+
+Dumps of jax 0.12 leave `get-tuple-element` out and write `%x#1` where it is read. It is an
+instruction all the same: a node of that name, with no text of its own, stands before its
+first reader.
 """
 
 import gc
@@ -90,6 +94,31 @@ class _Open:
     start: int
     nodes: list[Node] = field(default_factory=list)
     root: str = ""
+    values: dict[str, Type] = field(default_factory=dict)
+    counted: int = 0  # nodes whose values are in `values`, which is filled only when needed
+
+    def imply(self, names: tuple[str, ...]) -> bool:
+        """Adds the tuple elements among the names; False where one has no tuple before it."""
+        for node in self.nodes[self.counted :]:
+            self.values[node.id] = node.results[0].type
+        self.counted = len(self.nodes)
+        for name in names:
+            base, *indices = name.split("#")
+            for index in indices:
+                whole, base = base, f"{base}#{index}"
+                if base not in self.values and not self._element(base, whole, index):
+                    return False
+        return True
+
+    def _element(self, name: str, whole: str, index: str) -> bool:
+        parts = self.values[whole].parts if whole in self.values else ()
+        if not (index.isdecimal() and len(index) < 10 and int(index) < len(parts)):
+            return False
+        value = Value(name, parts[int(index)])
+        self.values[name] = value.type
+        self.nodes.append(Node(name, "get-tuple-element", (whole,), (value,), {"index": index}))
+        self.counted += 1
+        return True
 
     def close(self) -> Region:
         root = self.root or (self.nodes[-1].id if self.nodes else "")
@@ -180,6 +209,9 @@ class _Reader:
                 if "/*" in operands:
                     operands = _COMMENT.sub("", operands)
                 names = tuple(operands.replace("%", "").split(", "))
+                if "#" in operands and not self.open.imply(names):
+                    self.unknown.append(line)
+                    continue
             value = _new(Value)
             _set_name(value, name)
             _set_type(value, type_)
@@ -218,10 +250,14 @@ class _Reader:
         attrs = hlo_text.attributes(parts.attributes)
         scope, spans = self._origin(attrs.get("metadata", ""))
         literal = parts.opcode in ("parameter", "constant")
+        names = () if literal else hlo_text.operand_names(parts.operands)
+        if names is None or not self.open.imply(names):
+            self.unknown.append(line)
+            return
         node = Node(
             parts.name,
             parts.opcode,
-            () if literal else hlo_text.operand_names(parts.operands),
+            names,
             (Value(parts.name, type_),),
             Attributes(line),
             hlo_text.called(attrs),

@@ -15,6 +15,7 @@ from jaxlens.ir.graph import Type
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[(){}\[\],]', re.DOTALL)
 _BREAK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[(){}\[\] ]', re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_OPERAND = re.compile(r'[^\s()"{}\[\],=]+')
 _NAME = re.compile(r"[\w.\-]+")
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\[\]]*)\](.*)", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
@@ -105,11 +106,16 @@ def called(attrs: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def operand_names(text: str) -> tuple[str, ...]:
-    """Names in an operand list, of any form: `%a, %b`, `f32[2]{0} %a`, `/*index=5*/a`."""
+def operand_names(text: str) -> tuple[str, ...] | None:
+    """Names in an operand list, of any form: `%a, %b`, `f32[2]{0} %a`, `/*index=5*/a`.
+
+    Returns:
+        The names without `%`; None where an operand is no name.
+    """
     if "/*" in text:
         text = _COMMENT.sub("", text)
-    return tuple(part.rsplit(None, 1)[-1].removeprefix("%") for part in split(text))
+    names = tuple(part.rsplit(None, 1)[-1].removeprefix("%") for part in split(text))
+    return names if all(map(_OPERAND.fullmatch, names)) else None
 
 
 def unescape(text: str) -> str:

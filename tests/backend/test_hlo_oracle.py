@@ -115,12 +115,23 @@ def word(opcode) -> str:
 
 def truth(text: str) -> dict[str, dict[str, tuple[str, tuple[str, ...]]]]:
     """Opcode and operands of every instruction of every computation, by jaxlib's parser."""
-    return {
-        c.name: {
-            i.name: (word(i.opcode), tuple(o.name for o in i.operands())) for i in c.instructions()
+    found = {}
+    for computation in _hlo.hlo_module_from_text(text).computations():
+        names = {i.name: printed(i, text) for i in computation.instructions()}
+        found[computation.name] = {
+            names[i.name]: (word(i.opcode), tuple(names[o.name] for o in i.operands()))
+            for i in computation.instructions()
         }
-        for c in _hlo.hlo_module_from_text(text).computations()
-    }
+    return found
+
+
+def printed(instruction, text: str) -> str:
+    """Its name in the text, where jax 0.12 writes an element of `x` as `x#1` and nowhere else."""
+    if word(instruction.opcode) == "get-tuple-element" and f"%{instruction.name} = " not in text:
+        index = re.search(r"index=(\d+)", instruction.to_string())[1]
+        short = f"{instruction.operands()[0].name}#{index}"
+        return short if f"%{short}" in text else instruction.name
+    return instruction.name
 
 
 def read(text: str) -> dict[str, dict[str, tuple[str, tuple[str, ...]]]]:
