@@ -1,0 +1,128 @@
+"""An HLO module as lines, as XLA writes it: the entry first, each computation under its name.
+
+Metadata, layouts, backend configurations, shardings and long tuple types are folded.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import islice
+
+from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.lenses.lines import owners
+from jaxlens.render.document import Kind, Line, Listing, Piece
+
+LIMIT = 2000
+_LONG_TYPE = 48  # characters of a type that is folded
+_LONG_VALUE = 60
+_LITERAL = 40
+_CALLERS = 3  # callers named in a computation's title
+_FOLDED = frozenset({
+    "metadata", "backend_config", "frontend_attributes", "sharding", "operand_precision",
+    "statistics", "origin", "original_value", "is_scheduled", "custom_call_schedule",
+})  # fmt: skip
+_CALLS = frozenset({
+    "calls", "to_apply", "condition", "body", "branch_computations", "true_computation",
+    "false_computation", "called_computations", "select", "scatter",
+})  # fmt: skip
+_IN_BRACKETS = {"constant": "literal", "parameter": "index"}
+
+
+def listing(module: Module, *, limit: int = LIMIT) -> Listing:
+    """The whole module.
+
+    Args:
+        module: HLO at any stage.
+        limit: Most lines.
+    """
+    total = sum(len(region.nodes) + 3 for region in module.regions.values()) - 1
+    kept = tuple(islice(_all_lines(module), limit))
+    left = total - len(kept)
+    stage = module.stage if module.stage in ("hlo", "optimized") else ""
+    where = f"cap.{stage}.text has" if stage else "the stage's text has"
+    return Listing(module.stage, kept, f"{left:,} more lines: {where} them all" if left > 0 else "")
+
+
+def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
+    """One instruction: `name = type opcode(operands), attributes`."""
+    pieces = [Piece("ROOT ", "keyword")] if root else []
+    pieces += [Piece(node.id, "name"), Piece(" = "), *type_pieces(node.type)]
+    pieces += [Piece(" "), Piece(node.opcode, "op"), Piece("("), *_inside(node), Piece(")")]
+    for key, value in node.attrs.items():
+        if _IN_BRACKETS.get(node.opcode) != key:
+            pieces.append(_attribute(key, value))
+    return Line(tuple(pieces), node.id, 0, owner)
+
+
+def instructions(module: Module) -> dict[str, Line]:
+    """Every instruction, by id."""
+    known = owners(module)
+    return {node.id: instruction(node, str(known.get(node.id, ""))) for node in module.nodes()}
+
+
+def type_pieces(kind: Type) -> list[Piece]:
+    """A type with its layout folded; a long tuple as the number of its parts."""
+    text = _type_text(kind)
+    if len(text) > _LONG_TYPE:
+        return [Piece(f"({len(kind.parts)} values)", "type"), Piece(text, "fold")]
+    layout = [Piece(kind.layout, "fold")] if kind.layout else []
+    return [Piece(text, "type"), *layout]
+
+
+@cache
+def _type_text(kind: Type) -> str:
+    return str(kind)
+
+
+def _all_lines(module: Module) -> Iterator[Line]:
+    known = {i: str(span) for i, span in owners(module).items()}
+    callers: dict[str, list[str]] = {}
+    for node in module.nodes():
+        for name in node.regions:
+            callers.setdefault(name, []).append(node.id)
+    for number, region in enumerate(module.regions.values()):
+        if number:
+            yield Line(())
+        yield _title(region, region.name == module.entry, callers.get(region.name, []))
+        yield from _body(region, known)
+        yield Line((Piece("}"),))
+
+
+def _title(region: Region, entry: bool, callers: list[str]) -> Line:
+    """`fused_computation (p: f32[4]) {  # of fusion.3`."""
+    pieces = [Piece("ENTRY ", "keyword")] if entry else []
+    pieces.append(Piece(f"{region.name} ", "keyword"))
+    pieces.append(Piece("{"))
+    if callers:
+        more = f" and {len(callers) - _CALLERS:,} more" if len(callers) > _CALLERS else ""
+        pieces.append(Piece(f"  // of {', '.join(callers[:_CALLERS])}{more}", "comment"))
+    return Line(tuple(pieces))
+
+
+def _body(region: Region, known: Mapping[str, str]) -> Iterator[Line]:
+    for node in region.nodes:
+        line = instruction(node, known.get(node.id, ""), node.name in region.results)
+        yield Line(line.pieces, line.id, 1, line.line)
+
+
+def _inside(node: Node) -> list[Piece]:
+    """Operands; a constant's value and a parameter's number stand in their place."""
+    key = _IN_BRACKETS.get(node.opcode)
+    if key is None:
+        return [Piece(", ".join(node.operands), "name")] if node.operands else []
+    value = node.attrs.get(key, "")
+    if len(value) <= _LITERAL:
+        return [Piece(value, "literal")]
+    return [Piece("{...}", "literal"), Piece(_cut(value), "fold")]
+
+
+def _attribute(key: str, value: str) -> Piece:
+    if key in _CALLS:
+        return Piece(f", {key}={value.replace('%', '')}", "attr")
+    folded = key in _FOLDED or len(value) > _LONG_VALUE
+    kind: Kind = "fold" if folded else "attr"
+    return Piece(f", {key}={_cut(value)}", kind)
+
+
+def _cut(value: str, most: int = 400) -> str:
+    left = len(value) - most
+    return value if left <= 0 else f"{value[:most]}... ({left:,} more characters)"
