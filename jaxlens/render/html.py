@@ -26,7 +26,7 @@ from jaxlens.render.html_listing import code_html, listing_html
 from jaxlens.render.html_marks import Ink, attr, escaped, ink
 from jaxlens.render.html_source import source_html
 from jaxlens.render.html_table import findings_html, table_html
-from jaxlens.render.page import scripts, styles
+from jaxlens.render.page import Kit, scripts, styles
 
 _KEY = "\0"  # stands for the hash until it is known; no escaped text holds this character
 
@@ -44,7 +44,10 @@ def html(document: Document) -> str:
     Raises:
         GraphError: A drawing could not be laid out.
     """
-    return f"{styles()}{body(document)}{scripts()}"
+    kits: list[Kit] = ["lens"]
+    if any(isinstance(step.part, GraphPane) for step in walk(document.blocks)):
+        kits.append("graph")
+    return f"{styles(kits)}{body(document)}{scripts(kits)}"
 
 
 def body(document: Document) -> str:
@@ -66,7 +69,7 @@ def body(document: Document) -> str:
 
 def _keyed(markup: str) -> str:
     """Puts a hash of the content into names that must differ between two outputs."""
-    key = hashlib.blake2b(markup.encode(), digest_size=5).hexdigest()
+    key = hashlib.blake2b(markup.encode(errors="surrogatepass"), digest_size=5).hexdigest()
     return markup.replace(_KEY, f"jl{key}")
 
 

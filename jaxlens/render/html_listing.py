@@ -9,7 +9,7 @@ _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"
 _MOST = 400  # lines of another language; the rest is a call away
 
 # Shown by the CSS that makes it work; without it folds stay shut.
-FOLDS = "<label class=f hidden><input type=checkbox>metadata, layouts, long types</label>"
+FOLDS = "<label class=f hidden=1><input type=checkbox>metadata, layouts, long types</label>"
 
 
 def listing_html(listing: Listing, ink: Ink) -> str:

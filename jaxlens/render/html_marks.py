@@ -25,7 +25,8 @@ from jaxlens.render.document import (
 from jaxlens.render.palette import HUES, line_hues
 from jaxlens.render.visible import visible
 
-# Element per kind of piece; plain text for the rest.
+# Element per kind of piece; plain text for the rest. JupyterLab's sanitizer drops an empty
+# `hidden`, so it has a value.
 _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "op": ("<b>", "</b>"),
     "type": ("<var>", "</var>"),
@@ -33,7 +34,7 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "attr": ("<small>", "</small>"),
     "comment": ("<em>", "</em>"),
     "keyword": ("<strong>", "</strong>"),
-    "fold": ("<s hidden>", "</s>"),
+    "fold": ("<s hidden=1>", "</s>"),
     "warn": ("<mark>", "</mark>"),
 }
 _BARE = re.compile(r"[\w.%-]+", re.ASCII)

@@ -80,7 +80,7 @@ class Untrusted(HTMLParser):
             return
         allowed = KEPT_ATTRS | KEPT_OF.get(tag, set())
         kept = [(n, kept_style(v) if n == "style" else v or "") for n, v in attrs if n in allowed]
-        kept = [(n, v) for n, v in kept if n != "style" or v]
+        kept = [(n, v) for n, v in kept if v or n in ("open", "alt")]
         self.out.append(f"<{tag}{''.join(f' {n}={chr(34)}{escape(v)}{chr(34)}' for n, v in kept)}>")
 
     def handle_endtag(self, tag):

@@ -128,7 +128,7 @@ def test_group_names_differ_between_different_outputs():
 def test_folded_pieces_are_hidden_with_one_toggle():
     markup = body(of(Listing("hlo", tuple(sample.hlo_lines("after")))))
     assert markup.count("<input type=checkbox>") == 1
-    assert "<s hidden>, metadata={" in markup
+    assert "<s hidden=1>, metadata={" in markup
     assert "<input" not in body(of(sample.findings()))
 
 
@@ -199,6 +199,7 @@ def test_untrusted_notebooks_keep_text_structure_and_colours():
     assert "linear-gradient" in left
     assert "grid-template-columns" in left
     assert ' title="cell 3:9"' in left
+    assert left.count("<s ") == left.count('<s hidden="1">') > 0
 
 
 def test_every_inline_style_is_of_a_form_that_untrusted_notebooks_keep():

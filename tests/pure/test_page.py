@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from typing import get_args
 
 import pytest
 import sample_documents as sample
@@ -16,7 +17,7 @@ DOM = """
 class Element {
   constructor(tag, attrs = {}) { Object.assign(this, { tag, attrs, children: [], open: false }); }
   get id() { return this.attrs.id; }
-  set id(value) { this.attrs.id = value; }
+  set id(value) { this.attrs.id = value; globalThis[value] ??= this; }  // as browsers do
   setAttribute(name, value) { this.attrs[name] = value; }
   hasAttribute(name) { return name in this.attrs; }
   append(child) { child.remove(); child.parent = this; this.children.push(child); }
@@ -64,41 +65,54 @@ def run(script):
     return subprocess.run([node, "-e", script], capture_output=True, text=True, check=False)
 
 
-def source():
-    return re.fullmatch(r"<script>(.*)</script>", page.scripts(), re.DOTALL)[1]
+def source(kit="lens"):
+    return re.fullmatch(r"<script>(.*)</script>", page.scripts([kit]), re.DOTALL)[1]
 
 
-def test_assets_are_small():
-    assert len(page.styles()) + len(page.scripts()) < 25_000
+KITS = get_args(page.Kit)
 
 
-def test_an_output_carries_its_assets_and_fetches_nothing():
+@pytest.mark.parametrize(("kit", "most"), [("lens", 8_000), ("graph", 24_000)])
+def test_assets_are_small(kit, most):
+    assert len(page.styles([kit])) + len(page.scripts([kit])) < most
+
+
+def test_only_outputs_with_a_drawing_carry_what_draws():
+    assert "jaxlens-graph" not in html(sample.everything())
+
+
+def test_an_output_carries_its_assets():
     markup = html(sample.everything())
     assert markup.startswith("<style data-jl=")
     assert markup.endswith("</script>")
-    assert not re.search(r"https?://|//cdn|@import|url\(|\bfetch\(|import\(", page.styles())
-    assert not re.search(r"//cdn|\bfetch\(|import\(|XMLHttpRequest", page.scripts())
 
 
-def test_scripts_cannot_be_ended_early():
-    assert "</" not in source()
-    assert "</" not in page.styles().removesuffix("</style>")
+def test_nothing_is_fetched():
+    assert not re.search(r"https?://|@import|url\(", page.styles(KITS))
+    assert not re.search(r"\bfetch\(|\bimport\b|XMLHttpRequest|WebSocket", page.scripts(KITS))
 
 
-def test_styles_touch_nothing_else_on_the_page():
-    css = re.fullmatch(r"<style[^>]*>(.*)</style>", page.styles(), re.DOTALL)[1]
-    depth, tops = 0, [""]
-    for c in css:
-        depth += (c == "{") - (c == "}")
-        if depth == 0:
-            tops[-1 if c != "}" else len(tops) :] = [tops[-1] + c] if c != "}" else [""]
-    assert [t for t in tops if t] == [".jl.jl.jl"]
-    assert depth == 0
+@pytest.mark.parametrize("kit", KITS)
+def test_scripts_cannot_be_ended_early(kit):
+    assert "</" not in source(kit)
+    assert "</" not in page.styles([kit]).removesuffix("</style>")
 
 
-def test_equal_assets_have_one_name_and_it_is_their_content():
-    names = set(re.findall(r"jl-(\w+)", page.scripts())) - {"tabs"}
-    assert names == {re.search(r'data-jl="(\w+)"', page.styles())[1]}
+@pytest.mark.parametrize("kit", KITS)
+def test_styles_touch_nothing_else_on_the_page(kit):
+    css = re.fullmatch(r"<style[^>]*>(.*)</style>", page.styles([kit]), re.DOTALL)[1]
+    while re.search(r"\{[^{}]*\}", css):
+        css = re.sub(r"\{[^{}]*\}", ";", css)
+    tops = [top for top in css.split(";") if top]
+    assert tops
+    assert all(top.startswith((".jl.jl.jl", ".jaxlens-")) for top in tops)
+
+
+def test_each_kit_has_a_name_that_style_and_script_share():
+    names = [re.search(r'data-jl="(\w+)"', page.styles([kit]))[1] for kit in KITS]
+    assert len(set(names)) == len(KITS)
+    for kit, name in zip(KITS, names, strict=True):
+        assert f'("{name}", () => {{' in source(kit)
 
 
 def test_two_outputs_on_one_page_share_assets_and_not_tabs():
@@ -128,7 +142,8 @@ def test_equal_documents_are_equal_texts_on_one_page():
     assert html(document) == html(document)
 
 
-def test_a_module_loses_export_comments_and_indentation_only():
-    assert "export" not in source()
-    assert "@param" not in source()
-    assert "root.querySelectorAll" in source()
+@pytest.mark.parametrize("kit", KITS)
+def test_a_module_loses_export_and_comments_only(kit):
+    assert not re.search(r"^export|^ |@param", source(kit), re.MULTILINE)
+    assert "root.querySelectorAll" in source(kit)
+    assert run(f"new Function({source(kit)!r})").returncode == 0
