@@ -72,7 +72,7 @@ class View:
         return svg(pane.figure, title=pane.alt)
 
     def dot(self) -> str:
-        """The first drawing as Graphviz source.
+        """The first drawing as Graphviz source; `graphviz.Source(...)` takes it.
 
         Raises:
             UnavailableError: Nothing is drawn here.
@@ -80,7 +80,7 @@ class View:
         figure = self._drawing().figure
         from jaxlens.render.dot import dot
 
-        return dot(figure)
+        return str(dot(figure).source)
 
     def _drawing(self) -> GraphPane:
         for step in walk(self.document.blocks):
