@@ -24,6 +24,7 @@ from jaxlens.ir.capture import Kernel, Memory, PassStage, Stage, Timing
 from jaxlens.ir.passes import pass_stages
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import compat
+from jaxlens.stages.disassemble import readable
 from jaxlens.stages.dump import Dump, folder, read, remove
 from jaxlens.stages.kernels import asm_text, kernels, llvm_text
 from jaxlens.stages.memory import memory
@@ -88,7 +89,7 @@ class Compiled:
     @cached_property
     def asm(self) -> Stage:
         """Disassembly of every kernel, or PTX."""
-        if not (self.dump.objects or self.dump.ptx):
+        if not (any(map(readable, self.dump.objects.values())) or self.dump.ptx):
             self._lacks("object code that can be read")
         stage = Stage(
             BY_NAME["asm"],

@@ -35,6 +35,11 @@ class _Function:
     end: int
 
 
+def readable(data: bytes) -> bool:
+    """Whether `disassemble` knows the kind of object file, told by its first bytes."""
+    return data[:4] == b"\x7fELF" and data[18:20] in (b"\x3e\x00", b"\xb7\x00")
+
+
 def symbols(data: bytes) -> list[str]:
     """Names of the functions that an object file defines for others; empty if it is not ELF."""
     elf = _opened(data)

@@ -15,7 +15,7 @@ from functools import partial
 from jaxlens.ir.capture import Kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.kernel_text import Kind, LazyKernel, Text
-from jaxlens.stages.disassemble import disassemble, symbols
+from jaxlens.stages.disassemble import disassemble, readable, symbols
 from jaxlens.stages.dump import Dump
 from jaxlens.stages.shared_kernels import owners
 
@@ -110,7 +110,7 @@ class _Code:
             makers["llvm_before"] = partial(llvm, dump.llvm_before[unit])
         if unit in dump.llvm_after:
             makers["llvm_after"] = partial(llvm, dump.llvm_after[unit])
-        if unit in dump.objects:
+        if unit in dump.objects and readable(dump.objects[unit]):
             makers["asm"] = partial(disassemble, dump.objects[unit], symbol)
         elif unit in dump.ptx:
             makers["asm"] = partial(_entry, dump.ptx[unit], symbol)

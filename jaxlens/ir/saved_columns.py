@@ -1,0 +1,174 @@
+"""A Module as JSON columns and back: every string, type, span and stack is held once.
+
+Used for the stages whose text does not hold all that JAX knew (columns of a source line in a
+jaxpr, locations in StableHLO). A type's parts stand before it, so that nothing recurses.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Generic, TypeVar
+
+from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
+
+K = TypeVar("K", bound=Hashable)
+_SPAN = ("line", "end_line", "column", "end_column")
+
+
+class _Pool(Generic[K]):
+    """Distinct things and their numbers, in order of first use."""
+
+    def __init__(self, row: Callable[[K], Any]) -> None:
+        self.numbers: dict[K, int] = {}
+        self.rows: list[Any] = []
+        self._row = row
+
+    def __call__(self, item: K) -> int:
+        if item not in self.numbers:
+            row = self._row(item)  # may add items of its own first
+            self.numbers[item] = len(self.rows)
+            self.rows.append(row)
+        return self.numbers[item]
+
+
+class _Pools:
+    """What the columns of one module refer to."""
+
+    def __init__(self) -> None:
+        self.string: _Pool[str] = _Pool(lambda text: text)
+        self.type: _Pool[Type] = _Pool(self._type)
+        self.span: _Pool[Span] = _Pool(self._span)
+        self.stack: _Pool[tuple[Span, ...]] = _Pool(lambda spans: [*map(self.span, spans)])
+
+    def _type(self, kind: Type) -> list[Any]:
+        parts = [self.type(part) for part in kind.parts]
+        return [kind.dtype, list(kind.shape), kind.layout, parts, kind.weak]
+
+    def _span(self, span: Span) -> list[Any]:
+        words = [self.string(text) for text in (span.file, span.function, span.key)]
+        return [*words, *(getattr(span, name) for name in _SPAN), span.library]
+
+    def strings(self, texts: Iterable[str]) -> list[int]:
+        return [self.string(text) for text in texts]
+
+    def values(self, values: Iterable[Value]) -> list[list[int]]:
+        return [[self.string(value.name), self.type(value.type)] for value in values]
+
+
+def to_columns(module: Module) -> dict[str, Any]:
+    """The module as JSON data."""
+    pools = _Pools()
+    regions = [
+        {
+            "name": region.name,
+            "kind": region.kind,
+            "parameters": pools.values(region.parameters),
+            "results": pools.strings(region.results),
+            "nodes": _node_columns(region.nodes, pools),
+        }
+        for region in module.regions.values()
+    ]
+    return {
+        "name": module.name,
+        "stage": module.stage,
+        "entry": module.entry,
+        "attrs": dict(module.attrs),
+        "unknown": list(module.unknown),
+        "regions": regions,
+        "strings": pools.string.rows,
+        "types": pools.type.rows,
+        "spans": pools.span.rows,
+        "stacks": pools.stack.rows,
+    }
+
+
+def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
+    nodes = list(nodes)
+    return {
+        "id": pools.strings(n.id for n in nodes),
+        "opcode": pools.strings(n.opcode for n in nodes),
+        "operands": [pools.strings(n.operands) for n in nodes],
+        "results": [pools.values(n.results) for n in nodes],
+        "attrs": [pools.strings(w for pair in n.attrs.items() for w in pair) for n in nodes],
+        "regions": [pools.strings(n.regions) for n in nodes],
+        "scope": pools.strings(n.scope for n in nodes),
+        "spans": [pools.stack(n.spans) for n in nodes],
+        "text": pools.strings(n.text for n in nodes),
+    }
+
+
+def from_columns(data: Any) -> Module:
+    """Undoes `to_columns`.
+
+    Raises:
+        TypeError, ValueError, KeyError, IndexError, AttributeError: The data is of another kind.
+    """
+    strings = [_string(text) for text in data["strings"]]
+    types = _types(data["types"])
+    spans = [_span(row, strings) for row in data["spans"]]
+    stacks = [tuple(spans[i] for i in row) for row in data["stacks"]]
+    regions: dict[str, Region] = {}
+    for row in data["regions"]:
+        nodes = tuple(_nodes(row["nodes"], strings, types, stacks))
+        parameters = _values(row["parameters"], strings, types)
+        name = _string(row["name"])
+        results = tuple(strings[i] for i in row["results"])
+        regions[name] = Region(name, parameters, nodes, results, _string(row["kind"]))
+    attrs = {_string(key): _string(value) for key, value in data["attrs"].items()}
+    unknown = tuple(map(_string, data["unknown"]))
+    entry = _string(data["entry"])
+    if entry not in regions:
+        raise ValueError("the entry is no region")
+    return Module(_string(data["name"]), _string(data["stage"]), entry, regions, attrs, unknown)
+
+
+def _string(text: Any) -> str:
+    if not isinstance(text, str):
+        raise TypeError("expected text")
+    return text
+
+
+def _types(rows: list[Any]) -> list[Type]:
+    found: list[Type] = []
+    for dtype, shape, layout, parts, weak in rows:
+        dims = tuple(d if isinstance(d, int) else _string(d) for d in shape)
+        inner = tuple(found[i] for i in parts)
+        found.append(Type(_string(dtype), dims, _string(layout), inner, bool(weak)))
+    return found
+
+
+def _span(row: list[Any], strings: list[str]) -> Span:
+    file, function, key, line, end_line, column, end_column, library = row
+    return Span(
+        strings[file],
+        int(line),
+        int(end_line),
+        int(column),
+        int(end_column),
+        strings[function],
+        strings[key],
+        bool(library),
+    )
+
+
+def _values(rows: list[Any], strings: list[str], types: list[Type]) -> tuple[Value, ...]:
+    return tuple(Value(strings[name], types[kind]) for name, kind in rows)
+
+
+def _nodes(
+    columns: Any, strings: list[str], types: list[Type], stacks: list[tuple[Span, ...]]
+) -> Iterable[Node]:
+    names = ("id", "opcode", "operands", "results", "attrs", "regions", "scope", "spans", "text")
+    for id_, opcode, operands, results, attrs, regions, scope, stack, text in zip(
+        *(columns[name] for name in names), strict=True
+    ):
+        words = [strings[i] for i in attrs]
+        yield Node(
+            strings[id_],
+            strings[opcode],
+            tuple(strings[i] for i in operands),
+            _values(results, strings, types),
+            dict(zip(words[::2], words[1::2], strict=True)),
+            tuple(strings[i] for i in regions),
+            strings[scope],
+            stacks[stack],
+            strings[text],
+        )

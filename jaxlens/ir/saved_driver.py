@@ -1,0 +1,264 @@
+"""Answers about a capture from a file: no JAX, no device, and no more read than is asked for."""
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from jaxlens.errors import CaptureFileError, UnavailableError
+from jaxlens.ir import hlo, llvm, native, saved_file
+from jaxlens.ir.capture import (
+    Constant,
+    Input,
+    Kernel,
+    Memory,
+    PassStage,
+    Program,
+    Source,
+    Stage,
+    Timing,
+    Verdict,
+)
+from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.kernel_text import LazyKernel, Text
+from jaxlens.ir.saved_columns import from_columns
+from jaxlens.ir.saved_facts import from_json
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.texts import Texts, from_bytes
+
+TEXTS: tuple[Text, ...] = ("llvm_before", "llvm_after", "asm")
+_BAD = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
+# Longest text that a file may stand for: lines are held once, and could be repeated at will.
+_LONGEST = 1 << 30
+
+# Facts beside the stages: the type they have, and the stage that they come with.
+FACTS: Mapping[str, tuple[Any, str]] = {
+    "outputs": (tuple[Input, ...], "jaxpr"),
+    "constants": (tuple[Constant, ...], "jaxpr"),
+    "verdict": (Verdict, "jaxpr"),
+    "memory": (Memory, "compiled"),
+    "cost": (Mapping[str, float], "compiled"),
+    "buffers": (str, "compiled"),
+    "times": (tuple[Timing, ...], ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _PassRow:
+    """What the manifest says of one pass."""
+
+    index: int
+    pipeline: str
+    name: str
+    changed: bool
+    before: str
+    title: str
+    text: int
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelRow:
+    """What the manifest says of one kernel; texts by number."""
+
+    kernel: Kernel
+    texts: Mapping[Text, int] = field(default_factory=dict)
+
+
+class SavedDriver:
+    """Answers from a file. See `ir.capture.Driver` for what each method gives."""
+
+    def __init__(self, archive: saved_file.Archive, manifest: dict[str, Any]) -> None:
+        """Reads the manifest; the stages' texts and modules are read when asked for.
+
+        Raises:
+            CaptureFileError: The manifest is damaged.
+        """
+        self._archive = archive
+        self._groups: dict[str, Texts] = {}
+        self._kept: dict[str, Stage] = {}
+        get = manifest.get
+        self.program = self._read(Program, get("program"))
+        self._missing = self._read(Mapping[str, str], get("missing"))
+        self._numbers = self._read(Mapping[str, int], get("stages"))
+        self._pass_rows = self._read(tuple[_PassRow, ...], get("passes"))
+        facts, kernels = get("facts"), get("kernels")
+        if not isinstance(facts, dict) or not isinstance(kernels, list):
+            raise archive.wrong("its manifest is damaged")
+        self._facts = {
+            name: self._read(kind, facts[name])
+            for name, (kind, _) in FACTS.items()
+            if name in facts
+        }
+        self._kernel_rows = [self._kernel_row(row) for row in kernels]
+
+    def _read(self, kind: Any, data: Any) -> Any:
+        try:
+            return from_json(kind, data)
+        except _BAD:
+            raise self._archive.wrong("its manifest is damaged") from None
+
+    def _kernel_row(self, row: Any) -> _KernelRow:
+        if not isinstance(row, dict):
+            raise self._archive.wrong("its manifest is damaged")
+        texts = {key: self._read(int, row[key]) for key in TEXTS if key in row}
+        plain = {key: value for key, value in row.items() if key not in TEXTS}
+        return _KernelRow(self._read(Kernel, plain), texts)
+
+    def _text(self, group: str, number: int) -> str:
+        """One text of a group, no longer than the bound."""
+        if group not in self._groups:
+            part = self._archive.part(group)
+            try:
+                self._groups[group] = from_bytes(zlib.compress(part, 0))
+            except (CaptureFileError, *_BAD):
+                raise self._archive.wrong(f"{group} is damaged") from None
+        texts = self._groups[group]
+        if not 0 <= number < len(texts):
+            raise self._archive.wrong(f"{group} has no text {number}")
+        if sum(len(texts.lines[i]) + 1 for i in texts.rows[number]) > _LONGEST:
+            raise self._archive.wrong(f"a text of {group} is too long")
+        return texts[number]
+
+    def _absent(self, name: str) -> UnavailableError:
+        return UnavailableError(self._missing.get(name, f"{name} is not in this file"))
+
+    def _fact(self, name: str) -> Any:
+        if name not in self._facts:
+            raise self._absent(name)
+        return self._facts[name]
+
+    def stage(self, name: str) -> Stage:
+        if name not in self._kept:
+            if name not in self._numbers:
+                raise self._absent(name)
+            self._kept[name] = self._stage(name, self._numbers[name])
+        return self._kept[name]
+
+    def _stage(self, name: str, number: int) -> Stage:
+        if name in ("jaxpr", "stablehlo"):
+            return Stage(
+                BY_NAME[name], lambda: self._text("early.bin", number), lambda: self._columns(name)
+            )
+        if name in ("llvm", "asm"):
+            read = llvm.read if name == "llvm" else native.read
+            code = Stage(
+                BY_NAME[name], lambda: self._text("code.bin", number), lambda: read(code.text)
+            )
+            return code
+        return self._hlo(name, number)
+
+    def _hlo(self, name: str, number: int, title: str = "", like: Stage | None = None) -> Stage:
+        """A stage that is HLO; `like` is one of equal text, whose module serves both."""
+
+        def read() -> Module:
+            if like is not None:
+                return like.module
+            return self._named(hlo.read(stage.text, stage=name))
+
+        stage = Stage(BY_NAME[name], lambda: self._text("hlo.bin", number), read, title)
+        return stage
+
+    def _columns(self, name: str) -> Module:
+        try:
+            return from_columns(self._archive.json(f"{name}.json"))
+        except _BAD:
+            raise self._archive.wrong(f"{name}.json is damaged") from None
+
+    def _named(self, module: Module) -> Module:
+        """The fresh module with files called what they were called where it was saved.
+
+        Cells have other numbers in this process, and files other neighbours.
+        """
+        sources = {} if "sources" in self._missing else self._sources
+        renamed: dict[tuple[Span, ...], tuple[Span, ...]] = {}
+        for node in module.nodes():
+            if node.spans and node.spans not in renamed:
+                renamed[node.spans] = tuple(_renamed(span, sources) for span in node.spans)
+            if node.spans and renamed[node.spans] != node.spans:
+                object.__setattr__(node, "spans", renamed[node.spans])  # nobody else has it yet
+        return module
+
+    def passes(self) -> tuple[PassStage, ...]:
+        if not self._pass_rows:
+            raise self._absent("passes")
+        return self._passes
+
+    @cached_property
+    def _passes(self) -> tuple[PassStage, ...]:
+        found: list[PassStage] = []
+        for row in self._pass_rows:
+            like = found[-1].stage if found and not row.changed else None
+            stage = self._hlo("passes", row.text, row.title, like)
+            found.append(
+                PassStage(row.index, row.pipeline, row.name, stage, row.changed, row.before)
+            )
+        return tuple(found)
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        if "kernels" in self._missing:
+            raise self._absent("kernels")
+        return self._kernels
+
+    @cached_property
+    def _kernels(self) -> tuple[Kernel, ...]:
+        return tuple(
+            LazyKernel(
+                row.kernel.name,
+                row.kernel.instruction,
+                row.kernel.kind,
+                row.kernel.note,
+                {key: self._later(number) for key, number in row.texts.items()},
+            )
+            for row in self._kernel_rows
+        )
+
+    def _later(self, number: int) -> Callable[[], str]:
+        return lambda: self._text("code.bin", number)
+
+    def buffers(self) -> str:
+        return str(self._fact("buffers"))
+
+    def memory(self) -> Memory:
+        found: Memory = self._fact("memory")
+        return found
+
+    def cost(self) -> Mapping[str, float]:
+        found: Mapping[str, float] = self._fact("cost")
+        return found
+
+    def times(self) -> tuple[Timing, ...]:
+        found: tuple[Timing, ...] = self._fact("times")
+        return found
+
+    def verdict(self) -> Verdict:
+        found: Verdict = self._fact("verdict")
+        return found
+
+    def outputs(self) -> tuple[Input, ...]:
+        found: tuple[Input, ...] = self._fact("outputs")
+        return found
+
+    def constants(self) -> tuple[Constant, ...]:
+        found: tuple[Constant, ...] = self._fact("constants")
+        return found
+
+    def sources(self) -> Mapping[str, Source]:
+        if "sources" in self._missing:
+            raise self._absent("sources")
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        found: Mapping[str, Source] = self._read(
+            Mapping[str, Source], self._archive.json("sources.json")
+        )
+        return found
+
+
+def _renamed(span: Span, sources: Mapping[str, Source]) -> Span:
+    source = sources.get(span.key)
+    if source is None or (source.file, source.library) == (span.file, span.library):
+        return span
+    places = (span.line, span.end_line, span.column, span.end_column)
+    return Span(source.file, *places, span.function, span.key, source.library)

@@ -1,0 +1,84 @@
+"""Frozen facts to JSON and back, by the types of their fields; anything else is refused."""
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, TypeVar, Union
+
+T = TypeVar("T")
+
+
+def to_json(value: Any) -> Any:
+    """Dataclasses as objects without their defaults, tuples as lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        plain = {f.name: (f.default, getattr(value, f.name)) for f in fields(value)}
+        return {name: to_json(v) for name, (default, v) in plain.items() if v != default}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(v) for key, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_json(v) for v in value]
+    return value
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """Undoes `to_json`.
+
+    Raises:
+        TypeError: The data does not fit the type.
+        ValueError: Likewise.
+    """
+    return typing.cast(T, _read(kind, data))
+
+
+def _read(kind: Any, data: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _first(typing.get_args(kind), data)
+    if origin is Literal:
+        if data not in typing.get_args(kind):
+            raise ValueError(f"{data!r} is none of {typing.get_args(kind)}")
+        return data
+    if origin is tuple:
+        if not isinstance(data, list):
+            raise TypeError("expected a list")
+        return tuple(_read(typing.get_args(kind)[0], item) for item in data)
+    if origin is not None:  # a mapping from names
+        if not isinstance(data, dict):
+            raise TypeError("expected an object")
+        return {key: _read(typing.get_args(kind)[1], value) for key, value in data.items()}
+    if is_dataclass(kind):
+        return _dataclass(kind, data)
+    return _plain(kind, data)
+
+
+def _plain(kind: Any, data: Any) -> Any:
+    if kind is float and type(data) is int:
+        return float(data)
+    if type(data) is not kind:
+        raise TypeError(f"expected {kind}, got {type(data)}")
+    return data
+
+
+def _first(kinds: tuple[Any, ...], data: Any) -> Any:
+    for kind in kinds:
+        try:
+            return _read(kind, data)
+        except (TypeError, ValueError):
+            continue
+    raise TypeError(f"expected one of {kinds}, got {type(data)}")
+
+
+def _dataclass(kind: Any, data: Any) -> Any:
+    if not isinstance(data, dict):
+        raise TypeError("expected an object")
+    known = _hints(kind)
+    if not set(data) <= set(known):
+        raise ValueError(f"unknown fields for {kind.__name__}")
+    return kind(**{name: _read(known[name], value) for name, value in data.items()})
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
