@@ -10,6 +10,7 @@ from itertools import islice
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Kind, Line, Listing, Piece
+from jaxlens.render.lines_by_id import LinesById
 
 LIMIT = 2000
 _LONG_TYPE = 48  # characters of a type that is folded
@@ -53,10 +54,9 @@ def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
     return Line(tuple(pieces), node.id, 0, owner)
 
 
-def instructions(module: Module) -> dict[str, Line]:
+def instructions(module: Module) -> Mapping[str, Line]:
     """Every instruction, by id."""
-    known = owners(module)
-    return {node.id: instruction(node, str(known.get(node.id, ""))) for node in module.nodes()}
+    return LinesById(module, instruction)
 
 
 def type_pieces(kind: Type) -> list[Piece]:

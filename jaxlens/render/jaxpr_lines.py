@@ -8,11 +8,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import TypeAlias
 
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.jaxpr_types import short_dtype
 from jaxlens.lenses.lines import owners
+from jaxlens.lenses.report import count
 from jaxlens.render.document import Kind, Line, Listing, Piece
+from jaxlens.render.lines_by_id import LinesById
 
 LIMIT = 2000
 _WIDTH = 96  # characters after which a list of variables goes on in the next line
@@ -28,6 +32,7 @@ _QUIET = frozenset({
     ("pallas_call", "debug", "False"), ("get", "tree", ""), ("swap", "tree", ""),
     ("addupdate", "tree", ""),
 })  # fmt: skip
+_DTYPES = frozenset({"preferred_element_type", "dtype"})
 _UNSAID = re.compile(r"\((?:(?:None|False|UnspecifiedValue)(?:, |,?(?=\))))+\)")
 _TUPLE = re.compile(r"\((\d[\d, ]*?),?\)")
 
@@ -60,15 +65,11 @@ def listing(
         Lines with the ids of their equations; the lines that open and close an equation
         with bodies both have its id.
     """
-    kept: list[Line] = []
-    left = 0
-    for line in _all_lines(module, inputs, captured):
-        if len(kept) < limit:
-            kept.append(line)
-        else:
-            left += 1
-    note = f"{left:,} more lines: cap.jaxpr.text has them all" if left else ""
-    return Listing("jaxpr", tuple(kept), note)
+    kept = tuple(islice(_all_lines(module, inputs, captured), limit))
+    total = sum(len(region.nodes) for region in module.regions.values())
+    left = total - len({line.id for line in kept if line.id})
+    note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
+    return Listing("jaxpr", kept, note)
 
 
 def equation(node: Node, owner: str = "") -> Line:
@@ -77,10 +78,9 @@ def equation(node: Node, owner: str = "") -> Line:
     return Line(tuple(pieces), node.id, 0, owner)
 
 
-def equations(module: Module) -> dict[str, Line]:
+def equations(module: Module) -> Mapping[str, Line]:
     """Every equation on one line, by id."""
-    known = {i: str(span) for i, span in owners(module).items()}
-    return {node.id: equation(node, known.get(node.id, "")) for node in module.nodes()}
+    return LinesById(module, equation)
 
 
 def _all_lines(
@@ -135,6 +135,8 @@ def _body(
         start = [*start, Piece(region.name, "keyword"), Piece(" = ")]
     split = _constants(page.module) if region.name == page.module.entry else 0
     binders = [[*_binder(value), Piece(" ")] for value in region.parameters]
+    if split:
+        binders[split - 1].pop()
     groups = [*binders[:split], [Piece("; ")], *binders[split:]]
     rows = _wrapped(groups, sum(len(piece.text) for piece in start) + 9)
     for index, row in enumerate(rows):
@@ -231,7 +233,7 @@ def _params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Pi
     loud = False
     for key, value in attrs.items():
         value = _readable(node.opcode, key, value)
-        hidden = quiet(node.opcode, key, value)
+        hidden = quiet(node.opcode, key, value) or _in_type(node, key, value)
         space = " " if pieces else ""
         if not hidden and not loud and pieces:
             pieces[:] = [*pieces, Piece(" ", "fold")]
@@ -250,6 +252,11 @@ def quiet(opcode: str, key: str, value: str) -> bool:
     if value in _QUIET_VALUES or len(value) > _LONG or _UNSAID.fullmatch(value):
         return True
     return (opcode, key, "") in _QUIET or (opcode, key, value) in _QUIET
+
+
+def _in_type(node: Node, key: str, value: str) -> bool:
+    """Whether a parameter repeats the dtype that the result shows."""
+    return key in _DTYPES and short_dtype(value) == node.results[0].type.dtype
 
 
 @cache

@@ -43,7 +43,7 @@ def findings(capture: Capture, module: Module) -> tuple[Finding, ...]:
     """The program in a few sentences: equations, bodies, captured constants."""
     nodes = Counter(node.opcode for node in module.nodes())
     total = sum(nodes.values())
-    most = ", ".join(f"{n:,} {name}" for name, n in nodes.most_common(_KINDS))
+    most = ", ".join(f"{n:,} {k}" if n > 1 else k for k, n in nodes.most_common(_KINDS))
     rest = ", ..." if len(nodes) > _KINDS else ""
     sentence = count(total, "equation")
     if total:

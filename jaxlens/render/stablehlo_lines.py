@@ -12,6 +12,7 @@ from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Kind, Line, Listing, Piece
 from jaxlens.render.hlo_lines import type_pieces
+from jaxlens.render.lines_by_id import LinesById
 
 LIMIT = 2000
 _LONG = 70
@@ -72,10 +73,9 @@ def operation(node: Node, module: Module, owner: str = "") -> Line:
     return Line(tuple(pieces), node.id, 0, owner)
 
 
-def operations(module: Module) -> dict[str, Line]:
+def operations(module: Module) -> Mapping[str, Line]:
     """Every op, by id."""
-    known = owners(module)
-    return {n.id: operation(n, module, str(known.get(n.id, ""))) for n in module.nodes()}
+    return LinesById(module, lambda node, owner: operation(node, module, owner))
 
 
 def _all_lines(module: Module) -> Iterator[Line]:

@@ -1,0 +1,34 @@
+"""A program's nodes as single lines, each made when it is looked at.
+
+A source line shows a few of the nodes under it; a big program has many more.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from jaxlens.ir.graph import Module, Node
+from jaxlens.lenses.lines import owners
+from jaxlens.render.document import Line
+
+
+class LinesById(Mapping[str, Line]):
+    """Line by node id.
+
+    Args:
+        module: The program.
+        make: Makes a line of a node and the name of its owner ("" for none).
+    """
+
+    def __init__(self, module: Module, make: Callable[[Node, str], Line]) -> None:
+        self._nodes = {node.id: node for node in module.nodes()}
+        self._owners = owners(module)
+        self._make = make
+
+    def __getitem__(self, ident: str) -> Line:
+        owner = self._owners.get(ident)
+        return self._make(self._nodes[ident], str(owner) if owner else "")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
