@@ -42,12 +42,12 @@ def across_fusion(capture: Capture, limit: int = TRACE_LIMIT) -> tuple[Change, s
     Raises:
         UnavailableError: There is no optimised HLO.
     """
-    after = capture.optimized.module
     try:
-        passes = capture.passes
+        passes = capture.passes  # first: a compile made without the dumps would be made again
     except UnavailableError as why:
-        before = capture.hlo.module
+        before, after = capture.hlo.module, capture.optimized.module
         return between(before, after), f"Before: HLO before optimisation ({why}). After: optimised."
+    after = capture.optimized.module
     first = first_fusing(passes)
     if first is None:
         return between(passes[0].stage.module, after), (

@@ -63,43 +63,28 @@ def kernels(capture: Capture) -> Report:
 
 
 def works(capture: Capture) -> list[Work]:
-    """Kernels joined with their instructions, in the order in which they run."""
+    """Kernels joined with their instructions, in the capture's order."""
     module = capture.optimized.module
-    order = {id: (index, place) for index, (id, place) in enumerate(running(module))}
+    where = places(module)
     nodes = {node.id: node for node in module.nodes()}
     types = {node.name: node.type for node in nodes.values()}
-    done = [_work(kernel, module, nodes, types, order) for kernel in capture.kernels]
-    last = len(order)
-    return sorted(done, key=lambda w: order.get(w.kernel.instruction, (last, ""))[0])
+    return [_work(kernel, module, nodes, types, where) for kernel in capture.kernels]
 
 
-def running(module: Module) -> list[tuple[str, str]]:
-    """Instructions in the order of the program, with where those run that do not run once.
-
-    The bodies of loops and branches stand before the instruction that they belong to.
-    """
-    done: list[tuple[str, str]] = []
-    stack = [(iter(module.body().nodes), "", "")]
-    opened: set[str] = set()
-    while stack:
-        nodes, place, owner = stack[-1]
-        node = next(nodes, None)
-        if node is None:
-            stack.pop()
-            if owner and not (stack and stack[-1][2] == owner):
-                done.append((owner, stack[-1][1]))
+def places(module: Module) -> dict[str, str]:
+    """For each instruction that does not run just once: in which loop, branch or call it stands."""
+    found: dict[str, str] = {}
+    words = {module.entry: ""}
+    for name, region in module.regions.items():  # callers come before callees
+        if name not in words:
             continue
-        inner = [
-            name
-            for name in (node.regions if node.opcode in _CONTROL else ())
-            if name in module.regions and name not in opened
-        ]
-        if not inner:
-            done.append((node.id, place))
-        opened.update(inner)
-        words = _place(node)
-        stack += [(iter(module.regions[name].nodes), words, node.id) for name in reversed(inner)]
-    return done
+        for node in region.nodes:
+            if words[name]:
+                found[node.id] = words[name]
+            if node.opcode in _CONTROL:
+                for inner in node.regions:
+                    words.setdefault(inner, _place(node))
+    return found
 
 
 def _place(node: Node) -> str:
@@ -114,14 +99,14 @@ def _work(
     module: Module,
     nodes: Mapping[str, Node],
     types: Mapping[str, Type],
-    order: Mapping[str, tuple[int, str]],
+    where: Mapping[str, str],
 ) -> Work:
     node = nodes.get(kernel.instruction)
     if node is None:
         return Work(kernel, None, (), None, None)
     sizes = [types[name].bytes for name in dict.fromkeys(node.operands) if name in types]
     read = None if None in sizes else sum(size for size in sizes if size is not None)
-    place = order.get(node.id, (0, ""))[1]
+    place = where.get(node.id, "")
     return Work(kernel, node, inside(node, module), read, node.type.bytes, place)
 
 

@@ -1,0 +1,153 @@
+"""Two HLO programs side by side: each fusion with what it swallowed, then what else changed."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from jaxlens.lenses.change import Change, Fate, held
+from jaxlens.lenses.fusion import recomputed
+from jaxlens.lenses.report import count
+from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
+from jaxlens.render.document import Diff, DiffGroup, DiffRow
+from jaxlens.render.lean import instructions
+
+_MOST = 600  # rows before what is left is only counted
+_OTHERS = (
+    ("rewritten", "Rewritten", True),
+    ("merged", "Merged: another instruction computes the same", True),
+    ("folded", "Folded into constants", True),
+    ("removed", "Removed", True),
+)
+
+
+def diff(change: Change, left: str, right: str, note: str = "", full: bool = False) -> Diff:
+    """Lays a change out in groups.
+
+    Args:
+        change: What became of every instruction.
+        left: Title of the program before.
+        right: Title of the program after.
+        note: What the reader should know of the comparison.
+        full: Leave nothing out, however long.
+    """
+    columns = _Columns(change, full)
+    groups, left_out = _bounded([*columns.fusions(), *columns.others(), *columns.same()], full)
+    constants = "Constants inside fusions are left out." if columns.hides() else ""
+    cut = f"{count(left_out, 'more row')} left out: full=True shows all." if left_out else ""
+    notes = [note, constants, cut]
+    return Diff(left, right, tuple(groups), " ".join(filter(None, notes)))
+
+
+def _bounded(groups: list[DiffGroup], full: bool) -> tuple[list[DiffGroup], int]:
+    shown: list[DiffGroup] = []
+    room, left_out = _MOST, 0
+    for group in groups:
+        rows = group.rows if full else group.rows[:room]
+        room -= len(rows)
+        left_out += len(group.rows) - len(rows)
+        if rows:
+            shown.append(DiffGroup(group.title, rows, group.open))
+    return shown, left_out
+
+
+class _Columns:
+    """The instructions of both sides by id, and where each belongs."""
+
+    def __init__(self, change: Change, full: bool) -> None:
+        self.change = change
+        self.full = full
+        self.old = {node.id: node for node in change.before.nodes()}
+        self.new = {node.id: node for node in change.after.nodes()}
+        self.held_before = held(change.before)
+        self.left = instructions(change.before, full)
+        self.right = instructions(change.after, full)
+        self.again = recomputed(change)
+        self.origins = _origins(change)
+
+    def fusions(self) -> Iterator[DiffGroup]:
+        """A group for each fusion that was not there before, or holds something new."""
+        for fusion, inner in self.change.swallowed.items():
+            if all(self._was_held(id, fusion) for id in inner):
+                continue
+            rows = [DiffRow(None, self.right[fusion], "")]
+            rows += [self._swallowed(id, fusion) for id in inner if self._shown(id)]
+            yield DiffGroup(self._title(fusion, inner), tuple(rows))
+
+    def hides(self) -> bool:
+        """Whether anything inside fusions is not shown."""
+        return not all(self._shown(id) for held in self.change.swallowed.values() for id in held)
+
+    def _shown(self, id: str) -> bool:
+        return self.full or self.new[id].opcode != "constant"
+
+    def _title(self, fusion: str, inner: Sequence[str]) -> str:
+        """`add_fusion f32[8]: loop, 3 operations from cell 3:4, by fusion`."""
+        node = self.new[fusion]
+        held = [self.new[id] for id in inner]
+        n = sum(1 for inside in held if inside.opcode != "constant")
+        lines = listed(lines_of(held))
+        origins = [self.origins[id] for id in inner if id in self.origins]
+        made = Counter(origin.by for origin in origins if origin.by).most_common(1)
+        parts = [fusion_kind(node), count(n, "operation") + (f" from {lines}" if lines else "")]
+        parts += [f"by {made[0][0]}"] if made else []
+        return f"{fusion} {node.type}: {', '.join(filter(None, parts))}"
+
+    def _was_held(self, id: str, fusion: str) -> bool:
+        origin = self.origins.get(id)
+        return origin is not None and self.held_before.get(origin.id) == fusion
+
+    def _swallowed(self, id: str, fusion: str) -> DiffRow:
+        origin = self.origins.get(id)
+        if origin is None:
+            return DiffRow(None, self.right[id], "added")
+        note = ""
+        if origin.id in self.again:
+            places = dict.fromkeys(place or "outside" for place in origin.fusions)
+            others = [place for place in places if place != fusion]
+            note = f"computed in {listed(others)} too"
+        return DiffRow(self.left[origin.id], self.right[id], "fused", note)
+
+    def others(self) -> Iterator[DiffGroup]:
+        """What was rewritten, merged, folded, removed or added outside fusions."""
+        fates: defaultdict[str, list[Fate]] = defaultdict(list)
+        for fate in self.change.fates.values():
+            fates[fate.name].append(fate)
+        for name, title, is_open in _OTHERS:
+            rows = tuple(self._other(fate) for fate in fates[name])
+            if rows:
+                yield DiffGroup(f"{title} ({len(rows):,})", rows, is_open)
+        rows = tuple(
+            DiffRow(None, self.right[id], "added")
+            for id in self.change.added
+            if id not in self.change.holders and id not in self.change.swallowed
+        )
+        if rows:
+            yield DiffGroup(f"Added ({len(rows):,})", rows)
+
+    def _other(self, fate: Fate) -> DiffRow:
+        right = self.right[fate.into[0]] if fate.into else None
+        by = f"by {fate.by}" if fate.by and not fate.by.startswith("after") else fate.by
+        return DiffRow(
+            self.left[fate.id], right, fate.name, ", ".join(filter(None, (fate.note, by)))
+        )
+
+    def same(self) -> Iterator[DiffGroup]:
+        """What stayed as it was, closed."""
+        rows = tuple(
+            DiffRow(self.left[fate.id], self.right[self._image(fate)], "same", fate.note)
+            for fate in self.change.fates.values()
+            if fate.name == "same" and self.old[fate.id].opcode != "parameter"
+        )
+        if rows:
+            yield DiffGroup(f"The same ({len(rows):,}, parameters not counted)", rows, open=False)
+
+    def _image(self, fate: Fate) -> str:
+        return fate.id if fate.id in fate.into else fate.into[0]
+
+
+def _origins(change: Change) -> Mapping[str, Fate]:
+    """For each instruction after, the one before that it comes from; of several the first."""
+    found: dict[str, Fate] = {}
+    for fate in change.fates.values():
+        for head in fate.into:
+            found.setdefault(head, fate)
+    return found

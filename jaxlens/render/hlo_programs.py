@@ -1,0 +1,80 @@
+"""The HLO programs of a compile by the names that options use: stages, passes, dump numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.capture import Capture, PassStage, Stage
+
+_ENDS = ("hlo", "optimized")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One program.
+
+    Attributes:
+        title: What a column or heading says.
+        stage: Its text and module.
+        index: Its place among the dumps; the last place plus 1 for the optimised program.
+        dump: The pass dump it is; None for the optimised program.
+        others: How many other dumps have the same name.
+    """
+
+    title: str
+    stage: Stage
+    index: int
+    dump: PassStage | None = None
+    others: int = 0
+
+
+def dumps(capture: Capture) -> tuple[PassStage, ...]:
+    """The pass dumps; none where the backend gives none."""
+    try:
+        return capture.passes
+    except UnavailableError:
+        return ()
+
+
+def find(capture: Capture, name: str) -> Named:
+    """The HLO program of a name.
+
+    Args:
+        capture: Where to look.
+        name: "hlo", "optimized", a pass ("algsimp"), a pipeline with its pass
+            ("simplification / algsimp (2)"), or a dump's number.
+
+    Raises:
+        OptionError: There is none of that name.
+        UnavailableError: The backend gives no such stage.
+    """
+    stages = dumps(capture)
+    if name == "optimized":
+        return Named(capture.optimized.title, capture.optimized, len(stages))
+    if name == "hlo":
+        return Named(capture.hlo.title, capture.hlo, 0, stages[0] if stages else None)
+    found = _named(stages, name)
+    if not found:
+        if not stages:
+            capture.passes  # noqa: B018 - says why there are none
+        known = dict.fromkeys((*_ENDS, *(stage.name for stage in stages if stage.changed)))
+        raise OptionError(f"no pass or HLO stage {name!r}; {nearest(name, known)}")
+    first = next((stage for stage in found if stage.changed), found[0])
+    others = sum(stage.changed for stage in found) - first.changed
+    return Named(title_of(first), first.stage, stages.index(first), first, others)
+
+
+def _named(stages: Sequence[PassStage], name: str) -> list[PassStage]:
+    if name.isdecimal():
+        return [stage for stage in stages if stage.index == int(name)]
+    return [stage for stage in stages if name in (stage.name, stage.stage.title)]
+
+
+def title_of(stage: PassStage) -> str:
+    """`7: simplification / algsimp`."""
+    return f"{stage.index}: {stage.stage.title}"
+
+
+def last_changed(stages: Sequence[PassStage], index: int) -> PassStage:
+    """The dump that a dump's changes are to be seen against: the one before it."""
+    return stages[max(index - 1, 0)]

@@ -1,0 +1,186 @@
+"""What `%%hlo` shows: your lines, the program before and after fusion, and every stage between.
+
+A stage that this backend does not give is a sentence in its place.
+"""
+
+from collections.abc import Callable, Iterator
+
+from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.lenses.change import Change, between
+from jaxlens.lenses.fusion import TRACE_LIMIT, across_fusion
+from jaxlens.lenses.fusion import report as fusion_report
+from jaxlens.lenses.kernels import tally, works
+from jaxlens.lenses.passes import meaning, size, what
+from jaxlens.lenses.passes import passes as pass_report
+from jaxlens.lenses.report import Finding, Report, count
+from jaxlens.render import listings
+from jaxlens.render.change_diff import diff as change_diff
+from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableBlock, Tabs
+from jaxlens.render.hlo_programs import Named, dumps, find, last_changed, title_of
+from jaxlens.render.taken import taken
+
+_SHOWN = ("stablehlo", "hlo", "optimized")
+
+
+def document(
+    capture: Capture,
+    *,
+    stage: str | None = None,
+    diff: tuple[str, str] | None = None,
+    passes: bool = False,
+    pass_name: str | None = None,
+    fusion: bool = False,
+    full: bool = False,
+) -> Document:
+    """Builds the output of `%%hlo`.
+
+    Args:
+        capture: The program.
+        stage: Show this stage alone.
+        diff: Compare these two HLO stages or passes.
+        passes: List the passes that changed the program.
+        pass_name: Show what this pass changed.
+        fusion: Show the program before and after fusion alone.
+        full: Leave nothing out.
+
+    Raises:
+        OptionError: There is no stage or pass of that name.
+        UnavailableError: What was asked for alone is not given by this backend.
+    """
+    blocks: list[Block] = []
+    if stage:
+        blocks += _stage(capture, stage, full)
+    if diff:
+        blocks += _compared(capture, *diff, full)
+    if passes:
+        blocks += of_report(pass_report(capture, everything=full))
+    if pass_name:
+        blocks += _pass(capture, pass_name, full)
+    if fusion:
+        blocks += _fusion(capture, full)
+    return Document("hlo", taken(capture.program), tuple(blocks or _default(capture, full)))
+
+
+def _default(capture: Capture, full: bool) -> list[Block]:
+    """All tabs, with the sentences above them."""
+    found = _Once(capture)
+    sentences = tuple(_sentences(capture, found))
+    tabs = [
+        tab("Your code", lambda: listings.became(capture), help=BY_NAME["source"].meaning),
+        tab(
+            "Before and after fusion",
+            lambda: [change_diff(found.change[0], "Before fusion", "After", found.change[1], full)],
+            in_text=True,
+            help="Each fusion with the instructions it swallowed, then all else that changed.",
+        ),
+        *(
+            tab(BY_NAME[name].title, _listing(capture, name, full), help=BY_NAME[name].meaning)
+            for name in _SHOWN
+        ),
+        tab("Passes", lambda: of_report(pass_report(capture)), help=BY_NAME["passes"].meaning),
+    ]
+    return [Findings(sentences), Tabs(tuple(tabs))]
+
+
+class _Once:
+    """The change across fusion, computed when first asked for and no second time."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._change: tuple[Change, str] | None = None
+
+    @property
+    def change(self) -> tuple[Change, str]:
+        if self._change is None:
+            self._change = across_fusion(self._capture)
+        return self._change
+
+
+def _sentences(capture: Capture, found: _Once) -> Iterator[Finding]:
+    try:
+        yield from fusion_report(*found.change).findings
+        yield Finding(f"It runs as {tally(works(capture))}")
+    except UnavailableError as why:
+        yield Finding(f"{why}.", "unknown")
+
+
+def _fusion(capture: Capture, full: bool) -> list[Block]:
+    change, note = across_fusion(capture)
+    shown = change_diff(change, "Before fusion", "After", note, full)
+    return [*of_report(fusion_report(change)), shown]
+
+
+def _listing(capture: Capture, name: str, full: bool) -> Callable[[], list[Block]]:
+    return lambda: [listings.listing(capture.stage(name), full, alone=False)]
+
+
+def _stage(capture: Capture, name: str, full: bool) -> list[Block]:
+    """One stage alone; machine code stands kernel by kernel."""
+    if name not in BY_NAME or name in ("source", "passes"):
+        known = [n for n in BY_NAME if n not in ("source", "passes")]
+        raise OptionError(f"no stage {name!r}; {nearest(name, known)}")
+    if name in ("llvm", "asm"):
+        return listings.native(capture, name)
+    return [listings.listing(capture.stage(name), full)]
+
+
+def _compared(capture: Capture, left: str, right: str, full: bool) -> list[Block]:
+    """Any two HLO programs of the compile."""
+    dumps(capture)  # first: a compile made without the dumps would be made again
+    a, b = find(capture, left), find(capture, right)
+    if b.index < a.index:
+        a, b = b, a
+    rest = dumps(capture)[a.index + 1 : b.index + (b.dump is None)]
+    long = sum(len(dump.stage.text) for dump in rest if dump.changed) > TRACE_LIMIT
+    change = between(a.stage.module, b.stage.module, () if long else rest)
+    sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"
+    summary = Finding(f"{sizes}: {what(change)}.")
+    note = " ".join(filter(None, map(_many, (a, b))))
+    return [Findings((summary,)), change_diff(change, a.title, b.title, note, full)]
+
+
+def _many(program: Named) -> str:
+    if not program.others or program.dump is None:
+        return ""
+    return (
+        f"{count(program.others, 'other dump')} of {program.dump.name} changed the program too: "
+        "name those by their number."
+    )
+
+
+def _pass(capture: Capture, name: str, full: bool) -> list[Block]:
+    """The program after a pass, and what the pass changed."""
+    program = find(capture, name)
+    stages = dumps(capture)
+    if program.dump is None:
+        raise OptionError(f"{name!r} is a stage; expected the name or number of a pass")
+    earlier = last_changed(stages, program.index)
+    change = between(earlier.stage.module, program.stage.module)
+    sentences = [
+        f"{title_of(program.dump)}: {what(change)}; {size(change.before):,} instructions before, "
+        f"{size(change.after):,} after.",
+        meaning(program.dump),
+        _many(program),
+    ]
+    listed = Fold("The program after it", (listings.listing(program.stage, full),))
+    found = Findings(tuple(Finding(text) for text in sentences if text))
+    return [found, change_diff(change, title_of(earlier), program.title, "", full), listed]
+
+
+def of_report(report: Report) -> list[Block]:
+    """A report's sentences and tables as blocks."""
+    found: list[Block] = [Findings(report.findings)] if report.findings else []
+    return [*found, *(TableBlock(table) for table in report.tables)]
+
+
+def tab(
+    title: str, blocks: Callable[[], list[Block]], *, in_text: bool = False, help: str = ""
+) -> Tab:
+    """A tab; where its stage is not given, the reason stands in its place."""
+    try:
+        shown = blocks()
+    except LensError as why:
+        shown = [Findings((Finding(f"{title}: {why}.", "unknown"),))]
+    return Tab(title, tuple(shown), in_text, help)

@@ -1,0 +1,132 @@
+"""A stage as blocks: its listing, its machine code by kernel, or the user's lines over it."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.capture import Capture, Kernel, Stage
+from jaxlens.lenses.cost import count_module, known_trips
+from jaxlens.lenses.kernels import Work, what, works
+from jaxlens.lenses.report import Finding, Overlay
+from jaxlens.render import hlo_lines, jaxpr_lines, lean, source_pane, stablehlo_lines
+from jaxlens.render.document import (
+    Block,
+    Code,
+    Findings,
+    Fold,
+    Line,
+    Listing,
+    Piece,
+    SourcePane,
+)
+
+_EVERYTHING = 10**9
+_NO_LINES = "No line of known source text owns any of it."
+
+
+def listing(
+    stage: Stage, full: bool = False, inputs: Sequence[str] = (), *, alone: bool = True
+) -> Listing:
+    """A program, line by line.
+
+    Args:
+        stage: Any stage that is a program.
+        full: Cut nothing, however long.
+        inputs: Names of a jaxpr's inputs.
+        alone: Whether it is what was asked for, and not one pane of many: then HLO keeps its
+            metadata and layouts, folded.
+    """
+    module = stage.module
+    if stage.info.name == "jaxpr":
+        limit = _EVERYTHING if full else jaxpr_lines.LIMIT
+        return jaxpr_lines.listing(module, inputs=inputs, limit=limit)
+    if stage.info.name == "stablehlo":
+        limit = _EVERYTHING if full else stablehlo_lines.LIMIT
+        return stablehlo_lines.listing(module, limit=limit)
+    limit = _EVERYTHING if full else hlo_lines.LIMIT
+    return hlo_lines.listing(module, limit=limit) if alone or full else lean.listing(module, limit)
+
+
+def became(capture: Capture) -> list[Block]:
+    """The user's lines with the instructions of the optimised program under them."""
+    module = capture.optimized.module
+    panes = source_pane.blocks(module, capture.sources, lean.instructions(module))
+    return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
+
+
+def costs(capture: Capture) -> list[Block]:
+    """The user's lines tinted by flops, with the kernels that came from each under it."""
+    module = capture.jaxpr.module
+    found = count_module(module, known_trips(capture))
+    overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
+    panes = source_pane.blocks(module, capture.sources, {}, overlay, "flop")
+    under: defaultdict[str, list[Line]] = defaultdict(list)
+    for work in works(capture):
+        for line in work.lines:
+            under[line].append(_kernel_line(work, line))
+    return [_with(pane, under) for pane in panes] or [Findings((Finding(_NO_LINES, "unknown"),))]
+
+
+def _kernel_line(work: Work, line: str) -> Line:
+    pieces = (
+        Piece(f"{work.kernel.kind} ", "comment"),
+        Piece(work.kernel.name, "name"),
+        Piece(f": {what(work)}"),
+    )
+    return Line(pieces, work.kernel.instruction, 0, line)
+
+
+def _with(pane: Block, under: Mapping[str, Sequence[Line]]) -> Block:
+    """A pane of the user's with lines put under its own; other blocks as they are."""
+    if not isinstance(pane, SourcePane):
+        return pane
+    rows = tuple(
+        replace(row, under=tuple(under.get(f"{pane.title}:{row.number}", ()))) for row in pane.lines
+    )
+    return SourcePane(pane.title, pane.scale, rows)
+
+
+def native(capture: Capture, name: str) -> list[Block]:
+    """LLVM IR or assembly of every kernel, each behind its name.
+
+    Raises:
+        UnavailableError: No kernel has any.
+    """
+    folds: list[Block] = [
+        Fold(kernel.name, tuple(blocks))
+        for kernel in capture.kernels
+        if (blocks := llvm(kernel) if name == "llvm" else asm(kernel, capture))
+    ]
+    without = [kernel.name for kernel in capture.kernels if not _has(kernel, name)]
+    if len(folds) == 0:
+        capture.stage(name)  # says why, where the backend knows
+        raise UnavailableError(f"no kernel of this program has {name}; see %%compile for them")
+    if without:
+        note = f"Without {name}: {', '.join(without)} (library calls and the runtime's own)."
+        folds.insert(0, Findings((Finding(note, "unknown"),)))
+    return folds
+
+
+def _has(kernel: Kernel, name: str) -> bool:
+    return bool(kernel.asm if name == "asm" else kernel.llvm_before or kernel.llvm_after)
+
+
+def llvm(kernel: Kernel) -> list[Code]:
+    """A kernel's LLVM IR before and after LLVM's own optimisations."""
+    found = []
+    if kernel.llvm_before:
+        found.append(Code("llvm", kernel.llvm_before, "LLVM IR before LLVM's optimisations"))
+    if kernel.llvm_after:
+        found.append(Code("llvm", kernel.llvm_after, "LLVM IR after them"))
+    return found
+
+
+def asm(kernel: Kernel, capture: Capture) -> list[Code]:
+    """A kernel's machine code."""
+    if not kernel.asm:
+        return []
+    gpu = capture.program.target.platform in ("gpu", "cuda", "rocm")
+    language: Literal["ptx", "asm"] = "ptx" if gpu else "asm"
+    return [Code(language, kernel.asm, "PTX" if gpu else "Assembly")]
