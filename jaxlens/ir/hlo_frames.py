@@ -13,7 +13,7 @@ that is its own parent. A table with a 0 in it, or with none that is shifted, is
 import re
 
 from jaxlens.ir.graph import Span
-from jaxlens.ir.hlo_text import unescape
+from jaxlens.ir.hlo_text import unescape, unquote
 from jaxlens.ir.spans import Frame, spans
 
 _SECTIONS = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
@@ -108,7 +108,7 @@ def origin(metadata: str, frames: Frames) -> tuple[str, tuple[Span, ...]]:
         The op_name, kept whole where a pass joined several with `;`, and the frames.
     """
     fields = dict(_METADATA.findall(metadata))
-    scope = unescape(fields.get("op_name", "").strip('"'))
+    scope = unquote(fields.get("op_name", ""))
     frame = fields.get("stack_frame_id", "")
     if frame.isdecimal() and len(frame) < 10:
         return scope, frames.stack(frame)
@@ -117,7 +117,7 @@ def origin(metadata: str, frames: Frames) -> tuple[str, tuple[Span, ...]]:
 
 def _inline(fields: dict[str, str]) -> tuple[Span, ...]:
     """The one frame that metadata of before jax 0.8 holds; none where it names no file."""
-    file = unescape(fields.get("source_file", "").strip('"'))
+    file = unquote(fields.get("source_file", ""))
     if not file:
         return ()
     place = {

@@ -126,6 +126,12 @@ def unescape(text: str) -> str:
     return raw.decode("utf-8", "replace")
 
 
+def unquote(text: str) -> str:
+    """What a quoted string says; other text as it is."""
+    quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return unescape(text[1:-1]) if quoted else text
+
+
 def _byte(match: re.Match[bytes]) -> bytes:
     octal, hexadecimal, other = match.groups()
     if octal:

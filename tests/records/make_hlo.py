@@ -1,0 +1,44 @@
+"""Makes the records of one compile: the gradient of a scan, as XLA:CPU printed it.
+
+    python tests/records/make_hlo.py
+
+Paths are cut to base names. `hlo_words.json` is not made: it lists words of XLA's source.
+"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import programs
+
+HERE = Path(__file__).resolve().parent
+KEPT = {
+    "cpu_after_optimizations.txt": "scan_grad.hlo.txt",
+    "cpu_after_optimizations-buffer-assignment.txt": "scan_grad.buffers.txt",
+    "cpu_after_optimizations-live-range.txt": "scan_grad.live.txt",
+    "ir-with-opt.ll": "scan_grad.ll",
+}
+
+
+def nameless(text: str) -> str:
+    """The text with base names in place of absolute paths."""
+    return re.sub(r'"/[^"]*/([^"/]+)"', r'"\1"', text)
+
+
+def main() -> None:
+    f, args = programs.scan_rnn()
+    with tempfile.TemporaryDirectory() as folder:
+        jax.jit(f).lower(*args).compile(compiler_options={"xla_dump_to": folder})
+        for ending, record in KEPT.items():
+            found = sorted(path for path in Path(folder).iterdir() if path.name.endswith(ending))
+            text = "\n".join(path.read_text() for path in found[:2])
+            (HERE / record).write_text(nameless(text))
+
+
+if __name__ == "__main__":
+    main()
