@@ -62,7 +62,7 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.render.jaxpr_view import document
 
     cap, options = _asked(JaxprOptions, f, args, kwargs)
-    return View(cap, lambda: document(cap, **asdict(options)))
+    return View(cap, lambda: document(cap, options))
 
 
 def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:

@@ -85,7 +85,8 @@ class _Transform(argparse.Action):
     """Collects transforms in the order in which they were written."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        found = (*getattr(namespace, self.dest, ()), (self.const, values or ""))
+        name = str(option_string).removeprefix("--")
+        found = (*getattr(namespace, self.dest, ()), (name, values or ""))
         setattr(namespace, self.dest, found)
 
 
@@ -109,7 +110,7 @@ def _arguments(kind: type) -> list[Any]:
     shared = [_argument(f) for f in fields(TakeOptions) if f.metadata]
     transforms = [
         argument(
-            f"--{name}", dest="transforms", action=_Transform, const=name, default=(), help=help,
+            f"--{name}", dest="transforms", action=_Transform, default=(), help=help,
             **({"nargs": "?", "metavar": value} if value else {"nargs": 0}),
         )
         for name, (value, help) in TRANSFORMS.items()

@@ -1,0 +1,92 @@
+"""A real IPython shell for each test, and one way to look that is both verb and magic."""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+import jaxlens
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a cell did.
+
+    Attributes:
+        ok: Whether it succeeded.
+        out: What it printed, tracebacks included.
+        shown: Text of what it displayed.
+        error: The exception that it raised.
+    """
+
+    ok: bool
+    out: str
+    shown: str
+    error: BaseException | None
+
+
+@pytest.fixture(scope="session")
+def one_shell() -> Iterator[InteractiveShell]:
+    config = Config()
+    config.HistoryManager.hist_file = ":memory:"
+    main, hook = sys.modules["__main__"], sys.displayhook
+    shell = InteractiveShell.instance(config=config, colors="nocolor")
+    yield shell
+    shell.history_manager.end_session()
+    sys.modules["__main__"], sys.displayhook = main, hook
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def shell(one_shell: InteractiveShell) -> Iterator[InteractiveShell]:
+    """An empty namespace, and the magics loaded."""
+    one_shell.reset(new_session=True)
+    one_shell.extension_manager.load_extension("jaxlens")
+    yield one_shell
+    one_shell.extension_manager.unload_extension("jaxlens")
+
+
+@pytest.fixture
+def run(shell: InteractiveShell) -> Callable[[str], Ran]:
+    """Runs a cell as a notebook does."""
+
+    def run(code: str) -> Ran:
+        with capture_output() as captured:
+            result = shell.run_cell(code, store_history=True)
+        shown = "\n".join(output.data.get("text/plain", "") for output in captured.outputs)
+        error = result.error_in_exec or result.error_before_exec
+        return Ran(bool(result.success), captured.stdout + captured.stderr, shown, error)
+
+    return run
+
+
+Look = Callable[..., Any]
+
+
+@pytest.fixture(params=["verb", "magic", "line magic"])
+def look(request: Any, shell: InteractiveShell, run: Callable[[str], Ran]) -> Look:
+    """Looks at a call, `look("jaxpr", "f(x)")`, by each of the three ways; gives the view."""
+
+    def look(verb: str, function: str, arguments: str = "") -> Any:
+        call = f"{function}({arguments})"
+        if request.param == "verb":
+            given = f"{function}, {arguments}" if arguments else function
+            ran = run(f"import jaxlens\nview_ = jaxlens.{verb}({given})\nview_.document")
+        elif request.param == "magic":
+            ran = run(f"%%{verb} -o view_\n{call}")
+        else:
+            ran = run(f"%{verb} -o view_ {call}")
+        assert ran.ok, ran.out
+        return shell.user_ns["view_"]
+
+    return look
+
+
+@pytest.fixture
+def public() -> Any:
+    return jaxlens

@@ -1,0 +1,157 @@
+"""A cell under a magic runs as usual, once, all but its last expression."""
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+SETUP = """
+import jax, jax.numpy as jnp, numpy as np
+x, w = jnp.ones((2, 3)), jnp.ones((3, 4))
+count = {"body": 0, "argument": 0, "function": 0}
+def once(name, value=None):
+    count[name] += 1
+    return value
+def f(x, w, mode="a"):
+    once("function")
+    return jnp.tanh(x @ w).sum()
+"""
+
+
+@pytest.fixture
+def cell(run: Callable[..., Any]) -> Callable[..., Any]:
+    assert run(SETUP).ok
+    return run
+
+
+def test_runs_once(cell: Any, shell: Any) -> None:
+    ran = cell('%%jaxpr\nonce("body")\nf(once("argument", x), w)')
+    assert ran.ok, ran.out
+    assert shell.user_ns["count"] == {"body": 1, "argument": 1, "function": 1}
+
+
+def test_assignments_persist_and_output_appears(cell: Any, shell: Any) -> None:
+    ran = cell('%%jaxpr\ny = 3\nprint("hello")\nf(x, w)')
+    assert ran.ok
+    assert ran.out == "hello\n"
+    assert shell.user_ns["y"] == 3
+
+
+def test_namespace_is_as_without_the_magic(cell: Any, shell: Any) -> None:
+    cell("z = 1\nf(x, w)")
+    before = {name: id(value) for name, value in shell.user_ns.items() if name[0] != "_"}
+    assert cell("%%jaxpr\nz = 1\nf(x, w)").ok
+    assert cell("%%jaxpr\nz = 1\njnp.tanh(x @ w).sum()").ok
+    after = {name: id(value) for name, value in shell.user_ns.items() if name[0] != "_"}
+    assert after == before
+
+
+def test_history_holds_the_cell_and_no_result(cell: Any, shell: Any) -> None:
+    cell("41 + 1")
+    cell("%%jaxpr\nf(x, w)")
+    assert shell.user_ns["_"] == 42
+    assert shell.user_ns["In"][-1].startswith("get_ipython().run_cell_magic('jaxpr'")
+    assert shell.execution_count - 1 not in shell.user_ns["Out"]
+
+
+def test_ipython_syntax_works_in_the_body(cell: Any, shell: Any) -> None:
+    ran = cell("%%jaxpr\nwords = !echo one two\n%time t = 1 + 1\nf(x, w)")
+    assert ran.ok, ran.out
+    assert list(shell.user_ns["words"]) == ["one two"]
+    assert shell.user_ns["t"] == 2
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")
+def test_await_runs_where_no_loop_runs(cell: Any, shell: Any) -> None:
+    ran = cell("%%jaxpr\nimport asyncio\na = await asyncio.sleep(0, 5)\nf(x, w)")
+    assert ran.ok, ran.out
+    assert shell.user_ns["a"] == 5
+
+
+def test_semicolon_and_comment_after_the_call(cell: Any) -> None:
+    assert "f(x" in cell("%%jaxpr\nf(x, w);  # the end\n\n# really\n").shown
+
+
+def test_spans_count_the_magics_line(cell: Any, shell: Any) -> None:
+    code = "\n\n%%jaxpr -o view\n\n\ndef g(x):\n    return x * 2\ng(x)"
+    assert cell(code).ok
+    (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
+    number = shell.execution_count - 1
+    assert str(node.owner) == f"cell {number}:7"
+    assert linecache.getline(node.owner.key, 7) == "    return x * 2\n"
+
+
+def test_spans_of_a_line_magic(cell: Any, shell: Any) -> None:
+    assert cell("a = 1\n%jaxpr -o view x * 2").ok
+    (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
+    assert str(node.owner) == f"cell {shell.execution_count - 1}:2"
+
+
+def test_a_function_of_an_earlier_cell_keeps_its_number(cell: Any, shell: Any) -> None:
+    number = shell.execution_count
+    cell("def g(x):\n    return x * 2")
+    cell("%%jaxpr -o view\ng(x)")
+    (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
+    assert str(node.owner) == f"cell {number}:2"
+
+
+def test_future_import_counts(cell: Any, shell: Any) -> None:
+    ran = cell(
+        "%%jaxpr\nfrom __future__ import annotations\ndef g(x: Nowhere):\n    return x\ng(x)"
+    )
+    assert ran.ok, ran.out
+    shell.compile.reset_compiler_flags()
+
+
+def test_ast_transformers_apply(cell: Any, shell: Any) -> None:
+    import ast
+
+    class Seven(ast.NodeTransformer):
+        def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+            return ast.copy_location(ast.Constant(7), node) if node.value == 6 else node
+
+    transformer = Seven()
+    shell.ast_transformers.append(transformer)
+    try:
+        assert cell("%%jaxpr\ns = 6\nf(x, w)").ok
+    finally:
+        shell.ast_transformers.remove(transformer)
+    assert shell.user_ns["s"] == 7
+
+
+def test_magic_under_another_magic(cell: Any, shell: Any) -> None:
+    ran = cell("%%time\n%%jaxpr -o view\ndef g(x):\n    return x * 2\ng(x)")
+    assert ran.ok, ran.out
+    (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
+    assert str(node.owner).endswith(":4")
+
+
+def test_user_error_in_the_body(cell: Any) -> None:
+    ran = cell("%%jaxpr\n\ny = 1\n1 / 0\nf(x, w)")
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert "----> 4 1 / 0" in ran.out
+    assert "jaxlens" not in ran.out
+    assert "run_cell_magic" not in ran.out
+
+
+def test_user_error_in_an_argument(cell: Any) -> None:
+    ran = cell("%%jaxpr\nf(x, nowhere)")
+    assert isinstance(ran.error, NameError)
+    assert "----> 2 f(x, nowhere)" in ran.out
+    assert "run_cell_magic" not in ran.out
+
+
+def test_syntax_error(cell: Any, shell: Any) -> None:
+    ran = cell("%%jaxpr\ny = 1\nf(x, w")
+    assert isinstance(ran.error, SyntaxError)
+    assert ran.error.lineno == 3
+    assert "line 3" in ran.out
+    assert "run_cell_magic" not in ran.out
+    assert "y" not in shell.user_ns
+
+
+def test_error_that_only_compiling_finds(cell: Any, shell: Any) -> None:
+    ran = cell("%%jaxpr\ny = 1\nreturn f(x, w)")
+    assert isinstance(ran.error, SyntaxError)
+    assert "y" not in shell.user_ns

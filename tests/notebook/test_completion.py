@@ -1,0 +1,64 @@
+"""Tab on a magic's line, as IPython and ipykernel ask for it, with jedi and without."""
+
+from typing import Any
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+from jaxlens.notebook import complete
+
+
+@pytest.fixture(params=[True, False], ids=["jedi", "no jedi"])
+def tab(request: Any, shell: Any) -> Any:
+    """What Tab offers at the end of a text."""
+    before = shell.Completer.use_jedi
+    shell.Completer.use_jedi = request.param
+
+    def tab(text: str) -> list[str]:
+        with provisionalcompleter():
+            return [found.text for found in shell.Completer.completions(text, len(text))]
+
+    yield tab
+    shell.Completer.use_jedi = before
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("%%hlo --st", ["--stage"]),
+        ("%hlo --st", ["--stage"]),
+        ("v = %hlo --st", ["--stage"]),
+        ("%%hlo --full --f", ["--fusion"]),
+        ("%%hlo --stage opt", ["optimized"]),
+        ("%%hlo --stage=st", ["stablehlo"]),
+        ("%%hlo --stage ", ["jaxpr", "stablehlo", "hlo", "optimized", "llvm", "asm"]),
+        ("%%hlo --diff hlo op", ["optimized"]),
+        ("%%compile --target c", ["cpu"]),
+        ("%%compile --kernel loop", ["loop_fusion"]),
+        ("%%hlo --pass alg", ["algsimp"]),
+    ],
+)
+def test_offers(tab: Any, monkeypatch: Any, text: str, offered: list[str]) -> None:
+    monkeypatch.setattr(complete, "_seen", {"kernel": ("loop_fusion",), "pass": ("algsimp", "dce")})
+    assert sorted(tab(text)) == sorted(offered)
+
+
+@pytest.mark.filterwarnings("ignore:`Completer.complete` is pending")
+def test_ipykernels_older_request(shell: Any, run: Any) -> None:
+    line = "%%compile --ker"
+    assert shell.complete("", line, len(line)) == ("--ker", ["--kernel"])
+
+
+@pytest.mark.parametrize(
+    "text", ["%hlo --full jnp.", "%%timeit --st", "hlo --st", "--st", "%hlo f(x"]
+)
+def test_stays_out_of_the_way(text: str) -> None:
+    assert complete.complete(text) == []
+
+
+def test_names_of_the_last_program(run: Any, tab: Any) -> None:
+    run("import jax.numpy as jnp\nx = jnp.ones(8)\ndef f(x):\n    return jnp.tanh(x) * 2")
+    assert run("%%hlo\nf(x)").ok
+    assert tab("%%hlo --pass fus") == ["fusion"]
+    assert run("%%compile -o view\nf(x)").ok
+    assert tab("%%compile --kernel ")

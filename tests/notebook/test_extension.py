@@ -1,0 +1,75 @@
+"""Loading, reloading and unloading leave nothing behind and cost next to nothing."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+OURS = ("jaxpr", "hlo", "compile")
+
+
+def state(shell: Any) -> dict[str, Any]:
+    magics = shell.magics_manager
+    return {
+        "line": dict(magics.magics["line"]),
+        "cell": dict(magics.magics["cell"]),
+        "registry": set(magics.registry),
+        "matchers": list(shell.Completer.custom_matchers),
+        "events": {name: list(found) for name, found in shell.events.callbacks.items()},
+        "exceptions": shell.custom_exceptions,
+        "transformers": list(shell.ast_transformers),
+        "names": set(shell.user_ns),
+    }
+
+
+@pytest.fixture(autouse=True)
+def _load_ext_itself_is_loaded(one_shell: Any) -> None:
+    """IPython loads its own magics when they are first used."""
+    one_shell.run_line_magic("load_ext", "jaxlens")
+    one_shell.run_line_magic("unload_ext", "jaxlens")
+
+
+def test_unloading_leaves_the_shell_as_it_was(one_shell: Any) -> None:
+    before = state(one_shell)
+    one_shell.run_line_magic("load_ext", "jaxlens")
+    assert all(name in one_shell.magics_manager.magics["cell"] for name in OURS)
+    one_shell.run_line_magic("unload_ext", "jaxlens")
+    assert state(one_shell) == before
+
+
+def test_loading_twice_and_reloading(one_shell: Any, capsys: Any) -> None:
+    before = state(one_shell)
+    one_shell.run_line_magic("load_ext", "jaxlens")
+    once = state(one_shell)
+    one_shell.run_line_magic("load_ext", "jaxlens")
+    assert "already loaded" in capsys.readouterr().out
+    sys.modules["jaxlens"].load_ipython_extension(one_shell)
+    assert state(one_shell) == once
+    one_shell.run_line_magic("reload_ext", "jaxlens")
+    assert len(state(one_shell)["matchers"]) == len(once["matchers"])
+    assert one_shell.find_cell_magic("jaxpr") is not None
+    one_shell.run_line_magic("unload_ext", "jaxlens")
+    assert state(one_shell) == before
+
+
+def test_a_magic_of_the_users_comes_back(one_shell: Any) -> None:
+    def mine(line: str, cell: str) -> str:
+        return "mine"
+
+    one_shell.register_magic_function(mine, "cell", "hlo")
+    one_shell.run_line_magic("load_ext", "jaxlens")
+    one_shell.run_line_magic("unload_ext", "jaxlens")
+    assert one_shell.run_cell_magic("hlo", "", "x") == "mine"
+    one_shell.magics_manager.magics["cell"].pop("hlo")
+
+
+def test_loading_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from IPython.core.interactiveshell import InteractiveShell as S; s = S();"
+        "s.run_line_magic('load_ext', 'jaxlens');"
+        "print([m for m in ('jax', 'jaxlib', 'numpy', 'ipywidgets', 'graphviz', 'wasmtime')"
+        " if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,112 @@
+"""The line of a magic: options, transforms, help, and errors of one line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jaxlens.errors import OptionError
+from jaxlens.notebook.magics import Lenses
+from jaxlens.notebook.options import Asked, read
+from jaxlens.render.options import HloOptions, read_options
+
+
+def asked(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> Asked:
+    return read(getattr(Lenses, verb), line, cell)
+
+
+@pytest.mark.parametrize(
+    ("line", "show"),
+    [
+        ("", {}),
+        ("--stage optimized", {"stage": "optimized"}),
+        ("--stage=optimized --full", {"stage": "optimized", "full": True}),
+        ('--stage "optimized"', {"stage": "optimized"}),
+        ("--diff hlo optimized", {"diff": ("hlo", "optimized")}),
+        ("--pass 'algsimp'", {"pass_name": "algsimp"}),
+    ],
+)
+def test_options_of_the_verb(line: str, show: dict[str, Any]) -> None:
+    assert asked(line).show == show
+
+
+def test_transforms_keep_the_order_of_the_line() -> None:
+    take = asked("--vmap 0,None --grad w --jit", verb="jaxpr").take
+    assert take.transforms == (("vmap", "0,None"), ("grad", "w"), ("jit", ""))
+
+
+@pytest.mark.parametrize(
+    ("line", "expression", "transforms"),
+    [
+        ("f(x)", "f(x)", ()),
+        ("--full  f(x, 'a  b')", "f(x, 'a  b')", ()),
+        ("--grad f(x)", "f(x)", (("grad", ""),)),
+        ("--grad 1 f(x)", "f(x)", (("grad", "1"),)),
+        ("--grad=w f(x)", "f(x)", (("grad", "w"),)),
+        ("--vmap 0,None --grad f(x)", "f(x)", (("vmap", "0,None"), ("grad", ""))),
+        ("--vmap None,0 f(x)", "f(x)", (("vmap", "None,0"),)),
+        ("-f(x)", "-f(x)", ()),
+    ],
+)
+def test_an_expression_stands_behind_the_options(
+    line: str, expression: str, transforms: tuple[tuple[str, str], ...]
+) -> None:
+    found = asked(line, None, "jaxpr")
+    assert found.expression == expression
+    assert found.take.transforms == transforms
+
+
+@pytest.mark.parametrize(
+    ("verb", "line", "says"),
+    [
+        ("hlo", "--stag hlo", "%%hlo has no option --stag; did you mean '--stage'?"),
+        ("jaxpr", "--zzz", "%%jaxpr has no option --zzz; choose from --text, --graph, --depth, "
+         "--full, --grad, --vmap, --jvp, --jit, --in, --target, -o, -h, --help"),
+        ("hlo", "--stage", "%%hlo: argument --stage: expected one argument; see %%hlo -h"),
+        ("hlo", "--diff hlo", "%%hlo: argument --diff: expected 2 arguments; see %%hlo -h"),
+        ("hlo", "--stage stablhlo", "no stage 'stablhlo'; did you mean 'stablehlo'?"),
+        ("compile", "--run x",
+         "%%compile: argument --run: invalid int value: 'x'; see %%compile -h"),
+        ("compile", "--run -3", "run takes a count of 1 or more, got -3"),
+        ("jaxpr", "f(x)", "%%jaxpr takes options only, got 'f(x)'; the code goes on the next line"),
+        ("jaxpr", "-o 3x", "-o takes a name to store the view under, got '3x'"),
+        ("jaxpr", "-o class", "-o takes a name to store the view under, got 'class'"),
+        ("jaxpr", '--in "f32[3]', "%%jaxpr: a quote is not closed in '\"f32[3]'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_is_answered_in_one(verb: str, line: str, says: str) -> None:
+    with pytest.raises(OptionError) as error:
+        asked(line, verb=verb)
+    assert str(error.value) == says
+
+
+def test_a_wrong_keyword_is_answered_with_the_nearest() -> None:
+    with pytest.raises(OptionError) as error:
+        read_options(HloOptions, {"stagee": "hlo"})
+    assert str(error.value) == "jaxlens.hlo has no option 'stagee'; did you mean 'stage'?"
+
+
+def test_a_wrong_line_runs_nothing(run: Callable[..., Any], shell: Any) -> None:
+    ran = run("%%jaxpr --nope\ny = 1\ny")
+    assert ran.out.startswith("OptionError: %%jaxpr has no option --nope;")
+    assert len(ran.out.splitlines()) == 1
+    assert "y" not in shell.user_ns
+
+
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+def test_help_runs_nothing_and_is_worth_reading(
+    run: Callable[..., Any], shell: Any, verb: str
+) -> None:
+    ran = run(f"%%{verb} -h\ny = 1")
+    assert "y" not in shell.user_ns
+    assert f"jaxlens.{verb}(" in ran.out  # the Python that it stands for
+    for option in ("--in SHAPES", "--target DEVICE", "-o NAME", "--grad [ARG]", "-h, --help"):
+        assert option in ran.out
+    assert ran.out.strip() in shell.object_inspect_text(f"%%{verb}")
+
+
+def test_braces_and_dollars_are_not_expanded(run: Callable[..., Any], shell: Any) -> None:
+    run("import jax.numpy as jnp\nw = 3")
+    ran = run("%%jaxpr -o view --in \"p={'w': f32[2]}\"\ndef f(p):\n    return p['w']")
+    assert ran.ok, ran.out
+    assert [i.name for i in shell.user_ns["view"].capture.program.inputs] == ["p['w']"]

@@ -1,0 +1,101 @@
+"""Code that cannot be traced shows the user's own lines, and the shell lives on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+SETUP = "import jax, jax.numpy as jnp, numpy as np\nx, w = jnp.ones((2, 3)), jnp.ones((3, 4))"
+
+
+@pytest.fixture
+def cell(run: Callable[..., Any]) -> Callable[..., Any]:
+    assert run(SETUP).ok
+    return run
+
+
+CASES = {
+    "a Python if": (
+        "def f(x):\n    if x.sum() > 0:\n        return x\n    return -x\nf(x)",
+        "TracerBoolConversionError",
+        ["----> 6 f(x)", "----> 3     if x.sum() > 0:"],
+    ),
+    "a string to an op": (
+        "def f(x):\n    return jnp.sin('a')\nf(x)",
+        "TypeError",
+        ["----> 4 f(x)", "----> 3     return jnp.sin('a')"],
+    ),
+    "shapes that do not fit": (
+        "def g(x):\n    return x @ jnp.ones(9)\ndef f(x):\n    return g(x)\nf(x)",
+        "TypeError",
+        ["----> 6 f(x)", "----> 5     return g(x)", "----> 3     return x @ jnp.ones(9)"],
+    ),
+    "NumPy on a tracer": ("np.tanh(x)", "TracerArrayConversionError", ["----> 2 np.tanh(x)"]),
+    "no array as a result": ("def f(x):\n    return 'a'\nf(x)", "TypeError", ["----> 4 f(x)"]),
+    "the user's own error": (
+        "def f(x):\n    raise KeyError('mine')\nf(x)",
+        "KeyError",
+        ["----> 4 f(x)", "----> 3     raise KeyError('mine')"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "error", "lines"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+def test_the_users_lines(cell: Any, verb: str, code: str, error: str, lines: list[str]) -> None:
+    ran = cell(f"%%{verb}\n{code}")
+    assert type(ran.error).__name__ == error
+    for line in lines:
+        assert line in ran.out
+    for ours in ("jaxlens/", "run_cell_magic", "0 / 0", "ZeroDivision"):
+        assert ours not in ran.out
+    assert cell("%jaxpr x + 1").ok
+
+
+def test_a_leaked_tracer(cell: Any, shell: Any) -> None:
+    cell("%%jaxpr\nkept = []\ndef f(x):\n    kept.append(x * 2)\n    return x\nf(x)")
+    ran = cell("%%jaxpr\ny = 1\nz = kept[0] + 1\nf(x)")
+    assert type(ran.error).__name__ == "UnexpectedTracerError"
+    assert "----> 3 z = kept[0] + 1" in ran.out
+    assert cell("%jaxpr x + 1").ok
+
+
+def test_an_interrupt_while_tracing(cell: Any, shell: Any) -> None:
+    ran = cell("%%jaxpr\ny = 5\ndef f(x):\n    raise KeyboardInterrupt\nf(x)")
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert shell.user_ns["y"] == 5
+    assert cell("%jaxpr x + 1").ok
+
+
+def test_the_debugger_sees_the_users_frames(cell: Any) -> None:
+    import sys
+
+    cell("%%jaxpr\ndef f(x):\n    inside = 7\n    raise KeyError('mine')\nf(x)")
+    trace = sys.last_traceback
+    while trace.tb_next:
+        trace = trace.tb_next
+    assert trace.tb_frame.f_locals["inside"] == 7
+
+
+def test_an_error_of_ours_keeps_every_frame(cell: Any, monkeypatch: Any) -> None:
+    from jaxlens import api
+
+    monkeypatch.delattr(api, "_check_fit")  # a fault in our own code
+    ran = cell("%%jaxpr\nx + 1")
+    assert isinstance(ran.error, NameError)
+    assert "jaxlens/notebook/magics.py" in ran.out
+
+
+def test_somebody_elses_handler_goes_first(cell: Any, shell: Any) -> None:
+    seen = []
+
+    def handler(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> list[str]:
+        seen.append(kind)
+        return []
+
+    shell.set_custom_exc((ZeroDivisionError,), handler)
+    try:
+        cell("%%jaxpr\n1 / 0\nx + 1")
+    finally:
+        shell.set_custom_exc((), None)
+    assert seen == [ZeroDivisionError]
