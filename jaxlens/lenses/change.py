@@ -106,8 +106,9 @@ def between(before: Module, after: Module, passes: Sequence[PassStage] = ()) -> 
     Args:
         before: The earlier program.
         after: The later one.
-        passes: The dumps that lie between the two, in order; they are read to follow what the two
-            ends alone do not show, and to name passes. Without them nobody is blamed.
+        passes: The dumps made after `before`, in order; the last may be `after` itself. They are
+            read to follow what the two ends alone do not show, and to name passes. Without them
+            nobody is blamed.
     """
     relation = relate(before, after)
     blame = _Blame({}, {}, {}, {})
@@ -175,7 +176,11 @@ def _steps(after: Module, passes: Sequence[PassStage]) -> Iterator[tuple[Module,
         if stage.changed:
             yield stage.stage.module, blamed(last, stage)
         last = stage
-    yield after, f"after {last.name}" if last else ""
+    if last is None or last.stage.module is not after:
+        yield (
+            after,
+            f"after {last.stage.title if last.name == START else last.name}" if last else "",
+        )
 
 
 def blamed(earlier: PassStage | None, later: PassStage) -> str:
@@ -198,9 +203,12 @@ class _Judge:
         self.constants = _constant_only(before)
         self.users = _users(before)
         self.orphans = uncalled(before)
+        self.done: dict[str, Fate] = {}
 
     def fates(self) -> dict[str, Fate]:
-        return {id: self._fate(node) for id, node in self.old.items()}
+        for id, node in reversed(self.old.items()):  # readers before what they read
+            self.done[id] = self._fate(node)
+        return {id: self.done[id] for id in self.old}
 
     def _fate(self, node: Node) -> Fate:
         links = self.relation.out(node.id)
@@ -260,9 +268,9 @@ class _Judge:
         if node.opcode == "parameter":
             return Fate(node.id, "removed", by=by, note="the computation it belonged to is gone")
         instead = self._instead(node, users)
-        if instead is not None and instead.opcode == "constant":
+        if instead is not None and instead.opcode == "constant" and node.opcode != "copy":
             return Fate(node.id, "folded", (), (), "", by, f"into {instead.id}")
-        if node.id in self.constants and node.opcode != "constant":
+        if node.id in self.constants and self._folds(node, users):
             return Fate(node.id, "folded", (), (), "", by, "it depended on constants only")
         if instead is not None:
             return Fate(node.id, "removed", by=by, note=f"{instead.id} is read in its place")
@@ -271,6 +279,16 @@ class _Judge:
         if users and not any(self.relation.forward(user.id) for user in users):
             return Fate(node.id, "removed", by=by, note="gone with what read it")
         return Fate(node.id, "removed", by=by, note="nothing reads it any more")
+
+    def _folds(self, node: Node, users: Sequence[Node]) -> bool:
+        """Whether what read a constant expression lives on, or was folded in its turn."""
+        if node.opcode in ("constant", "copy"):
+            return False
+        return any(
+            self.relation.forward(user.id)
+            or (user.id in self.done and self.done[user.id].name == "folded")
+            for user in users
+        )
 
     @cached_property
     def _roots(self) -> frozenset[str]:

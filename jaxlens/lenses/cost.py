@@ -280,23 +280,26 @@ def _gap(
             f"counted like that the equations have {amount(found.once, 'flop')}.",
             ids=tuple(loop.id for loop in counted),
         )
-    yield from _rest(found.once, theirs, capture)
+    yield from _rest(found.once, theirs, capture, found.once != found.flops)
 
 
-def _rest(ours: int, theirs: float, capture: Capture | None) -> Iterator[Finding]:
+def _rest(ours: int, theirs: float, capture: Capture | None, loops: bool) -> Iterator[Finding]:
     """What is left of the gap once loops are counted alike."""
     share = (theirs - ours) / ours if ours else 0.0
     called = [] if capture is None else _calls(capture)
     if called:
         yield Finding(f"XLA counts nothing for what a custom call does: {listed(called)}.", "xla")
     if abs(share) < 0.005:
-        yield Finding("Apart from that the two agree." if ours != theirs else "The two agree.")
-    elif share > 0:
-        text = f"With loops counted once the optimised program does {_percent(share)} more"
-        yield Finding(f"{text}: values computed again inside fusions, and what passes wrote in.")
+        yield Finding("Apart from that the two agree." if loops or called else "The two agree.")
     else:
-        text = f"With loops counted once the optimised program does {_percent(-share)} less"
-        yield Finding(f"{text}: passes removed, merged or simplified the rest.")
+        start = "With loops counted once the" if loops else "The"
+        text = f"{start} optimised program does {_percent(abs(share))}"
+        why = (
+            "more: values computed again inside fusions, and what passes wrote in"
+            if share > 0
+            else "less: passes removed, merged or simplified the rest"
+        )
+        yield Finding(f"{text} {why}.")
 
 
 def _percent(share: float) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from jaxlens.ir.capture import Capture, PassStage
 from jaxlens.ir.graph import Module
+from jaxlens.ir.passes import START
 from jaxlens.lenses.change import Change, between
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
 
@@ -27,7 +28,16 @@ GLOSSARY = {
     "reshape-decomposer": "Splits reshapes into a transpose and a bitcast, which moves nothing.",
     "tree_reduction_rewriter": "Splits long reductions in two steps, for speed and accuracy.",
     "while-loop-trip-count-annotator": "Writes down how often a loop runs, where that is known.",
-    "while-loop-simplifier": "Removes loop state that never changes, and loops that run once.",
+    "simplify-while-loops": "Removes loop state that never changes, and loops that run once.",
+    "while-loop-invariant-code-motion": "Moves what every trip computes alike out of the loop.",
+    "small-while-loop-hoisting": "Compiles small loops whole, as one call.",
+    "conditional-canonicalizer": "Gives every conditional a tuple as its result.",
+    "dynamic-dimension-simplifier": "Simplifies reshapes of dimensions whose size can change.",
+    "scatter_simplifier": "Puts scatters into the one form that later passes expect.",
+    "comparison-expander": "Writes total-order comparisons of floats out as integer ones.",
+    "shape-canonicalizer": "Shares equal shape objects; the program stays as it is.",
+    "propagate-call-metadata": "Copies the source position of calls to what they call.",
+    "scheduling": "Fixes the order in which instructions run.",
     "copy-insertion": "Adds copies where two values would share a buffer that only one may have.",
     "adding_copies_to_resolve_interference": "Copies values that live too long to share a buffer.",
     "removing_unnecessary_copies": "Takes back the copies that turn out not to be needed.",
@@ -67,7 +77,8 @@ def passes(capture: Capture, everything: bool = False) -> Report:
         f"{count(len(changed), 'dump')} of {len(stages) - 1} changed the program: "
         f"{first:,} instructions before, {last:,} after.",
     )
-    return Report("Passes", (finding,), (timeline(stages, everything),))
+    tables = (timeline(stages, everything), glossary(changed))
+    return Report("Passes", (finding,), tables)
 
 
 def timeline(stages: Sequence[PassStage], everything: bool = False) -> Table:
@@ -80,20 +91,27 @@ def timeline(stages: Sequence[PassStage], everything: bool = False) -> Table:
             earlier = stage
         elif everything:
             n = size(earlier.stage.module)
-            rows.append((*_names(stage), *cells(n, n), Cell("no change"), Cell(meaning(stage))))
+            rows.append((*_names(stage), *cells(n, n), Cell("no change")))
     hidden = "" if everything else "Dumps without a change are hidden."
-    columns = ("#", "pipeline", "pass", "before", "after", "what it did", "what it is for")
-    return Table("Passes", columns, tuple(rows), hidden, right=(0, 3, 4))
+    columns = ("#", "pass", "before", "after", "what it did")
+    return Table("Passes", columns, tuple(rows), hidden, right=(0, 2, 3))
 
 
 def _names(stage: PassStage) -> tuple[Cell, ...]:
-    return cells(stage.index, stage.pipeline, stage.name)
+    name = f"start of {stage.pipeline}" if stage.name == START else stage.name
+    return (Cell(str(stage.index), stage.index), Cell(name))
 
 
 def _row(stage: PassStage, change: Change) -> tuple[Cell, ...]:
-    did = what(change)
     counts = cells(size(change.before), size(change.after))
-    return (*_names(stage), *counts, Cell(did), Cell(meaning(stage)))
+    return (*_names(stage), *counts, Cell(what(change)))
+
+
+def glossary(stages: Sequence[PassStage]) -> Table:
+    """What the passes among these dumps are for, each once."""
+    named = dict.fromkeys(stage.name for stage in stages if stage.name in GLOSSARY)
+    rows = tuple(cells(name, GLOSSARY[name]) for name in named)
+    return Table("What they are for", ("pass", "what it is for"), rows)
 
 
 def what(change: Change) -> str:

@@ -132,7 +132,7 @@ def _compared(capture: Capture, left: str, right: str, full: bool) -> list[Block
     a, b = find(capture, left), find(capture, right)
     if b.index < a.index:
         a, b = b, a
-    rest = dumps(capture)[a.index + 1 : b.index + (b.dump is None)]
+    rest = dumps(capture)[a.index + 1 : b.index + 1]
     long = sum(len(dump.stage.text) for dump in rest if dump.changed) > TRACE_LIMIT
     change = between(a.stage.module, b.stage.module, () if long else rest)
     sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"

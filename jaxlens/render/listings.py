@@ -95,7 +95,7 @@ def native(capture: Capture, name: str) -> list[Block]:
         UnavailableError: No kernel has any.
     """
     folds: list[Block] = [
-        Fold(kernel.name, tuple(blocks))
+        Fold(kernel.name, tuple(blocks), open=True)
         for kernel in capture.kernels
         if (blocks := llvm(kernel) if name == "llvm" else asm(kernel, capture))
     ]
