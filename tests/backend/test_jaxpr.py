@@ -16,6 +16,7 @@ from jaxlens.ir import jaxpr
 from jaxlens.ir.check import check
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr_bodies import opened
+from jaxlens.render import jaxpr_lines
 
 pytestmark = pytest.mark.backend
 
@@ -315,3 +316,37 @@ def test_cells_of_a_notebook_are_named_by_their_number():
     (sin,) = read(trace(space["f"])).body().nodes
     assert str(sin.owner) == "cell 5:3"
     assert (sin.owner.column, sin.owner.end_column) == (11, 21)
+
+
+def listed(module: Module) -> list[str]:
+    return [
+        piece.text
+        for line in jaxpr_lines.listing(module).lines
+        for piece in line.pieces
+        if piece.kind == "op" and any(p.text == "= " for p in line.pieces)
+    ]
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("pallas",)])
+def test_the_listing_has_jax_s_primitives_in_jax_s_order(name):
+    closed = program(name)
+    text = " ".join(closed.pretty_print(use_color=False).split())
+    theirs = [match[2] for match in BINDER.finditer(text)]
+    ours = listed(read(closed))
+    assert Counter(ours) == Counter(theirs)
+    if not text.startswith("let "):  # JAX prints shared and long bodies before the rest
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_equation_stands_in_the_listing(name):
+    module = read(program(name))
+    ids = [line.id for line in jaxpr_lines.listing(module).lines if line.id]
+    assert set(ids) == {node.id for node in module.nodes()}
+
+
+def test_a_listing_is_cut_and_says_so():
+    module = read(program("long"))
+    cut = jaxpr_lines.listing(module, limit=5)
+    assert len(cut.lines) == 5
+    assert cut.note.endswith("more equations: cap.jaxpr.text has them all")

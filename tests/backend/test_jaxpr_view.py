@@ -1,0 +1,150 @@
+"""`document` for real calls: the whole text, and what of it stays when the program changes."""
+
+import re
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens.render.document import Fold, GraphPane, Listing, SourcePane, Tabs
+from jaxlens.render.jaxpr_view import document
+from jaxlens.render.options import JaxprOptions
+from jaxlens.render.text import text
+
+pytestmark = pytest.mark.backend
+
+TABLE = np.ones((500, 1000), "float32")
+
+
+def predict(params, x):
+    hidden = x @ params["w"] + params["b"]
+    return jax.nn.relu(hidden)
+
+
+def run(params, xs):
+    def body(total, x):
+        return total + predict(params, x).sum(), x.max()
+
+    return jax.lax.scan(body, 0.0, xs)
+
+
+PARAMS = {
+    "w": jax.ShapeDtypeStruct((8, 4), "float32"),
+    "b": jax.ShapeDtypeStruct((4,), "float32"),
+}
+
+
+def captured():
+    return jaxlens.capture(predict, PARAMS, jax.ShapeDtypeStruct((2, 8), "float32"))
+
+
+def blocks_of(made, kind):
+    tabs = next(b for b in made.blocks if isinstance(b, Tabs))
+    return [block for tab in tabs.tabs for block in tab.blocks if isinstance(block, kind)]
+
+
+def test_the_text_of_a_call():
+    expected = """\
+    predict(params, x) with params['b'] f32[4], params['w'] f32[8,4], x f32[2,8] on cpu
+
+    - 6 equations (dot_general, broadcast_in_dim, add, custom_jvp_call, ...) in 2 nested
+      bodies and the main one. [counted]
+
+    jaxpr:
+
+      # a = params['b'], b = params['w'], c = x
+      { lambda ; a:f32[4] b:f32[8,4] c:f32[2,8]. let
+        d:f32[2,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] c b  # LINE
+        e:f32[1,4] = broadcast_in_dim[broadcast_dimensions=(1,)] a
+        f:f32[2,4] = add d e
+        g:f32[2,4] = custom_jvp_call[name=relu jvp=jvp  # LINE
+          call_jaxpr={ lambda ; h:f32[2,4]. let
+            i:f32[2,4] = jit[name=relu
+              jaxpr={ lambda ; h:f32[2,4]. let
+                i:f32[2,4] = max h 0.0:f32[]
+              in (i,) }
+            ] h
+          in (i,) }
+        ] f
+      in (g,) }
+    """
+    made = re.sub(r" +# test_jaxpr_view.py:\d+", "  # LINE", text(document(captured()), width=90))
+    assert made.startswith(textwrap.dedent(expected))
+
+
+def test_the_lines_of_the_functions_are_shown_with_what_they_became():
+    (pane,) = blocks_of(document(captured()), SourcePane)
+    assert pane.title == "test_jaxpr_view.py"
+    assert [line.text for line in pane.lines] == [
+        "def predict(params, x):",
+        '    hidden = x @ params["w"] + params["b"]',
+        "    return jax.nn.relu(hidden)",
+    ]
+    assert [line.note for line in pane.lines] == ["", "3 eqns", "3 eqns"]
+    assert [line.share for line in pane.lines] == [None, 0.5, 0.5]
+    assert [len(line.under) for line in pane.lines] == [0, 3, 3]
+    assert pane.lines[1].line == f"test_jaxpr_view.py:{pane.lines[1].number}"
+
+
+def test_a_call_counts_what_it_reaches():
+    cap = jaxlens.capture(run, PARAMS, jax.ShapeDtypeStruct((5, 2, 8), "float32"))
+    (pane,) = blocks_of(document(cap), SourcePane)
+    notes = {line.text.strip(): line.note for line in pane.lines}
+    total = sum(1 for _ in cap.jaxpr.module.nodes())
+    assert notes["return jax.lax.scan(body, 0.0, xs)"] == f"1 eqn, {total - 1} eqns in calls"
+    assert notes["def predict(params, x):"] == ""
+    assert "eqns in calls" in notes["return total + predict(params, x).sum(), x.max()"]
+
+
+def test_options_choose_the_pane():
+    cap = captured()
+    alone = document(cap, JaxprOptions(text=True))
+    assert [type(b) for b in alone.blocks[1:]] == [Listing]
+    graph = document(cap, JaxprOptions(graph=True))
+    assert [type(b) for b in graph.blocks[1:]] == [GraphPane]
+    both = document(cap, JaxprOptions(text=True, graph=True))
+    assert len(blocks_of(both, Listing)) == len(blocks_of(both, GraphPane)) == 1
+
+
+def test_constants_are_named_and_large_ones_come_with_advice():
+    cap = jaxlens.capture(lambda x: (x * TABLE).sum(), jnp.ones(1000))
+    said = text(document(cap))
+    assert "1 array captured as a constant, 2 MB" in said
+    assert "Passed as arguments" in said
+
+
+def test_shared_bodies_are_counted_once_and_written_out():
+    inner = jax.jit(lambda v: jnp.sin(v) + 1)
+    said = text(document(jaxlens.capture(lambda x: inner(inner(x)), jnp.ones(3))))
+    assert "4 equations" in said
+    assert "written out at every call it would be 6 equations" in said
+
+
+def test_a_program_without_equations_and_without_inputs():
+    said = text(document(jaxlens.capture(lambda: 1.0)))
+    assert "0 equations." in said
+    assert "without array inputs" in said
+
+
+def test_library_lines_come_folded_behind_the_user_s(tmp_path, monkeypatch):
+    package = tmp_path / "site-packages" / "somelib"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import jax.numpy as jnp\n\n\ndef twice(x):\n    return jnp.sin(x) * 2\n"
+    )
+    monkeypatch.syspath_prepend(str(package.parent))
+    import somelib
+
+    cap = jaxlens.capture(lambda x: somelib.twice(x) + 1, jnp.ones(3))
+    made = document(cap)
+    (mine,) = blocks_of(made, SourcePane)
+    assert [line.note for line in mine.lines if line.note] == ["3 eqns"]
+    (fold,) = blocks_of(made, Fold)
+    assert fold.title == "in libraries: 1 file"
+    (library,) = fold.blocks
+    assert isinstance(library, SourcePane)
+    assert library.title == "somelib/__init__.py"
+    assert [line.note for line in library.lines if line.note] == ["2 eqns"]

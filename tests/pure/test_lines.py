@@ -1,0 +1,52 @@
+"""Lines own nodes: by frames, through calls, and not where two lines call one body."""
+
+from jaxlens.ir.graph import Module, Node, Region, Span
+from jaxlens.lenses.lines import lines, owners, totals
+
+
+def at(line, file="m.py", library=False):
+    return Span(file, line, line, key=f"/{file}", library=library)
+
+
+def module(*regions):
+    made = {
+        name: Region(name, (), tuple(nodes), (), "jaxpr") for name, nodes in regions
+    }  # fmt: skip
+    return Module("m", "jaxpr", regions[0][0], made)
+
+
+def test_the_innermost_frame_of_the_user_owns():
+    node = Node("e0", "add", spans=(at(9, "lib.py", True), at(3), at(8)))
+    found = lines(module(("main", [node])))
+    assert found.own == {("/m.py", 3): ("e0",)}
+    assert found.through == {("/lib.py", 9): 1, ("/m.py", 3): 1, ("/m.py", 8): 1}
+    assert found.made == {("/lib.py", 9): ("e0",)}
+    assert found.unowned == 0
+
+
+def test_a_node_without_frames_belongs_to_the_only_call_of_its_body():
+    call = Node("e0", "jit", regions=("relu",), spans=(at(5),))
+    found = owners(module(("main", [call]), ("relu", [Node("e1", "max")])))
+    assert found["e1"].line == 5
+
+
+def test_two_calls_from_two_lines_leave_it_to_none():
+    calls = [Node(f"e{i}", "jit", regions=("relu",), spans=(at(i + 5),)) for i in range(2)]
+    found = lines(module(("main", calls), ("relu", [Node("e2", "max")])))
+    assert "e2" not in found.owners
+    assert found.unowned == 1
+    assert found.through[("/m.py", 5)] == 2  # itself, and what it reaches
+
+
+def test_what_a_line_reaches_is_counted_once_per_node():
+    call = Node("e0", "jit", regions=("f",), spans=(at(1),))
+    inner = Node("e1", "jit", regions=("g",), spans=(at(2), at(1)))
+    leaf = Node("e2", "sin", spans=(at(3), at(2), at(1)))
+    found = lines(module(("main", [call]), ("f", [inner]), ("g", [leaf])))
+    assert found.through == {("/m.py", 1): 3, ("/m.py", 2): 2, ("/m.py", 3): 1}
+
+
+def test_any_number_per_node_adds_up_by_line():
+    nodes = [Node("e0", "dot", spans=(at(1),)), Node("e1", "add", spans=(at(1),)), Node("e2", "x")]
+    found = lines(module(("main", nodes)))
+    assert totals(found, {"e0": 10.0, "e1": 2.5, "e2": 99.0}) == {("/m.py", 1): 12.5}

@@ -1,0 +1,49 @@
+"""The first line of every output."""
+
+import pytest
+
+from jaxlens.ir.capture import Input, Program, Static, Target
+from jaxlens.ir.graph import Type
+from jaxlens.render.taken import taken, where
+
+CPU = Target("cpu", "cpu")
+X = Input("x", Type("f32", (8, 4)))
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (Program("f", (X,), (), CPU), "f(x) with x f32[8,4] on cpu"),
+        (
+            Program("loss", (Input("p['w']", Type("bf16", (2,)), donated=True), X), (), CPU,
+                    transforms=("vmap", "grad")),
+            "vmap(grad(loss))(p, x) with p['w'] bf16[2] (donated), x f32[8,4] on cpu",
+        ),
+        (
+            Program("f", (X,), (Static("n", "3"), Static("act", "tanh")), CPU),
+            "f(x) with x f32[8,4] and static n=3, act=tanh on cpu",
+        ),
+        (Program("f", (), (), CPU), "f() without array inputs on cpu"),
+        (Program("expression", (X,), (), CPU), "expression with x f32[8,4] on cpu"),
+    ],
+)  # fmt: skip
+def test_taken(program, words):
+    assert taken(program) == words
+
+
+def test_many_inputs_are_summed_up_by_argument():
+    leaves = tuple(Input(f"params['{i}']", Type("f32", (1000,))) for i in range(24))
+    assert taken(Program("step", (*leaves, X), (), CPU)) == (
+        "step(params, x) with params (24 arrays, 96 kB), x f32[8,4] on cpu"
+    )
+
+
+def test_long_statics_are_cut():
+    assert taken(Program("f", (X,), (Static("c", "y" * 500),), CPU)).count("y") == 60
+
+
+def test_where():
+    assert where(Target("gpu", "NVIDIA H200", 8)) == "on 8 x NVIDIA H200 (gpu)"
+    assert where(Target("tpu", "TPU v5e", 4, absent=True)) == (
+        "for 4 x TPU v5e (tpu), which is not here"
+    )
