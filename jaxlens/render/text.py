@@ -168,4 +168,4 @@ def _table(block: TableBlock, form: Form) -> list[str]:
     if block.table.volatile and not form.times:
         title = visible(block.table.title)
         return [f"{title}: left out, it changes from run to run; .text(times=True) writes it"]
-    return table_lines(block.table, form.width, form.full)
+    return table_lines(block.table, form.width)

@@ -4,7 +4,7 @@ from jaxlens.render.document import Line, Listing, SourceLine, SourcePane
 from jaxlens.render.visible import visible
 
 _BAR = 8  # characters of a full bar
-_CODE = 72  # notes beside code start here at the latest
+_CODE = 78  # notes beside code start here at the latest
 
 
 def line_text(line: Line, full: bool) -> str:

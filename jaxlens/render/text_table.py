@@ -2,30 +2,33 @@
 
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from jaxlens.lenses.report import Table
 from jaxlens.render.visible import visible
 
 _GAP = 2
-_LEAST = 12  # columns are not cut below this
+_LEAST = 12  # a column is made no narrower than this: a wide table reads better than a tall one
 
 
-def table_lines(table: Table, width: int, full: bool = False) -> list[str]:
+def table_lines(table: Table, width: int) -> list[str]:
     """Title, headings, rule, rows and note; numbers stand right.
 
     Args:
         table: What to write.
-        width: Columns to keep to: the widest columns of words are cut with an ellipsis.
-        full: Cut nothing.
+        width: Columns to keep to: words in the widest columns go on below. Names and numbers
+            stay whole, so a table of long names or many columns is wider.
     """
     head = [visible(c) for c in table.columns]
     rows = [[visible(cell.text) for cell in row] for row in table.rows]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)] if head else []
-    if not full:
-        widths = _narrowed(widths, table.right, width - 2)
+    columns = list(zip(head, *rows, strict=True))
+    widths = _narrowed(columns, table.right, width - 2)
     lines = [visible(table.title)] if table.title else []
-    lines += [_row(head, widths, table.right), _row(["-" * w for w in widths], widths, ())]
-    lines += [_row(row, widths, table.right) for row in rows] or ["  (no rows)"]
+    lines += _row(head, widths, table.right) + _row(["-" * w for w in widths], widths, ())
+    for row in rows:
+        lines += _row(row, widths, table.right)
+    if not rows:
+        lines.append("  (no rows)")
     if table.note:
         lines += textwrap.wrap(
             visible(table.note), width, initial_indent="  ", subsequent_indent="  "
@@ -33,27 +36,35 @@ def table_lines(table: Table, width: int, full: bool = False) -> list[str]:
     return lines
 
 
-def _narrowed(widths: Sequence[int], right: Sequence[int], total: int) -> list[int]:
-    """Takes from the widest column of words until all fit, or none can give more."""
-    narrowed = list(widths)
-    words = [i for i in range(len(narrowed)) if i not in right]
-    over = sum(narrowed) + _GAP * (len(narrowed) - 1) - total
-    while over > 0 and words:
-        widest = max(words, key=lambda i: narrowed[i])
-        others = [narrowed[i] for i in words if i != widest]
-        give = min(over, narrowed[widest] - max([_LEAST, *others]))
-        if give <= 0:
-            give = min(1, narrowed[widest] - _LEAST)
-        if give <= 0:
+def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int) -> list[int]:
+    """Takes from the widest column that has spaces until all fit, or none can give more."""
+    widths = [max(map(len, column)) for column in columns]
+    least = [
+        w if i in right else max(min(w, _LEAST), *(len(x) for t in column for x in t.split()), 0)
+        for i, (w, column) in enumerate(zip(widths, columns, strict=True))
+    ]
+    over = sum(widths) + _GAP * (len(widths) - 1) - total
+    while over > 0:
+        can = [i for i, w in enumerate(widths) if w > least[i]]
+        if not can:
             break
-        narrowed[widest] -= give
-        over -= give
-    return narrowed
+        widest = max(can, key=lambda i: widths[i])
+        widths[widest] -= 1
+        over -= 1
+    return widths
 
 
-def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
-    fitted = []
-    for i, (word, width) in enumerate(zip(row, widths, strict=True)):
-        shown = word if len(word) <= width else word[: width - 1] + "…"
-        fitted.append(shown.rjust(width) if i in right else shown.ljust(width))
-    return ("  " + (" " * _GAP).join(fitted)).rstrip()
+def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
+    """The lines of one row; a cell of several lines goes on below."""
+    cells = [
+        [text] if len(text) <= width else textwrap.wrap(text, width, break_on_hyphens=False)
+        for text, width in zip(row, widths, strict=True)
+    ]
+    lines = []
+    for parts in zip_longest(*cells, fillvalue=""):
+        fitted = (
+            part.rjust(width) if i in right else part.ljust(width)
+            for i, (part, width) in enumerate(zip(parts, widths, strict=True))
+        )
+        lines.append(("  " + (" " * _GAP).join(fitted)).rstrip())
+    return lines
