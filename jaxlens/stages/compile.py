@@ -8,13 +8,12 @@ XLA cannot be stopped. An interrupt returns to the user at once: the folder is r
 is left of the compile ends in a thread of its own, which removes what it wrote since.
 """
 
-import threading
 import time
-from collections.abc import Callable, Mapping
-from contextvars import copy_context
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import jax
 
@@ -26,11 +25,11 @@ from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import compat
 from jaxlens.stages.disassemble import readable
 from jaxlens.stages.dump import Dump, folder, read, remove
+from jaxlens.stages.interruptible import Abandon, interruptible
 from jaxlens.stages.kernels import asm_text, kernels, llvm_text
 from jaxlens.stages.memory import memory
 
-T = TypeVar("T")
-_STACK = 64 << 20  # deep programs recurse in XLA; threads get half a megabyte on macOS
+_NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255
 
 
 @dataclass(frozen=True)
@@ -155,14 +154,15 @@ def compile_lowered(lowered: Any, *, name: str, passes: bool | str = False) -> C
     Raises:
         Exception: What JAX raises where the program does not compile, unchanged.
     """
-    return _interruptible(lambda abandon: _compile(lowered, name, passes, abandon))
+    return interruptible(lambda abandon: _compile(lowered, name, passes, abandon))
 
 
-def _compile(lowered: Any, name: str, passes: bool | str, abandon: "_Abandon") -> Compiled:
+def _compile(lowered: Any, name: str, passes: bool | str, abandon: Abandon) -> Compiled:
     with folder(large=bool(passes)) as path, compat.persistent_cache_off():
         abandon.cleanup = lambda: remove(path)
         start = time.perf_counter()
-        executable = lowered.compile(compiler_options=_options(str(path), passes))
+        with _short_name(lowered):
+            executable = lowered.compile(compiler_options=_options(str(path), passes))
         compiled = time.perf_counter()
         files = Dump() if abandon.asked else read(path)
         end = time.perf_counter()
@@ -171,6 +171,32 @@ def _compile(lowered: Any, name: str, passes: bool | str, abandon: "_Abandon") -
         Timing("read dumps", end - compiled),
     )
     return Compiled(name, _platform(executable), executable, files, times, bool(passes))
+
+
+@contextmanager
+def _short_name(lowered: Any) -> Iterator[None]:
+    """Within it, the module's name is short enough to stand in the names of dump files.
+
+    XLA does not write a file whose name is too long, and complains on stderr for each.
+    """
+    module = lowered.compiler_ir("stablehlo").operation if _named(lowered) else None
+    if module is None or len(module.attributes["sym_name"].value.encode()) <= _NAME:
+        yield
+        return
+    full = module.attributes["sym_name"]
+    short = full.value.encode()[:_NAME].decode("utf-8", "ignore")
+    try:
+        module.attributes["sym_name"] = type(full).get(short, context=module.context)
+        yield
+    finally:
+        module.attributes["sym_name"] = full
+
+
+def _named(lowered: Any) -> bool:
+    try:
+        return "sym_name" in lowered.compiler_ir("stablehlo").operation.attributes
+    except (AttributeError, NotImplementedError):
+        return False
 
 
 def _options(path: str, passes: bool | str) -> dict[str, str]:
@@ -193,54 +219,3 @@ def _platform(executable: Any) -> str:
         devices = [d for s in shardings for d in getattr(s, "device_set", ())]
         platform = devices[0].platform if devices else "this backend"
     return "gpu" if platform in ("cuda", "rocm") else platform
-
-
-class _Abandon:
-    """Says between two threads that nobody waits any more.
-
-    Attributes:
-        asked: Set by the thread that no longer waits.
-        cleanup: What it may clean up at once.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.cleanup: Callable[[], None] = lambda: None
-
-
-class _Outcome(Generic[T]):
-    """What a thread returned or raised."""
-
-    def __init__(self) -> None:
-        self.value: T | None = None
-        self.error: BaseException | None = None
-
-
-def _interruptible(work: Callable[[_Abandon], T]) -> T:
-    """Runs work in a thread, so that an interrupt reaches the caller while XLA is busy.
-
-    The thread is no daemon: a process that ends waits for XLA rather than cutting it off in C++.
-    """
-    abandon, outcome = _Abandon(), _Outcome[T]()
-    context = copy_context()
-
-    def run() -> None:
-        try:
-            outcome.value = context.run(work, abandon)
-        except BaseException as error:
-            outcome.error = error
-
-    thread = threading.Thread(target=run, name="jaxlens compile")
-    size = threading.stack_size(_STACK)
-    thread.start()
-    threading.stack_size(size)
-    try:
-        while thread.is_alive():
-            thread.join(0.5)  # without a limit, Windows would not see the interrupt
-    except BaseException:
-        abandon.asked = True
-        abandon.cleanup()
-        raise
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value  # type: ignore[return-value]

@@ -205,13 +205,20 @@ def test_persistent_cache_with_overlapping_compiles(monkeypatch):
     assert (compilation_cache._cache_checked, compilation_cache._cache_used) == before
 
 
-def test_names_of_any_kind(folders):
+@pytest.mark.parametrize("name", ["ü/../..; rm -rf '\"", "x" * 300, "<lambda>", "é" * 90])
+def test_names_of_any_kind(folders, capfd, name):
     def f(x):
-        return x + 1
+        return jnp.sin(x) + 1
 
-    f.__name__ = f.__qualname__ = "ü" * 40 + "/../..; rm -rf '\"" + "x" * 300
-    done = compile_lowered(jax.jit(f).trace(1.0).lower(), name=f.__name__)
-    assert "ENTRY" in done.optimized.text
+    f.__name__ = f.__qualname__ = name
+    lowered = jax.jit(f).trace(1.0).lower()
+    before = lowered.as_text()
+    done = compile_lowered(lowered, name=name, passes=True)
+    assert done.before
+    assert len(done.passes) > 5
+    assert all(kernel.asm for kernel in done.kernels)
+    assert lowered.as_text() == before
+    assert capfd.readouterr().err == ""
     assert list(folders.iterdir()) == []
 
 

@@ -1,0 +1,60 @@
+"""Work that Python cannot stop, done so that an interrupt still reaches the user at once."""
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+_STACK = 64 << 20  # deep programs recurse in XLA; threads get half a megabyte on macOS
+
+
+class Abandon:
+    """Says between two threads that nobody waits any more.
+
+    Attributes:
+        asked: Set by the thread that no longer waits.
+        cleanup: What it may clean up at once.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.cleanup: Callable[[], None] = lambda: None
+
+
+class _Outcome(Generic[T]):
+    """What a thread returned or raised."""
+
+    def __init__(self) -> None:
+        self.value: T | None = None
+        self.error: BaseException | None = None
+
+
+def interruptible(work: Callable[[Abandon], T]) -> T:
+    """Runs work in a thread, so that an interrupt reaches the caller while XLA is busy.
+
+    The thread is no daemon: a process that ends waits for XLA rather than cutting it off in C++.
+    """
+    abandon, outcome = Abandon(), _Outcome[T]()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            outcome.value = context.run(work, abandon)
+        except BaseException as error:
+            outcome.error = error
+
+    thread = threading.Thread(target=run, name="jaxlens compile")
+    size = threading.stack_size(_STACK)
+    thread.start()
+    threading.stack_size(size)
+    try:
+        while thread.is_alive():
+            thread.join(0.5)  # without a limit, Windows would not see the interrupt
+    except BaseException:
+        abandon.asked = True
+        abandon.cleanup()
+        raise
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value  # type: ignore[return-value]
