@@ -99,7 +99,17 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.render.compile_view import document
 
     cap, options = _asked(CompileOptions, f, args, kwargs)
-    return View(cap, lambda: document(cap, **asdict(options)))
+    return View(cap, lambda: document(cap, **(asdict(options) | {"run": _run(cap, options.run)})))
+
+
+def _run(cap: Capture, n: int) -> Any:
+    """What n executions took; None where none was asked for."""
+    if not n:
+        return None
+    from jaxlens.stages.measured import measured
+
+    cap.verdict  # noqa: B018 - asked before anything of this look is compiled
+    return measured(cap, n)
 
 
 def _asked(

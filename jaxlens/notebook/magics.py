@@ -91,7 +91,7 @@ class Lenses(Magics):
             view = self._view(asked, cell, place)
             if asked.take.o:
                 self.shell.user_ns[asked.take.o] = view
-            display(self._bundle(view), raw=True)
+            display(self._bundle(view, full=bool(asked.show.get("full"))), raw=True)
             remember(view.capture, asked.verb, asked.show)
 
     def _view(self, asked: Asked, cell: str | None, place: Place) -> Any:
@@ -119,8 +119,12 @@ class Lenses(Magics):
         view.document  # noqa: B018 - computed here, where an error is the cell's own
         return view
 
-    def _bundle(self, view: Any) -> dict[str, Any]:
-        """The faces that this front end can show; a terminal pays for no HTML and no layout."""
+    def _bundle(self, view: Any, full: bool) -> dict[str, Any]:
+        """The faces that this front end can show.
+
+        A terminal pays for no HTML and no layout; what it prints is not kept, so the figures
+        that change from run to run are in it.
+        """
         if "text/html" in self.shell.display_formatter.active_types:
             return dict(view._repr_mimebundle_())
-        return {"text/plain": view.text()}
+        return {"text/plain": view.text(full=full, times=True)}

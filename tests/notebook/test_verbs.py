@@ -1,0 +1,143 @@
+"""Each behaviour by verb, by magic and by line magic: one meaning."""
+
+from typing import Any
+
+import pytest
+
+from jaxlens.errors import OptionError
+
+SETUP = """
+import jax, jax.numpy as jnp, numpy as np
+x, w = jnp.ones((2, 3)), jnp.ones((3, 4))
+calls = []
+def f(x, w, mode="a"):
+    calls.append(mode)
+    return jnp.tanh(x @ w).sum()
+donating = jax.jit(lambda x: x * 2, donate_argnums=0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _names(run: Any) -> None:
+    assert run(SETUP).ok
+
+
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+def test_the_same_first_line(look: Any, verb: str) -> None:
+    view = look(verb, "f", "x, w")
+    assert view.document.verb == verb
+    first = str(view).splitlines()[0]
+    assert first == "f(x, w) with x f32[2,3], w f32[3,4] on cpu"
+
+
+def test_traced_once_and_not_run(look: Any, shell: Any) -> None:
+    look("compile", "f", "x, w")
+    assert shell.user_ns["calls"] == ["a"]
+
+
+def test_static_arguments(look: Any) -> None:
+    program = look("jaxpr", "f", "x, w, 'b'").capture.program
+    assert [i.name for i in program.inputs] == ["x", "w"]
+    assert [(s.name, s.text) for s in program.statics] == [("mode", "'b'")]
+
+
+def test_donated_buffers_live(look: Any, shell: Any) -> None:
+    view = look("compile", "donating", "x")
+    assert view.capture.program.inputs[0].donated
+    assert not shell.user_ns["x"].is_deleted()
+
+
+def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
+    ran = run("%%compile --run 3 -o view\ndonating(x)")
+    assert ran.ok, ran.out
+    assert "block_until_ready" in shell.user_ns["view"].text(times=True)
+    assert "block_until_ready" in shell.user_ns["view"].html()
+    assert not shell.user_ns["x"].is_deleted()
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "keywords"),
+    [
+        ("hlo", "--stage stablehlo", {"stage": "stablehlo"}),
+        ("hlo", "--passes", {"passes": True}),
+        ("hlo", "--pass fusion", {"pass_name": "fusion"}),
+        ("hlo", "--diff hlo optimized", {"diff": ("hlo", "optimized")}),
+        ("jaxpr", "--text", {"text": True}),
+        ("compile", "--why", {"why": True}),
+        ("compile", "--cost", {"cost": True}),
+        ("compile", "--memory", {"memory": True}),
+    ],
+)
+def test_options_mean_the_same(
+    run: Any, shell: Any, public: Any, verb: str, options: str, keywords: dict[str, Any]
+) -> None:
+    ran = run(f"%{verb} {options} -o view f(x, w)")
+    assert ran.ok, ran.out
+    names = shell.user_ns
+    capture = public.capture(names["f"], names["x"], names["w"])
+    assert str(names["view"]) == str(getattr(public, verb)(capture, **keywords))
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "says"),
+    [
+        ("hlo", "--pass fusoin", "did you mean 'fusion'?"),
+        ("hlo", "--diff hlo optimised", "did you mean 'optimized'?"),
+        ("compile", "--kernel nope", "nope"),
+        ("jaxpr", "--target tpu", "no target 'tpu' here; this process has cpu"),
+        ("jaxpr", "--grad nope", "--grad: no positional argument 'nope'; choose from x, w, mode"),
+        ("jaxpr", "--vmap a", "--vmap takes axes such as 0 or 0,None, got 'a'"),
+    ],
+)
+def test_a_name_that_does_not_exist(run: Any, verb: str, options: str, says: str) -> None:
+    ran = run(f"%%{verb} {options}\nf(x, w)")
+    assert not ran.ok
+    assert says in ran.out
+    assert len(ran.out.splitlines()) == 1
+
+
+def test_options_need_a_capture_and_keywords(public: Any, shell: Any) -> None:
+    names = shell.user_ns
+    capture = public.capture(names["f"], names["x"], names["w"])
+    with pytest.raises(OptionError) as error:
+        public.hlo(capture, "optimized")
+    assert str(error.value) == (
+        "jaxlens.hlo takes options by keyword with a Capture, got 1 positional: "
+        "jaxlens.hlo(cap, option=value)"
+    )
+
+
+def test_grad_names_and_jvp(run: Any, shell: Any) -> None:
+    assert run("%%jaxpr --grad w -o view\nf(x, w)").ok
+    capture = shell.user_ns["view"].capture
+    assert [str(o.type) for o in capture.outputs] == ["f32[3,4]"]
+    assert capture.program.transforms == ("grad",)
+    assert run("%%jaxpr --jvp -o view\nf(x, w, mode='b')").ok
+    capture = shell.user_ns["view"].capture
+    names = [i.name for i in capture.program.inputs]
+    assert names == ["x", "w", "tangents['w']", "tangents['x']"]
+    assert capture.program.transforms == ("jvp",)
+
+
+def test_settings_and_random_state_are_as_before(run: Any, shell: Any) -> None:
+    import random
+
+    import jax
+    import numpy as np
+
+    random.seed(1)
+    np.random.seed(1)
+    before = (random.getstate(), np.random.get_state()[1].tolist(), dict(jax.config.values))
+    assert run("%%compile\ndef g(x):\n    return x * np.random.rand()\ng(x)").ok
+    after = (random.getstate(), np.random.get_state()[1].tolist(), dict(jax.config.values))
+    assert after == before
+
+
+def test_a_terminal_gets_text_with_figures_and_no_html(run: Any, shell: Any) -> None:
+    formatter = shell.display_formatter
+    before, formatter.active_types = formatter.active_types, ["text/plain"]
+    try:
+        ran = run("%compile --run 2 donating(x)")
+    finally:
+        formatter.active_types = before
+    assert "block_until_ready" in ran.shown
