@@ -5,6 +5,7 @@ CSS and the scripts, which make the tabs a row and the drawings live wherever th
 """
 
 import hashlib
+from dataclasses import replace
 
 from jaxlens.render.blocks import Step, walk
 from jaxlens.render.document import (
@@ -56,12 +57,14 @@ def body(document: Document) -> str:
     label = attr("aria-label", f"jaxlens {document.verb}")
     parts = [f"<div class=jl role=group{label}><pre class=h>{escaped(document.taken)}</pre>"]
     groups: list[str] = []
-    opened = 0
+    opened = behind = 0
     for step in walk(document.blocks):
         if isinstance(step.part, Tabs) and step.move == "enter":
             groups.append(f"{_KEY}-{opened}")
             opened += 1
-        parts.append(_step(step, groups, hues))
+        hidden = isinstance(step.part, Tab) and step.place > 0
+        behind += hidden * {"enter": 1, "leave": -1}.get(step.move, 0)
+        parts.append(_step(step, groups, replace(hues, inline=not behind)))
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
     return _keyed("".join([*parts, "</div>"]))
@@ -109,7 +112,7 @@ def block_html(block: Block, hues: Ink) -> str:
         case Findings():
             return findings_html(block)
         case TableBlock():
-            return table_html(block.table)
+            return table_html(block.table, hues.inline)
         case GraphPane():
             return _graph(block)
         case _:

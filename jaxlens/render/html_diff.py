@@ -3,10 +3,10 @@
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
 from jaxlens.render.fates import mark
 from jaxlens.render.html_listing import FOLDS
-from jaxlens.render.html_marks import Ink, attr, escaped, has_folds, note, pieces
+from jaxlens.render.html_marks import Ink, attr, escaped, has_folds, note, pieces, style
 
 # Inline, for pages that drop our CSS: JupyterLab keeps this form of it.
-_GRID = 'style="display:grid;grid-template-columns:minmax(0,1fr) 9em minmax(0,1fr);gap:0 8px"'
+_GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 9em minmax(0,1fr)", "gap:0 8px")
 
 
 def diff_html(diff: Diff, ink: Ink) -> str:
@@ -16,7 +16,7 @@ def diff_html(diff: Diff, ink: Ink) -> str:
     head = f"<b>{escaped(diff.left)}</b><i></i><b>{escaped(diff.right)}</b>"
     groups = "".join(_group(group, ink) for group in diff.groups)
     return (
-        f'<div class="L D">{toggle}<pre class="c d" {_GRID}>{head}</pre>{groups}'
+        f'<div class="L D">{toggle}<pre class="c d"{_GRID}>{head}</pre>{groups}'
         f"{note(diff.note)}</div>"
     )
 
@@ -26,7 +26,7 @@ def _group(group: DiffGroup, ink: Ink) -> str:
     opened = " open" if group.open else ""
     return (
         f"<details{opened}><summary>{escaped(group.title)}</summary>"
-        f'<pre class="c d" {_GRID}>{rows}</pre></details>'
+        f'<pre class="c d"{_GRID}>{rows}</pre></details>'
     )
 
 

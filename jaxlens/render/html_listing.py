@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from jaxlens.render.document import Code, Line, Listing
-from jaxlens.render.html_marks import Ink, attr, escaped, has_folds, note, row
+from jaxlens.render.html_marks import Ink, attr, escaped, has_folds, note, row, style
 
 _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
 _MOST = 400  # lines of another language; the rest is a call away
@@ -27,8 +27,9 @@ def listing_html(listing: Listing, ink: Ink) -> str:
 def _run(owner: str, lines: list[Line], ink: Ink) -> str:
     rows = "".join(map(row, lines))
     if not owner:
-        return f'<div style="padding-left:9px">{rows}</div>'
-    return f"<div{attr('title', owner)}{ink.bar(owner, 'padding-left:6px')}>{rows}</div>"
+        return f"<div{style('padding-left:9px') if ink.inline else ''}>{rows}</div>"
+    title = attr("title", owner) if ink.inline else ""
+    return f"<div{title}{ink.bar(owner, 'padding-left:6px')}>{rows}</div>"
 
 
 def code_html(code: Code) -> str:

@@ -88,19 +88,33 @@ def has_folds(lines: Sequence[Line]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """The hue of each source line, one for the whole document."""
+    """The hue of each source line, one for the whole document.
+
+    Attributes:
+        hues: Index of the hue by source line.
+        inline: Whether colours are written inline too, for pages that drop our CSS. What is
+            seen first has them; behind a tab a class is enough, or large programs would
+            become half as large again.
+    """
 
     hues: Mapping[str, int]
+    inline: bool = True
 
     def bar(self, owner: str, *more: str) -> str:
         """Attributes of what belongs to a source line: its name and its bar; none for ""."""
         if owner not in self.hues:
-            return _style(*more)
-        color = bar_color(self.hues[owner])
-        return attr("data-line", owner) + _style(f"border-left:3px solid {color}", *more)
+            return style(*more) if self.inline else ""
+        hue = self.hues[owner]
+        name = attr("data-line", owner)
+        if not self.inline:
+            return f" class=h{hue}{name}"
+        return f"{name}{style(f'border-left:3px solid {bar_color(hue)}', *more)}"
 
 
-def _style(*rules: str) -> str:
+def style(*rules: str) -> str:
+    """Inline rules; nothing for none."""
+    if len(rules) == 1 and " " not in rules[0]:
+        return f" style={rules[0]}"
     return f' style="{";".join(rules)}"' if rules else ""
 
 

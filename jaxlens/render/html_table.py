@@ -2,20 +2,28 @@
 
 from jaxlens.lenses.report import Cell, Finding, Table
 from jaxlens.render.document import Findings
-from jaxlens.render.html_marks import attr, escaped, note
+from jaxlens.render.html_marks import attr, escaped, note, style
 from jaxlens.render.text import TRUST
 
 _BAR = "#56b4e966"
 
+Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
 
-def table_html(table: Table) -> str:
+
+def table_html(table: Table, inline: bool = True) -> str:
     """A captioned table with its note; numbers stand right, shares have a bar behind them.
 
-    A table whose figures change from run to run has the class `v`.
+    Args:
+        table: What to write. One whose figures change from run to run has the class `v`.
+        inline: Whether sides are written inline too, for pages that drop our CSS.
     """
+    sides = [_side(i in table.right, inline) for i in range(len(table.columns))]
     caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
-    head = "".join(_heading(name, i in table.right) for i, name in enumerate(table.columns))
-    rows = "".join(_row(row, table) for row in table.rows)
+    head = "".join(
+        f"<th scope=col{kind}{style(*rules)}>{escaped(name)}</th>"
+        for name, (kind, rules) in zip(table.columns, sides, strict=True)
+    )
+    rows = "".join(f"<tr>{''.join(map(_cell, row, sides))}</tr>" for row in table.rows)
     kind = '"t v"' if table.volatile else "t"
     label = attr("aria-label", table.title or "table")
     return (
@@ -24,26 +32,18 @@ def table_html(table: Table) -> str:
     )
 
 
-def _heading(name: str, right: bool) -> str:
-    side = "right" if right else "left"
-    return f"<th scope=col style=text-align:{side}>{escaped(name)}</th>"
+def _side(right: bool, inline: bool) -> Side:
+    rule = f"text-align:{'right' if right else 'left'}"
+    return " class=r" if right else "", (rule,) if inline else ()
 
 
-def _row(row: tuple[Cell, ...], table: Table) -> str:
-    cells = "".join(_cell(cell, i in table.right) for i, cell in enumerate(row))
-    return f"<tr>{cells}</tr>"
-
-
-def _cell(cell: Cell, right: bool) -> str:
-    rules = [f"text-align:{'right' if right else 'left'}"]
-    if cell.bar is not None:
-        end = round(min(max(cell.bar, 0.0), 1.0) * 100)
-        rules.append(f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
-    style = ";".join(rules)
-    quoted = f'"{style}"' if len(rules) > 1 else style
-    number = " class=r" if right else ""
+def _cell(cell: Cell, side: Side) -> str:
+    kind, rules = side
+    end = round(min(max(cell.bar or 0.0, 0.0), 1.0) * 100)
+    if end:
+        rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
     ids = attr("data-id", " ".join(cell.ids))
-    return f"<td{number} style={quoted}{ids}>{escaped(cell.text)}</td>"
+    return f"<td{kind}{style(*rules)}{ids}>{escaped(cell.text)}</td>"
 
 
 def findings_html(block: Findings) -> str:

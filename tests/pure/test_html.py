@@ -28,6 +28,7 @@ from jaxlens.render.document import (
 from jaxlens.render.fates import mark
 from jaxlens.render.html import body, html
 from jaxlens.render.html_marks import attr, bar_color, escaped, luminance, pieces
+from jaxlens.render.page import styles
 from jaxlens.render.palette import HUES
 
 TEXTS = Path(__file__).with_name("texts")
@@ -198,8 +199,25 @@ def test_untrusted_notebooks_keep_text_structure_and_colours():
         assert color in left
     assert "linear-gradient" in left
     assert "grid-template-columns" in left
-    assert ' title="cell 3:9"' in left
     assert left.count("<s ") == left.count('<s hidden="1">') > 0
+
+
+def test_untrusted_listings_name_the_source_line():
+    left = Untrusted(html(of(sample.jaxpr_listing()))).markup
+    assert ' title="cell 3:9"' in left
+    assert bar_color(1) in left
+
+
+def test_behind_a_tab_the_hue_is_a_class_that_the_style_knows():
+    pane = sample.jaxpr_listing()
+    markup = body(of(Tabs((Tab("a", (pane,)), Tab("b", (pane,))))))
+    front, behind = markup.split("<details name=")[1:]
+    assert 'data-line="cell 3:9" style="border-left' in front
+    assert '<div class=h0 data-line="cell 3:9">' in behind
+    assert "border-left" not in behind
+    css = styles()
+    for hue in range(len(HUES)):
+        assert f"& .h{hue}{{--hue:{bar_color(hue)}}}" in css
 
 
 def test_every_inline_style_is_of_a_form_that_untrusted_notebooks_keep():
