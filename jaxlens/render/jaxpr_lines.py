@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import groupby, islice
 from typing import TypeAlias
 
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
@@ -17,9 +17,11 @@ from jaxlens.lenses.lines import owners
 from jaxlens.lenses.report import count
 from jaxlens.render.document import Kind, Line, Listing, Piece
 from jaxlens.render.lines_by_id import LinesById
+from jaxlens.render.taken import root_name
 
 LIMIT = 2000
 _WIDTH = 96  # characters after which a list of variables goes on in the next line
+_MANY = 24  # inputs named one by one
 _LONG = 60  # characters of a parameter that is folded for its length
 _QUIET_VALUES = frozenset({"None", "()", "Mesh()", "{}"})
 _QUIET = frozenset({
@@ -110,19 +112,36 @@ def _named_inputs(
     module: Module, inputs: Sequence[str], captured: Sequence[str]
 ) -> Iterator[Line]:  # fmt: skip
     """Says which letter is which input, and which are captured constants."""
-    constants = module.attrs.get("constants", "").split()
-    if len(captured) != len(constants):
-        captured = [""] * len(constants)
+    names = [value.name for value in module.body().parameters]
+    split = _constants(module)
+    pairs: list[tuple[str, str]] = []
+    if len(inputs) == len(names) - split:
+        pairs = list(zip(names[split:], inputs, strict=True))
+    if len(captured) != split:
+        captured = [""] * split
     words = [
         f"{name} = {full} (captured)" if full else f"{name} captured"
-        for name, full in zip(constants, captured, strict=True)
+        for name, full in zip(names, captured, strict=False)
     ]
-    names = [value.name for value in module.body().parameters][len(constants) :]
-    if len(inputs) == len(names):
-        words += [f"{name} = {full}" for name, full in zip(names, inputs, strict=True)]
-    for row in _wrapped([[Piece(f"{word}, ")] for word in words]):
-        text = "".join(piece.text for piece in row)
-        yield Line((Piece(f"# {text.rstrip(', ')}", "comment"),))
+    words += _by_argument(pairs) if len(pairs) > _MANY else [f"{n} = {full}" for n, full in pairs]
+    rows = _wrapped([[Piece(f"{word}, ")] for word in words])
+    for row in rows:
+        text = "".join(piece.text for piece in row).rstrip(", ")
+        more: list[Piece] = []
+        if row is rows[-1] and len(pairs) > _MANY:
+            every = ", ".join(f"{name} = {full}" for name, full in pairs)
+            more = [Piece(f"; one by one: {every}", "fold")]
+        yield Line((Piece(f"# {text}", "comment"), *more))
+
+
+def _by_argument(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """`a to z = params (26 arrays)` for each run of inputs of one argument."""
+    for root, run in groupby(pairs, lambda pair: root_name(pair[1])):
+        names = [name for name, _ in run]
+        if len(names) == 1:
+            yield f"{names[0]} = {root}"
+        else:
+            yield f"{names[0]} to {names[-1]} = {root} ({len(names)} arrays)"
 
 
 def _body(

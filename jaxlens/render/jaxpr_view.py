@@ -72,7 +72,7 @@ def _constants(constants: tuple[Constant, ...]) -> str:
     total = sum(c.bytes for c in constants)
     largest = sorted(constants, key=lambda c: -c.bytes)[:3]
     names = ", ".join(f"{c.name} {c.type}" if c.name else str(c.type) for c in largest)
-    more = ", ..." if len(constants) > len(largest) else ""
+    more = f" and {len(constants) - 3:,} more" if len(constants) > 3 else ""
     words = "a constant" if len(constants) == 1 else "constants"
     arrays = count(len(constants), "array")
     sentence = f"{arrays} captured as {words}, {amount(total)}: {names}{more}."

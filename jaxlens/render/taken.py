@@ -17,7 +17,7 @@ def taken(program: Program) -> str:
     name = program.name
     for transform in reversed(program.transforms):
         name = f"{transform}({name})"
-    roots = list(dict.fromkeys(map(_root, [i.name for i in program.inputs])))
+    roots = list(dict.fromkeys(map(root_name, [i.name for i in program.inputs])))
     call = name if name == "expression" else f"{name}({', '.join(roots)})"
     parts = [call]
     if program.inputs:
@@ -39,7 +39,7 @@ def where(target: Target) -> str:
     return f"for {kind}, which is not here" if target.absent else f"on {kind}"
 
 
-def _root(name: str) -> str:
+def root_name(name: str) -> str:
     """ "params" for "params['w']"."""
     match = re.match(r"\**\w+", name)
     return match.group(0) if match else name
@@ -49,7 +49,7 @@ def _inputs(inputs: Sequence[Input]) -> str:
     if len(inputs) <= _MOST:
         return ", ".join(map(_one, inputs))
     parts: list[str] = []
-    for root, group in groupby(inputs, lambda i: _root(i.name)):
+    for root, group in groupby(inputs, lambda i: root_name(i.name)):
         leaves = list(group)
         if len(leaves) <= _EACH:
             parts += map(_one, leaves)
