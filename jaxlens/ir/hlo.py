@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 
 from jaxlens.errors import ReadError
 from jaxlens.ir import hlo_text
-from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.ir.hlo_frames import Frames, origin
-from jaxlens.ir.hlo_line import Attributes, cut
+from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.hlo_frames import Frames
+from jaxlens.ir.hlo_line import cut
+from jaxlens.ir.hlo_node import Instruction
 from jaxlens.ir.hlo_order import callers_first
 
 _HEADER = re.compile(
@@ -38,7 +39,7 @@ _LINE = re.compile(
           |\((?:[^()"\n]++|\([^()"\n]*\))*\))[ ]                                  # or tuple
         ([a-z][\w\-]*)\(                                                          # opcode
         ((?:[^(){}\[\]"\s,]+(?:,[ ][^(){}\[\]"\s,]+)*)?)\)                        # operands
-        (?:([^"\n]*),[ ]metadata=\{op_name="([^"\\\n]*)"(?:[ ]stack_frame_id=(\d{1,9}))?\})?
+        (?:([^"\n]*),[ ]metadata=\{op_name="[^"\\\n]*"(?:[ ]stack_frame_id=\d{1,9})?\})?
         (.*))
       |(\}.*)
       |(\S.*)
@@ -47,16 +48,14 @@ _LINE = re.compile(
 )
 _CALLING = re.compile("|".join(f"{key}=" for key in hlo_text.CALLS))
 _COMMENT = re.compile(r"/\*[^*]*\*/")
-_PARAMETER = re.compile(r"[ ]parameter\([ ]*(\d{1,9})[ ]*\)")
 _FIRST = re.compile(r"\s*HloModule\s+([^\s,]+)")
 
 # A frozen dataclass assigns each field through a call; filling its slots halves a reader's time.
 _new = object.__new__
-_set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
-(
-    _set_id, _set_opcode, _set_operands, _set_results, _set_attrs,
-    _set_regions, _set_scope, _set_spans, _set_text,
-) = (vars(Node)[name].__set__ for name in Node.__slots__)  # fmt: skip
+_set_id, _set_opcode, _set_operands, _set_regions, _set_text = (
+    vars(Node)[name].__set__ for name in ("id", "opcode", "operands", "regions", "text")
+)
+_set_shape, _set_frames = (vars(Instruction)[name].__set__ for name in ("_shape", "_frames"))
 
 
 def read(text: str, *, stage: str = "hlo") -> Module:
@@ -94,6 +93,7 @@ class _Open:
     start: int
     nodes: list[Node] = field(default_factory=list)
     root: str = ""
+    parameters: list[tuple[str, Node]] = field(default_factory=list)
     values: dict[str, Type] = field(default_factory=dict)
     counted: int = 0  # nodes whose values are in `values`, which is filled only when needed
 
@@ -122,17 +122,14 @@ class _Open:
 
     def close(self) -> Region:
         root = self.root or (self.nodes[-1].id if self.nodes else "")
-        parameters = sorted(
-            (node for node in self.nodes if node.opcode == "parameter"), key=_parameter_number
-        )
-        values = tuple(node.results[0] for node in parameters)
+        ordered = sorted(self.parameters, key=lambda parameter: _number(parameter[0]))
+        values = tuple(node.results[0] for _, node in ordered)
         results = (root,) if root else ()
         return Region(self.name, values, tuple(self.nodes), results, "computation")
 
 
-def _parameter_number(node: Node) -> int:
-    found = _PARAMETER.search(node.text)
-    return int(found[1]) if found else 0
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 class _Reader:
@@ -148,9 +145,7 @@ class _Reader:
         self.open: _Open | None = None
         self.broken: list[str] = []  # lines of an instruction whose brackets are still open
         self.depth = 0
-        self.types: dict[str, Type | None] = {}
         self.calls: dict[str, tuple[str, ...] | None] = {}
-        self.origins: dict[str, tuple[str, tuple[Span, ...]]] = {}
 
     def module(self, stage: str) -> Module:
         first = _FIRST.match(self.text)
@@ -189,49 +184,40 @@ class _Reader:
 
     def _computations(self, start: int) -> None:
         """The fast path, for lines as XLA prints them; all others go to `_odd` or `_slow`."""
-        types, calls, stack = self.types, self.calls, self.frames.stack
+        calls, frames = self.calls, self.frames
         for match in _LINE.finditer(self.text, start):
-            line, root, name, shape, opcode, operands, attrs, scope, frame, rest, close, other = (
-                match.groups()
-            )
-            if line is None or self.open is None or self.broken:
+            line, root, name, shape, opcode, operands, attrs, rest, close, other = match.groups()
+            region = self.open
+            if line is None or region is None or self.broken:
                 self._odd(match.start(), line or close or other, instruction=line is not None)
                 continue
-            if scope is None and '"' not in rest and "metadata=" not in rest:
-                attrs, scope, rest = rest, "", ""
+            if attrs is None and '"' not in rest and "metadata=" not in rest:
+                attrs, rest = rest, ""
             called = calls[attrs] if attrs in calls else self._called(attrs)
-            type_ = types[shape] if shape in types else self._type(shape)
-            if called is None or scope is None or type_ is None or (rest and _CALLING.search(rest)):
+            if called is None or (rest and _CALLING.search(rest)):
                 self._slow(line)
                 continue
+            node = _new(Instruction)
             names: tuple[str, ...] = ()
-            if operands and opcode != "constant" and opcode != "parameter":
+            if opcode == "parameter":
+                region.parameters.append((operands, node))
+            elif operands and opcode != "constant":
                 if "/*" in operands:
                     operands = _COMMENT.sub("", operands)
                 names = tuple(operands.replace("%", "").split(", "))
-                if "#" in operands and not self.open.imply(names):
+                if "#" in operands and not region.imply(names):
                     self.unknown.append(line)
                     continue
-            value = _new(Value)
-            _set_name(value, name)
-            _set_type(value, type_)
-            node = _new(Node)
             _set_id(node, name)
             _set_opcode(node, opcode)
             _set_operands(node, names)
-            _set_results(node, (value,))
-            _set_attrs(node, Attributes(line))
             _set_regions(node, called)
-            _set_scope(node, scope)
-            _set_spans(node, stack(frame) if frame else ())
             _set_text(node, line)
-            self.open.nodes.append(node)
+            _set_shape(node, shape)
+            _set_frames(node, frames)
+            region.nodes.append(node)
             if root:
-                self.open.root = name
-
-    def _type(self, shape: str) -> Type | None:
-        self.types[shape] = found = hlo_text.read_type(shape)
-        return found
+                region.root = name
 
     def _called(self, attrs: str | None) -> tuple[str, ...] | None:
         """Computations named by the attributes before the metadata; None where they are cut."""
@@ -242,37 +228,29 @@ class _Reader:
 
     def _slow(self, line: str) -> None:
         """Reads a line of any form token by token."""
-        parts = cut(line)
-        type_ = self._type(parts.type) if parts else None
-        if parts is None or type_ is None or self.open is None:
+        region, parts = self.open, cut(line)
+        if parts is None or region is None or hlo_text.read_type(parts.type) is None:
             self.unknown.append(line)
             return
-        attrs = hlo_text.attributes(parts.attributes)
-        scope, spans = self._origin(attrs.get("metadata", ""))
         literal = parts.opcode in ("parameter", "constant")
         names = () if literal else hlo_text.operand_names(parts.operands)
-        if names is None or not self.open.imply(names):
+        if names is None or not region.imply(names):
             self.unknown.append(line)
             return
-        node = Node(
-            parts.name,
-            parts.opcode,
-            names,
-            (Value(parts.name, type_),),
-            Attributes(line),
-            hlo_text.called(attrs),
-            scope,
-            spans,
-            line,
-        )
-        self.open.nodes.append(node)
+        node = _new(Instruction)
+        called = hlo_text.called(hlo_text.attributes(parts.attributes))
+        _set_id(node, parts.name)
+        _set_opcode(node, parts.opcode)
+        _set_operands(node, names)
+        _set_regions(node, called)
+        _set_text(node, line)
+        _set_shape(node, parts.type)
+        _set_frames(node, self.frames)
+        region.nodes.append(node)
+        if parts.opcode == "parameter":
+            region.parameters.append((parts.operands.strip(), node))
         if parts.root:
-            self.open.root = parts.name
-
-    def _origin(self, metadata: str) -> tuple[str, tuple[Span, ...]]:
-        if metadata not in self.origins:
-            self.origins[metadata] = origin(metadata, self.frames)
-        return self.origins[metadata]
+            region.root = parts.name
 
     def _odd(self, start: int, line: str, *, instruction: bool) -> None:
         """What is not a plain instruction: a computation's first or last line, a broken line."""

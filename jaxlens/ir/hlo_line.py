@@ -1,7 +1,6 @@
-"""One instruction of HLO text, whatever its form: cut into parts, its attributes read late."""
+"""One line of HLO text, of whatever form, cut into an instruction's parts token by token."""
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jaxlens.ir.hlo_text import attributes, closing, type_end
@@ -40,34 +39,11 @@ def cut(line: str) -> Parts | None:
     return Parts(bool(result[1]), result[2], type_text, opcode[1], operands, rest)
 
 
-class Attributes(Mapping[str, str]):
-    """The attributes of one instruction, read from its line when first looked at."""
-
-    __slots__ = ("_found", "_line")
-
-    def __init__(self, line: str) -> None:
-        self._line = line
-        self._found: dict[str, str] | None = None
-
-    def _read(self) -> dict[str, str]:
-        if self._found is None:
-            parts = cut(self._line)
-            found: dict[str, str] = {}
-            if parts is not None:
-                key = _OPERAND.get(parts.opcode)
-                found = {key: parts.operands.strip()} if key else {}
-                found |= attributes(parts.attributes)
-            self._found = found
-        return self._found
-
-    def __getitem__(self, key: str) -> str:
-        return self._read()[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
-
-    def __len__(self) -> int:
-        return len(self._read())
-
-    def __repr__(self) -> str:
-        return repr(self._read())
+def instruction_attributes(line: str) -> dict[str, str]:
+    """The attributes as printed; a parameter's number and a literal stand first."""
+    parts = cut(line)
+    if parts is None:
+        return {}
+    key = _OPERAND.get(parts.opcode)
+    found = {key: parts.operands.strip()} if key else {}
+    return found | attributes(parts.attributes)
