@@ -52,7 +52,7 @@ def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
     rows, left_out = _taken(figure, budget)
     places = ".".join
     paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
-    notes = [figure.note] if figure.note else []
+    notes = [clean(figure.note)] if figure.note else []
     if left_out:
         noun = "box does" if left_out == 1 else "boxes do"
         notes.append(f"{left_out:,} {noun} not open in this output, to keep it small")

@@ -45,28 +45,12 @@ _PREFIXES: tuple[tuple[str, BoxKind], ...] = (
     ("all-", "collective"), ("arg", "reduce"), ("cum", "reduce"), ("conv", "matmul"),
 )  # fmt: skip
 
-# Primitives for which the order of a literal among the operands says something.
-_ORDERED = frozenset(
-    {
-        "sub",
-        "div",
-        "pow",
-        "rem",
-        "atan2",
-        "gt",
-        "lt",
-        "ge",
-        "le",
-        "select_n",
-        "clamp",
-        "nextafter",
-        "shift_left",
-        "shift_right_logical",
-        "shift_right_arithmetic",
-        "dynamic_slice",
-        "complex",
-    }  # fmt: skip
+_ORDER_WORDS = (
+    "sub div pow rem atan2 gt lt ge le select_n clamp nextafter shift_left complex "
+    "shift_right_logical shift_right_arithmetic dynamic_slice"
 )
+# Primitives for which the order of a literal among the operands says something.
+_ORDERED = frozenset(_ORDER_WORDS.split())
 # The one parameter that says most, for those primitives that have one.
 _TELLING = {
     "transpose": "permutation", "integer_pow": "y", "convert_element_type": "new_dtype",
@@ -74,7 +58,8 @@ _TELLING = {
     "split": "axis", "squeeze": "dimensions", "rev": "dimensions", "psum": "axes",
     "argmax": "axes", "argmin": "axes", "all_gather": "axis_name", "ppermute": "axis_name",
     "reduce_precision": "mantissa_bits", "top_k": "k", "slice": "start_indices",
-    "axis_index": "axis_name", "reduce_scatter": "axis_name", "all_to_all": "axis_name", "fft": "fft_type",
+    "axis_index": "axis_name", "reduce_scatter": "axis_name", "all_to_all": "axis_name",
+    "fft": "fft_type",
 }  # fmt: skip
 _NAMED = frozenset({"transpose", "convert_element_type"})  # whose parameter needs no name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")

@@ -8,15 +8,16 @@ length of their call paths.
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from jaxlens.ir.graph import Node, Span
 
 _MODULUS = (1 << 61) - 1
 _BASE = 1_000_003
 _TRIES = 6  # later steps of the same kind that are tried as the start of a repeat
+_CHAIN = 16  # copies in one panel; each has edges from the inputs, and long edges cost time
 _SPLICED = 6  # a run shorter than this is not worth a box while there is room
 _TRANSFORM = re.compile(r"(\w+)\(")
 _SCOPE = re.compile(r"[^/()]+(?=[/)]|$)")
@@ -86,17 +87,31 @@ class Folding:
         All steps where there are at most `most`; else about half as many runs at most, so
         that a folded panel is read at a glance.
         """
+        steps = run.high - run.low
         if run.copies > 1:
-            size = (run.high - run.low) // run.copies
-            parts = [
-                Run(low, low + size, run.level) for low in range(run.low, run.high, size)
-            ]  # fmt: skip
-            return _bundled(parts, most)
-        if run.high - run.low <= most:
+            return self._copies_of(run, most)
+        if steps <= most:
             return [Run(n, n + 1, run.level) for n in range(run.low, run.high)]
         room = max(6, most // 2)
         parts = _bundled(self._cut(run), room)
         return self._spliced(self._widened(parts, room), room)
+
+    def _copies_of(self, run: Run, most: int) -> list[Run]:
+        """The copies of a repeat; short ones, which are not worth a box each, step by step."""
+        steps, size = run.high - run.low, (run.high - run.low) // run.copies
+        short = size < _SPLICED
+        if short and steps <= most:
+            return [Run(n, n + 1, run.level) for n in range(run.low, run.high)]
+        if not short:
+            parts = [Run(low, low + size, run.level) for low in range(run.low, run.high, size)]
+            return _bundled(parts, min(most, _CHAIN), size)
+        full = max(2, most // size) * size  # steps of as many copies as fill a panel
+        blocks = [
+            Run(low, high, run.level, (high - low) // size)
+            for low in range(run.low, run.high, full)
+            for high in (min(low + full, run.high),)
+        ]
+        return _bundled(blocks, most, size)
 
     def _cut(self, run: Run) -> list[Run]:
         """The run's parts at the first place where its steps differ, repeats joined."""
@@ -242,22 +257,25 @@ def _following(tokens: Sequence[int]) -> list[int]:
     return following
 
 
-def _bundled(parts: list[Run], most: int) -> list[Run]:
-    """Neighbours joined into runs of about equal numbers of steps where there are too many."""
+def _bundled(parts: list[Run], most: int, size: int = 0) -> list[Run]:
+    """Neighbours joined where there are too many, so that no level has more than `most`.
+
+    All joined runs have about the same number of parts, a power of `most` at most. Parts of
+    a repeat, `size` steps to a copy, make a repeat again.
+    """
     if len(parts) <= most:
         return parts
-    low, high = parts[0].low, parts[-1].high
-    level = min(part.level for part in parts)
-    groups = max(2, min(most // 2, len(parts) // 2))
-    ends = [part.high for part in parts]
-    bundles, start = [], 0
-    for group in range(1, groups + 1):
-        wanted = low + (high - low) * group // groups
-        stop = min(len(parts), max(start + 1, bisect_left(ends, wanted) + 1))
-        stop = len(parts) if group == groups else stop
-        if start < stop:
-            bundle = parts[start:stop]
-            single = bundle[0] if len(bundle) == 1 else None
-            bundles.append(single or Run(bundle[0].low, bundle[-1].high, max(0, level - 1)))
-            start = stop
+    unit = most
+    while len(parts) > unit * most:
+        unit *= most
+    groups = -(-len(parts) // unit)
+    level = max(0, min(part.level for part in parts) - (not size))
+    bounds = [len(parts) * n // groups for n in range(groups + 1)]
+    bundles = []
+    for start, stop in pairwise(bounds):
+        low, high = parts[start].low, parts[stop - 1].high
+        if stop - start == 1:
+            bundles.append(parts[start])
+        else:
+            bundles.append(Run(low, high, level, (high - low) // size if size else 1))
     return bundles

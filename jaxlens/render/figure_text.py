@@ -20,6 +20,7 @@ LABEL_COLUMNS = 28
 DETAIL_COLUMNS = 42
 EDGE_COLUMNS = 26
 HINT_CHARACTERS = 400
+_LABELLED = 120
 
 
 @lru_cache(maxsize=4096)
@@ -109,7 +110,13 @@ def _even(width: float) -> float:
 
 
 def edge_labels(panel: Panel) -> tuple[str, ...]:
-    """What is written on each edge; a type that already stands by the same box is left out."""
+    """What is written on each edge.
+
+    A type that already stands by the same box is left out. So are all where there are too
+    many edges to tell whose they are; Graphviz would take seconds to find room for them.
+    """
+    if len(panel.edges) > _LABELLED:
+        return ("",) * len(panel.edges)
     seen: set[tuple[str, str]] = set()
     labels = []
     for edge in panel.edges:

@@ -44,7 +44,7 @@ class Tint:
 
 
 LIGHT = Theme("#ffffff", "#f6f8fa", "#1b1f24", "#555d66", "#7d858e", "#0550ae")
-DARK = Theme("#14171b", "#1d2127", "#eceff3", "#a7b0ba", "#7f8994", "#79b8ff")
+DARK = Theme("#14171b", "#1d2127", "#eceff3", "#b6bec7", "#7f8994", "#79b8ff")
 
 
 def _mix(color: str, other: str, share: float) -> str:
@@ -62,7 +62,7 @@ def _tint(color: str, fill: float = 0.16) -> Tint:
         light=_mix(color, "#000000", 0.86),
         light_fill=_mix(color, LIGHT.card, fill),
         dark=_mix(color, "#ffffff", 0.88),
-        dark_fill=_mix(color, DARK.card, fill + 0.08),
+        dark_fill=_mix(color, DARK.card, fill * 0.6 + 0.06),
     )
 
 

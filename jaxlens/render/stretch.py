@@ -24,6 +24,7 @@ Path = tuple[int, ...]  # indices of boxes from the outermost panel inwards: one
 
 PAD = 8.0  # between an open box's border and its panel
 HEADER = 26.0  # room for the open box's own title
+FREE = 8  # levels that open by themselves, because they only lead on
 _PIECE = 40.0  # pixels of an edge that are bent as one cubic
 _REACH = 6  # points over which an edge's end finds its border
 
@@ -70,8 +71,8 @@ class Scene:
 def open_paths(figure: Figure, depth: int) -> frozenset[Path]:
     """Places that stand open when `depth` levels are shown; 1 shows the program alone.
 
-    A panel that only lists the bodies of one equation (branches) opens with them, and so does
-    a panel that holds a single box.
+    A panel that only lists the bodies of one equation (branches) takes no level, nor does one
+    that holds a single box, up to `FREE` times.
     """
     panels = {panel.name: panel for panel in figure.panels}
     found: set[Path] = set()
@@ -79,7 +80,8 @@ def open_paths(figure: Figure, depth: int) -> frozenset[Path]:
     while waiting:
         path, panel, left = waiting.pop()
         doors = [n for n, box in enumerate(panel.boxes) if box.inside in panels]
-        left -= 0 if panel.through or lone(panel) else 1
+        free = (panel.through or lone(panel)) and len(path) <= FREE
+        left -= 0 if free else 1
         if left > 0:
             for n in doors:
                 found.add((*path, n))

@@ -22,6 +22,7 @@ const PAD = 8;
 const HEADER = 26;
 const PIECE = 40;
 const REACH = 6;
+const FREE = 8;
 const LABEL = 13;
 const DETAIL = 11;
 const EDGE = 10;
@@ -514,7 +515,7 @@ class Drawing {
       const [place, inside] = next;
       this.open.add(place);
       const [, free, , , boxes] = this.data.panels[inside];
-      if (free && waiting.length < 200)
+      if (free && place.split(".").length - path.split(".").length < FREE)
         boxes.forEach((box, n) => box[4] >= 0 && waiting.push([within(place, n), box[4]]));
     }
   }
