@@ -52,9 +52,14 @@ def branching():
         ("v1.0", "v1.1"),
     )
     bodies = [
-        region(name, [f"p{n}"], [node(10 + n, "jit", f"p{n}", regions=("g",), attrs={"name": "g"})], (f"v{10 + n}",))
+        region(
+            name,
+            [f"p{n}"],
+            [node(10 + n, "jit", f"p{n}", regions=("g",), attrs={"name": "g"})],
+            (f"v{10 + n}",),
+        )
         for n, name in enumerate(["branch 0", "branch 1", "while cond", "while body"])
-    ]  # fmt: skip
+    ]
     shared = region(
         "g", ["q"], [node(20, "sin", "q"), node(21, "mul", "2.0:f32[]", "v20")], ("v21",)
     )
@@ -112,8 +117,9 @@ def nested(levels):
 
 
 HOSTILE = (
-    '"><script>alert(1)</script>', "</svg>", "\\N", "\\G\\L\\l", "<b>bold</b>", "<<table>>", "a:b:c",
-    "two\nlines\r\n\tand tab", "x" * 10_000, "naïve 日本語 \U0001f600", "\x00\x07\x1b[31m", "\ud800",
+    '"><script>alert(1)</script>', "</svg>", "\\N", "\\G\\L\\l", "<b>bold</b>", "<<table>>",
+    "a:b:c", "two\nlines\r\n\tand tab", "x" * 10_000, "naïve 日本語 \U0001f600", "\x00\x07\x1b[31m",
+    "\ud800",
     "&amp;&lt;", "]]>", "<!--", "'\"`", "a" + "\u0301" * 50, "\u202eevil", "{}|[]", "%s%d", "",
 )  # fmt: skip
 
