@@ -5,8 +5,8 @@ merge many into one. Each `Link` says how it is known, best first:
 
 - "stamped": by an exact id carried through the compiler. Nothing makes these yet; they are to be
   put before all others, and `relate` takes what is already known as `known`.
-- "named": the compiler kept the name, the opcode and the type.
 - "value": both compute the same expression of the same inputs (see `ir.numbering`).
+- "named": the compiler kept the name, the opcode and the type.
 - "span": the same operation on the same source position, and no other on either side has both.
 - "inferred": by reasoning over neighbours.
 """
@@ -21,8 +21,8 @@ from jaxlens.ir.capture import Kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.numbering import Numbering, Numbers, number, plain
 
-How = Literal["stamped", "named", "value", "span", "inferred"]
-HOWS: tuple[How, ...] = ("stamped", "named", "value", "span", "inferred")
+How = Literal["stamped", "value", "named", "span", "inferred"]
+HOWS: tuple[How, ...] = ("stamped", "value", "named", "span", "inferred")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+"""Kernels with what they fused, their lines and their bytes."""
+
+import fixed_captures as fixed
+
+from jaxlens.ir.capture import Kernel
+from jaxlens.lenses.kernels import kernels, places, tally, works
+
+
+def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
+    report = kernels(fixed.capture())
+    assert report.findings[0].text == "2 kernels and 1 library call."
+    # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
+    assert [[cell.text for cell in row] for row in report.tables[0].rows] == [
+        ["dot.1", "library call", "dot", "<cell 3>:2", "", "192 B", "32 B"],
+        ["max_fusion", "kernel", "broadcast x 2, add, maximum", "<cell 3>:2 and <cell 3>:3", "",
+         "40 B", "32 B"],
+        ["gt_fusion", "kernel", "broadcast x 2, add, compare", "<cell 3>:2 and <cell 3>:3", "",
+         "40 B", "8 B"],
+    ]  # fmt: skip
+    assert report.overlays[0].values == {"dot.1": 224.0, "max_fusion": 72.0, "gt_fusion": 48.0}
+
+
+def test_a_kernel_of_an_unknown_instruction_keeps_its_note() -> None:
+    capture = fixed.capture()
+    stranger = Kernel("memset", "", "thunk", note="the runtime clears a buffer")
+    capture.driver.kernels = lambda: (stranger,)
+    work = works(capture)[0]
+    assert (work.node, work.moved, work.lines) == (None, None, [])
+    assert kernels(capture).tables[0].rows[0][2].text == "the runtime clears a buffer"
+
+
+def test_no_kernels_are_said_to_be_none() -> None:
+    assert tally([]) == "No kernels."
+
+
+def test_what_runs_in_a_loop_says_in_which_and_how_often() -> None:
+    text = """HloModule m
+
+%body (s: f32[4]) -> f32[4] {
+  %s = f32[4]{0} parameter(0)
+  ROOT %t = f32[4]{0} tanh(%s)
+}
+
+%cond (c: f32[4]) -> pred[] {
+  %c = f32[4]{0} parameter(0)
+  ROOT %k = pred[] constant(true)
+}
+
+ENTRY %e (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
+}
+"""  # noqa: E501
+    found = places(fixed.module(text))
+    assert found["t"] == "in w, 9 trips"
+    assert "w" not in found
