@@ -77,8 +77,10 @@ class Frames:
         shift = self._parent_shift()
         while (fields := frames.get(frame)) is not None and len(chain) < _DEEPEST:
             place = self._fields["FileLocations"].get(fields.get("file_location_id", 0))
-            if place is not None:
-                chain.append(self._located(place))
+            located = self._located(place) if place is not None else None
+            # Where XLA or JAX left frames out, the frame that called them stands there again.
+            if located is not None and chain[-1:] != [located]:
+                chain.append(located)
             parent = fields.get("parent_frame_id", 0) - shift
             if parent >= frame:
                 break
