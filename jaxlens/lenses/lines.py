@@ -7,9 +7,11 @@ lines reach it, to none, and the count of such nodes is given.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node, Span
+
+_BACKWARD = "transpose("
 
 Spot = tuple[str, int]
 """A line of Python: `Span.key` (`Span.file` where that is unknown) and line number."""
@@ -28,6 +30,8 @@ class Lines:
         made: Node ids by library line, where the innermost frame is a library's.
         names: `Span.file` by `Span.key`, in the order of first mention.
         total: Number of nodes.
+        backward: How many of the nodes that a line owns the backward pass added: JAX marks
+            their scope with `transpose(...)`.
     """
 
     stage: str
@@ -37,6 +41,7 @@ class Lines:
     made: Mapping[Spot, tuple[str, ...]]
     names: Mapping[str, str]
     total: int
+    backward: Mapping[Spot, int] = field(default_factory=dict)
 
     @property
     def unowned(self) -> int:
@@ -70,12 +75,14 @@ def lines(module: Module) -> Lines:
     own: dict[Spot, list[str]] = {}
     made: dict[Spot, list[str]] = {}
     names: dict[str, str] = {}
+    backward: Counter[Spot] = Counter()
     for node in module.nodes():
         owner = found.get(node.id)
         for span in (*((owner,) if owner else ()), *node.spans):
             names.setdefault(span.key or span.file, span.file)
         if owner is not None:
             own.setdefault(spot(owner), []).append(node.id)
+            backward[spot(owner)] += _BACKWARD in node.scope
         if node.spans and node.spans[0].library:
             made.setdefault(spot(node.spans[0]), []).append(node.id)
     return Lines(
@@ -86,6 +93,7 @@ def lines(module: Module) -> Lines:
         {line: tuple(ids) for line, ids in made.items()},
         names,
         sum(len(region.nodes) for region in module.regions.values()),
+        +backward,
     )
 
 

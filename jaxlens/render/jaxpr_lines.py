@@ -77,6 +77,7 @@ def listing(
 def equation(node: Node, owner: str = "") -> Line:
     """One equation on one line, its bodies by name."""
     pieces = [*_left(node), Piece(node.opcode, "op"), *_params(node, node.attrs), *_operands(node)]
+    pieces += _scope(node)
     return Line(tuple(pieces), node.id, 0, owner)
 
 
@@ -192,7 +193,7 @@ def _nested(page: _Page, node: Node, indent: int, written: set[str]) -> Steps:
         else:
             inner = page.module.regions[name]
             yield _body(page, inner, indent + 1, start, node.id, written)
-    yield Line((Piece("]"), *_operands(node)), node.id, indent, owner)
+    yield Line((Piece("]"), *_operands(node), *_scope(node)), node.id, indent, owner)
 
 
 def _labels(node: Node) -> Iterator[tuple[str, str]]:
@@ -244,6 +245,11 @@ def _operands(node: Node) -> list[Piece]:
     for name in node.operands:
         pieces.append(Piece(f" {name}", "literal" if ":" in name else "name"))
     return pieces
+
+
+def _scope(node: Node) -> list[Piece]:
+    """The name stack: named scopes, and the transforms that made the equation."""
+    return [Piece(f"  # in {node.scope}", "fold")] if node.scope else []
 
 
 def _params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Piece]:

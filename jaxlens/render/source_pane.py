@@ -92,22 +92,23 @@ def _pane(
     if not shown:
         return None
     through = {} if source.library else found.through
+    backward = {} if source.library else found.backward
     rows = tuple(
         _row(n, text[n - 1], source.file, owned.get((key, n), ()), through.get((key, n), 0),
-             found.stage, measure, under)
+             backward.get((key, n), 0), found.stage, measure, under)
         for n in shown
     )  # fmt: skip
     return SourcePane(source.file, measure.scale, _dedented(rows))
 
 
 def _row(
-    number: int, text: str, file: str, ids: Sequence[str], through: int, stage: str,
-    measure: Measure, under: Mapping[str, Line],
+    number: int, text: str, file: str, ids: Sequence[str], through: int, backward: int,
+    stage: str, measure: Measure, under: Mapping[str, Line],
 ) -> SourceLine:  # fmt: skip
     owner = f"{file}:{number}" if ids else ""
     if not ids and not through:
         return SourceLine(number, text.rstrip())
-    share, note = _told(ids, through, stage, measure)
+    share, note = _told(ids, through, backward, stage, measure)
     rows = [under[i] for i in ids[:_UNDER] if i in under]
     if len(ids) > _UNDER:
         rows.append(Line((Piece(f"... {len(ids) - _UNDER:,} more", "comment"),)))
@@ -115,7 +116,7 @@ def _row(
 
 
 def _told(
-    ids: Sequence[str], through: int, stage: str, measure: Measure
+    ids: Sequence[str], through: int, backward: int, stage: str, measure: Measure
 ) -> tuple[float | None, str]:
     """Share and note of a line: what it owns, and what its calls reach."""
     one, many = _NOUNS.get(stage, ("instruction", "instructions"))
@@ -123,6 +124,7 @@ def _told(
     reached = f"{count(inside, one, many)} in calls" if inside > 0 else ""
     if measure.values is None:
         own = count(len(ids), one, many) if ids else ""
+        own += f" ({backward:,} backward)" if backward else ""
         share = len(ids) / measure.total if ids and measure.total else None
         return share, ", ".join(filter(None, (own, reached)))
     if not ids:

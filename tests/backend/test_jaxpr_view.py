@@ -148,3 +148,15 @@ def test_library_lines_come_folded_behind_the_user_s(tmp_path, monkeypatch):
     assert isinstance(library, SourcePane)
     assert library.title == "somelib/__init__.py"
     assert [line.note for line in library.lines if line.note] == ["2 eqns"]
+
+
+def test_the_backward_pass_is_counted_at_the_forward_line():
+    cap = jaxlens.capture(jax.grad(lambda x: jnp.tanh(x).sum()), jnp.ones(3))
+    (pane,) = blocks_of(document(cap), SourcePane)
+    (note,) = [line.note for line in pane.lines if line.note]
+    backward = sum("transpose(" in node.scope for node in cap.jaxpr.module.nodes())
+    assert backward
+    assert f"({backward} backward)" in note
+    (listing,) = blocks_of(document(cap), Listing)
+    assert any(p.kind == "fold" and "transpose(" in p.text
+               for line in listing.lines for p in line.pieces)  # fmt: skip

@@ -50,3 +50,12 @@ def test_any_number_per_node_adds_up_by_line():
     nodes = [Node("e0", "dot", spans=(at(1),)), Node("e1", "add", spans=(at(1),)), Node("e2", "x")]
     found = lines(module(("main", nodes)))
     assert totals(found, {"e0": 10.0, "e1": 2.5, "e2": 99.0}) == {("/m.py", 1): 12.5}
+
+
+def test_what_the_backward_pass_added_is_counted():
+    nodes = [
+        Node("e0", "sin", spans=(at(1),), scope="jvp()"),
+        Node("e1", "mul", spans=(at(1),), scope="transpose(jvp())"),
+        Node("e2", "mul", spans=(at(2),)),
+    ]
+    assert lines(module(("main", nodes))).backward == {("/m.py", 1): 1}
