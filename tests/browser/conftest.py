@@ -94,11 +94,14 @@ def private(folder: Path) -> dict[str, str]:
 
 
 def quiet_settings(folder: Path) -> None:
-    """No news pop-up."""
+    """No news pop-up, and every cell on the page, also those out of sight."""
     settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True, exist_ok=True)
     off = {"fetchNews": "false", "checkForUpdates": False}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(off))
+    notebook = folder / "settings" / "@jupyterlab" / "notebook-extension"
+    notebook.mkdir(parents=True, exist_ok=True)
+    (notebook / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
 
 
 @pytest.fixture(scope="session")
@@ -147,7 +150,11 @@ def open_notebook(chromium, lab: Lab):
             page.keyboard.press("Escape")
             page.get_by_role("menuitem", name="Run", exact=True).click()
             page.get_by_text("Run All Cells", exact=True).click()
-            wait_for(lambda: finished(page, len(cells)), "the cells to run", 180)
+            try:
+                wait_for(lambda: finished(page, len(cells)), "the cells to run", 120)
+            except TimeoutError:
+                page.screenshot(path=lab.root / "timeout.png")
+                raise
         return page
 
     def show(name: str, dark: bool):
