@@ -154,7 +154,7 @@ def _pass(capture: Capture, name: str, full: bool) -> list[Block]:
     """The program after a pass, and what the pass changed."""
     program = find(capture, name)
     stages = dumps(capture)
-    if program.dump is None:
+    if program.dump is None or program.index == 0:
         raise OptionError(f"{name!r} is a stage; expected the name or number of a pass")
     earlier = last_changed(stages, program.index)
     change = between(earlier.stage.module, program.stage.module)
