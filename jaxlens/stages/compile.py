@@ -114,7 +114,9 @@ class Compiled:
         return cost(self.executable, self.platform)
 
     def _lacks(self, what: str) -> str:
-        raise UnavailableError(f"XLA gave no {what} for {self.name} on {self.platform}")
+        tpu = "; it shows no machine code for TPUs" if self.platform == "tpu" else ""
+        why = tpu if what in ("LLVM IR", "object code that can be read") else ""
+        raise UnavailableError(f"XLA gave no {what} for {self.name} on {self.platform}{why}")
 
 
 def cost(executable: Any, platform: str) -> dict[str, float]:

@@ -32,6 +32,7 @@ _SILENT = frozenset({
     "add-dependency", "opt-barrier", "optimization-barrier", "domain",
 })  # fmt: skip
 _CALLS = frozenset({"while", "conditional", "call", "async-start"})
+_ASYNC = frozenset({"copy-start", "copy-done", "async-start", "async-update", "async-done"})
 _LIBRARY = frozenset({"custom-call", "dot", "convolution", "fft", "cholesky", "triangular-solve"})
 _LIBRARY_NAMES = {"ynn": "YNNPACK", "onednn": "oneDNN", "cublas": "cuBLAS", "cudnn": "cuDNN"}
 _THUNKS = {
@@ -39,6 +40,10 @@ _THUNKS = {
     "conditional": "the runtime picks the branch",
     "call": "the runtime calls the computation's kernels one by one",
     "copy": "the runtime copies",
+    "copy-start": "a copy begins that goes on beside other work",
+    "copy-done": "waits for that copy",
+    "async-start": "work begins that goes on beside other work",
+    "async-done": "waits for that work",
     "sort": "the runtime sorts; shown is the comparison that it calls",
 }
 
@@ -182,7 +187,7 @@ def _kind(node: Node, platform: str) -> Kind:
         return "library call"
     if node.opcode == "fusion":
         return "library call" if _library(node) else "kernel"
-    if platform == "tpu" and node.opcode not in _CALLS:
+    if platform == "tpu" and node.opcode not in _CALLS | _ASYNC:
         return "kernel"
     return "thunk"
 
@@ -205,6 +210,8 @@ def _note(node: Node, platform: str) -> str:
     if _kind(node, platform) == "library call":
         return f"the runtime calls a library for {node.opcode}; its code is not dumped"
     if _kind(node, platform) == "kernel":
+        if platform == "tpu":
+            return "XLA shows no machine code for TPUs"
         return f"XLA showed no code of this name on {platform}"
     return _THUNKS.get(node.opcode, f"the runtime does {node.opcode}; no code is generated")
 

@@ -1,0 +1,46 @@
+"""Records captures of real programs, so that lenses, renderers and tests need no device.
+
+    python tests/records/make_records.py [cpu | tpu:v5e:2x2 ...]
+
+A record is made again only on purpose (its compiled stages depend on the machine and the version
+of jaxlib), and stays below 200 kB. A target that is not here needs its plugin (`pip install
+jaxlens[tpu]`). Records hold names of files as seen from the repository, not from this machine:
+the programs, and this file again, are run under such names, in a thread that has no frames below.
+"""
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+ROOT = Path.cwd() if __name__ != "__main__" else Path(__file__).resolve().parents[2]
+PROGRAMS = ("mlp_step", "scan_rnn", "attention")
+LARGEST = 200_000
+
+
+def run(path: str, name: str) -> dict[str, Any]:
+    """The names that a file of the repository defines, run under its short path."""
+    names: dict[str, Any] = {"__name__": name}
+    exec(compile((ROOT / path).read_text(), path, "exec"), names)
+    return names
+
+
+def record(targets: list[str]) -> None:
+    from jaxlens.ir.saved import save
+    from jaxlens.stages.driver import capture
+
+    programs = run("tests/programs.py", "programs")
+    for target in targets or ["cpu"]:
+        for name in PROGRAMS:
+            f, args = programs[name]()
+            path = ROOT / "tests/records" / f"{name}.{target.replace(':', '-')}.jaxlens"
+            save(capture(f, args, target=target, name=name), path)
+            size = path.stat().st_size
+            print(f"{path.name}: {size:,} B{', TOO LARGE' if size > LARGEST else ''}")
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    again = run("tests/records/make_records.py", "make_records")["record"]
+    threading.Thread(target=again, args=(sys.argv[1:],)).start()
