@@ -29,6 +29,7 @@ _ZIPPED = re.compile(r"(?:^|/)python3\d+\.zip/(.+)$")
 _INPUT = re.compile(r"<ipython-input-(\d+)-")
 _KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")
 _OWN = ("jax/", "jaxlib/", "jaxlens/")
+_LAUNCHER = "jaxlens/notebook/cell.py"  # runs a cell's code for a magic
 _TYPED = ("<ipython-input", "<stdin>", "<string>", "<doctest", "<cell")
 
 
@@ -83,11 +84,14 @@ def spans(frames: Iterable[Frame]) -> tuple[Span, ...]:
         Innermost first, without JAX's and our own frames, and without the library frames
         outside the user's outermost one, which only launched it.
     """
-    found = [
-        Span(file.name, line, end_line or line, column, end_column, function, key, file.library)
-        for key, line, end_line, column, end_column, function in frames
-        if not (file := describe(key)).own
-    ]
+    found = []
+    for key, line, end_line, column, end_column, function in frames:
+        file = describe(key)
+        if file.name == _LAUNCHER:
+            break  # outside of it is the line of the magic itself
+        if not file.own:
+            place = (file.name, line, end_line or line, column, end_column)
+            found.append(Span(*place, function, key, file.library))
     user = next((i for i in reversed(range(len(found))) if not found[i].library), None)
     return tuple(found if user is None else found[: user + 1])
 

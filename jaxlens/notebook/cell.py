@@ -127,6 +127,20 @@ def define(shell: Any, cell: Cell, function: ast.FunctionDef) -> Callable[..., A
     return made[function.name]  # type: ignore[no-any-return]
 
 
+def call_at(shell: Any, cell: Cell, call: ast.Call | None, function: Callable[[], Any]) -> Any:
+    """Calls a function of ours from the line where the user's call stands.
+
+    So the user's line is on the stack, as it would be without the magic: in a traceback,
+    and as the place of equations that a library made. `ir/spans.py` ends stacks here.
+    """
+    if call is None:
+        return function()
+    code = ast.parse("look()", mode="eval")
+    for node in ast.walk(code.body):
+        ast.copy_location(node, call)
+    return eval(compile(code, cell.file, "eval"), shell.user_global_ns, {"look": function})
+
+
 def _compile(shell: Any, tree: ast.AST, file: str, mode: str = "exec") -> Any:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
     with shell.compile.extra_flags(flags):

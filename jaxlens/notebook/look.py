@@ -36,7 +36,7 @@ class Taken:
         kwargs: Its keyword arguments.
         name: What the user calls it; "" where its own name says it.
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
-        expression: The call in the user's text; None for a def, which nothing calls.
+        call: The call in the user's text; None where nothing is called.
     """
 
     function: Callable[..., Any]
@@ -44,7 +44,7 @@ class Taken:
     kwargs: dict[str, Any] = field(default_factory=dict)
     name: str = ""
     shapes: str = ""
-    expression: ast.expr | None = None
+    call: ast.Call | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _call(shell: Any, cell: Cell, call: ast.Call) -> Taken:
     function, (args, kwargs) = cells.evaluate(shell, cell, pair)
     if not callable(function):
         raise CellError(f"{_short(call.func)} is a {type(function).__name__} and no function")
-    return Taken(function, args, kwargs, _name(call.func), expression=call)
+    return Taken(function, args, kwargs, _name(call.func), call=call)
 
 
 def _name(callee: ast.expr) -> str:

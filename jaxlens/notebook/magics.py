@@ -10,7 +10,7 @@ from jaxlens.notebook import cell as cells
 from jaxlens.notebook.complete import remember
 from jaxlens.notebook.look import Arrays, take
 from jaxlens.notebook.options import Asked, read, takes
-from jaxlens.notebook.tracebacks import Place, of_the_user
+from jaxlens.notebook.tracebacks import of_the_user
 from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions
 
 
@@ -87,15 +87,15 @@ class Lenses(Magics):
         if asked.help:
             print(getattr(self, asked.verb).__doc__)
             return
-        with of_the_user(self.shell) as place:
-            view = self._view(asked, cell, place)
+        with of_the_user(self.shell):
+            view = self._view(asked, cell)
             if asked.take.o:
                 self.shell.user_ns[asked.take.o] = view
             display(self._bundle(view, full=bool(asked.show.get("full"))), raw=True)
             remember(view.capture, asked.verb, asked.show)
 
-    def _view(self, asked: Asked, cell: str | None, place: Place) -> Any:
-        """Runs the cell and calls the verb."""
+    def _view(self, asked: Asked, cell: str | None) -> Any:
+        """Runs the cell, and looks from its last line."""
         from jaxlens import api  # JAX is loaded by the first look, not by %load_ext
 
         code = (
@@ -104,20 +104,23 @@ class Lenses(Magics):
             else cells.read_cell(self.shell, cell)
         )
         taken = take(self.shell, code, asked.take.in_, Arrays(api.is_array, api.holds_arrays))
-        place.file, place.expression = code.file, taken.expression
-        capture = api.take(
-            taken.function,
-            taken.args,
-            taken.kwargs,
-            name=taken.name,
-            target=asked.take.target,
-            shapes=taken.shapes,
-            transforms=asked.take.transforms,
-        )
-        verb: Callable[..., Any] = getattr(api, asked.verb)
-        view = verb(capture, **asked.show)
-        view.document  # noqa: B018 - computed here, where an error is the cell's own
-        return view
+
+        def view() -> Any:
+            capture = api.take(
+                taken.function,
+                taken.args,
+                taken.kwargs,
+                name=taken.name,
+                target=asked.take.target,
+                shapes=taken.shapes,
+                transforms=asked.take.transforms,
+            )
+            verb: Callable[..., Any] = getattr(api, asked.verb)
+            seen = verb(capture, **asked.show)
+            seen.document  # noqa: B018 - computed here, where an error is the cell's own
+            return seen
+
+        return cells.call_at(self.shell, code, taken.call, view)
 
     def _bundle(self, view: Any, full: bool) -> dict[str, Any]:
         """The faces that this front end can show.

@@ -5,11 +5,9 @@ formats it; the exception itself, `%debug` and `%tb` are the user's. An error in
 jaxlens keeps every frame, so that it can be reported.
 """
 
-import ast
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,29 +17,20 @@ from jaxlens.errors import LensError
 _OWN = str(Path(__file__).parents[1])
 
 
-@dataclass(slots=True)
-class Place:
-    """The line that is looked at, once it is known: the call that the user would have made."""
-
-    file: str = ""
-    expression: ast.expr | None = None
-
-
 @contextlib.contextmanager
-def of_the_user(shell: Any) -> Iterator[Place]:
+def of_the_user(shell: Any) -> Iterator[None]:
     """Lets an exception leave with the user's frames only, where IPython will show it."""
-    place = Place()
     try:
-        yield place
+        yield
     except (LensError, SystemExit):
         raise
     except BaseException as error:
         if not shell.custom_exceptions:  # somebody else's handler goes first
-            _show_next(shell, type(error), place)
+            _show_next(shell, type(error))
         raise
 
 
-def _show_next(shell: Any, kind: type[BaseException], place: Place) -> None:
+def _show_next(shell: Any, kind: type[BaseException]) -> None:
     """Has IPython ask us when it shows the next exception of that kind, once.
 
     `set_custom_exc` is IPython's way to change how an exception is shown without changing
@@ -51,21 +40,18 @@ def _show_next(shell: Any, kind: type[BaseException], place: Place) -> None:
 
     def show(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> list[str]:
         shell.custom_exceptions, shell.CustomTB = (), before
-        error.__traceback__ = user_frames(trace, _call_line(place, shell.user_global_ns))
+        error.__traceback__ = user_frames(trace)
         shell.showtraceback((kind, error, error.__traceback__), tb_offset=0)
         return []  # shown already
 
     shell.set_custom_exc((kind,), show)
 
 
-def user_frames(
-    trace: TracebackType | None, call: TracebackType | None = None
-) -> TracebackType | None:
+def user_frames(trace: TracebackType | None) -> TracebackType | None:
     """The frames of a traceback that are not the magic's.
 
     Args:
         trace: A whole traceback, outermost frame first.
-        call: The line that is looked at, shown above the frames of what it called.
 
     Returns:
         What lies under the magic, from the user's first frame on; JAX's frames where none is
@@ -76,27 +62,9 @@ def user_frames(
     if not any(own) or own[-1]:
         return trace
     under = [link for link in links[own.index(True) :] if not _is_own(link)]
-    first = next((i for i, link in enumerate(under) if _is_users(link)), None)
-    if first is None:
-        under = [link for link in under if "site-packages" in _file(link)]
-    return _chain(([call] if call else []) + under[first or 0 :])
-
-
-def _call_line(place: Place, names: dict[str, Any]) -> TracebackType | None:
-    """A traceback entry for the line that is looked at, as if it had made its call.
-
-    Python makes frames only by running code, so a division by zero stands in that place.
-    """
-    if place.expression is None:
-        return None
-    raising = ast.parse("0 / 0", mode="eval")
-    for node in ast.walk(raising.body):
-        ast.copy_location(node, place.expression)
-    try:
-        eval(compile(raising, place.file, "eval"), names)
-    except ZeroDivisionError as error:
-        return error.__traceback__.tb_next if error.__traceback__ else None
-    return None
+    first = next((i for i, link in enumerate(under) if _is_users(link)), 0)
+    under = [link for link in under[first:] if not _is_pythons(link)]
+    return _chain(under)
 
 
 def _links(trace: TracebackType | None) -> list[TracebackType]:
@@ -119,9 +87,13 @@ def _is_own(link: TracebackType) -> bool:
 
 
 def _is_users(link: TracebackType) -> bool:
-    """Whether it is neither an installed package's frame nor Python's own."""
+    return not _is_pythons(link) and "site-packages" not in _file(link)
+
+
+def _is_pythons(link: TracebackType) -> bool:
+    """Whether it is of the standard library, which stands between our frames."""
     name = _file(link)
-    return "site-packages" not in name and not name.startswith((sys.prefix, sys.base_prefix))
+    return name.startswith((sys.prefix, sys.base_prefix)) and "site-packages" not in name
 
 
 def _file(link: TracebackType) -> str:

@@ -96,6 +96,16 @@ def test_a_function_of_an_earlier_cell_keeps_its_number(cell: Any, shell: Any) -
     assert str(node.owner) == f"cell {number}:2"
 
 
+def test_a_librarys_equations_are_at_the_call(cell: Any, shell: Any) -> None:
+    """No frame of the user's is within; the magic's own line is none of the program's."""
+    cell("import jax.nn as library\nsoftmax = [library.softmax]")
+    assert cell("%%jaxpr -o view\ny = 1\nsoftmax[0](x)").ok
+    here = f"cell {shell.execution_count - 1}:3"
+    nodes = list(shell.user_ns["view"].capture.jaxpr.module.nodes())
+    assert {str(node.owner) for node in nodes} == {here}
+    assert {str(span) for node in nodes for span in node.spans} == {here}
+
+
 def test_future_import_counts(cell: Any, shell: Any) -> None:
     ran = cell(
         "%%jaxpr\nfrom __future__ import annotations\ndef g(x: Nowhere):\n    return x\ng(x)"
