@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxlens.ir import jaxpr_params
+from jaxlens.ir.collection import paused
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.jaxpr_bodies import Body, bodies, callee, opened
 from jaxlens.ir.jaxpr_frames import Resolver, resolver
@@ -38,9 +39,10 @@ def read(
         A module whose entry is "main". `attrs["constants"]` lists the entry's parameters
         that are captured constants; they come before the inputs.
     """
-    found = bodies(opened(jaxpr))
-    reader = _Reader(found, spans or resolver(), scope)
-    regions = {body.name: reader.region(body) for body in found.values()}
+    with paused():
+        found = bodies(opened(jaxpr))
+        reader = _Reader(found, spans or resolver(), scope)
+        regions = {body.name: reader.region(body) for body in found.values()}
     main = next(iter(found.values()))
     constants = " ".join(reader.names[id(var)] for var in main.jaxpr.constvars)
     return Module(name, "jaxpr", main.name, regions, {"constants": constants} if constants else {})

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jaxlens.errors import ReadError, UnavailableError
+from jaxlens.ir.collection import paused
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo_order import callers_first
 from jaxlens.ir.stablehlo_locations import resolver
@@ -45,7 +46,8 @@ def read(module: Any) -> Module:
     ir = _bindings()
     if isinstance(module, str):
         module = parse(module)
-    return _Reader(ir).module(module)
+    with paused():
+        return _Reader(ir).module(module)
 
 
 def parse(text: str) -> Any:
@@ -186,7 +188,9 @@ class _Reader:
         """Functions that an op's attributes name."""
         found = []
         for key in _CALLEES:
-            for word in attrs.get(key, "").strip("[]").split(", "):
+            if key not in attrs:
+                continue
+            for word in attrs[key].strip("[]").split(", "):
                 symbol = word.removeprefix("@").strip('"')
                 if symbol in self._functions:
                     found.append(symbol)
