@@ -4,11 +4,12 @@ Rows, not objects, because there are many: see `graph_data` for their columns.
 """
 
 import json
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, get_args
 
 from jaxlens.errors import GraphError
-from jaxlens.render.figure import BoxKind, Figure, Panel
+from jaxlens.render.figure import Box, BoxKind, Figure, Panel
 from jaxlens.render.figure_text import (
     HINT_CHARACTERS,
     box_detail,
@@ -22,7 +23,7 @@ from jaxlens.render.layout import Layout, layout
 from jaxlens.render.stretch import lone, open_paths
 
 KINDS = get_args(BoxKind)
-_BUDGET = 40_000
+_BUDGET = 80_000
 _SHUT = -1
 
 
@@ -31,8 +32,9 @@ def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
 
     Args:
         figure: What to draw.
-        budget: About how many bytes the JSON may take. Panels are taken breadth first; a box
-            whose panel is left out does not open, and the note says how many there are.
+        budget: About how many bytes the JSON may take. Panels are taken breadth first, the
+            second of two boxes that read alike later, plain lists last; a box whose panel is
+            left out does not open, and the note counts them.
 
     Returns:
         - `kinds`: names that boxes point to.
@@ -67,14 +69,13 @@ def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
 def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
     """Rows of the panels that fit, and how many that can be reached do not."""
     panels = {panel.name: panel for panel in figure.panels}
-    order = [figure.panels[0].name]
-    index: dict[str, int] = {order[0]: 0}
+    first = figure.panels[0].name
+    index: dict[str, int] = {first: 0}
     rows: list[list[Any]] = []
     refused: set[str] = set()
-    size, at = 0, 0
-    while at < len(order):
-        panel = panels[order[at]]
-        at += 1
+    size, order, again, lists = 0, deque([first]), deque[str](), deque[str]()
+    while order or again or lists:
+        panel = panels[(order or again or lists).popleft()]
         row = None if size > budget else _row_or_none(panel, first=not rows)
         length = len(json.dumps(row, separators=(",", ":"))) if row else 0
         if row is None or (rows and size + length > budget):
@@ -83,10 +84,13 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
         size += length
         index[panel.name] = len(rows)
         rows.append(row)
+        seen: set[tuple[str, str]] = set()
         for box in panel.boxes:
             if box.inside in panels and box.inside not in index and box.inside not in refused:
                 index[box.inside] = _SHUT
-                order.append(box.inside)
+                queue = again if (box.label, box.detail) in seen else order
+                (queue if panels[box.inside].edges else lists).append(box.inside)
+                seen.add((box.label, box.detail))
     for row in rows:
         for box in row[4]:
             box[4] = index.get(box[4], _SHUT) if box[4] not in refused else _SHUT
@@ -106,7 +110,7 @@ def _row(panel: Panel, placed: Layout) -> list[Any]:
     boxes = [
         [
             clean(box.id), box_label(box), box_detail(box), KINDS.index(box.kind), box.inside,
-            _hint(box_hint(box), box_label(box)), clean(box.line),
+            _hint(box), clean(box.line),
             spot.x, spot.y, spot.w, spot.h, columns(box_label(box)), columns(box_detail(box)),
         ]
         for box, spot in zip(panel.boxes, placed.spots, strict=True)
@@ -116,9 +120,10 @@ def _row(panel: Panel, placed: Layout) -> list[Any]:
     return [shorten(panel.title, 60), free, *size, boxes, list(_edges(panel, placed))]
 
 
-def _hint(hint: str, label: str) -> str:
-    """The hint where it says more than the label."""
-    return "" if hint == label else hint
+def _hint(box: Box) -> str:
+    """The hint where it says more than the box does."""
+    hint, label, detail = box_hint(box), box_label(box), box_detail(box)
+    return "" if hint in (label, f"{label} {detail}", f"{label}: {detail}") else hint
 
 
 def _edges(panel: Panel, placed: Layout) -> Iterator[list[Any]]:
