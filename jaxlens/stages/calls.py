@@ -85,6 +85,11 @@ class Call:
     leaves: tuple[Any, ...]
     opened: Opened | None
 
+    def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that the compiled program takes."""
+        args = tuple(a for i, a in enumerate(self.args) if i not in self.static)
+        return args, {k: a for k, a in self.kwargs.items() if k not in self.static}
+
 
 def prepare(
     f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str | None = None

@@ -29,9 +29,11 @@ from jaxlens.ir.capture import (
 )
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages import cache, constants, lower, sources, trace
+from jaxlens.stages import cache, constants, isolate, lower, sources, trace
 from jaxlens.stages.calls import Call, prepare
 from jaxlens.stages.compile import Compiled, compile_lowered
+from jaxlens.stages.held import Held, hold
+from jaxlens.stages.run import Run, run
 from jaxlens.stages.target import Place, resolve
 
 
@@ -80,6 +82,7 @@ class LiveDriver:
         self._stages: dict[str, Stage] = {}
         self._compiled: Compiled | None = None
         self._compiles: list[Timing] = []
+        self._held: Held | None = None
         self._lock = threading.RLock()
 
     def stage(self, name: str) -> Stage:
@@ -105,7 +108,7 @@ class LiveDriver:
         program = self.traced.jaxpr
         return Stage(
             BY_NAME["jaxpr"],
-            lambda: str(program.pretty_print(use_color=False)),
+            lambda: _printed(program),
             lambda: jaxpr.read(program, self._call.name),
         )
 
@@ -125,6 +128,11 @@ class LiveDriver:
             lambda: hlo.read(stage.text, stage="hlo"),
         )
         return stage
+
+    @property
+    def call(self) -> Call:
+        """The call; it holds its arguments until it is lowered."""
+        return self._call
 
     @property
     def traced(self) -> Any:
@@ -150,6 +158,7 @@ class LiveDriver:
 
     def _release(self) -> None:
         """Lets go of the user's arrays: a capture may be kept for long."""
+        self._held = hold(*self._call.dynamic())
         self._call = replace(self._call, args=(), kwargs={}, leaves=(), owner=None, opened=None)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
 
@@ -167,6 +176,18 @@ class LiveDriver:
     def executable(self) -> Any:
         """JAX's own compiled object."""
         return self._compile().executable
+
+    def run(self, n: int) -> Run:
+        """Executes the program `n` times and measures it; the only thing here that runs it.
+
+        Raises:
+            OptionError: `n` is below 1, or an argument is a shape without data.
+            UnavailableError: The program was compiled for a device that is not here, or the
+                call's arrays are gone.
+        """
+        # Taken first: compiling lets go of arrays that only this call keeps.
+        args, kwargs = self._held.get() if self._held else self._call.dynamic()
+        return run(self.executable, args, n, kwargs)
 
     def passes(self) -> tuple[PassStage, ...]:
         return self._passes
@@ -231,6 +252,11 @@ class LiveDriver:
     @cached_property
     def _sources(self) -> Mapping[str, Source]:
         return sources.sources(self.stage("jaxpr").module, self._call.span)
+
+
+def _printed(program: Any) -> str:
+    with isolate.deeper():
+        return str(program.pretty_print(use_color=False))
 
 
 def _again(timing: Timing) -> Timing:
