@@ -70,11 +70,20 @@ def _is_attribute(path: Sequence[Any]) -> bool:
 
 
 def abstract(value: Any) -> Any:
-    """The abstract value that JAX gives it, or None where JAX would not take it as an array."""
+    """The abstract value that JAX gives it, or None where JAX would not take it as an array.
+
+    JAX prints what it refuses, which may be a whole model; so it is asked of likely ones alone.
+    """
+    if not (isinstance(value, _NUMBERS) or hasattr(value, "dtype") or _converts(value)):
+        return None
     try:
         return jax.typeof(value)
     except (TypeError, OverflowError, ValueError):
         return None
+
+
+def _converts(value: Any) -> bool:
+    return hasattr(type(value), "__jax_array__")
 
 
 def root_names(count: int, signature: inspect.Signature | None) -> list[str]:

@@ -13,6 +13,8 @@ from jaxlens.stages.calls import Call
 from jaxlens.stages.constants import LARGE, Survey, survey
 from jaxlens.stages.target import Place
 
+_UNKNOWN = (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError)
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -58,7 +60,9 @@ def _hinted(call: Call) -> Iterator[None]:
     """Adds what to do where a number that the function needs to know came in as a tracer."""
     try:
         yield
-    except (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError) as error:
+    except TypeError as error:
+        if not isinstance(error, _UNKNOWN) and "concrete value" not in str(error):
+            raise
         numbers = [i.name for i in call.inputs if i.type.weak and i.name.isidentifier()]
         if numbers and call.settings is None:
             error.add_note(
