@@ -149,7 +149,7 @@ def constants(
     spans = resolver()
     return tuple(
         Constant(
-            names.get(id(c.value), f"constant {index}"),
+            next((names[k] for k in _identities(c.value) if k in names), f"constant {index}"),
             type_of(c.aval),
             c.bytes,
             _owner(spans(c.traceback)),
@@ -162,16 +162,25 @@ def _owner(spans: tuple[Span, ...]) -> Span | None:
     return next((s for s in spans if not s.library), spans[0] if spans else None)
 
 
-def _names(function: Any, owner: Any) -> dict[int, str]:
+def _identities(value: Any) -> Iterator[Any]:
+    """What tells that two objects are one array: JAX wraps NumPy arrays, and shares their data."""
+    yield id(value)
+    data = getattr(value, "__array_interface__", None) if not isinstance(value, jax.Array) else None
+    if isinstance(data, dict):
+        yield data["data"][0], data["shape"], data["typestr"]
+
+
+def _names(function: Any, owner: Any) -> dict[Any, str]:
     """Names of the arrays that a function, and what it wraps, can see, by identity."""
-    names: dict[int, str] = {}
+    names: dict[Any, str] = {}
     seen = list(_attributes(owner))
     while function is not None:
         seen += [*_visible(function), *_attributes(function)]
         function = getattr(function, "__wrapped__", None)
     for name, value in seen:
         for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
-            names.setdefault(id(leaf), name + jax.tree_util.keystr(path))
+            for identity in _identities(leaf):
+                names.setdefault(identity, name + jax.tree_util.keystr(path))
     return names
 
 
