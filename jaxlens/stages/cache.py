@@ -68,6 +68,7 @@ def verdict(call: Opened, name: str) -> Verdict:
     (context, rest), arrays = asked
     if (unhashable := _unhashable(call, rest)) is not None:
         return Verdict(None, reasons=(unhashable,))
+    keys = [k for k in keys if not compat.is_apart(k[0], context)]
     same = [k for k in keys if k[0] == context and _equal(k[1], rest)]
     if not same:
         return _untraced(call, asked[0], keys)
@@ -125,7 +126,7 @@ def _compiled(
 def differences(new: Key, old: Key) -> Iterator[str]:
     """One line for each thing that differs between two keys."""
     yield from _changed(new.settings, old.settings, "jit's {}: {}, was {}")
-    yield from _changed(new.context, old.context, "{}: {}, was {}")
+    yield from _changed(_settings(new), _settings(old), "{}: {}, was {}")
     yield from _changed(new.statics, old.statics, "{}: static value {}, was {}")
     for name in new.inputs:
         if name not in old.inputs:
@@ -139,6 +140,11 @@ def differences(new: Key, old: Key) -> Iterator[str]:
         yield from _changed(new.structures, old.structures, "{}: pytree {}, was {}")
     if new.mesh != old.mesh:
         yield f"mesh: {_mesh_text(new.mesh)}, was {_mesh_text(old.mesh)}"
+
+
+def _settings(key: Key) -> dict[str, Any]:
+    """The context without its meshes, which the key has under one name."""
+    return {k: v for k, v in key.context.items() if not k.endswith("mesh_context_manager")}
 
 
 def _changed(new: Mapping[str, Any], old: Mapping[str, Any], line: str) -> Iterator[str]:

@@ -26,7 +26,6 @@ def context_value() -> Any:
     """
     try:
         pjit = _private("pjit")
-
         return pjit.make_jit_cpp_cache(64)
     except (ImportError, AttributeError):
         return object()
@@ -43,7 +42,6 @@ def apart(value: Any) -> AbstractContextManager[Any]:
     """
     try:
         config = _private("config")
-
         borrowed: AbstractContextManager[Any] = config.jax_jit_cpp_cache_obj(value)
         return borrowed
     except (ImportError, AttributeError):
@@ -77,7 +75,6 @@ def persistent_cache_off() -> Iterator[None]:
     Gone: the switch, which is right unless our compile is the first.
     """
     compilation_cache = _private("compilation_cache")
-
     names = ("_cache_checked", "_cache_used")
     if not all(hasattr(compilation_cache, name) for name in names):
         with _switched_off():
@@ -135,7 +132,6 @@ def rejit(fun: Callable[..., Any], info: Any) -> Any:
     """
     try:
         pjit = _private("pjit")
-
         return pjit._cpp_pjit(fun, info)
     except (ImportError, AttributeError):
         import jax
@@ -179,7 +175,6 @@ def constants_as_arguments() -> AbstractContextManager[Any]:
     """
     try:
         config = _private("config")
-
         kept: AbstractContextManager[Any] = config.use_simplified_jaxpr_constants(True)
         return kept
     except (ImportError, AttributeError):
@@ -193,7 +188,6 @@ def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
     """
     try:
         mlir = _private("interpreters.mlir")
-
         parameters = mlir.LoweringParameters(hoist_constants_as_args=True)
         return traced.lower(lowering_platforms=platforms, _private_parameters=parameters)
     except (ImportError, AttributeError, TypeError):
@@ -218,11 +212,22 @@ def hlo_text(computation: Any) -> str:
         return str(computation.as_hlo_text())
 
 
+def is_apart(context: Sequence[Any], here: Sequence[Any]) -> bool:
+    """Whether a key's context is one that `apart` made, and not the one we are in.
+
+    Gone: such keys count as the user's.
+    """
+    try:
+        kind = _private("pjit")._jax.PjitFunctionCache
+    except (ImportError, AttributeError):
+        return False
+    return any(type(v) is kind and all(v is not own for own in here) for v in context)
+
+
 def context_names() -> tuple[str, ...]:
     """Names of the settings in a trace key, in the key's order; empty when gone."""
     try:
         config = _private("config")
-
         return tuple(config.trace_context_names())
     except (ImportError, AttributeError, NotImplementedError):
         return ()
@@ -237,7 +242,6 @@ def trace_keys(fun: Callable[..., Any]) -> list[tuple[Any, tuple[Any, ...]]] | N
     """
     try:
         pjit = _private("pjit")
-
         keys = pjit._infer_params_cached.cache_keys()
     except (ImportError, AttributeError):
         return None
@@ -259,7 +263,6 @@ def trace_key(
     try:
         config = _private("config")
         pjit = _private("pjit")
-
         flatten, registry = pjit.jax_jit.parse_arguments, pjit.tree_util.tracing_registry
         context, mesh_of = config.trace_context, pjit.get_ctx_mesh
         abstract = _private("core").shaped_abstractify
@@ -284,7 +287,6 @@ def traced_program(fun: Callable[..., Any], rest: tuple[Any, ...]) -> Any:
     Asking for a key that exists changes nothing but the order of eviction.
     """
     pjit = _private("pjit")
-
     return pjit._infer_params_cached(fun, *rest).pjit_params
 
 
@@ -295,7 +297,6 @@ def lower_keys(program: Any) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]
     """
     try:
         pjit = _private("pjit")
-
         keys = pjit._pjit_lower.cache_keys()
         jaxpr = program.params["jaxpr"]
     except (ImportError, AttributeError, KeyError):
@@ -307,7 +308,6 @@ def resolved_shardings(program: Any, leaves: Sequence[Any]) -> tuple[Any, ...] |
     """The input shardings that this call's lowering would have in its key; None when gone."""
     try:
         pjit = _private("pjit")
-
         types = [pjit.convert_to_metaty(leaf) for leaf in (*program.consts, *leaves)]
         return tuple(pjit._resolve_in_shardings(types, program.params["in_shardings"]))
     except (ImportError, AttributeError, KeyError, TypeError):
@@ -317,7 +317,6 @@ def resolved_shardings(program: Any, leaves: Sequence[Any]) -> tuple[Any, ...] |
 def is_compiled(program: Any, key: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bool | None:
     """Whether the lowering under an existing key was compiled too; None when gone."""
     pjit = _private("pjit")
-
     computation = pjit._pjit_lower(program.params["jaxpr"], *key[1], **key[2])
     if not hasattr(computation, "_executable"):
         return None
