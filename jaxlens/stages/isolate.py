@@ -58,7 +58,7 @@ def untouched(value: Any, owner: Any = None, function: Any = None) -> Iterator[N
     with (
         compat.apart(value),
         warnings.catch_warnings(),
-        _deeper(),
+        deeper(),
         _kept_settings(),
         _kept_random(),
     ):
@@ -74,12 +74,13 @@ def untouched(value: Any, owner: Any = None, function: Any = None) -> Iterator[N
 @contextmanager
 def compiling(value: Any) -> Iterator[None]:
     """Surrounds a compile: own cache keys, and no persistent cache."""
-    with compat.apart(value), compat.persistent_cache_off(), _deeper():
+    with compat.apart(value), compat.persistent_cache_off(), deeper():
         yield
 
 
 @contextmanager
-def _deeper() -> Iterator[None]:
+def deeper() -> Iterator[None]:
+    """Makes up for our own frames on the stack, so that a program may nest as deep as without."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(limit + _DEPTH)
     try:
@@ -125,7 +126,8 @@ def _namespaces(owner: Any, function: Any) -> Iterator[MutableMapping[str, Any]]
         if isinstance(attributes, dict):
             yield attributes
     while function is not None:
-        names = getattr(function, "__globals__", None)
+        code = function if hasattr(function, "__globals__") else type(function).__call__
+        names = getattr(code, "__globals__", None)
         if isinstance(names, dict) and not names.get("__name__", "").startswith("jax."):
             yield names
         function = getattr(function, "__wrapped__", None)
