@@ -1,0 +1,307 @@
+"""Every kind of call becomes the program that the call would run, with its inputs named."""
+
+import dataclasses
+import enum
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlens.errors import OptionError
+from jaxlens.stages.driver import capture
+
+pytestmark = pytest.mark.backend
+
+X = np.ones((2, 3), np.float32)
+
+
+def loss(params, x, *, scale=1.0):
+    return (x @ params["w"]).sum() * scale
+
+
+PARAMS = {"w": np.ones((3, 4), np.float32)}
+
+
+def names(taken):
+    return [i.name for i in taken.program.inputs]
+
+
+def statics(taken):
+    return {s.name: s.text for s in taken.program.statics}
+
+
+def same_program(taken, reference, *args):
+    jitted = reference if hasattr(reference, "trace") else jax.jit(reference)
+    expected = jitted.trace(*args).jaxpr.pretty_print(use_color=False)
+    assert taken.jaxpr.text == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: loss, ()),
+        (lambda: jax.jit(loss), ()),
+        (lambda: jax.grad(loss), ("grad",)),
+        (lambda: jax.jit(jax.value_and_grad(loss)), ("value_and_grad",)),
+        (lambda: jax.hessian(loss), ("jacfwd", "jacrev")),
+        (lambda: jax.vmap(jax.grad(loss), (None, 0)), ("vmap", "grad")),
+        (lambda: jax.jit(jax.vmap(loss, (None, 0))), ("vmap",)),
+        (lambda: jax.checkpoint(loss), ()),
+    ],
+)
+def test_transformed_functions(make, expected):
+    f = make()
+    taken = capture(f, (PARAMS, X))
+    assert names(taken) == ["params['w']", "x"]
+    assert taken.program.name == "loss"
+    assert taken.program.transforms == expected
+    assert taken.program.span.line == loss.__code__.co_firstlineno
+    same_program(taken, f, PARAMS, X)
+
+
+def test_keywords_and_stars_are_named_as_python_binds_them():
+    def f(a, *rest, k, **more):
+        return a + rest[0] * rest[1] + k + more["z"]
+
+    taken = capture(f, (1.0, np.float32(2), jnp.ones(3)), {"z": 4, "k": 5.0})
+    assert names(taken) == ["a", "rest[0]", "rest[1]", "k", "z"]
+    assert [str(i.type) for i in taken.program.inputs] == [
+        "f32[]", "f32[]", "f32[3]", "f32[]", "i32[]",
+    ]  # fmt: skip
+    assert [i.type.weak for i in taken.program.inputs] == [True, False, False, True, True]
+
+
+class Mode(enum.Enum):
+    FAST = 1
+
+
+def test_what_is_no_array_is_static_wherever_it_stands():
+    def f(x, mode, act, options, module, nothing=None, train=True):
+        assert (mode, nothing, train) == ("mean", None, True)
+        assert options["kind"] is Mode.FAST
+        return act(x * options["rate"]) * module.pi
+
+    taken = capture(f, (X, "mean", jax.nn.relu, {"kind": Mode.FAST, "rate": 0.5}, math))
+    assert names(taken) == ["x", "options['rate']"]
+    assert statics(taken) == {
+        "mode": "'mean'",
+        "act": "relu",
+        "options['kind']": "<Mode.FAST: 1>",
+        "module": "math",
+    }
+    taken = capture(f, (X, "mean", jax.nn.relu, {"kind": Mode.FAST, "rate": 1}, math, None, True))
+    assert statics(taken)["train"] == "True"
+    assert statics(taken)["nothing"] == "None"
+    assert taken.outputs[0].type.shape == (2, 3)
+
+
+def test_statics_that_cannot_be_hashed_or_printed():
+    class Rude:
+        def __repr__(self):
+            raise RuntimeError("no")
+
+    class Addressed:
+        pass
+
+    def f(x, words, rude, thing):
+        return x * len(words)
+
+    taken = capture(f, (X, ["a", {"b": "c"}], Rude(), Addressed()))
+    assert statics(taken)["rude"] == "<Rude instance>"
+    assert "0x" not in statics(taken)["thing"]
+    assert taken.jaxpr.text.count("2.0:f32[]") == 1
+
+
+def test_long_statics_are_cut():
+    taken = capture(lambda x, s: x, (X, "a" * 10_000))
+    assert len(statics(taken)["s"]) <= 80
+
+
+def test_jit_settings_are_kept():
+    @functools.partial(jax.jit, static_argnames=("n", "mode"), donate_argnums=0)
+    def f(state, x, n, mode="a"):
+        return jax.tree.map(lambda s: s * n + x.sum(), state)
+
+    taken = capture(f, ({"s": jnp.ones(3)}, X, 4), {"mode": "b"})
+    assert statics(taken) == {"n": "4", "mode": "'b'"}
+    assert [(i.name, i.donated) for i in taken.program.inputs] == [
+        ("state['s']", True),
+        ("x", False),
+    ]
+    assert "tf.aliasing_output" in taken.stablehlo.text
+    assert taken.program.name == "f"
+    assert taken.driver.lowered.args_info[0][0]["s"].donated
+
+
+def test_partials_are_opened():
+    taken = capture(functools.partial(loss, PARAMS, scale=2), (X,))
+    assert names(taken) == ["params['w']", "x", "scale"]
+    jitted = functools.partial(jax.jit(loss, static_argnames="scale"), scale=3)
+    assert statics(capture(jitted, (PARAMS, X))) == {"scale": "3"}
+    assert names(capture(jax.tree_util.Partial(loss, PARAMS), (X,))) == ["params['w']", "x"]
+
+
+class Model:
+    def __init__(self):
+        self.w = jnp.ones(3)
+
+    def predict(self, x, mode="a"):
+        return x * self.w
+
+    def __call__(self, x):
+        return self.predict(x)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def fast(self, x):
+        return x + self.w
+
+    @classmethod
+    def made(cls, x):
+        return x * 2
+
+    @staticmethod
+    def plain(x):
+        return x * 3
+
+
+@pytest.mark.parametrize("method", ["predict", "__call__", "fast", "made", "plain"])
+def test_methods_of_ordinary_objects(method):
+    model = Model()
+    taken = capture(getattr(model, method), (X,), name=f"model.{method}")
+    assert names(taken) == ["x"]
+    assert len(list(taken.jaxpr.module.nodes())) >= 1
+    captured = [c.name for c in taken.constants]
+    assert captured == ([] if method in ("made", "plain") else ["self.w"])
+
+
+def test_a_callable_object_that_is_no_pytree():
+    taken = capture(Model(), (X,), name="model")
+    assert (taken.program.name, names(taken)) == ("model", ["x"])
+    assert taken.program.span.function == "Model.__call__"
+
+
+@dataclasses.dataclass
+class Tree:
+    w: jax.Array
+    rate: float
+
+    def __call__(self, x):
+        return x * self.w if self.rate > 0.5 else x
+
+
+jax.tree_util.register_dataclass(Tree, data_fields=["w", "rate"], meta_fields=[])
+
+
+def test_a_callable_pytree_is_an_input_and_its_numbers_are_static():
+    taken = capture(Tree(jnp.ones(3), 0.7), (X,), name="layer")
+    assert names(taken) == ["layer.w", "x"]
+    assert statics(taken) == {"layer.rate": "0.7"}
+    assert [n.opcode for n in taken.jaxpr.module.nodes()][-1] == "mul"
+    assert taken.constants == ()
+
+
+def test_builtins_and_numpy_functions():
+    taken = capture(jnp.tanh, (X,))
+    assert [n.opcode for n in taken.jaxpr.module.nodes()] == ["tanh"]
+    assert taken.program.name == "tanh"
+
+
+@pytest.mark.parametrize("bad", [3, "f", None, X])
+def test_what_cannot_be_called(bad):
+    with pytest.raises(OptionError, match="expected a function to look at, got"):
+        capture(bad, (X,))
+
+
+def test_a_compiled_program_cannot_be_traced():
+    compiled = jax.jit(lambda x: x).lower(X).compile()
+    with pytest.raises(OptionError, match="holds no Python"):
+        capture(compiled, (X,))
+
+
+def test_the_users_own_error_comes_through_with_what_to_do():
+    def f(x, n):
+        return x.reshape(n, -1)
+
+    with pytest.raises(TypeError) as caught:
+        _ = capture(f, (X, 3)).jaxpr
+    assert "static_argnames='n'" in "".join(caught.value.__notes__)
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        _ = capture(lambda x: x if x.sum() > 0 else -x, (X,)).jaxpr
+
+
+def test_pmap():
+    taken = capture(jax.pmap(lambda x: x * 2), (jnp.ones((1, 3)),))
+    assert names(taken) == ["x"]
+    assert taken.optimized.text
+
+
+def test_a_function_without_arguments():
+    taken = capture(lambda: jnp.arange(3) * 2, ())
+    assert taken.program.inputs == ()
+    assert taken.optimized.text
+
+
+@pytest.mark.models
+class TestEquinox:
+    @pytest.fixture
+    def model(self):
+        eqx = pytest.importorskip("equinox")
+        return eqx.nn.MLP(2, 3, 4, 1, key=jax.random.key(0))
+
+    def test_a_model_is_an_input(self, model):
+        taken = capture(model, (jnp.ones(2),), name="model")
+        assert names(taken)[0] == "model.layers[0].weight"
+        assert statics(taken)["model.activation"] == "relu"
+        assert taken.constants == ()
+
+    @pytest.mark.parametrize("wrap", ["filter_jit", "filter_grad", "filter_value_and_grad"])
+    def test_filtered_functions(self, model, wrap):
+        import equinox as eqx
+
+        f = getattr(eqx, wrap)(lambda m, x: m(x).sum())
+        taken = capture(f, (model, jnp.ones(2)))
+        assert names(taken)[0] == "m.layers[0].weight"
+        assert len(list(taken.jaxpr.module.nodes())) > 5
+
+
+@pytest.mark.models
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+class TestNnx:
+    @pytest.fixture
+    def model(self):
+        nnx = pytest.importorskip("flax.nnx")
+
+        class Block(nnx.Module):
+            def __init__(self, rngs):
+                self.linear = nnx.Linear(3, 4, rngs=rngs)
+                self.norm = nnx.BatchNorm(4, rngs=rngs)
+                self.drop = nnx.Dropout(0.5, rngs=rngs)
+
+            def __call__(self, x):
+                return self.drop(self.norm(self.linear(x)))
+
+        return Block(nnx.Rngs(0))
+
+    def test_a_model_keeps_its_state(self, model):
+        before = [np.asarray(jax.random.key_data(v) if jnp.issubdtype(v.dtype, jax.dtypes.prng_key)
+                             else v) for v in jax.tree.leaves(model)]  # fmt: skip
+        taken = capture(model, (X,), name="model")
+        assert any("model.linear.kernel" in name for name in names(taken))
+        assert taken.stablehlo.text
+        after = [np.asarray(jax.random.key_data(v) if jnp.issubdtype(v.dtype, jax.dtypes.prng_key)
+                            else v) for v in jax.tree.leaves(model)]  # fmt: skip
+        for old, new in zip(before, after, strict=True):
+            np.testing.assert_array_equal(old, new)
+        model(X)
+
+    @pytest.mark.parametrize("wrap", ["jit", "grad", "value_and_grad"])
+    def test_transformed_functions(self, model, wrap):
+        from flax import nnx
+
+        f = getattr(nnx, wrap)(lambda m, x: m(x).sum())
+        taken = capture(f, (model, X))
+        assert len(taken.program.inputs) == len(jax.tree.leaves(model)) + 1
+        assert taken.stablehlo.text
