@@ -1,0 +1,163 @@
+"""The HTML of documents in a real browser: on a bare page, and where JupyterLab trusts nothing."""
+
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "pure"))
+
+import sample_documents as sample
+
+from jaxlens.render.document import Document, GraphPane
+from jaxlens.render.figure import Box, Edge, Figure, Panel
+from jaxlens.render.html import body, html
+
+PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
+FIGURE = Figure((Panel("main", "f", (Box("x", "x", kind="input"), Box("e0", "tanh")),
+                       (Edge("x", "e0", "f32[8]"),)),))  # fmt: skip
+DRAWN = Document("jaxpr", "f(x)", (GraphPane(FIGURE, "f: 1 equation."),))
+
+
+@pytest.fixture
+def show(chromium):
+    """`show(fragments) -> page`: one page of these outputs; it may ask for nothing."""
+    pages, asked, wrong = [], [], []
+
+    def show_(*fragments: str, light: bool = True, width: int = 1100):
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        pages.append(page)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        outputs = "".join(f"<div class=out>{fragment}</div>" for fragment in fragments)
+        page.set_content(PAGE.format("true" if light else "false", outputs))
+        return page
+
+    yield show_
+    for page in pages:
+        page.close()
+    assert not [url for url in asked if not url.startswith(("data:", "about:"))]
+    assert not wrong
+
+
+def open_tabs(page):
+    return page.evaluate(
+        "[...document.querySelectorAll('.T')].map(t => [...t.children].filter(d => d.open)"
+        ".map(d => d.firstChild.textContent).join())"
+    )
+
+
+def test_equal_outputs_keep_their_own_tabs_and_share_the_style(show):
+    one = html(sample.everything())
+    page = show(one, one)
+    assert open_tabs(page) == ["Your lines", "Your lines"]
+    page.locator("summary", has_text="Kernels").nth(1).click()
+    assert open_tabs(page) == ["Your lines", "Kernels"]
+    assert page.evaluate("document.querySelectorAll('style').length") == 1
+    page.evaluate("document.querySelector('.out').remove()")
+    color = "getComputedStyle(document.querySelector('.jl .T > details > summary')).color"
+    assert page.evaluate(color) == "rgb(87, 96, 106)"
+
+
+def test_tabs_stand_in_a_row_and_work_by_keyboard(show):
+    page = show(html(sample.everything()))
+    tabs = page.locator(".T > details > summary")
+    assert tabs.nth(0).bounding_box()["y"] == tabs.nth(6).bounding_box()["y"]
+    tabs.nth(1).focus()
+    page.keyboard.press("Enter")
+    assert open_tabs(page) == ["jaxpr"]
+    page.keyboard.press("Enter")
+    assert open_tabs(page) == ["jaxpr"]
+
+
+def test_folds_open_by_their_box_and_tell_themselves(show):
+    page = show(html(Document("hlo", "f", (sample.diff(),))))
+    fold = page.locator("s").first
+    assert not fold.is_visible()
+    page.locator("[data-id]:has(s)").first.hover()
+    assert "metadata=" in page.locator("[data-id]:has(s)").first.get_attribute("title")
+    page.get_by_label("metadata, layouts, long types").check()
+    assert fold.is_visible()
+
+
+@pytest.mark.parametrize("width", [360, 700, 1400])
+def test_panes_scroll_and_the_page_does_not(show, width):
+    blocks = (sample.source_pane(), sample.jaxpr_listing(), sample.diff(), sample.llvm())
+    page = show(html(Document("hlo", sample.TAKEN, blocks)), html(sample.everything()), width=width)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+CONTRAST = """
+() => {
+  const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+  const over = (top, under) => {
+    const a = top[3] ?? 1;
+    return [0, 1, 2].map((i) => top[i] * a + under[i] * (1 - a));
+  };
+  const light = (c) => {
+    const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = c.map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (e) => !e ? [255, 255, 255]
+    : over(parse(getComputedStyle(e).backgroundColor), ground(e.parentElement));
+  const low = [];
+  const walker = document.createTreeWalker(document.querySelector(".jl"), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !e.getClientRects().length) continue;
+    const [a, b] = [light(over(parse(getComputedStyle(e).color), ground(e))), light(ground(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) low.push([e.tagName, e.className, ratio.toFixed(2), e.textContent]);
+  }
+  return low;
+}
+"""
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_text_has_contrast_in_both_themes(show, light):
+    blocks = (sample.source_pane(), sample.jaxpr_listing(), sample.diff(), sample.findings())
+    page = show(html(Document("hlo", sample.TAKEN, blocks)), light=light)
+    assert page.evaluate("getComputedStyle(document.querySelector('.jl')).colorScheme") == (
+        "light" if light else "dark"
+    )
+    assert page.evaluate(CONTRAST) == []
+
+
+def test_a_drawing_comes_to_life_in_every_output(show):
+    page = show(html(DRAWN), html(DRAWN), html(sample.everything()))
+    assert page.locator(".jaxlens-graph[data-live]").count() == 2
+    assert page.evaluate("document.querySelectorAll('style').length") == 2
+
+
+def test_names_that_look_like_markup_do_nothing(show):
+    name = "</pre><img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
+    page = show(html(Document("hlo", name, (sample.Findings((sample.Finding(name),)),))))
+    assert page.title() == ""
+    assert page.locator(".jl img").count() == 0
+
+
+def test_an_untrusted_notebook_shows_all_text_the_picture_and_colours(chromium, lab):
+    documents = [sample.everything(), DRAWN]
+    outputs = [nbformat.v4.new_output("display_data", {"text/html": html(d)}) for d in documents]
+    cell = nbformat.v4.new_code_cell("x", outputs=outputs)
+    book = nbformat.v4.new_notebook(cells=[cell])
+    book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(book, lab.root / "untrusted.ipynb")
+    page = chromium.new_page(viewport={"width": 1280, "height": 1400})
+    page.goto(f"{lab.url}/lab/tree/untrusted.ipynb")
+    page.wait_for_selector(".jl img", state="attached")
+    expected = page.evaluate(
+        "h => { const t = document.createElement('template'); t.innerHTML = h;"
+        " return t.content.textContent; }", body(documents[0]),
+    )  # fmt: skip
+    seen = page.locator(".jl").nth(0)
+    assert seen.evaluate("e => e.textContent") == expected
+    assert page.evaluate("document.querySelectorAll('[data-jl], .jl script').length") == 0
+    assert "linear-gradient" in seen.locator(".S summary i[style]").first.get_attribute("style")
+    assert seen.locator("details [style*=border-left]").count() > 3
+    assert seen.locator("s").first.evaluate("e => getComputedStyle(e).display") == "none"
+    assert page.locator(".jl img").evaluate("e => e.complete && e.naturalWidth > 0")
+    page.close()
