@@ -5,7 +5,6 @@ CSS and the scripts, which make the tabs a row and the drawings live wherever th
 """
 
 import hashlib
-from dataclasses import replace
 
 from jaxlens.render.blocks import Step, walk
 from jaxlens.render.document import (
@@ -64,7 +63,7 @@ def body(document: Document) -> str:
             opened += 1
         hidden = isinstance(step.part, Tab) and step.place > 0
         behind += hidden * {"enter": 1, "leave": -1}.get(step.move, 0)
-        parts.append(_step(step, groups, replace(hues, inline=not behind)))
+        parts.append(_step(step, groups, hues.behind() if behind else hues))
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
     return _keyed("".join([*parts, "</div>"]))

@@ -3,7 +3,7 @@
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
 from jaxlens.render.fates import mark
 from jaxlens.render.html_listing import FOLDS
-from jaxlens.render.html_marks import Ink, attr, escaped, has_folds, note, pieces, style
+from jaxlens.render.html_marks import Ink, attr, diff_sides, escaped, has_folds, note, pieces, style
 
 # Inline, for pages that drop our CSS: JupyterLab keeps this form of it.
 _GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 9em minmax(0,1fr)", "gap:0 8px")
@@ -11,8 +11,7 @@ _GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 9em minmax(0,
 
 def diff_html(diff: Diff, ink: Ink) -> str:
     """A heading over both columns, then each group behind its title."""
-    lines = [line for g in diff.groups for r in g.rows for line in (r.left, r.right) if line]
-    toggle = FOLDS if has_folds(lines) else ""
+    toggle = FOLDS if has_folds(diff_sides(diff)) else ""
     head = f"<b>{escaped(diff.left)}</b><i></i><b>{escaped(diff.right)}</b>"
     groups = "".join(_group(group, ink) for group in diff.groups)
     return (

@@ -9,7 +9,7 @@ what they say, and because short names keep an output small.
 import html as escaping
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from jaxlens.render.blocks import walk
@@ -37,6 +37,7 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "fold": ("<s hidden=1>", "</s>"),
     "warn": ("<mark>", "</mark>"),
 }
+_INLINE_LINES = 300  # above, inline colours would add a third to an output
 _BARE = re.compile(r"[\w.%-]+", re.ASCII)
 
 
@@ -92,13 +93,18 @@ class Ink:
 
     Attributes:
         hues: Index of the hue by source line.
-        inline: Whether colours are written inline too, for pages that drop our CSS. What is
-            seen first has them; behind a tab a class is enough, or large programs would
-            become half as large again.
+        inline: Whether colours are written inline, for pages that drop our CSS; else as
+            classes, which are shorter.
+        lines: Lines of programs in the document.
     """
 
     hues: Mapping[str, int]
     inline: bool = True
+    lines: int = 0
+
+    def behind(self) -> "Ink":
+        """For what stands behind a tab: in a long document classes must do there."""
+        return replace(self, inline=self.inline and self.lines <= _INLINE_LINES)
 
     def bar(self, owner: str, *more: str) -> str:
         """Attributes of what belongs to a source line: its name and its bar; none for ""."""
@@ -120,23 +126,22 @@ def style(*rules: str) -> str:
 
 def ink(document: Document) -> Ink:
     """Gives each source line its hue, in the order in which the document names them."""
-    return Ink(line_hues(_owners(document)))
-
-
-def _owners(document: Document) -> list[str]:
     source: list[str] = []
     others: list[str] = []
     for step in walk(document.blocks):
-        match step.part:
-            case SourcePane(lines=lines):
-                source += [line.line for line in lines if line.line]
-            case Listing(lines=lines):
-                others += [line.line for line in lines]
-            case Diff(groups=groups):
-                others += [
-                    line.line for g in groups for r in g.rows for line in (r.left, r.right) if line
-                ]
-    return source + others
+        if isinstance(step.part, SourcePane):
+            source += [line.line for line in step.part.lines]
+        elif isinstance(step.part, Listing):
+            others += [line.line for line in step.part.lines]
+        elif isinstance(step.part, Diff):
+            others += [line.line for line in diff_sides(step.part)]
+    return Ink(line_hues(source + others), lines=len(others))
+
+
+def diff_sides(diff: Diff) -> list[Line]:
+    """Every line of both sides."""
+    rows = [row for group in diff.groups for row in group.rows]
+    return [line for row in rows for line in (row.left, row.right) if line]
 
 
 @cache

@@ -208,12 +208,14 @@ def test_untrusted_listings_name_the_source_line():
     assert bar_color(1) in left
 
 
-def test_behind_a_tab_the_hue_is_a_class_that_the_style_knows():
-    pane = sample.jaxpr_listing()
-    markup = body(of(Tabs((Tab("a", (pane,)), Tab("b", (pane,))))))
+def test_behind_the_tabs_of_a_long_document_the_hue_is_a_class_that_the_style_knows():
+    pane, long = sample.jaxpr_listing(), Listing("hlo", tuple(sample.hlo_lines("after")) * 2)
+    short = body(of(Tabs((Tab("a", (pane,)), Tab("b", (pane,))))))
+    assert short.count('data-line="cell 3:9" style="border-left') >= 20
+    markup = body(of(Tabs((Tab("a", (pane,)), Tab("b", (long,))))))
     front, behind = markup.split("<details name=")[1:]
     assert 'data-line="cell 3:9" style="border-left' in front
-    assert '<div class=h0 data-line="cell 3:9">' in behind
+    assert re.search(r'<div class=h\d data-line="cell 3:6">', behind)
     assert "border-left" not in behind
     css = styles()
     for hue in range(len(HUES)):
