@@ -5,6 +5,7 @@ instructions stand in it (XLA:CPU's library rewriter makes some before the pass 
 fusion does; GPU and TPU have passes of their own). "After" is the optimised program.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -54,23 +55,36 @@ def across_fusion(capture: Capture, limit: int = TRACE_LIMIT) -> tuple[Change, s
             "No pass made a fusion. Before: HLO before optimisation. After: optimised."
         )
     start, rest = passes[max(first - 1, 0)], passes[first:]
-    size = sum(len(stage.stage.text) for stage in rest if stage.changed)
+    size = length(rest)
     note = f"Before: the program that {passes[first].name} got. After: the optimised program."
     if size > limit:
-        note += f" Passes are not named: that would read {size / 1e6:.0f} MB of dumps."
+        note += f" Passes are not named: that would read about {size / 1e6:.0f} MB of dumps."
         rest = ()
     return between(start.stage.module, after, rest), note
 
 
+def length(passes: Sequence[PassStage]) -> int:
+    """About how many characters the changed dumps have, from the last: none is read for it."""
+    changed = [stage for stage in passes if stage.changed]
+    return len(changed) * len(changed[-1].stage.text) if changed else 0
+
+
 def first_fusing(passes: Sequence[PassStage]) -> int | None:
-    """Position of the first dump with a fusion in it; None where there is none."""
-    for index, stage in enumerate(passes):
-        # The text is searched first because reading every module would be slow; the module decides.
-        if " fusion(" in stage.stage.text and any(
-            node.opcode == "fusion" for node in stage.stage.module.nodes()
-        ):
-            return index
-    return None
+    """Position of the first dump with a fusion in it; None where the last dump has none.
+
+    Found by halving, since dumps of large programs are long: fusions, once made, do not all
+    vanish again.
+    """
+    if not passes or not _fuses(passes[-1]):
+        return None
+    return bisect_left(range(len(passes)), True, key=lambda index: _fuses(passes[index]))
+
+
+def _fuses(stage: PassStage) -> bool:
+    """Whether a dump has a fusion; the text rules most out, the module decides."""
+    return " fusion(" in stage.stage.text and any(
+        node.opcode == "fusion" for node in stage.stage.module.nodes()
+    )
 
 
 def report(change: Change, note: str = "") -> Report:

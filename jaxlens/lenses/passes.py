@@ -7,6 +7,7 @@ from jaxlens.ir.capture import Capture, PassStage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.passes import START
 from jaxlens.lenses.change import Change, between
+from jaxlens.lenses.fusion import length
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
 
 # One fact per pass, from what the pass is seen to do and from its description in XLA's source.
@@ -60,18 +61,22 @@ GLOSSARY = {
 }
 
 
-def passes(capture: Capture, everything: bool = False) -> Report:
+def passes(capture: Capture, everything: bool = False, limit: int | None = None) -> Report:
     """Which passes changed the program.
 
     Args:
         capture: A capture whose backend dumps passes.
         everything: List the dumps that changed nothing too.
+        limit: Characters of dumps that may be read to say what each pass did; with more the
+            passes are only named. None for no limit.
 
     Raises:
         UnavailableError: The backend dumps no passes.
     """
     stages = capture.passes
     changed = [stage for stage in stages[1:] if stage.changed]
+    if limit is not None and length(changed) > limit:
+        return _named(changed, len(stages) - 1)
     first, last = size(stages[0].stage.module), size(stages[-1].stage.module)
     finding = Finding(
         f"{count(len(changed), 'dump')} of {len(stages) - 1} changed the program: "
@@ -79,6 +84,17 @@ def passes(capture: Capture, everything: bool = False) -> Report:
     )
     tables = (timeline(stages, everything), glossary(changed))
     return Report("Passes", (finding,), tables)
+
+
+def _named(changed: Sequence[PassStage], total: int) -> Report:
+    """The passes without what they did, for programs whose dumps are long."""
+    megabytes = length(changed) / 1e6
+    finding = Finding(
+        f"{count(len(changed), 'dump')} of {total} changed the program; they have about "
+        f"{megabytes:.0f} MB: --passes reads them and says what each did."
+    )
+    table = Table("Passes", ("#", "pass"), tuple(map(_names, changed)), right=(0,))
+    return Report("Passes", (finding,), (table, glossary(changed)))
 
 
 def timeline(stages: Sequence[PassStage], everything: bool = False) -> Table:

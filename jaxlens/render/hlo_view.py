@@ -9,7 +9,7 @@ from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
 from jaxlens.ir.capture import Capture
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.change import Change, between
-from jaxlens.lenses.fusion import TRACE_LIMIT, across_fusion
+from jaxlens.lenses.fusion import TRACE_LIMIT, across_fusion, length
 from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.kernels import tally, works
 from jaxlens.lenses.passes import meaning, size, what
@@ -21,6 +21,7 @@ from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableB
 from jaxlens.render.hlo_programs import Named, dumps, find, last_changed, title_of
 from jaxlens.render.taken import taken
 
+_PASS_LIMIT = 4_000_000  # characters of dumps that are read for a tab that few open
 _SHOWN = ("stablehlo", "hlo", "optimized")
 
 
@@ -79,7 +80,11 @@ def _default(capture: Capture, full: bool) -> list[Block]:
             tab(BY_NAME[name].title, _listing(capture, name, full), help=BY_NAME[name].meaning)
             for name in _SHOWN
         ),
-        tab("Passes", lambda: of_report(pass_report(capture)), help=BY_NAME["passes"].meaning),
+        tab(
+            "Passes",
+            lambda: of_report(pass_report(capture, limit=_PASS_LIMIT)),
+            help=BY_NAME["passes"].meaning,
+        ),
     ]
     return [Findings(sentences), Tabs(tuple(tabs))]
 
@@ -133,8 +138,7 @@ def _compared(capture: Capture, left: str, right: str, full: bool) -> list[Block
     if b.index < a.index:
         a, b = b, a
     rest = dumps(capture)[a.index + 1 : b.index + 1]
-    long = sum(len(dump.stage.text) for dump in rest if dump.changed) > TRACE_LIMIT
-    change = between(a.stage.module, b.stage.module, () if long else rest)
+    change = between(a.stage.module, b.stage.module, () if length(rest) > TRACE_LIMIT else rest)
     sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"
     summary = Finding(f"{sizes}: {what(change)}.")
     note = " ".join(filter(None, map(_many, (a, b))))

@@ -30,3 +30,9 @@ def test_a_backend_without_dumps_says_so() -> None:
 
 def test_meanings_are_sentences() -> None:
     assert all(text.endswith(".") and text[0].isupper() for text in GLOSSARY.values())
+
+
+def test_long_dumps_are_only_named() -> None:
+    report = passes(fixed.capture(), limit=10)
+    assert "--passes reads them" in report.findings[0].text
+    assert [[cell.text for cell in row] for row in report.tables[0].rows] == [["2", "fusion"]]
