@@ -2,8 +2,9 @@
 
 One regular expression reads a line as XLA prints it; what does not fit it (operands with
 types, long literals, quotes in odd places, instructions over several lines) is read token
-by token. Attributes stay text and are taken apart when first looked at. A line that neither
-way can read goes to `Module.unknown`; text that is no module, or breaks off, is a ReadError.
+by token. Computations are found at once and read when first looked at, as are a node's type,
+attributes and frames. A line that cannot be read goes to `Module.unknown`; text that is no
+module, or breaks off, is a ReadError at once.
 
 What a Node holds beyond the contract: `opcode` is as printed, so the sugared forms of
 asynchronous ops (`all-gather-start`, `custom-call-done`) stay; a parameter's number and a
@@ -20,18 +21,17 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from jaxlens.errors import ReadError
-from jaxlens.ir import hlo_text
+from jaxlens.ir import hlo_module, hlo_text
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.hlo_blocks import HEADER, Block, find_blocks
 from jaxlens.ir.hlo_frames import Frames
 from jaxlens.ir.hlo_line import cut
 from jaxlens.ir.hlo_node import Instruction
-from jaxlens.ir.hlo_order import callers_first
+from jaxlens.ir.hlo_order import callers_first, in_order
 
-_HEADER = re.compile(
-    r'^[ \t]*(ENTRY[ ])?[ \t]*%?([^\s"(){}\[\]=,]+)[ \t]*((?:\([^"\n]*)?)\{[ \t\r]*$', re.MULTILINE
-)
 _LINE = re.compile(
     r"""^[ \t]*(?:
       ((ROOT[ ])?%?([^\s=()"{}\[\],]+)[ ]=[ ]                                     # name
@@ -70,7 +70,7 @@ def read(text: str, *, stage: str = "hlo") -> Module:
             names two computations alike, or has no one ENTRY.
     """
     with _no_collection():
-        return _Reader(text).module(stage)
+        return _Reader(text, Frames(), {}).module(stage)
 
 
 @contextmanager
@@ -132,12 +132,24 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
+Calls = dict[str, tuple[str, ...] | None]
+"""What computations a text of attributes names; texts repeat a lot."""
+
+
+def _read_block(
+    text: str, block: Block, frames: Frames, calls: Calls
+) -> tuple[Region, tuple[str, ...]]:
+    with _no_collection():
+        return _Reader(text, frames, calls).block(block)
+
+
 class _Reader:
     """What is known while one text is read."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, frames: Frames, calls: Calls) -> None:
         self.text = text
-        self.frames = Frames()
+        self.frames = frames
+        self.calls = calls
         self.unknown: list[str] = []
         self.attrs: dict[str, str] = {}
         self.regions: dict[str, Region] = {}
@@ -145,7 +157,6 @@ class _Reader:
         self.open: _Open | None = None
         self.broken: list[str] = []  # lines of an instruction whose brackets are still open
         self.depth = 0
-        self.calls: dict[str, tuple[str, ...] | None] = {}
 
     def module(self, stage: str) -> Module:
         first = _FIRST.match(self.text)
@@ -153,7 +164,39 @@ class _Reader:
             got = self.text.strip()[:40]
             raise ReadError(f"expected HLO text that begins with 'HloModule NAME', got {got!r}")
         start = self._header(first.end())
-        self._computations(start)
+        blocks = find_blocks(self.text, start)
+        if blocks is None:
+            self._all(start)
+            regions = callers_first(self.regions, self.entry)
+            unknown = tuple(self.unknown)
+            return Module(first[1], stage, self.entry, regions, self.attrs, unknown)
+        return self._late_module(first[1], stage, blocks)
+
+    def _late_module(self, name: str, stage: str, blocks: list[Block]) -> Module:
+        """A module whose computations are read when they are looked at."""
+        regions: dict[str, Region] = {}
+        for block in blocks:
+            body = partial(_read_block, self.text, block, self.frames, self.calls)
+            regions[block.name] = hlo_module.computation(block.name, body)
+            for key, value in hlo_text.attributes(block.footer).items():
+                self.attrs[f"{block.name}.{key}"] = value
+        entry = next(block.name for block in blocks if block.entry)
+        ordered = in_order(regions, {block.name: block.calls for block in blocks}, entry)
+        return hlo_module.module(
+            name, stage, entry, ordered, self.attrs, self.unknown, list(regions)
+        )
+
+    def block(self, block: Block) -> tuple[Region, tuple[str, ...]]:
+        """Reads one computation: the region, and lines that are not understood."""
+        self.open = _Open(block.name, block.start)
+        self._computations(block.start, block.end)
+        if self.broken:
+            self._give_up()
+        return self.open.close(), tuple(self.unknown)
+
+    def _all(self, start: int) -> None:
+        """Reads every computation at once, whatever the text looks like."""
+        self._computations(start, len(self.text))
         if self.open is not None:
             raise ReadError(
                 f"the HLO text breaks off within computation {self.open.name!r}, which begins on "
@@ -166,12 +209,10 @@ class _Reader:
                 f"expected one ENTRY computation in the HLO text, found none among "
                 f"{len(self.regions)}; read the whole text"
             )
-        regions = callers_first(self.regions, self.entry)
-        return Module(first[1], stage, self.entry, regions, self.attrs, tuple(self.unknown))
 
     def _header(self, start: int) -> int:
         """Reads the first line's attributes and the tables; returns where computations begin."""
-        found = _HEADER.search(self.text, start)
+        found = HEADER.search(self.text, start)
         end = found.start() if found else len(self.text)
         lines = self.text[start:end].split("\n")
         depth, used = hlo_text.balance(lines[0]), 1
@@ -182,10 +223,10 @@ class _Reader:
         self.unknown += self.frames.read(lines[used:])
         return end
 
-    def _computations(self, start: int) -> None:
+    def _computations(self, start: int, end: int) -> None:
         """The fast path, for lines as XLA prints them; all others go to `_odd` or `_slow`."""
         calls, frames = self.calls, self.frames
-        for match in _LINE.finditer(self.text, start):
+        for match in _LINE.finditer(self.text, start, end):
             line, root, name, shape, opcode, operands, attrs, rest, close, other = match.groups()
             region = self.open
             if line is None or region is None or self.broken:
@@ -254,7 +295,7 @@ class _Reader:
 
     def _odd(self, start: int, line: str, *, instruction: bool) -> None:
         """What is not a plain instruction: a computation's first or last line, a broken line."""
-        header = None if instruction else _HEADER.match(line)
+        header = None if instruction else HEADER.match(line)
         closes = line.startswith("}") and (not self.broken or self.text[start] == "}")
         if self.broken and (instruction or header or closes):
             self._give_up()

@@ -12,9 +12,8 @@ from jaxlens.ir.hlo_line import instruction_attributes
 from jaxlens.ir.hlo_text import read_type
 from jaxlens.ir.late import late
 
-_PLAIN = re.compile(
-    r'[^"]*, metadata=\{op_name="([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}', re.DOTALL
-)
+_BEFORE = ", metadata={op_name="
+_PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 
 class Instruction(Node):
@@ -42,13 +41,14 @@ def _spans(node: Instruction) -> tuple[Span, ...]:
 
 
 def _origin(node: Instruction) -> tuple[str, tuple[Span, ...]]:
-    if ", metadata=" not in node.text:
+    text = node.text
+    quote = text.find('"')
+    if text.endswith(_BEFORE, 0, max(quote, 0)) and (plain := _PLAIN.match(text, quote)):
+        scope, frame = plain.groups()
+        return scope, node._frames.stack(frame) if frame else ()
+    if "metadata=" not in text:
         return "", ()
-    plain = _PLAIN.match(node.text)
-    if plain is None:
-        return origin(node.attrs.get("metadata", ""), node._frames)
-    scope, frame = plain.groups()
-    return scope, node._frames.stack(frame) if frame else ()
+    return origin(node.attrs.get("metadata", ""), node._frames)
 
 
 late(
