@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_NAME = 80  # characters of a body's name
+
 
 @dataclass(slots=True)
 class Body:
@@ -138,8 +140,8 @@ def callee(jaxpr: Any) -> str:
 
 
 def _unique(name: str, names: dict[str, int]) -> str:
-    """The name, with a number behind it from the second on."""
-    wanted = name
+    """The name on one line and of bounded length, with a number behind it from the second on."""
+    name = wanted = " ".join(name.split())[:_NAME]
     while wanted in names:
         names[name] += 1
         wanted = f"{name} {names[name]}"

@@ -1,42 +1,24 @@
 """A jaxpr as lines in JAX's own notation, nested bodies in place.
 
 A body that several equations use is written once, under its name, and named after that.
-Parameters that say nothing (None, defaults) or very much are folded.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby, islice
 from typing import TypeAlias
 
-from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.ir.jaxpr_types import short_dtype
+from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.lines import owners
 from jaxlens.lenses.report import count
-from jaxlens.render.document import Kind, Line, Listing, Piece
+from jaxlens.render.document import Line, Listing, Piece
+from jaxlens.render.equation_lines import binder, equation, left, operands, params, scope, shown
 from jaxlens.render.lines_by_id import LinesById
 from jaxlens.render.taken import root_name
 
 LIMIT = 2000
 _WIDTH = 96  # characters after which a list of variables goes on in the next line
 _MANY = 24  # inputs named one by one
-_LONG = 60  # characters of a parameter that is folded for its length
-_QUIET_VALUES = frozenset({"None", "()", "Mesh()", "{}"})
-_QUIET = frozenset({
-    ("broadcast_in_dim", "shape", ""), ("broadcast_in_dim", "sharding", ""),
-    ("dot_general", "out_sharding", ""), ("convert_element_type", "sharding", ""),
-    ("jit", "inline", ""), ("jit", "keep_unused", "False"),
-    ("custom_jvp_call", "num_consts", "0"), ("custom_vjp_call", "num_consts", "0"),
-    ("custom_jvp_call", "symbolic_zeros", "False"), ("custom_vjp_call", "out_trees", ""),
-    ("custom_vjp_call", "symbolic_zeros", "False"), ("convert_element_type", "weak_type", "False"),
-    ("pallas_call", "debug", "False"), ("get", "tree", ""), ("swap", "tree", ""),
-    ("addupdate", "tree", ""),
-})  # fmt: skip
-_DTYPES = frozenset({"preferred_element_type", "dtype"})
-_UNSAID = re.compile(r"\((?:(?:None|False|UnspecifiedValue)(?:, |,?(?=\))))+\)")
-_TUPLE = re.compile(r"\((\d[\d, ]*?),?\)")
 
 
 Steps: TypeAlias = "Iterator[Line | Steps]"
@@ -72,13 +54,6 @@ def listing(
     left = total - len({line.id for line in kept if line.id})
     note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
     return Listing("jaxpr", kept, note)
-
-
-def equation(node: Node, owner: str = "") -> Line:
-    """One equation on one line, its bodies by name."""
-    pieces = [*_left(node), Piece(node.opcode, "op"), *_params(node, node.attrs), *_operands(node)]
-    pieces += _scope(node)
-    return Line(tuple(pieces), node.id, 0, owner)
 
 
 def equations(module: Module) -> Mapping[str, Line]:
@@ -154,7 +129,7 @@ def _body(
     if region.name in page.shared:
         start = [*start, Piece(region.name, "keyword"), Piece(" = ")]
     split = _constants(page.module) if region.name == page.module.entry else 0
-    binders = [[*_binder(value), Piece(" ")] for value in region.parameters]
+    binders = [[*binder(value), Piece(" ")] for value in region.parameters]
     if split:
         binders[split - 1].pop()
     groups = [*binders[:split], [Piece("; ")], *binders[split:]]
@@ -172,7 +147,7 @@ def _body(
             line = equation(inner, page.owners.get(inner.id, ""))
             yield Line(line.pieces, line.id, indent + 1, line.line)
     comma = "," if len(region.results) == 1 else ""
-    results = f"({', '.join(map(_shown, region.results))}{comma}) }}"
+    results = f"({', '.join(map(shown, region.results))}{comma}) }}"
     yield Line((Piece("in ", "keyword"), Piece(results)), node, indent, owner)
 
 
@@ -184,8 +159,8 @@ def _nested(page: _Page, node: Node, indent: int, written: set[str]) -> Steps:
         yield Line(line.pieces, line.id, indent, line.line)
         return
     plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}
-    first = _params(node, plain, close=False) or [Piece("[")]
-    yield Line((*_left(node), Piece(node.opcode, "op"), *first), node.id, indent, owner)
+    first = params(node, plain, close=False) or [Piece("[")]
+    yield Line((*left(node), Piece(node.opcode, "op"), *first), node.id, indent, owner)
     for label, name in _labels(node):
         start = [Piece(f"{label}=", "attr")]
         if name in written:
@@ -193,7 +168,7 @@ def _nested(page: _Page, node: Node, indent: int, written: set[str]) -> Steps:
         else:
             inner = page.module.regions[name]
             yield _body(page, inner, indent + 1, start, node.id, written)
-    yield Line((Piece("]"), *_operands(node), *_scope(node)), node.id, indent, owner)
+    yield Line((Piece("]"), *operands(node), *scope(node)), node.id, indent, owner)
 
 
 def _labels(node: Node) -> Iterator[tuple[str, str]]:
@@ -215,81 +190,6 @@ def _refers(key: str, value: str, names: Sequence[str]) -> bool:
     if value in names:
         return True
     return value.startswith("(") and any(n in names for n in value.strip("(),").split(", "))
-
-
-def _left(node: Node) -> list[Piece]:
-    pieces: list[Piece] = []
-    for value in node.results:
-        pieces += [*_binder(value), Piece(" ")]
-    return [*pieces, Piece("= ")] if pieces else []
-
-
-def _binder(value: Value) -> list[Piece]:
-    return [Piece(_shown(value.name), "name"), Piece(f":{type_text(value.type)}", "type")]
-
-
-def _shown(name: str) -> str:
-    return "_" if name[0] == "_" else name
-
-
-@cache
-def type_text(kind: Type) -> str:
-    """The type as JAX prints it; see `ir.jaxpr_types` for what its layout holds."""
-    if not kind.layout:
-        return str(kind)
-    return f"{kind}{kind.layout}" if kind.layout[0] in "{<" else kind.layout
-
-
-def _operands(node: Node) -> list[Piece]:
-    pieces = []
-    for name in node.operands:
-        pieces.append(Piece(f" {name}", "literal" if ":" in name else "name"))
-    return pieces
-
-
-def _scope(node: Node) -> list[Piece]:
-    """The name stack: named scopes, and the transforms that made the equation."""
-    return [Piece(f"  # in {node.scope}", "fold")] if node.scope else []
-
-
-def _params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Piece]:
-    """`[axes=(0,)]` with the quiet parameters folded; the brackets too, if all are quiet."""
-    pieces: list[Piece] = []
-    loud = False
-    for key, value in attrs.items():
-        value = _readable(node.opcode, key, value)
-        hidden = quiet(node.opcode, key, value) or _in_type(node, key, value)
-        space = " " if pieces else ""
-        if not hidden and not loud and pieces:
-            pieces[:] = [*pieces, Piece(" ", "fold")]
-            space = ""
-        loud = loud or not hidden
-        pieces.append(Piece(f"{space}{key}={value}", "fold" if hidden else "attr"))
-    if not pieces:
-        return []
-    edge: Kind = "" if loud or not close else "fold"
-    return [Piece("[", edge), *pieces, *([Piece("]", edge)] if close else [])]
-
-
-@cache
-def quiet(opcode: str, key: str, value: str) -> bool:
-    """Whether a parameter is folded: it says nothing, or the types say it, or it is long."""
-    if value in _QUIET_VALUES or len(value) > _LONG or _UNSAID.fullmatch(value):
-        return True
-    return (opcode, key, "") in _QUIET or (opcode, key, value) in _QUIET
-
-
-def _in_type(node: Node, key: str, value: str) -> bool:
-    """Whether a parameter repeats the dtype that the result shows."""
-    return key in _DTYPES and short_dtype(value) == node.results[0].type.dtype
-
-
-@cache
-def _readable(opcode: str, key: str, value: str) -> str:
-    """`(([1], [0]), ([], []))`, as JAX shows the axes of a contraction."""
-    if opcode == "dot_general" and key == "dimension_numbers":
-        return _TUPLE.sub(r"[\1]", value).replace("()", "[]")
-    return value
 
 
 def _constants(module: Module) -> int:

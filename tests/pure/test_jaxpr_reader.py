@@ -15,9 +15,9 @@ def var():
     return SimpleNamespace(aval=F32)
 
 
-def eqn(name, invars, outvars, **params):
+def eqn(primitive, invars, outvars, **params):
     return SimpleNamespace(
-        primitive=SimpleNamespace(name=name), invars=invars, outvars=outvars, params=params,
+        primitive=SimpleNamespace(name=primitive), invars=invars, outvars=outvars, params=params,
         source_info=NOWHERE,
     )  # fmt: skip
 
@@ -116,3 +116,15 @@ def test_a_region_is_named_where_a_parameter_holds_it():
     node = next(jaxpr.read(program).nodes())
     assert node.regions == ("branch 0", "branch 1")
     assert node.attrs["branches"] == "(branch 0, branch 1)"
+
+
+def test_a_hostile_name_is_one_line_of_bounded_length():
+    name = "<b>\n\n" + "x" * 500
+    x, y = var(), var()
+    program = body([eqn("jit", [x], [y], name=name, jaxpr=nested(0))], [x], [y])
+    module = jaxpr.read(program)
+    (_, inner) = module.regions
+    assert inner == "<b> " + "x" * 76
+    lines = ["".join(p.text for p in line.pieces) for line in jaxpr_lines.listing(module).lines]
+    assert sum("jaxpr={ lambda" in line for line in lines) == 1
+    assert not any("\n" in line for line in lines)
