@@ -64,6 +64,7 @@ _TELLING = {
 _NAMED = frozenset({"transpose", "convert_element_type"})  # whose parameter needs no name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
 _INNER_LITERAL = re.compile(r"^\w+\(([^,()]+)[,)].*$")
+_FRACTION = re.compile(r"^-?\d+\.\d{6,}(e[+-]?\d+)?$")
 _PAIR = re.compile(r"\(([\d, ]*)\)")
 
 
@@ -123,9 +124,10 @@ def _literals(node: Node, made: Collection[str]) -> str:
 
 
 def literal(operand: str) -> str:
-    """`2.0` for `2.0:f32[]`."""
+    """`2.0` for `2.0:f32[]`; long fractions in six digits, the hint has them all."""
     words = operand.rsplit(":", 1)[0] if ":" in operand else operand
-    return _INNER_LITERAL.sub(r"\1", words)
+    words = _INNER_LITERAL.sub(r"\1", words)
+    return f"{float(words):.6g}" if _FRACTION.match(words) else words
 
 
 def _telling(node: Node) -> str:
