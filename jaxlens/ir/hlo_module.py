@@ -1,9 +1,10 @@
 """A Module of HLO text whose computations are read when first looked at."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from jaxlens.ir.graph import Module, Region
-from jaxlens.ir.late import late
+from jaxlens.ir.late import fill
 
 Body = Callable[[], tuple[Region, tuple[str, ...]]]
 """Reads one computation: the region, and the lines in it that are not understood."""
@@ -16,6 +17,9 @@ class Computation(Region):
     _body: Body
     _unknown: tuple[str, ...]
 
+    def __getattr__(self, name: str) -> Any:
+        return fill(self, name, _REGION)
+
 
 class ComputationModule(Module):
     """A Module of such regions; to ask for `unknown` is to read them all."""
@@ -23,6 +27,9 @@ class ComputationModule(Module):
     __slots__ = ("_header", "_printed")
     _header: tuple[str, ...]
     _printed: Sequence[str]
+
+    def __getattr__(self, name: str) -> Any:
+        return fill(self, name, _MODULE)
 
 
 def computation(name: str, body: Body) -> Computation:
@@ -75,16 +82,14 @@ def _unknown(whole: ComputationModule) -> tuple[str, ...]:
     for name in whole._printed:
         region = whole.regions[name]
         if isinstance(region, Computation):
-            if not hasattr(region, "_unknown"):
-                _fill(region)
             found += region._unknown
     return tuple(found)
 
 
-late(
-    Computation,
-    parameters=lambda region: _fill(region).parameters,
-    nodes=lambda region: _fill(region).nodes,
-    results=lambda region: _fill(region).results,
-)
-late(ComputationModule, unknown=_unknown)
+_REGION: Mapping[str, Callable[[Computation], object]] = {
+    "parameters": lambda region: _fill(region).parameters,
+    "nodes": lambda region: _fill(region).nodes,
+    "results": lambda region: _fill(region).results,
+    "_unknown": lambda region: (_fill(region), region._unknown)[1],
+}
+_MODULE: Mapping[str, Callable[[ComputationModule], object]] = {"unknown": _unknown}

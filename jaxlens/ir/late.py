@@ -1,28 +1,27 @@
 """Fields of a frozen dataclass that are made when first read, in a subclass of it.
 
-A property in the subclass hides the slot of the same name, which holds the value once there
-is one. A field that is set from outside, as by `dataclasses.replace`, goes to the slot too.
+Such an object is made with some slots empty. Python asks `__getattr__` only where a slot is
+empty, so a field costs nothing more once it is there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def late(subclass: type, **makers: Callable[[Any], object]) -> None:
-    """Gives the subclass a property per field; `makers` say how to make a value of an object."""
-    for name, make in makers.items():
-        slot = next(vars(base)[name] for base in subclass.__mro__[1:] if name in vars(base))
-        setattr(subclass, name, _property(slot, make))
+def fill(made: object, name: str, makers: Mapping[str, Callable[[Any], object]]) -> object:
+    """What the subclass's `__getattr__` returns: the value, which is kept in its slot.
 
+    Args:
+        made: The object.
+        name: The attribute that it lacks.
+        makers: Makes the value of a field from the object.
 
-def _property(slot: Any, make: Callable[[Any], object]) -> property:
-    def read(self: object) -> object:
-        try:
-            return slot.__get__(self)
-        except AttributeError:
-            pass
-        value = make(self)
-        slot.__set__(self, value)
-        return value
-
-    return property(read, slot.__set__)
+    Raises:
+        AttributeError: It is no such field.
+    """
+    make = makers.get(name)
+    if make is None:
+        raise AttributeError(f"{type(made).__name__!r} object has no attribute {name!r}")
+    value = make(made)
+    object.__setattr__(made, name, value)
+    return value
