@@ -124,7 +124,10 @@ def define(shell: Any, cell: Cell, function: ast.FunctionDef) -> Callable[..., A
     code = _compile(shell, ast.fix_missing_locations(ast.Module([function], [])), cell.file)
     made: dict[str, Any] = {}
     exec(code, shell.user_global_ns, made)
-    return made[function.name]  # type: ignore[no-any-return]
+    found = made[function.name]
+    # Its text is no def; a traceback that searched for one would show other lines.
+    found.__code__ = found.__code__.replace(co_name="<module>", co_qualname="<module>")
+    return found  # type: ignore[no-any-return]
 
 
 def call_at(shell: Any, cell: Cell, call: ast.Call | None, function: Callable[[], Any]) -> Any:

@@ -14,6 +14,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from jaxlens.errors import LensError
 from jaxlens.ir.capture import Capture
+from jaxlens.ir.stage import STAGES
 from jaxlens.notebook.options import flags
 from jaxlens.render.options import STAGE_NAMES, CompileOptions, HloOptions, JaxprOptions
 
@@ -71,6 +72,8 @@ def complete(line: str) -> list[str]:
 def _values(kind: str) -> tuple[str, ...]:
     if kind == "stage":
         return STAGE_NAMES
+    if kind == "hlo":
+        return tuple(s.name for s in STAGES if s.reader == "hlo")
     if kind == "target":
         from jaxlens import api
 

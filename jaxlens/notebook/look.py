@@ -179,11 +179,9 @@ def _expression(shell: Any, cell: Cell, expression: ast.expr, arrays: Arrays) ->
 
 
 def _function(expression: ast.expr, inputs: list[str]) -> ast.FunctionDef:
-    """`def expression(x, w): return x @ w`, at the expression's own place in the text."""
+    """`def expression(x, w): return x @ w`; what it returns keeps its place in the text."""
     function = ast.parse("def expression(): return 0").body[0]
     assert isinstance(function, ast.FunctionDef)
-    for node in ast.walk(function):
-        ast.copy_location(node, expression)
     function.args.args = [ast.copy_location(ast.arg(name), expression) for name in inputs]
     function.body = [ast.copy_location(ast.Return(expression), expression)]
     return function

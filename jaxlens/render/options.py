@@ -47,7 +47,7 @@ class HloOptions:
 
     stage: str = option("", f"one stage alone: {', '.join(STAGE_NAMES)}", "STAGE", values="stage")
     diff: tuple[str, str] | None = option(
-        None, "compare two stages or passes", ("A", "B"), values="stage pass"
+        None, "compare two stages or passes", ("A", "B"), values="hlo pass"
     )
     passes: bool = option(False, "list the passes that changed the program, and what each did")
     pass_name: str = option("", "what one pass changed", "NAME", values="pass")
