@@ -16,6 +16,7 @@ from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, Source
 
 _CONTEXT = 2  # lines round a line whose function is not known or is too long to show whole
 _WHOLE = 60  # lines of a function that is shown whole
+_PARSED = 20_000  # characters of a library's file that is parsed for its functions
 _UNDER = 40  # nodes listed under one line
 _NOUNS = {"jaxpr": ("eqn", "eqns"), "stablehlo": ("op", "ops")}
 
@@ -88,7 +89,8 @@ def _pane(
     if source.library:
         used = [line for line in used if (key, line) in owned]
     text = source.text.splitlines()
-    shown = [n for n in extents(source.text, used) if 1 <= n <= len(text)]
+    whole = not source.library or len(source.text) <= _PARSED
+    shown = [n for n in extents(source.text, used, whole) if 1 <= n <= len(text)]
     if not shown:
         return None
     through = {} if source.library else found.through
@@ -147,18 +149,19 @@ def _dedented(rows: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
     )
 
 
-def extents(text: str, used: Sequence[int]) -> list[int]:
+def extents(text: str, used: Sequence[int], whole: bool = True) -> list[int]:
     """The lines to show of a file: the functions that hold the used lines.
 
     Args:
         text: The file's text.
         used: Line numbers that matter.
+        whole: Whether to look for functions, which takes milliseconds per 1,000 lines.
 
     Returns:
         Sorted line numbers. A function too long to show whole, and a line outside all
         functions, come with two lines of context.
     """
-    functions = _functions(text)
+    functions = _functions(text) if whole else []
     shown: set[int] = set()
     for line in used:
         around = [f for f in functions if f[0] <= line <= f[1]]
