@@ -16,10 +16,7 @@ instruction all the same: a node of that name, with no text of its own, stands b
 first reader.
 """
 
-import gc
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -69,20 +66,7 @@ def read(text: str, *, stage: str = "hlo") -> Module:
         ReadError: The text does not begin with `HloModule`, breaks off within a computation,
             names two computations alike, or has no one ENTRY.
     """
-    with _no_collection():
-        return _Reader(text, Frames(), {}).module(stage)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Many objects that all stay: each round of the garbage collector would be for nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    return _Reader(text, Frames(), {}).module(stage)
 
 
 @dataclass(slots=True)
@@ -139,8 +123,7 @@ Calls = dict[str, tuple[str, ...] | None]
 def _read_block(
     text: str, block: Block, frames: Frames, calls: Calls
 ) -> tuple[Region, tuple[str, ...]]:
-    with _no_collection():
-        return _Reader(text, frames, calls).block(block)
+    return _Reader(text, frames, calls).block(block)
 
 
 class _Reader:

@@ -1,9 +1,12 @@
 """The HLO reader on text: every form, what is unknown, what is broken, and how long it takes."""
 
+import copy
 import json
+import pickle
 import random
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -398,3 +401,27 @@ def test_computations_that_nothing_reaches_and_circles():
     module = hlo.read(circle)
     assert set(module.regions) == {"e", "a", "b"}
     assert any("stands before" in broken for broken in check(module))
+
+
+def test_late_fields_are_fields():
+    """Copies, comparisons and pickles see what is not made yet."""
+    module = hlo.read(SAMPLE)
+    assert pickle.loads(pickle.dumps(module)) == module == copy.deepcopy(module)
+    assert replace(module) == hlo.read(SAMPLE)
+    node = hlo.read(SAMPLE).body().nodes[-1]
+    assert replace(node, scope="x").scope == "x"
+    assert node.scope != "x"
+    with pytest.raises(AttributeError):
+        node.nothing
+
+
+def test_the_layout_of_the_text_does_not_matter():
+    """What is not laid out as XLA does it is read at once, with the same result."""
+    early = hlo.read(SAMPLE.replace("\n  ", "\n\t"))
+    late = hlo.read(SAMPLE)
+    assert type(early) is not type(late)
+    assert list(early.regions) == list(late.regions)
+    assert [node.id for node in early.nodes()] == [node.id for node in late.nodes()]
+    assert [node.spans for node in early.nodes()] == [node.spans for node in late.nodes()]
+    assert [dict(node.attrs) for node in early.nodes()] == [node.attrs for node in late.nodes()]
+    assert early.unknown == late.unknown == ()
