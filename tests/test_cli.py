@@ -3,6 +3,7 @@
 import pytest
 
 from jaxlens.cli import main
+from jaxlens.errors import GraphError
 
 
 @pytest.mark.backend
@@ -14,10 +15,11 @@ def test_doctor_finds_a_working_environment(capsys):
 
 
 def test_doctor_says_what_to_do(monkeypatch, capsys):
-    def broken(source):
-        raise TimeoutError("too slow")
+    def broken(*args):
+        raise GraphError("no wheel and no dot")
 
-    monkeypatch.setattr("jaxlens.render.graphviz_run.run", broken)
+    monkeypatch.setattr("jaxlens.render.graphviz_run._run_wasm", broken)
+    monkeypatch.setattr("jaxlens.render.graphviz_run._run_binary", broken)
     assert main(["doctor"]) == 1
     line = next(s for s in capsys.readouterr().out.splitlines() if "Graphviz" in s)
     assert line.startswith("no  ")
