@@ -12,14 +12,14 @@ merge many into one. Each `Link` says how it is known, best first:
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from jaxlens.ir.capture import Kernel
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.numbering import Numbering, Numbers, number, plain
+from jaxlens.ir.numbering import Numbers, Occurrence, number, plain
 
 How = Literal["stamped", "value", "named", "span", "inferred"]
 HOWS: tuple[How, ...] = ("stamped", "value", "named", "span", "inferred")
@@ -92,9 +92,13 @@ def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relatio
         after: The later one.
         known: Links that are certain already (stamps).
     """
-    links = dict.fromkeys(known)
     numbers = Numbers()
-    left, right = Program(before, number(before, numbers)), Program(after, number(after, numbers))
+    return follow(Program(before, numbers), Program(after, numbers), known)
+
+
+def follow(left: "Program", right: "Program", known: Iterable[Link] = ()) -> Relation:
+    """`relate` for programs that are compared with several others; they share their numbers."""
+    links = dict.fromkeys(known)
     links.update(dict.fromkeys(_by_value(left, right)))
     for rest in (_by_name, _by_place):
         tails, heads = {link.tail for link in links}, {link.head for link in links}
@@ -107,13 +111,23 @@ def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relatio
 
 
 class Program:
-    """A module with its nodes by id and its values, for looking things up."""
+    """A module with its nodes by id and by value, each worked out once.
 
-    def __init__(self, module: Module, numbering: Numbering) -> None:
+    Attributes:
+        module: The module.
+        bodies: For each region that stands for itself, its instructions by value.
+        nodes: Every instruction by id.
+        applied: Instructions of reducers, comparators and the like.
+    """
+
+    def __init__(self, module: Module, numbers: Numbers) -> None:
         self.module = module
-        self.numbering = numbering
         self.nodes = {node.id: node for node in module.nodes()}
         self.applied = frozenset(_applied(module))
+        self.bodies = {
+            name: _classes(found, self.nodes)
+            for name, found in number(module, numbers).bodies.items()
+        }
 
 
 _CONTROL = frozenset({"fusion", "call", "while", "conditional", "async-start", "async-done"})
@@ -130,13 +144,11 @@ def _applied(module: Module) -> Iterator[str]:
 def _by_value(left: Program, right: Program) -> Iterator[Link]:
     """Pairs bodies from the entry inwards, and within each pair equal values."""
     pending = [(left.module.entry, right.module.entry)]
-    pending += [(n, n) for n in left.numbering.bodies if n in right.numbering.bodies]
+    pending += [(n, n) for n in left.bodies if n in right.bodies]
     seen = set()
     while pending:
         pair = pending.pop()
-        if pair in seen or not all(
-            name in side.numbering.bodies for name, side in zip(pair, (left, right), strict=True)
-        ):
+        if pair in seen or pair[0] not in left.bodies or pair[1] not in right.bodies:
             continue
         seen.add(pair)
         for tail, head in _equal(left, right, *pair):
@@ -148,19 +160,19 @@ def _by_value(left: Program, right: Program) -> Iterator[Link]:
 
 def _equal(left: Program, right: Program, tail: str, head: str) -> Iterator[tuple[str, str]]:
     """Pairs instructions of two bodies that have one value."""
-    tails, heads = _classes(left, tail), _classes(right, head)
-    for value, ours in tails.items():
+    heads = right.bodies[head]
+    for value, ours in left.bodies[tail].items():
         theirs = heads.get(value)
         if theirs:
             yield from _paired(ours, theirs)
 
 
-def _classes(program: Program, region: str) -> dict[int, list[Node]]:
+def _classes(found: Iterable[Occurrence], nodes: Mapping[str, Node]) -> dict[int, list[Node]]:
     """The instructions of each value, each once."""
     classes: defaultdict[int, dict[str, Node]] = defaultdict(dict)
-    for occurrence in program.numbering.bodies[region]:
-        classes[occurrence.number][occurrence.id] = program.nodes[occurrence.id]
-    return {value: list(nodes.values()) for value, nodes in classes.items()}
+    for occurrence in found:
+        classes[occurrence.number][occurrence.id] = nodes[occurrence.id]
+    return {value: list(members.values()) for value, members in classes.items()}
 
 
 def _paired(ours: list[Node], theirs: list[Node]) -> Iterator[tuple[str, str]]:
@@ -169,6 +181,10 @@ def _paired(ours: list[Node], theirs: list[Node]) -> Iterator[tuple[str, str]]:
     A fusion has the value of its root; so has a copy that of its operand. Such a bearer is
     linked to a bearer, and the instruction that computes the value to one that computes it.
     """
+    if len(ours) == len(theirs) == 1:
+        if _family(ours[0]) == _family(theirs[0]):
+            yield ours[0].id, theirs[0].id
+        return
     by_id = {node.id: node for node in ours}
     by_place = {_place(node): node for node in reversed(ours)}
     by_opcode = {_family(node): node for node in reversed(ours)}

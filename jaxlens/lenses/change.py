@@ -14,8 +14,9 @@ from typing import Literal
 
 from jaxlens.ir.capture import PassStage
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.numbering import Numbers
 from jaxlens.ir.passes import START, interval
-from jaxlens.links import How, Link, Relation, relate
+from jaxlens.links import How, Link, Program, Relation, follow
 
 FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
 
@@ -110,10 +111,12 @@ def between(before: Module, after: Module, passes: Sequence[PassStage] = ()) -> 
             read to follow what the two ends alone do not show, and to name passes. Without them
             nobody is blamed.
     """
-    relation = relate(before, after)
+    numbers = Numbers()
+    first, last = Program(before, numbers), Program(after, numbers)
+    relation = follow(first, last)
     blame = _Blame({}, {}, {}, {})
     if passes:
-        through, blame = _traced(before, after, passes)
+        through, blame = _traced(first, last, passes, numbers)
         seen = {link.tail for link in relation.links}
         reached = {link.head for link in relation.links}
         more = [k for k in through.links if k.tail not in seen and k.head not in reached]
@@ -138,14 +141,17 @@ class _Blame:
     changed: dict[str, str]
 
 
-def _traced(before: Module, after: Module, passes: Sequence[PassStage]) -> tuple[Relation, _Blame]:
+def _traced(
+    first: Program, last: Program, passes: Sequence[PassStage], numbers: Numbers
+) -> tuple[Relation, _Blame]:
     """Follows every instruction dump by dump, to the passes that changed it."""
-    images: dict[str, tuple[str, ...]] = {node.id: (node.id,) for node in before.nodes()}
-    looks = {node.id: _look(node) for node in before.nodes()}
+    images: dict[str, tuple[str, ...]] = {id: (id,) for id in first.nodes}
+    looks = {id: _look(node) for id, node in first.nodes.items()}
     blame = _Blame({}, {}, {}, {})
-    earlier, places = before, held(before)
-    for module, by in _steps(after, passes):
-        step, nodes = relate(earlier, module), {node.id: node for node in module.nodes()}
+    earlier, places = first, held(first.module)
+    for module, by in _steps(last.module, passes):
+        later = last if module is last.module else Program(module, numbers)
+        step, nodes = follow(earlier, later), later.nodes
         before_step, places = places, held(module)
         for id, now in images.items():
             if not now:
@@ -160,7 +166,7 @@ def _traced(before: Module, after: Module, passes: Sequence[PassStage]) -> tuple
                 blame.changed.setdefault(id, by)
             if any(head in places for head in heads) and not any(i in before_step for i in now):
                 blame.fused.setdefault(id, by)
-        earlier = module
+        earlier = later
     links = [Link(id, head, "inferred") for id, heads in images.items() for head in heads]
     return Relation(links), blame
 
