@@ -91,10 +91,13 @@ def report(change: Change, note: str = "") -> Report:
     """Puts a change across fusion into sentences and a table."""
     before, after = operations(change.before), operations(change.after)
     fusions = [node for node in after if node.opcode == "fusion"]
+    others = len(after) - len(fusions)
+    kinds = (
+        f"{count(len(fusions), 'fusion')} and {count(others, 'other')}" if others else "all fusions"
+    )
     findings = [
         Finding(
-            f"{count(len(before), 'operation')} before fusion, {len(after):,} after: "
-            f"{count(len(fusions), 'fusion')} and {len(after) - len(fusions):,} others "
+            f"{count(len(before), 'operation')} before fusion, {len(after):,} after: {kinds} "
             "(parameters, constants and tuple plumbing not counted).",
             ids=tuple(node.id for node in fusions),
         )

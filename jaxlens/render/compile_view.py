@@ -89,7 +89,11 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     tabs = (
         tab("Overview", lambda: _overview(capture), in_text=True),
         tab("Your code", lambda: listings.costs(capture), help=BY_NAME["source"].meaning),
-        tab("Kernels", lambda: _kernels(capture)),
+        tab(
+            "Kernels",
+            lambda: _kernels(capture),
+            help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
+        ),
         tab("Cost", lambda: of_report(cost_report(capture))),
         tab("Memory", lambda: of_report(memory_report(capture))),
         tab(
@@ -131,13 +135,8 @@ def _overview(capture: Capture) -> list[Block]:
 
 def _kernels(capture: Capture) -> list[Block]:
     """Each kernel behind its name, with its HLO."""
-    note = "--kernel NAME shows its LLVM IR and machine code."
     return [
-        Findings((Finding(note),)),
-        *(
-            Fold(f"{work.kernel.name}: {what(work)}", tuple(_facts(work)))
-            for work in works(capture)
-        ),
+        Fold(f"{work.kernel.name}: {what(work)}", tuple(_facts(work))) for work in works(capture)
     ]
 
 
