@@ -1,4 +1,4 @@
-"""Looking is not touching: what surrounds every trace, lowering and compile of ours.
+"""Looking is not touching: what surrounds every trace and lowering of ours.
 
 JAX's caches get keys of their own (`compat.apart`), so that the user's next call traces,
 lowers and compiles exactly as it would have. What user code changes while it is traced
@@ -69,13 +69,6 @@ def untouched(value: Any, owner: Any = None, function: Any = None) -> Iterator[N
         finally:
             for space, saved in before:
                 _remove_tracers(space, saved)
-
-
-@contextmanager
-def compiling(value: Any) -> Iterator[None]:
-    """Surrounds a compile: own cache keys, and no persistent cache."""
-    with compat.apart(value), compat.persistent_cache_off(), deeper():
-        yield
 
 
 @contextmanager
