@@ -8,15 +8,17 @@ import contextlib
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from jaxlens.errors import LensError
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.stage import STAGES
 from jaxlens.notebook.options import flags
 from jaxlens.render.options import STAGE_NAMES, CompileOptions, HloOptions, JaxprOptions
+
+if TYPE_CHECKING:
+    from jaxlens.ir.capture import Capture  # %load_ext does without
 
 _KINDS = {"jaxpr": JaxprOptions, "hlo": HloOptions, "compile": CompileOptions}
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join(_KINDS)})\s(.*)$", re.DOTALL)
@@ -26,7 +28,7 @@ _LAST = re.compile(r"[^\s=]*$")
 _seen: dict[str, tuple[str, ...]] = {}
 
 
-def remember(cap: Capture, verb: str, show: Mapping[str, Any]) -> None:
+def remember(cap: "Capture", verb: str, show: Mapping[str, Any]) -> None:
     """Keeps the names that a view of this program has computed anyway."""
     with contextlib.suppress(LensError):
         if verb == "hlo" and "stage" not in show:

@@ -6,9 +6,7 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.display import display
 
-from jaxlens.notebook import cell as cells
 from jaxlens.notebook.complete import remember
-from jaxlens.notebook.look import Arrays, take
 from jaxlens.notebook.options import Asked, read, takes
 from jaxlens.notebook.tracebacks import of_the_user
 from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions
@@ -96,7 +94,10 @@ class Lenses(Magics):
 
     def _view(self, asked: Asked, cell: str | None) -> Any:
         """Runs the cell, and looks from its last line."""
-        from jaxlens import api  # JAX is loaded by the first look, not by %load_ext
+        # JAX and what looking needs are loaded by the first look, not by %load_ext.
+        from jaxlens import api
+        from jaxlens.notebook import cell as cells
+        from jaxlens.notebook.look import Arrays, take
 
         code = (
             cells.read_expression(self.shell, asked.magic, asked.expression)
