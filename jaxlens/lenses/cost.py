@@ -248,11 +248,19 @@ def _counted(found: Cost) -> Iterator[Finding]:
     beside = f" and {amount(found.transcendentals, '').strip()} transcendentals"
     also = beside if found.transcendentals else ""
     yield Finding(f"{amount(found.flops, 'flop')}{also} counted over the equations.")
-    for loop in found.loops:
-        if loop.trips is None:
-            where = f" at {loop.line}" if loop.line else ""
-            text = f"The while loop{where} runs an unknown number of times; its body counts once."
-            yield Finding(text, "unknown", (loop.id,))
+    open_ended = [loop for loop in found.loops if loop.trips is None]
+    if open_ended:
+        places = listed(list(dict.fromkeys(loop.line for loop in open_ended if loop.line)))
+        one = len(open_ended) == 1
+        head = "A while loop" if one else f"{len(open_ended)} while loops"
+        where = f" ({places})" if places else ""
+        rest = (
+            "runs an unknown number of times; its body counts"
+            if one
+            else ("run an unknown number of times; their bodies count")
+        )
+        ids = tuple(loop.id for loop in open_ended)
+        yield Finding(f"{head}{where} {rest} once.", "unknown", ids)
     if found.branches:
         text = f"{count(len(found.branches), 'cond')}: the branch that costs most was counted."
         yield Finding(text, "counted", found.branches)
@@ -295,9 +303,9 @@ def _rest(ours: int, theirs: float, capture: Capture | None, loops: bool) -> Ite
         start = "With loops counted once the" if loops else "The"
         text = f"{start} optimised program does {_percent(abs(share))}"
         why = (
-            "more: values computed again inside fusions, and what passes wrote in"
+            "more: values computed again inside fusions, loop counters or what passes added"
             if share > 0
-            else "less: passes removed, merged or simplified the rest"
+            else "less: lowering or passes removed, merged or simplified the rest"
         )
         yield Finding(f"{text} {why}.")
 

@@ -3,7 +3,9 @@
 import fixed_captures as fixed
 import pytest
 
+from jaxlens.ir.capture import Stage
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.cost import cost, count_module, of, trip_count
 from jaxlens.lenses.flops import flops
 from jaxlens.lenses.report import Finding
@@ -192,3 +194,25 @@ def test_without_xlas_figure_the_count_stands_alone() -> None:
     report = cost(fixed.capture("cost"))
     assert "XLA gives no flops here: this backend gives no cost." in texts(report.findings)
     assert report.tables[0].rows[0][3].text == "not given"
+
+
+def test_loops_of_unknown_length_are_said_to_be_so_in_one_sentence() -> None:
+    loops = tuple(
+        eqn(
+            "while", f32(8, 8), "x", id=id, line=2, body_jaxpr="body", cond_jaxpr="cond",
+            regions=("body", "cond"),
+        )
+        for id in ("u", "v")
+    )  # fmt: skip
+    module = program(
+        main=loops,
+        body=(eqn("mul", f32(8, 8), "x", "x", id="m"),),
+        cond=(eqn("lt", Type("bool"), "x", "x", id="c"),),
+    )
+    capture = fixed.capture()
+    capture.driver._stages["jaxpr"] = Stage(BY_NAME["jaxpr"], str, lambda: module)
+    said = [f for f in cost(capture).findings if f.trust == "unknown"]
+    assert [finding.text for finding in said] == [
+        "2 while loops (cell 3:2) run an unknown number of times; their bodies count once."
+    ]
+    assert said[0].ids == ("u", "v")
