@@ -1,0 +1,37 @@
+"""The cache's verdict in sentences, and times in a table that is not part of the stable text."""
+
+import pytest
+
+from jaxlens.ir.capture import Verdict
+from jaxlens.lenses.times import duration
+from jaxlens.lenses.verdict import sentence
+
+
+@pytest.mark.parametrize(
+    ("verdict", "start"),
+    [
+        (Verdict(True, earlier=1), "Cache: this call would hit; nothing would be traced"),
+        (Verdict(False, "trace", earlier=0), "Cache: this call would miss; the function has not"),
+        (Verdict(False, "trace", earlier=2), "Cache: this call would miss: it is traced, lowered"),
+        (
+            Verdict(False, "compile", earlier=2),
+            "Cache: this call would miss: it is lowered and compiled again; tracing is served",
+        ),
+        (Verdict(None), "Cache: not known for this call."),
+    ],
+)
+def test_a_verdict_is_one_sentence(verdict: Verdict, start: str) -> None:
+    assert sentence(verdict).startswith(start)
+    assert sentence(verdict).endswith(".")
+
+
+def test_a_single_earlier_signature_is_singular() -> None:
+    assert "has 1 earlier call signature)" in sentence(Verdict(True, earlier=1))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.0, "0 s"), (1.25, "1.25 s"), (0.0123, "12.3 ms"), (8.4e-4, "840 µs"), (5e-9, "5 ns")],
+)
+def test_durations_have_three_digits(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
