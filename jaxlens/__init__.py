@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxlens.api import capture, compile, hlo, jaxpr, load, save
+    from jaxlens.api import capture, compile, hlo, jaxpr, load
     from jaxlens.errors import LensError
     from jaxlens.ir.capture import Capture
     from jaxlens.render.view import View
@@ -28,7 +28,6 @@ __all__ = [
     "hlo",
     "jaxpr",
     "load",
-    "save",
 ]
 
 _HOMES = {

@@ -139,13 +139,6 @@ def load(path: str | os.PathLike[str]) -> Capture:
     return read(path)
 
 
-def save(cap: Capture, path: str | os.PathLike[str]) -> None:
-    """Writes every stage of a capture to one file, computing those not asked for yet."""
-    from jaxlens.ir.saved import save as write
-
-    write(cap, path)
-
-
 def take(
     f: Function,
     args: tuple[Any, ...],

@@ -4,9 +4,11 @@ The facts are frozen data. Where they come from is behind `Driver`: a live one d
 JAX and XLA (`stages/`), a saved one reads a file and needs no device.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Literal, Protocol
 
 from jaxlens.errors import UnavailableError, nearest
@@ -334,3 +336,17 @@ class Capture:
     @property
     def sources(self) -> Mapping[str, Source]:
         return self.driver.sources()
+
+    def save(self, path: str | os.PathLike[str], *, stages: Collection[str] | None = None) -> None:
+        """Writes it to one file, which `jaxlens.load` reads on a machine with no JAX device.
+
+        Args:
+            path: Where to; a file that is there is replaced.
+            stages: What to keep, by name; by default all that there is, computed if need be.
+
+        Raises:
+            UnavailableError: There is no stage of such a name.
+            CaptureFileError: The file cannot be written.
+        """
+        # By name, because what reads captures from files imports this file.
+        import_module("jaxlens.ir.saved").save(self, path, stages=stages)

@@ -141,3 +141,15 @@ def test_a_terminal_gets_text_with_figures_and_no_html(run: Any, shell: Any) -> 
     finally:
         formatter.active_types = before
     assert "block_until_ready" in ran.shown
+
+
+def test_a_saved_capture_shows_the_same(run: Any, shell: Any, public: Any, tmp_path: Any) -> None:
+    assert run("%hlo -o view f(x, w)").ok
+    shell.user_ns["view"].capture.save(tmp_path / "f.jaxlens")
+    loaded = public.load(tmp_path / "f.jaxlens")
+    for verb in ("jaxpr", "hlo"):
+        show = getattr(public, verb)
+        assert str(show(loaded)) == str(show(shell.user_ns["view"].capture))
+    with pytest.raises(public.LensError) as error:
+        str(public.compile(loaded, run=1))
+    assert str(error.value) == "a capture loaded from a file holds no program that could run"
