@@ -62,6 +62,7 @@ def name_cells(shell: Any) -> None:
 
 def _parsed(shell: Any, text: str, file: str) -> Cell:
     """Parses, and compiles once for the errors that only compiling finds."""
+    name_cells(shell)
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=file))
     _compile(shell, ast.Module(tree.body, []), file)
     return Cell(file, tuple(tree.body))

@@ -83,7 +83,6 @@ def take(shell: Any, cell: Cell, shapes: str, arrays: Arrays) -> Taken:
         cells.run(shell, cell, cell.body)
         raise CellError(_nothing(last))
     cells.run(shell, cell, cell.body[:-1])
-    cells.name_cells(shell)
     if shapes:
         return _on_shapes(shell, cell, last.value, shapes)
     if isinstance(last.value, ast.Call) and is_own(last.value.func, shell.user_ns, arrays.is_array):

@@ -88,6 +88,22 @@ def test_spans_of_a_line_magic(cell: Any, shell: Any) -> None:
     assert str(node.owner) == f"cell {shell.execution_count - 1}:2"
 
 
+def test_spans_in_a_kernels_files(cell: Any, shell: Any, monkeypatch: Any) -> None:
+    """A kernel names a cell's file by a hash, which tells no number."""
+    compiler = pytest.importorskip("ipykernel.compiler").XCachingCompiler
+    monkeypatch.setattr(shell, "compile", compiler())
+    monkeypatch.setattr(shell, "compiler_class", compiler)
+    for code in (
+        '%%jaxpr -o view --in "f32[3]"\ndef g(x):\n    return x * 2',
+        "%%jaxpr -o view\n\nx * 2",
+    ):
+        assert cell(code).ok
+        (node,) = shell.user_ns["view"].capture.jaxpr.module.nodes()
+        assert str(node.owner) == f"cell {shell.execution_count - 1}:3"
+    ran = cell("%%jaxpr\ny = 1\nz = 2\nnp.tanh(x)")
+    assert "----> 4 np.tanh(x)" in ran.out
+
+
 def test_a_function_of_an_earlier_cell_keeps_its_number(cell: Any, shell: Any) -> None:
     number = shell.execution_count
     cell("def g(x):\n    return x * 2")
