@@ -252,13 +252,19 @@ def _plain(
 def _completed(
     function: Callable[..., Any], structure: Any, fixed: Mapping[int, Any]
 ) -> Callable[..., Any]:
-    """The function of the array leaves alone: puts the static leaves back, and calls."""
+    """The function of the array leaves alone: puts the static leaves back, and calls.
+
+    A static leaf that comes back out, as in an updated Equinox model, is no result: JAX would
+    refuse it.
+    """
+    static = {id(value) for value in fixed.values()}
 
     def completed(*args: Any, **kwargs: Any) -> Any:
         arrays = iter(jax.tree_util.tree_leaves((args, kwargs)))
         every = (fixed[i] if i in fixed else next(arrays) for i in range(structure.num_leaves))
         args, kwargs = jax.tree_util.tree_unflatten(structure, list(every))
-        return function(*args, **kwargs)
+        results = function(*args, **kwargs)
+        return jax.tree_util.tree_map(lambda leaf: None if id(leaf) in static else leaf, results)
 
     return completed
 

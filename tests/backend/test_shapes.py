@@ -95,3 +95,17 @@ def test_a_value_that_does_not_fit(asked, says):
     with pytest.raises(OptionError) as error:
         transformed(loss, ARGS, {}, (asked,))
     assert str(error.value) == says
+
+
+def test_a_static_leaf_that_comes_back_is_no_result():
+    from jaxlens.stages.driver import capture
+
+    def update(model, x):
+        return {**model, "w": model["w"] + x}
+
+    model = {"w": jnp.ones(3), "activation": jnp.tanh, "name": "m"}
+    found = capture(update, (model, jnp.ones(3)))
+    assert [o.name for o in found.outputs] == ["result['w']"]
+    other = capture(lambda model: "text", (model,))
+    with pytest.raises(TypeError):
+        _ = other.jaxpr.module
