@@ -14,7 +14,7 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo_order import callers_first
 from jaxlens.ir.stablehlo_locations import resolver
 from jaxlens.ir.stablehlo_names import Scope
-from jaxlens.ir.stablehlo_types import attribute, shortened, type_of
+from jaxlens.ir.stablehlo_types import attribute, constant_text, shortened, type_of
 
 _ROLES = {
     "stablehlo.while": ("cond", "body"),
@@ -171,10 +171,11 @@ class _Reader:
             self._values[result] = title
             values.append(Value(title, kind))
         attributes = op.attributes
-        attrs = self._attrs(attributes) if len(attributes) else {}
-        if (
-            name == "stablehlo.custom_call"
-        ):  # MLIR's text leaves these out, so text and module agree
+        try:
+            attrs = self._attrs(attributes) if len(attributes) else {}
+        except TypeError:
+            attrs = self._printed(op, attributes)
+        if name == "stablehlo.custom_call":  # MLIR's text leaves these out: text and module agree
             attrs = {k: v for k, v in attrs.items() if _UNSAID.get(k) != v}
         called = self._called(attrs) if attrs else ()
         known = self._values
@@ -208,6 +209,16 @@ class _Reader:
 
     def _attrs(self, attributes: Any) -> dict[str, str]:
         return {name: self._text(attr) for name, attr in attributes.items()}
+
+    def _printed(self, op: Any, attributes: Any) -> dict[str, str]:
+        """Attributes where the bindings refuse one: they have no class for complex constants."""
+        found = {}
+        for name in attributes:
+            try:
+                found[name] = self._text(attributes[name])
+            except TypeError:
+                found[name] = constant_text(op)
+        return found
 
     def _text(self, attr: Any) -> str:
         known = self._words.get(attr)

@@ -80,6 +80,15 @@ def attribute(attr: Any, dense: Any) -> str:
     return shortened(str(attr))
 
 
+def constant_text(op: Any) -> str:
+    """The value of a constant as MLIR prints the op; "..." for a large one and for other ops."""
+    if op.name != "stablehlo.constant":
+        return "..."
+    text = op.get_asm(large_elements_limit=_ELEMENTS, use_local_scope=True)
+    value = text.partition(" stablehlo.constant ")[2].rpartition(" : ")[0]
+    return "..." if "elided" in value else value
+
+
 def shortened(text: str) -> str:
     """`array<i64: 0, 1>` as [0, 1], `3 : i64` as 3, `#stablehlo<precision HIGH>` as HIGH."""
     if text.startswith("dense<"):

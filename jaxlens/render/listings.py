@@ -44,7 +44,7 @@ def listing(
         return jaxpr_lines.listing(module, inputs=inputs, limit=limit)
     if stage.info.name == "stablehlo":
         limit = _EVERYTHING if full else stablehlo_lines.LIMIT
-        return stablehlo_lines.listing(module, limit=limit)
+        return stablehlo_lines.listing(module, stage.text, limit=limit)
     limit = _EVERYTHING if full else hlo_lines.LIMIT
     return hlo_lines.listing(module, limit=limit) if alone or full else lean.listing(module, limit)
 

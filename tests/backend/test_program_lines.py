@@ -22,27 +22,26 @@ def step(params, xs):
 
 
 @functools.cache
-def programs():
+def lowered():
     params = {"w": jax.ShapeDtypeStruct((4, 4), "float32")}
-    lowered = jax.jit(step).trace(params, jax.ShapeDtypeStruct((8, 4), "float32")).lower()
+    return jax.jit(step).trace(params, jax.ShapeDtypeStruct((8, 4), "float32")).lower()
+
+
+@functools.cache
+def programs():
     return (
-        stablehlo.read(lowered.compiler_ir("stablehlo")),
-        hlo.read(lowered.as_text(dialect="hlo"), stage="hlo"),
-        hlo.read(lowered.compile().as_text(), stage="optimized"),
+        stablehlo.read(lowered().compiler_ir("stablehlo")),
+        hlo.read(lowered().as_text(dialect="hlo"), stage="hlo"),
+        hlo.read(lowered().compile().as_text(), stage="optimized"),
     )
+
+
+def stablehlo_listing(limit=2000):
+    return stablehlo_lines.listing(programs()[0], lowered().as_text(), limit=limit)
 
 
 def shown(listing, full=False):
     return [line_text(line, full) for line in listing.lines]
-
-
-def test_every_op_stands_in_the_listing_once_or_on_the_line_of_its_parent():
-    module = programs()[0]
-    listing = stablehlo_lines.listing(module)
-    ids = {line.id for line in listing.lines if line.id}
-    missing = {node.id for node in module.nodes()} - ids
-    applied = sum(" applies " in line for line in shown(listing))
-    assert len(missing) == applied > 0
 
 
 @pytest.mark.parametrize("index", [1, 2])
@@ -67,20 +66,21 @@ def test_the_entry_comes_first_and_computations_say_whose_they_are():
     assert any("fused_computation" in line and "// of " in line for line in lines)
 
 
-def test_stablehlo_names_the_arguments_and_returns():
-    lines = shown(stablehlo_lines.listing(programs()[0]))
-    assert lines[:2] == ["// %arg0 = params['w']", "// %arg1 = xs"]
-    assert lines[2] == "func @main(%arg0: f32[4,4], %arg1: f32[8,4]) {"
-    assert any(line.strip().startswith("%") and " = while " in line for line in lines)
-    assert any(line.strip().startswith("cond(%iterArg") for line in lines)
-    assert "  return %" in "\n".join(lines)
+def test_stablehlo_names_the_arguments_above_what_jax_prints():
+    lines = shown(stablehlo_listing())
+    assert lines[:3] == ["// %arg0 = params['w']", "// %arg1 = xs", "module @jit_step {"]
+    assert lines[3].startswith("  func.func public @main(%arg0: tensor<4x4xf32>, %arg1: tensor<8x")
+    assert any(" = stablehlo.while(%iterArg = " in line for line in lines)
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
 def test_a_limit_cuts_and_says_what_is_left(index):
-    module = programs()[index]
-    make = stablehlo_lines.listing if index == 0 else hlo_lines.listing
-    whole, cut = make(module), make(module, limit=7)
+    def make(limit=2000):
+        if index == 0:
+            return stablehlo_listing(limit)
+        return hlo_lines.listing(programs()[index], limit=limit)
+
+    whole, cut = make(), make(limit=7)
     assert whole.note == ""
     assert cut.lines == whole.lines[:7]
     assert cut.note.startswith(f"{len(whole.lines) - 7:,} more lines: cap.")

@@ -1,0 +1,149 @@
+"""Tells which op each line of printed StableHLO belongs to.
+
+MLIR prints an op on one line, and the blocks inside it below between lines that it opens and
+closes; a reduction by one op stands on the line of the reduction. So the lines are walked
+together with the module that was read from the same program, and each line that is taken for
+an op has to begin with the names which that op's results have.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from jaxlens.errors import ReadError
+from jaxlens.ir.graph import Module, Node
+
+_FUNCTION = "func.func "
+_CLOSING = ("return", "stablehlo.return", "func.return", "sdy.return", "mhlo.return")
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedLine:
+    """A line, and what it is about.
+
+    Attributes:
+        text: As printed, without the space before it.
+        indent: Number of spaces before it.
+        node: Id of the op that it begins, or whose blocks it opens, parts or closes; "" for none.
+        begins: Whether it is the line on which that op begins.
+        inside: Id of the innermost op round it; "" outside all ops.
+    """
+
+    text: str
+    indent: int
+    node: str = ""
+    begins: bool = False
+    inside: str = ""
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block whose lines are being read."""
+
+    nodes: Iterator[Node]
+    owner: Node | None = None
+    others: Iterator[str] = field(default_factory=lambda: iter(()))
+    expected: Node | None = None
+    unopened: Node | None = None
+
+    def __post_init__(self) -> None:
+        self.step()
+
+    def step(self) -> None:
+        self.expected = next(self.nodes, None)
+
+
+def printed(text: str, module: Module) -> Iterator[PrintedLine]:
+    """Every line of the text, in order.
+
+    Args:
+        text: A module as MLIR prints it, without locations.
+        module: The same program, read.
+
+    Raises:
+        ReadError: The text is of another program.
+    """
+    blocks: list[_Block] = []
+    for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
+        words = line.lstrip(" ")
+        indent = len(line) - len(words)
+        inside = blocks[-1].owner if blocks else None
+        owner = inside.id if inside else ""
+        if not blocks:
+            if words.startswith(_FUNCTION) and words.endswith("{"):
+                blocks.append(_Block(iter(module.regions[_symbol(words, number)].nodes)))
+            yield PrintedLine(words, indent)
+        elif words.startswith("}"):
+            _close(blocks, words, module, number)
+            yield PrintedLine(words, indent, owner, False, owner)
+        elif _begins(words, blocks[-1].expected):
+            node = blocks[-1].expected
+            assert node is not None
+            _open(blocks, node, words, module)
+            yield PrintedLine(words, indent, node.id, True, owner)
+        elif (node := blocks[-1].unopened) is not None and words.endswith("{"):
+            blocks[-1].unopened = None
+            _enter(blocks, node, iter(_inner(node, module)), module)
+            yield PrintedLine(words, indent, node.id, False, owner)
+        elif words.startswith("^"):
+            yield PrintedLine(words, indent, owner, False, owner)
+        elif blocks[-1].expected is None and words.split(" ", 1)[0] in _CLOSING:
+            yield PrintedLine(words, indent, "", False, owner)
+        else:
+            raise _other(number, words)
+
+
+def _symbol(words: str, number: int) -> str:
+    """`relu` of `func.func private @relu(%arg0: ...`."""
+    name = words.partition("@")[2]
+    if name.startswith('"'):
+        return name[1:].partition('"')[0]
+    return name.partition("(")[0]
+
+
+def _begins(words: str, node: Node | None) -> bool:
+    """Whether this is the line on which the op begins."""
+    if node is None:
+        return False
+    if not node.results:
+        head = words.partition("(")[0].partition(" ")[0].strip('"')
+        return head in (node.opcode, node.opcode.removeprefix("func."))
+    stem, _, several = node.results[0].name.partition("#")
+    return words.startswith(f"%{stem}:" if several else f"%{stem} = ")
+
+
+def _inner(node: Node, module: Module) -> list[str]:
+    """Names of its blocks, without the functions that it calls."""
+    return [name for name in node.regions if module.regions[name].kind == "block"]
+
+
+def _open(blocks: list[_Block], node: Node, words: str, module: Module) -> None:
+    """Goes past the op, or into its first block if the line opens one."""
+    blocks[-1].step()
+    blocks[-1].unopened = None
+    inner = _inner(node, module)
+    if inner and words.endswith("{"):
+        _enter(blocks, node, iter(inner), module)
+    elif inner:
+        blocks[-1].unopened = node
+
+
+def _enter(blocks: list[_Block], node: Node, names: Iterator[str], module: Module) -> None:
+    blocks.append(_Block(iter(module.regions[next(names)].nodes), node, names))
+
+
+def _close(blocks: list[_Block], words: str, module: Module, number: int) -> None:
+    """Leaves a block, and goes into the op's next one if the line opens it."""
+    block = blocks.pop()
+    if block.expected is not None:
+        raise _other(number, words)
+    if not words.endswith("{"):
+        return
+    name = next(block.others, None)
+    if name is None or block.owner is None:
+        raise _other(number, words)
+    nodes = iter(module.regions[name].nodes)
+    blocks.append(_Block(nodes, block.owner, block.others))
+
+
+def _other(number: int, words: str) -> ReadError:
+    return ReadError(f"line {number} of the StableHLO text is of another program: {words[:80]!r}")

@@ -1,0 +1,112 @@
+"""A line of printed MLIR as pieces: what each word is, and what is folded.
+
+Folded are long attributes and constants, long lists of types, and what each program says
+alike; with the folds shown a line reads as it was printed.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+
+from jaxlens.render.document import Kind, Piece
+
+_LONG = 72  # characters of a constant, or of attributes in braces
+_LONG_TYPES = 100
+_ALIKE = ("jax.result_info", "mhlo.num_partitions")
+_SHORT = 40  # a line in which nothing can be folded
+_HEAD = re.compile(r"(%[\w$.-]+(?::\d+)?)( = )(\"?[\w.]+\"?)")
+_WORD = re.compile(r"\"?[a-z_][\w.]*\"?")
+_TOKEN = re.compile(
+    r"""(?P<name>%[\w$.-]+(?:\#\d+)?)
+      | (?P<keyword>@(?:[\w$.-]+|"[^"]*"))
+      | (?P<literal>dense(?:_resource)?<(?:"[^"]*"|[^">])*>|"(?:[^"\\]|\\.)*")
+      | (?P<type>(?:tensor|memref|vector)<(?:[^<>]|<[^<>]*>)*>|![a-z]\w*\.\w+)
+      | (?P<open><?[({\[])
+      | (?P<close>[)}\]]>?)
+      | (?P<types>[ ]:[ ])
+      | (?P<other>->|[\w.$\-]+|[ ,=]+|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_KINDS: dict[str, Kind] = {
+    "name": "name", "keyword": "keyword", "literal": "literal", "type": "type",
+}  # fmt: skip
+_KEYWORDS = frozenset({"return", "cond", "do", "module", "func.func", "public", "private"})
+
+Word = tuple[int, Kind, str]
+"""Where it starts, what it is, and its text."""
+
+
+def pieces(text: str) -> tuple[Piece, ...]:
+    """What the line says, left to right.
+
+    Args:
+        text: The line, without the space before it.
+    """
+    start, head = _head(text)
+    tokens = list(_TOKEN.finditer(text, start))
+    words = [*head, *((m.start(), _kind(m), m.group()) for m in tokens)]
+    folds = list(_folds(tokens, text)) if len(text) > _SHORT else []
+    return tuple(_merged((_kind_at(at, kind, folds), word) for at, kind, word in words))
+
+
+def _kind_at(at: int, kind: Kind, folds: list[tuple[int, int]]) -> Kind:
+    return "fold" if folds and any(first <= at < last for first, last in folds) else kind
+
+
+def _merged(words: Iterable[tuple[Kind, str]]) -> Iterator[Piece]:
+    """Neighbours of one kind are one piece."""
+    for kind, run in groupby(words, key=itemgetter(0)):
+        yield Piece("".join(word for _, word in run), kind)
+
+
+def _head(text: str) -> tuple[int, list[Word]]:
+    """Results and name of an op, and where they end."""
+    if match := _HEAD.match(text):
+        name, equals, op = match.groups()
+        first, second = len(name), len(name) + len(equals)
+        return match.end(), [(0, "name", name), (first, "", equals), (second, "op", op)]
+    if match := _WORD.match(text):
+        word = match.group()
+        keyword = word in _KEYWORDS or word.endswith(".return")
+        return match.end(), [(0, "keyword" if keyword else "op", word)]
+    return 0, []
+
+
+def _kind(match: re.Match[str]) -> Kind:
+    group = match.lastgroup or ""
+    if group == "other" and match.group() in _KEYWORDS:
+        return "keyword"
+    return _KINDS.get(group, "")
+
+
+def _folds(tokens: list[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
+    """Where something folded starts and ends."""
+    opened: list[re.Match[str]] = []
+    types = len(text)
+    for token in tokens:
+        group = token.lastgroup
+        if group == "open":
+            opened.append(token)
+        elif group == "close" and opened:
+            first = opened.pop()
+            if "{" in first.group() and _is_noise(text[first.start() : token.end()]):
+                yield _with_word_before(first.start(), text), token.end()
+        elif group == "types" and not opened:
+            types = token.start()
+        elif group == "literal" and len(token.group()) > _LONG:
+            yield token.span()
+    if len(text) - types > _LONG_TYPES:
+        yield types, len(text)
+
+
+def _is_noise(braces: str) -> bool:
+    return len(braces) > _LONG or any(word in braces for word in _ALIKE)
+
+
+def _with_word_before(start: int, text: str) -> int:
+    """Where the braces start, counting the space or the ` attributes ` before them."""
+    before = text[:start]
+    kept = before.rstrip(" ").removesuffix(" attributes")
+    return len(kept)

@@ -1,0 +1,56 @@
+"""A printed line of MLIR as pieces: kinds, and what is folded."""
+
+import pytest
+
+from jaxlens.render.stablehlo_words import pieces
+
+
+def plain(text):
+    return "".join(p.text for p in pieces(text) if p.kind != "fold")
+
+
+LONG = ", ".join(f"%iterArg_{i} = %{i}" for i in range(9))
+TYPES = ", ".join(["tensor<128x256xf32>"] * 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("module @jit_f attributes {mhlo.num_partitions = 1 : i32} {", "module @jit_f {"),
+        (
+            'func.func public @main(%arg0: tensor<8xf32>) -> (i1 {jax.result_info = "a"}) {',
+            "func.func public @main(%arg0: tensor<8xf32>) -> (i1) {",
+        ),
+        (f"%0:9 = stablehlo.while({LONG}) : {TYPES}", f"%0:9 = stablehlo.while({LONG})"),
+        (f"return %0#0, %0#1 : {TYPES}", "return %0#0, %0#1"),
+        ("}) : (tensor<8xf32>) -> tensor<8xf32>", "}) : (tensor<8xf32>) -> tensor<8xf32>"),
+        (
+            f'%1 = "stablehlo.gather"(%0) <{{numbers = #stablehlo.gather<[{"0, " * 30}]>}}> ({{',
+            '%1 = "stablehlo.gather"(%0) ({',
+        ),
+        (
+            f'%1 = stablehlo.custom_call @f(%0) {{config = "}} : {"x" * 80}"}} : (i1) -> i1',
+            "%1 = stablehlo.custom_call @f(%0) : (i1) -> i1",
+        ),
+    ],
+)
+def test_what_is_folded(text, left):
+    assert "".join(p.text for p in pieces(text)) == text
+    assert plain(text) == left
+
+
+def test_kinds():
+    text = "%0 = stablehlo.constant dense<1.0> : tensor<2xcomplex<f32>>"
+    assert [(p.text, p.kind) for p in pieces(text) if p.kind] == [
+        ("%0", "name"),
+        ("stablehlo.constant", "op"),
+        ("dense<1.0>", "literal"),
+        ("tensor<2xcomplex<f32>>", "type"),
+    ]
+    assert pieces("return %0 : tensor<f32>")[0].kind == "keyword"
+    assert ("@relu", "keyword") in [(p.text, p.kind) for p in pieces("%0 = call @relu(%arg0)")]
+
+
+@pytest.mark.parametrize("text", ["", "}", "%", '"unfinished', "dense<1", "tensor<<<>", "a\x00b"])
+def test_every_character_is_kept(text):
+    assert "".join(p.text for p in pieces(text)) == text
