@@ -25,6 +25,8 @@ from jaxlens.render.stretch import lone, open_paths
 KINDS = get_args(BoxKind)
 _BUDGET = 80_000
 _SHUT = -1
+_BOX_BYTES = 60  # numbers and punctuation of a box, and of an edge
+_EDGE_BYTES = 120
 
 
 def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
@@ -76,12 +78,12 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
     size, order, again, lists = 0, deque([first]), deque[str](), deque[str]()
     while order or again or lists:
         panel = panels[(order or again or lists).popleft()]
-        row = None if size > budget else _row_or_none(panel, first=not rows)
-        length = len(json.dumps(row, separators=(",", ":"))) if row else 0
-        if row is None or (rows and size + length > budget):
+        fits = not rows or size + _estimate(panel) <= budget  # told before it is laid out
+        row = _row_or_none(panel, first=not rows) if fits else None
+        if row is None:
             refused.add(panel.name)
             continue
-        size += length
+        size += len(json.dumps(row, separators=(",", ":")))
         index[panel.name] = len(rows)
         rows.append(row)
         seen: set[tuple[str, str]] = set()
@@ -95,6 +97,14 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
         for box in row[4]:
             box[4] = index.get(box[4], _SHUT) if box[4] not in refused else _SHUT
     return rows, len(refused)
+
+
+def _estimate(panel: Panel) -> int:
+    """About how many bytes the panel's row takes."""
+    words = sum(len(b.id) + len(b.label) + len(b.detail) + len(b.line) for b in panel.boxes)
+    hints = sum(min(len(box.hint), HINT_CHARACTERS) for box in panel.boxes)
+    types = sum(len(edge.label) for edge in panel.edges)
+    return words + hints + types + _BOX_BYTES * len(panel.boxes) + _EDGE_BYTES * len(panel.edges)
 
 
 def _row_or_none(panel: Panel, first: bool) -> list[Any] | None:

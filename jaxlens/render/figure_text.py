@@ -56,6 +56,8 @@ def _advance(char: str) -> int:
 
 def shorten(text: str, limit: int) -> str:
     """The cleaned text in at most `limit` columns; "…" stands for a cut-out middle."""
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return text
     text = clean(text[: 8 * limit] + text[-8 * limit :] if len(text) > 16 * limit else text)
     if columns(text) <= limit:
         return text

@@ -2,7 +2,8 @@
 
 Graphviz sees boxes of fixed size and labels of known width and no text of the program, so
 a name can neither steer it nor change what it draws, and all machines place alike. Each
-panel is placed once, with its inner panels closed; `stretch.py` opens them.
+panel is placed once, with its inner panels closed; `stretch.py` opens them. Panels that look
+alike but for their words, as a model's layers do, are placed once together.
 """
 
 import json
@@ -86,66 +87,95 @@ def layout(panel: Panel) -> Layout:
             f"the panel {panel.title[:40]!r} has {len(panel.boxes):,} boxes, more than the "
             f"{_MOST_BOXES} that are laid out at once; make the figure with max_boxes=60"
         )
-    labels = edge_labels(panel)
-    return _read(panel, labels, json.loads(_place(panel, labels)))
+    index = {box.id: n for n, box in enumerate(panel.boxes)}
+    ends = tuple((index[edge.tail], index[edge.head]) for edge in panel.edges)
+    return arranged(tuple(map(box_size, panel.boxes)), ends, edge_labels(panel))
 
 
-def _place(panel: Panel, labels: tuple[str, ...]) -> bytes:
+@lru_cache(maxsize=256)
+def arranged(
+    sizes: tuple[tuple[float, float], ...],
+    ends: tuple[tuple[int, int], ...],
+    labels: tuple[str, ...],
+) -> Layout:
+    """Positions of boxes and edges of any text: a program's layers look alike.
+
+    Args:
+        sizes: Width and height of each box.
+        ends: Tail and head of each edge, as indices of boxes.
+        labels: What is written on each edge.
+
+    Raises:
+        GraphError: Graphviz cannot run here, or takes too long.
+    """
+    return _read(sizes, ends, labels, json.loads(_place(sizes, ends, labels)))
+
+
+def _place(
+    sizes: Sequence[tuple[float, float]], ends: Sequence[tuple[int, int]], labels: Sequence[str]
+) -> bytes:
     """Graphviz's JSON; with straight edges where curved ones take too long (dense graphs)."""
     try:
-        return run(_source(panel, labels, "splines=true"))
+        return run(_source(sizes, ends, labels, "splines=true"))
     except TimeoutError:
         pass
     try:
-        return run(_source(panel, labels, "splines=line,nslimit=1,nslimit1=1,mclimit=0.1"))
+        straight = "splines=line,nslimit=1,nslimit1=1,mclimit=0.1"
+        return run(_source(sizes, ends, labels, straight))
     except TimeoutError as error:
         raise GraphError(
-            f"Graphviz gave up on {len(panel.boxes)} boxes with {len(panel.edges)} edges: "
+            f"Graphviz gave up on {len(sizes)} boxes with {len(ends)} edges: "
             f"{error}; show less (--depth 1), or the text (--text)"
         ) from None
 
 
-def _source(panel: Panel, labels: tuple[str, ...], options: str) -> str:
+def _source(
+    sizes: Sequence[tuple[float, float]],
+    ends: Sequence[tuple[int, int]],
+    labels: Sequence[str],
+    options: str,
+) -> str:
     lines = [
         f"digraph {{ graph [rankdir=TB,nodesep=0.22,ranksep=0.3,{options}]",
         'node [shape=box,fixedsize=true,label=""]',
         f"edge [fontname=Courier,fontsize={EDGE_SIZE:g},arrowsize=0.6]",
     ]
-    index = {box.id: n for n, box in enumerate(panel.boxes)}
-    for n, box in enumerate(panel.boxes):
-        w, h = box_size(box)
+    for n, (w, h) in enumerate(sizes):
         lines.append(f"{n} [width={w / _POINTS:.6f},height={h / _POINTS:.6f}]")
-    for edge, label in zip(panel.edges, labels, strict=True):
+    for (tail, head), label in zip(ends, labels, strict=True):
         # Graphviz knows Courier's widths by heart: as many letters make as much room.
         room = f' [label="{"M" * (columns(label) + 1)}"]' if label else ""
-        lines.append(f"{index[edge.tail]} -> {index[edge.head]}{room}")
+        lines.append(f"{tail} -> {head}{room}")
     return "\n".join([*lines, "}"])
 
 
-def _read(panel: Panel, labels: tuple[str, ...], placed: dict[str, object]) -> Layout:
+def _read(
+    sizes: Sequence[tuple[float, float]],
+    ends: Sequence[tuple[int, int]],
+    labels: Sequence[str],
+    placed: dict[str, object],
+) -> Layout:
     left, low, right, high = (float(v) for v in str(placed["bb"]).split(","))
     found: dict[int, Spot] = {}
     for item in _rows(placed, "objects"):
         x, y = (float(v) for v in str(item["pos"]).split(","))
-        w, h = box_size(panel.boxes[int(str(item["name"]))])
-        found[int(str(item["name"]))] = Spot(_px(x - left), _px(high - y), w, h)
-    index = {box.id: n for n, box in enumerate(panel.boxes)}
+        n = int(str(item["name"]))
+        found[n] = Spot(_px(x - left), _px(high - y), *sizes[n])
     # Graphviz lists edges in its own order; edges of one pair of boxes keep theirs.
     waiting: dict[tuple[int, int], list[dict[str, object]]] = {}
     for item in reversed(_rows(placed, "edges")):
         waiting.setdefault((int(str(item["tail"])), int(str(item["head"]))), []).append(item)
     curves = []
-    for edge, label in zip(panel.edges, labels, strict=True):
-        ends = index[edge.tail], index[edge.head]
-        item = waiting[ends].pop()
+    for pair, label in zip(ends, labels, strict=True):
+        item = waiting[pair].pop()
         points = _points(str(item["pos"]), left, high)
         if not label:
-            curves.append(Curve(*ends, points))
+            curves.append(Curve(*pair, points))
             continue
         label_x, label_y = map(float, str(item["lp"]).split(","))
         at = _px(label_x - left + _GAP), _px(high - label_y)
-        curves.append(Curve(*ends, points, label, *at, _nearest(points, at)))
-    spots = tuple(found[n] for n in range(len(panel.boxes)))
+        curves.append(Curve(*pair, points, label, *at, _nearest(points, at)))
+    spots = tuple(found[n] for n in range(len(sizes)))
     w, h = math.ceil(right - left + 2 * MARGIN), math.ceil(high - low + 2 * MARGIN)
     return Layout(w, h, spots, tuple(curves))
 

@@ -7,6 +7,7 @@ Files of libraries come last, folded, with the lines that made equations for the
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jaxlens.ir.capture import Source
 from jaxlens.ir.graph import Module
@@ -161,7 +162,7 @@ def extents(text: str, used: Sequence[int], whole: bool = True) -> list[int]:
         Sorted line numbers. A function too long to show whole, and a line outside all
         functions, come with two lines of context.
     """
-    functions = _functions(text) if whole else []
+    functions = _functions(text) if whole else ()
     shown: set[int] = set()
     for line in used:
         around = [f for f in functions if f[0] <= line <= f[1]]
@@ -185,13 +186,14 @@ def _without_blank_edges(shown: list[int], text: Sequence[str]) -> list[int]:
     return shown
 
 
-def _functions(text: str) -> list[tuple[int, int]]:
+@lru_cache(32)
+def _functions(text: str) -> tuple[tuple[int, int], ...]:
     """First and last line of every function, decorators included; none where it cannot parse."""
     python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
     try:
         tree = ast.parse(python)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+        return ()
     found = []
     pending: list[ast.AST] = [tree]
     while pending:
@@ -199,5 +201,9 @@ def _functions(text: str) -> list[tuple[int, int]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             found.append((first, node.end_lineno or node.lineno))
-        pending.extend(ast.iter_child_nodes(node))
-    return found
+        for block in _BLOCKS:  # a `def` stands in a block, so expressions need no look
+            pending.extend(getattr(node, block, ()))
+    return tuple(found)
+
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")

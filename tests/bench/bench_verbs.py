@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import programs
 
 import jaxlens
-from jaxlens.render.layout import layout
+from jaxlens.render.layout import arranged, layout
 
 
 def fresh(f):
@@ -87,6 +87,7 @@ PAIRS: dict[str, tuple[Callable, Callable, str]] = {
 
 def seconds(task: Callable, f, args) -> float:
     layout.cache_clear()  # a user's program has not been drawn before
+    arranged.cache_clear()
     gc.collect()
     gc.disable()
     start = time.process_time()
