@@ -121,6 +121,7 @@ class Memory:
     aliases: int | None
     code: int | None = None
     note: str = ""
+    peak: int | None = None  # XLA's own figure, which is wrong for some programs on CPU
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,10 @@ def cost(capture: Capture, compiled: bool = True) -> Report:
             xla = capture.cost
         except UnavailableError as why:
             missing = str(why)
-    findings = (*_counted(found), *_gap(found, xla, capture if compiled else None, missing))
+    count_, *open_ = _counted(found)
+    findings = (count_, *_theirs(xla, compiled, missing), *open_)
+    if _given(xla):
+        findings += tuple(_gap(found, xla["flops"], capture))
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
     return Report("Cost", findings, (_figures(found, xla), lines(found)), (overlay,))
 
@@ -269,17 +272,22 @@ def _counted(found: Cost) -> Iterator[Finding]:
         yield Finding(f"Not counted, for want of a rule: {listed(names, 6)}.", "unknown")
 
 
-def _gap(
-    found: Cost, xla: Mapping[str, float], capture: Capture | None, missing: str
-) -> Iterator[Finding]:
+def _given(xla: Mapping[str, float]) -> bool:
+    return xla.get("flops", -1.0) >= 0
+
+
+def _theirs(xla: Mapping[str, float], compiled: bool, missing: str) -> Iterator[Finding]:
+    """XLA's figure, to stand beside the count."""
+    if _given(xla):
+        figure = amount(xla["flops"], "flop")
+        yield Finding(f"XLA's own figure for the optimised program: {figure}.", "xla")
+    elif compiled:
+        reason = missing or "its cost analysis is empty for this target"
+        yield Finding(f"XLA gives no flops here: {reason}.", "unknown")
+
+
+def _gap(found: Cost, theirs: float, capture: Capture) -> Iterator[Finding]:
     """Why XLA's flops are others."""
-    theirs = xla.get("flops")
-    if theirs is None or theirs < 0:
-        if capture is not None:
-            reason = missing or "its cost analysis is empty for this target"
-            yield Finding(f"XLA gives no flops here: {reason}.", "unknown")
-        return
-    yield Finding(f"XLA's own figure for the optimised program: {amount(theirs, 'flop')}.", "xla")
     counted = [loop for loop in found.loops if loop.trips is not None and loop.flops]
     if counted and found.once != found.flops:
         words = [f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted]
@@ -291,10 +299,10 @@ def _gap(
     yield from _rest(found.once, theirs, capture, found.once != found.flops)
 
 
-def _rest(ours: int, theirs: float, capture: Capture | None, loops: bool) -> Iterator[Finding]:
+def _rest(ours: int, theirs: float, capture: Capture, loops: bool) -> Iterator[Finding]:
     """What is left of the gap once loops are counted alike."""
     share = (theirs - ours) / ours if ours else 0.0
-    called = [] if capture is None else _calls(capture)
+    called = _calls(capture)
     if called:
         yield Finding(f"XLA counts nothing for what a custom call does: {listed(called)}.", "xla")
     if abs(share) < 0.005:

@@ -92,9 +92,9 @@ def report(change: Change, note: str = "") -> Report:
     before, after = operations(change.before), operations(change.after)
     fusions = [node for node in after if node.opcode == "fusion"]
     others = len(after) - len(fusions)
-    kinds = (
-        f"{count(len(fusions), 'fusion')} and {count(others, 'other')}" if others else "all fusions"
-    )
+    kinds = f"{count(len(fusions), 'fusion')} and {count(others, 'other')}"
+    if not (fusions and others):
+        kinds = "all fusions" if fusions else "no fusion among them"
     findings = [
         Finding(
             f"{count(len(before), 'operation')} before fusion, {len(after):,} after: {kinds} "

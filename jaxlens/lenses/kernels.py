@@ -136,21 +136,23 @@ def tally(done: Iterable[Work]) -> str:
 def table(done: Sequence[Work]) -> Table:
     """One row per kernel."""
     most = max((work.moved or 0 for work in done), default=0) or 1
+    placed = any(work.place for work in done)
     rows = tuple(
         (
             Cell(work.kernel.name, ids=(work.kernel.instruction,)),
             Cell(work.kernel.kind),
             Cell(what(work)),
             Cell(listed(work.lines)),
-            Cell(work.place),
+            *([Cell(work.place)] if placed else []),
             Cell(amount(work.read), work.read),
             Cell(amount(work.written), work.written, bar=(work.moved or 0) / most),
         )
         for work in done
     )
     note = "Bytes: each operand and the result once."
-    columns = ("kernel", "kind", "what it fused", "from lines", "where", "read", "written")
-    return Table("Kernels", columns, rows, note, right=(5, 6))
+    where = ("where",) if placed else ()
+    columns = ("kernel", "kind", "what it fused", "from lines", *where, "read", "written")
+    return Table("Kernels", columns, rows, note, right=(len(columns) - 2, len(columns) - 1))
 
 
 def what(work: Work) -> str:

@@ -17,6 +17,7 @@ _MEANING = {
     "temporaries": "scratch between kernels; values that live at different times share it",
     "aliases": "arguments whose memory holds results (donated); part of both sizes above",
     "code": "the machine code",
+    "XLA's peak": "most in use at once by XLA's account, which can be wrong on CPU",
 }
 _MOST = 8
 
@@ -67,16 +68,15 @@ def size_table(sizes: Memory) -> Table:
         "outputs": sizes.outputs,
         "temporaries": sizes.temporaries,
         "aliases": sizes.aliases,
-        "code": sizes.code,
+        **({} if sizes.code is None else {"code": sizes.code}),
+        **({} if sizes.peak is None else {"XLA's peak": sizes.peak}),
     }
-    if sizes.code is None:
-        del values["code"]
     most = max((size or 0 for size in values.values()), default=0) or 1
     rows = tuple(
         (
             Cell(name),
             Cell(amount(size), size, bar=None if size is None else size / most),
-            Cell(_MEANING[name]),
+            Cell(_wrong(sizes) if name == "XLA's peak" else _MEANING[name]),
         )
         for name, size in values.items()
     )
@@ -84,6 +84,14 @@ def size_table(sizes: Memory) -> Table:
     if sizes.note:
         note = f"{note} {sizes.note[:1].upper()}{sizes.note[1:]}."
     return Table("Memory", ("", "bytes", "what it is"), rows, note, right=(1,))
+
+
+def _wrong(sizes: Memory) -> str:
+    """What the peak is; buffers that live through the whole run bound it from below."""
+    least = (sizes.arguments or 0) + (sizes.outputs or 0) - (sizes.aliases or 0)
+    if sizes.peak is not None and sizes.peak < least:
+        return f"XLA's own figure, and wrong: arguments and outputs alone are {amount(least)}"
+    return _MEANING["XLA's peak"]
 
 
 def _owners(capture: Capture) -> Mapping[str, list[str]]:

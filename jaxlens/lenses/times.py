@@ -7,25 +7,17 @@ from jaxlens.lenses.report import Cell, Finding, Report, Table
 def times(capture: Capture) -> Report:
     """Wall-clock seconds of the steps done so far; the table is no part of the stable text."""
     steps = capture.times
-    longest = max((step.seconds for step in steps), default=0.0)
-    rows = tuple(
-        (
-            Cell(step.step),
-            Cell(
-                duration(step.seconds), step.seconds, bar=step.seconds / longest if longest else 0
-            ),
-            Cell(step.note),
-        )
-        for step in steps
-    )
+    longest = max((step.seconds for step in steps), default=0.0) or 1.0
     total = sum(step.seconds for step in steps)
+    row = [Cell(duration(step.seconds), step.seconds, bar=step.seconds / longest) for step in steps]
+    notes = [f"{step.step}: {step.note}" for step in steps if step.note]
     table = Table(
         "Time per stage",
-        ("step", "time", "note"),
-        (*rows, (Cell("in all"), Cell(duration(total), total), Cell(""))),
-        "Wall clock on this machine, measured once.",
+        (*(step.step for step in steps), "in all"),
+        ((*row, Cell(duration(total), total)),),
+        f"{'; '.join(('Wall clock on this machine, measured once', *notes))}.",
         volatile=True,
-        right=(1,),
+        right=tuple(range(len(steps) + 1)),
     )
     if not steps:
         return Report("Times", (Finding("Nothing was timed.", "unknown"),))

@@ -1,7 +1,7 @@
 """Whether this very call would have hit JAX's caches, and what is new in it."""
 
 from jaxlens.ir.capture import Capture, Verdict
-from jaxlens.lenses.report import Finding, Report, count
+from jaxlens.lenses.report import Finding, Report, Trust, count
 
 _WORK = {
     "trace": "it is traced, lowered and compiled",
@@ -10,17 +10,23 @@ _WORK = {
 
 
 def verdict(capture: Capture) -> Report:
-    """The verdict as findings: the answer first, then one line per difference."""
+    """The verdict as findings: the answer first, then one line per difference.
+
+    Where it cannot be known, the reason is the answer.
+    """
     answer = capture.verdict
-    head = Finding(sentence(answer), "unknown" if answer.hit is None else "measured")
-    return Report("Cache", (head, *(Finding(reason, head.trust) for reason in answer.reasons)))
+    trust: Trust = "unknown" if answer.hit is None else "measured"
+    told = answer.reasons if answer.hit is not None else ()
+    return Report(
+        "Cache", (Finding(sentence(answer), trust), *(Finding(reason, trust) for reason in told))
+    )
 
 
 def sentence(answer: Verdict) -> str:
     """The verdict in one sentence."""
     known = f"the function has {count(answer.earlier, 'earlier call signature')}"
     if answer.hit is None:
-        return "Cache: not known for this call."
+        return f"Cache: {'; '.join(answer.reasons) or 'not known for this call'}."
     if answer.hit:
         return f"Cache: this call would hit; nothing would be traced or compiled ({known})."
     if not answer.earlier:

@@ -1,18 +1,18 @@
 """What `%%compile` shows: the cache's verdict, time per stage, kernels, cost, memory, machine code.
 
-With options only what they name is shown; without, an overview and a tab for each.
+With options only what they name is shown; without, the user's lines and a tab for each.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Protocol
 
-from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
+from jaxlens.errors import LensError, OptionError, nearest
 from jaxlens.ir.capture import Capture
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.cost import cost as cost_report
-from jaxlens.lenses.kernels import Work, tally, what, works
-from jaxlens.lenses.kernels import kernels as kernels_report
+from jaxlens.lenses.kernels import Work, table, tally, what, works
 from jaxlens.lenses.memory import memory as memory_report
 from jaxlens.lenses.report import Finding, Report, Table, amount, cells
 from jaxlens.lenses.sentences import listed
@@ -20,10 +20,14 @@ from jaxlens.lenses.times import duration
 from jaxlens.lenses.times import times as times_report
 from jaxlens.lenses.verdict import verdict as verdict_report
 from jaxlens.render import hlo_lines, listings
-from jaxlens.render.document import Block, Document, Findings, Fold, Listing, TableBlock, Tabs
+from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_view import of_report, tab
 from jaxlens.render.lean import lean
 from jaxlens.render.taken import taken
+
+# Findings of these reports that stand above the tabs: the count and XLA's figure; the sizes.
+_OF_COST, _OF_MEMORY = 2, 1
+_MOST = 200  # kernels with their HLO in the document
 
 
 class Run(Protocol):
@@ -85,17 +89,26 @@ def document(
 
 
 def _default(capture: Capture, full: bool) -> list[Block]:
-    sentences = [*_sentences(capture, verdict_report), *_sentences(capture, _counted)]
+    """What is to be said of it, then the user's lines and what lies under them."""
+    verdict = _asked(capture, verdict_report)
+    done = _asked(capture, _counted)
+    costs, memory = _asked(capture, cost_report), _asked(capture, memory_report)
+    sentences = (
+        *verdict.findings,
+        *done.findings,
+        *costs.findings[:_OF_COST],
+        *memory.findings[:_OF_MEMORY],
+    )
     tabs = (
-        tab("Overview", lambda: _overview(capture), in_text=True),
         tab("Your code", lambda: listings.costs(capture), help=BY_NAME["source"].meaning),
         tab(
             "Kernels",
             lambda: _kernels(capture),
+            in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
         ),
-        tab("Cost", lambda: of_report(cost_report(capture))),
-        tab("Memory", lambda: of_report(memory_report(capture))),
+        Tab("Cost", tuple(of_report(_beyond(costs, _OF_COST))), in_text=True),
+        Tab("Memory", tuple(of_report(_beyond(memory, _OF_MEMORY))), in_text=True),
         tab(
             BY_NAME["optimized"].title,
             lambda: [listings.listing(capture.optimized, full, alone=False)],
@@ -104,40 +117,34 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     )
     # Asked for last, when all steps are done.
     seconds = tab("Time", lambda: of_report(times_report(capture)), in_text=True)
-    return [Findings(tuple(sentences)), *seconds.blocks, Tabs(tabs)]
+    return [Findings(sentences), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
 
 
 def _counted(capture: Capture) -> Report:
     return Report("Kernels", (Finding(f"It runs as {tally(works(capture))}"),))
 
 
-def _sentences(capture: Capture, lens: Callable[[Capture], Report]) -> Sequence[Finding]:
+def _asked(capture: Capture, lens: Callable[[Capture], Report]) -> Report:
+    """A lens's report; where this backend does not give the facts, the sentence that says so."""
     try:
-        return lens(capture).findings
-    except UnavailableError as why:
-        return (Finding(f"{why}.", "unknown"),)
+        return lens(capture)
+    except LensError as why:
+        return Report("", (Finding(f"{why}.", "unknown"),))
 
 
-def _overview(capture: Capture) -> list[Block]:
-    """Kernels, then what is to be said of cost and memory."""
-    found: list[Block] = []
-    for lens in (kernels_report, cost_report, memory_report):
-        try:
-            report = lens(capture)
-        except LensError as why:
-            found.append(Findings((Finding(f"{why}.", "unknown"),)))
-            continue
-        if lens is not kernels_report:
-            found.append(Findings(report.findings))
-        found.append(TableBlock(report.tables[0]))
-    return found
+def _beyond(report: Report, said: int) -> Report:
+    """A report without the findings that were said already."""
+    return replace(report, findings=report.findings[said:])
 
 
 def _kernels(capture: Capture) -> list[Block]:
-    """Each kernel behind its name, with its HLO."""
-    return [
-        Fold(f"{work.kernel.name}: {what(work)}", tuple(_facts(work))) for work in works(capture)
-    ]
+    """The table of kernels, and each behind its name with its HLO."""
+    done = works(capture)
+    each = [Fold(f"{w.kernel.name}: {what(w)}", tuple(_facts(w))) for w in done[:_MOST]]
+    left = len(done) - len(each)
+    more = [Findings((Finding(f"{left:,} more: --kernel NAME shows one."),))] if left else []
+    folds = [Fold("What each computes", (*each, *more))] if each else []
+    return [TableBlock(table(done)), *folds]
 
 
 def _kernel(capture: Capture, name: str, only_asm: bool) -> list[Block]:

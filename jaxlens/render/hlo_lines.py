@@ -40,7 +40,8 @@ def listing(module: Module, *, limit: int = LIMIT) -> Listing:
     left = total - len(kept)
     stage = module.stage if module.stage in ("hlo", "optimized") else ""
     where = f"cap.{stage}.text has" if stage else "the stage's text has"
-    return Listing(module.stage, kept, f"{left:,} more lines: {where} them all" if left > 0 else "")
+    note = f"{left:,} more lines: {where} them all." if left > 0 else ""
+    return Listing(module.stage, kept, note)
 
 
 def instruction(node: Node, owner: str = "", root: bool = False) -> Line:

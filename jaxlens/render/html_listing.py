@@ -37,7 +37,7 @@ def code_html(code: Code) -> str:
     lines = code.text.rstrip("\n").split("\n")
     shown = "\n".join(map(escaped, lines[:_MOST]))
     left = len(lines) - _MOST
-    cut = f"{left:,} more lines; .text(full=True) has them all" if left > 0 else ""
+    cut = f"{left:,} more lines: .text(full=True) has them all." if left > 0 else ""
     label = attr("aria-label", _LANGUAGES[code.language])
     return (
         f"<div class=L><pre class=c tabindex=0 role=group{label}>{shown}</pre>"

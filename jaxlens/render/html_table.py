@@ -1,11 +1,14 @@
 """Tables and findings as HTML."""
 
+from collections.abc import Sequence
+
 from jaxlens.lenses.report import Cell, Finding, Table
 from jaxlens.render.document import Findings
 from jaxlens.render.html_marks import attr, escaped, note, style
 from jaxlens.render.text import TRUST
 
 _BAR = "#56b4e966"
+_WHOLE = 16
 
 Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
 
@@ -23,7 +26,8 @@ def table_html(table: Table, inline: bool = True) -> str:
         f"<th scope=col{kind}{style(*rules)}>{escaped(name)}</th>"
         for name, (kind, rules) in zip(table.columns, sides, strict=True)
     )
-    rows = "".join(f"<tr>{''.join(map(_cell, row, sides))}</tr>" for row in table.rows)
+    whole = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
+    rows = "".join(f"<tr>{''.join(map(_cell, row, sides, whole))}</tr>" for row in table.rows)
     kind = '"t v"' if table.volatile else "t"
     label = attr("aria-label", table.title or "table")
     return (
@@ -37,13 +41,19 @@ def _side(right: bool, inline: bool) -> Side:
     return " class=r" if right else "", (rule,) if inline else ()
 
 
-def _cell(cell: Cell, side: Side) -> str:
+def _stays_whole(column: Sequence[Cell]) -> bool:
+    """Whether a column is too narrow to gain from words going on below ("library call")."""
+    return any(cell.text for cell in column) and all(len(cell.text) <= _WHOLE for cell in column)
+
+
+def _cell(cell: Cell, side: Side, whole: bool) -> str:
     kind, rules = side
     end = round(min(max(cell.bar or 0.0, 0.0), 1.0) * 100)
     if end:
         rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
     ids = attr("data-id", " ".join(cell.ids))
-    return f"<td{kind}{style(*rules)}{ids}>{escaped(cell.text)}</td>"
+    text = escaped(cell.text).replace(" ", "&nbsp;") if whole else escaped(cell.text)
+    return f"<td{kind}{style(*rules)}{ids}>{text}</td>"
 
 
 def findings_html(block: Findings) -> str:

@@ -31,9 +31,9 @@ def listing(module: Module, limit: int) -> Listing:
     """A whole HLO module; `limit` is the most lines."""
     found = hlo_lines.listing(module, limit=limit)
     option = f"--stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
-    note = f"metadata and layouts are left out: {option} has them"
+    note = f"Metadata and layouts are left out: {option} has them."
     return Listing(
-        found.stage, tuple(map(lean, found.lines)), "; ".join(filter(None, (found.note, note)))
+        found.stage, tuple(map(lean, found.lines)), " ".join(filter(None, (found.note, note)))
     )
 
 

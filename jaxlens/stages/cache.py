@@ -20,8 +20,7 @@ from jaxlens.stages.inputs import leaves, root_names, static_text
 _MOST = 12
 
 EAGER = (
-    "{name} is not jitted: called like this it runs eagerly, one op at a time, "
-    "and has no cache of its own"
+    "{name} is not jitted; called like this it runs op by op and has no cache of its own"
 )
 UNREADABLE = "this version of JAX does not let its caches be read"
 

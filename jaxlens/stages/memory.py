@@ -29,6 +29,7 @@ def memory(executable: Any) -> Memory:
         # XLA:CPU does not know it and says 0.
         code=_size(stats, "generated_code_size_in_bytes") or None,
         note=_note(stats),
+        peak=_size(stats, "peak_memory_in_bytes"),
     )
 
 
@@ -41,18 +42,7 @@ def _note(stats: Any) -> str:
     host = any(
         _size(stats, f"host_{n}_size_in_bytes") for n in ("argument", "output", "temp", "alias")
     )
-    peak = _size(stats, "peak_memory_in_bytes")
-    words = [_HOST] if host else []
-    if peak is not None:
-        words.append(f"XLA's peak: {peak} B{_doubt(stats, peak)}")
-    return "; ".join(words)
-
-
-def _doubt(stats: Any, peak: int) -> str:
-    """Buffers that live through the whole run bound the peak from below."""
-    sizes = [_size(stats, f"{n}_size_in_bytes") or 0 for n in ("argument", "output", "alias")]
-    least = sizes[0] + sizes[1] - sizes[2]
-    return "" if peak >= least else f", which is less than its arguments and outputs ({least} B)"
+    return _HOST if host else ""
 
 
 def _line(error: Exception) -> str:

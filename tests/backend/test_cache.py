@@ -175,8 +175,7 @@ def test_a_plain_function_has_no_cache():
     verdict = ask(plain, X)
     assert verdict.hit is None
     assert verdict.reasons == (
-        "plain is not jitted: called like this it runs eagerly, one op at a time, "
-        "and has no cache of its own",
+        "plain is not jitted; called like this it runs op by op and has no cache of its own",
     )
 
 

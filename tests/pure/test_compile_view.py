@@ -48,11 +48,12 @@ def test_the_verdict_comes_first_and_times_are_volatile() -> None:
 
 def test_tabs_by_default() -> None:
     found = tabs(document(fixed.capture()))
-    assert list(found) == ["Overview", "Your code", "Kernels", "Cost", "Memory", "Optimised HLO"]
-    assert titles(found["Overview"]) == ["Kernels", "Cost", "Memory"]
+    assert list(found) == ["Your code", "Kernels", "Cost", "Memory", "Optimised HLO"]
+    assert titles(found["Kernels"]) == ["Kernels"]
     assert titles(found["Cost"]) == ["Cost", "Flops by line"]
     assert titles(found["Memory"]) == ["Memory", "Largest temporaries"]
-    assert [b.title for b in found["Kernels"] if isinstance(b, Fold)] == [
+    (each,) = (block for block in found["Kernels"] if isinstance(block, Fold))
+    assert [block.title for block in each.blocks] == [
         "dot.1: dot", "max_fusion: broadcast x 2, add, maximum",
         "gt_fusion: broadcast x 2, add, compare",
     ]  # fmt: skip
@@ -120,7 +121,23 @@ def test_a_run_is_shown_with_how_it_was_measured() -> None:
 def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
     found = document(fixed.capture("kernels", "memory", "cost"))
     assert "this backend gives no kernels." in said(found)
-    overview = tabs(found)["Overview"]
-    assert "this backend gives no memory." in [
-        f.text for b in overview if isinstance(b, Findings) for f in b.findings
-    ]
+    assert "this backend gives no memory." in said(found)
+    assert list(tabs(found)) == ["Your code", "Kernels", "Cost", "Optimised HLO"]
+
+
+def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
+    found = document(fixed.capture())
+    assert "It runs as 2 kernels and 1 library call." in said(found)
+    assert "152 flop counted over the equations." in said(found)
+    assert "XLA's own figure for the optimised program: 160 flop." in said(found)
+    assert "Memory: arguments 200 B" in said(found)
+    written = text(found, full=True)
+    for sentence in ("152 flop counted", "XLA's own figure", "Memory: arguments"):
+        assert written.count(sentence) == 1
+
+
+def test_the_text_has_the_tables_and_names_the_other_tabs() -> None:
+    written = text(document(fixed.capture()))
+    for table in ("Kernels\n", "Cost\n", "Memory\n"):
+        assert f"  {table}" in written
+    assert written.endswith("writes them): Your code, Optimised HLO.")

@@ -4,7 +4,14 @@ import fixed_captures as fixed
 import pytest
 
 from jaxlens.lenses.change import between
-from jaxlens.lenses.fusion import across_fusion, first_fusing, fusion, operations, recomputed
+from jaxlens.lenses.fusion import (
+    across_fusion,
+    first_fusing,
+    fusion,
+    operations,
+    recomputed,
+    report,
+)
 
 HEAD = "HloModule m\n\nENTRY %e (p: f32[4]) -> f32[4] {\n  %p = f32[4]{0} parameter(0)\n"
 
@@ -39,11 +46,11 @@ def test_recomputation_is_counted_for_what_has_work() -> None:
 
 
 def test_the_report_counts_operations_on_both_sides() -> None:
-    report = fusion(fixed.capture())
+    found = fusion(fixed.capture())
     # dot, broadcast, add, broadcast, maximum, compare; then dot and two fusions.
-    assert report.findings[0].text.startswith("6 operations before fusion, 3 after: 2 fusions")
-    assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in report.findings[1].text
-    rows = {row[0].text: [cell.text for cell in row[1:]] for row in report.tables[0].rows}
+    assert found.findings[0].text.startswith("6 operations before fusion, 3 after: 2 fusions")
+    assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in found.findings[1].text
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in found.tables[0].rows}
     assert rows["max_fusion"] == [
         "loop", "broadcast x 2, add, maximum", "<cell 3>:2, <cell 3>:3", "1",
     ]  # fmt: skip
@@ -145,3 +152,10 @@ def test_dumps_on_the_way_carry_what_the_two_ends_do_not_show() -> None:
     assert alone["r"][0] == "removed"
     assert through["r"] == ("rewritten", "algsimp", "divide became multiply")
     assert change.relation.out("r")[0].how == "inferred"
+
+
+def test_a_kind_of_which_there_is_none_is_not_counted() -> None:
+    fused = between(fixed.module(fixed.BEFORE), fixed.module(fixed.AFTER))
+    same = between(fixed.module(fixed.BEFORE), fixed.module(fixed.BEFORE))
+    assert "3 after: 2 fusions and 1 other (" in report(fused).findings[0].text
+    assert "6 after: no fusion among them (" in report(same).findings[0].text

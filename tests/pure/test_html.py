@@ -135,7 +135,7 @@ def test_folded_pieces_are_hidden_with_one_toggle():
 
 def test_long_code_is_cut_and_says_so():
     markup = body(of(Code("llvm", "\n".join(map(str, range(1000))))))
-    assert "600 more lines; .text(full=True) has them all" in markup
+    assert "600 more lines: .text(full=True) has them all." in markup
     assert "\n400\n" not in markup
 
 

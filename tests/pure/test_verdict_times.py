@@ -18,6 +18,7 @@ from jaxlens.lenses.verdict import sentence
             "Cache: this call would miss: it is lowered and compiled again; tracing is served",
         ),
         (Verdict(None), "Cache: not known for this call."),
+        (Verdict(None, reasons=("f is not jitted",)), "Cache: f is not jitted."),
     ],
 )
 def test_a_verdict_is_one_sentence(verdict: Verdict, start: str) -> None:
