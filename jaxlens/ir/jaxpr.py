@@ -14,6 +14,7 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.jaxpr_bodies import Body, bodies, callee, opened
 from jaxlens.ir.jaxpr_frames import Resolver, resolver
 from jaxlens.ir.jaxpr_names import Names, is_literal, variables
+from jaxlens.ir.jaxpr_params import unsaid
 from jaxlens.ir.jaxpr_types import notation, type_of
 
 _NUMBERS: tuple[type, ...] = (bool, int, float, complex)
@@ -132,12 +133,14 @@ class _Reader:
         return f"{words}:{notation(self._type(atom.aval))}"
 
     def _attrs(self, params: Mapping[str, Any]) -> dict[str, str]:
-        """Sorted and named as JAX prints them, a call's name first."""
+        """Sorted, named and left out as JAX prints them, a call's name first."""
         words = {"name": ""} if "name" in params else {}
         if "call_jaxpr" in params and "name" not in params:
             words["name"] = callee(params["call_jaxpr"])
         for key in sorted(params):
-            words[_PRINTED.get(key, key)] = self._param(params[key])
+            value = params[key]
+            if not unsaid(key, value):
+                words[_PRINTED.get(key, key)] = self._param(value)
         return words
 
     def _param(self, value: Any) -> str:

@@ -21,6 +21,42 @@ Reference = Callable[[Any], str | None]
 """Gives a jaxpr's region name, None for what is no jaxpr."""
 
 
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _all_none(values: Any) -> bool:
+    return all(value is None for value in values)
+
+
+def _all_unspecified(values: Any) -> bool:
+    return all(type(value).__name__ == "UnspecifiedValue" for value in values)
+
+
+# Parameters that JAX's own printer leaves out, and when. Their defaults differ between versions.
+_UNSAID: Mapping[str, Callable[[Any], bool]] = {
+    "accuracy": _is_none,
+    "compiler_options_kvs": lambda value: not value,
+    "ctx_mesh": lambda value: getattr(value, "empty", False),
+    "donated_invars": lambda value: not any(value),
+    "in_layouts": _all_none,
+    "in_shardings": _all_unspecified,
+    "inline": lambda value: True,
+    "keep_unused": lambda value: not value,
+    "out_dtype": _is_none,
+    "out_layouts": _all_none,
+    "out_sharding": _is_none,
+    "out_shardings": _all_unspecified,
+    "sharding": _is_none,
+}
+
+
+def unsaid(name: str, value: Any) -> bool:
+    """Whether JAX prints no such parameter, because it says nothing beyond the default."""
+    left_out = _UNSAID.get(name)
+    return left_out is not None and left_out(value)
+
+
 def text(value: Any, reference: Reference) -> str:
     """What the listing says for one parameter.
 

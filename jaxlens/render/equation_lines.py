@@ -16,7 +16,6 @@ _QUIET_VALUES = frozenset({"None", "()", "Mesh()", "{}"})
 _QUIET = frozenset({
     ("broadcast_in_dim", "shape", ""), ("broadcast_in_dim", "sharding", ""),
     ("dot_general", "out_sharding", ""), ("convert_element_type", "sharding", ""),
-    ("jit", "inline", ""), ("jit", "keep_unused", "False"),
     ("custom_jvp_call", "num_consts", "0"), ("custom_vjp_call", "num_consts", "0"),
     ("custom_jvp_call", "symbolic_zeros", "False"), ("custom_vjp_call", "out_trees", ""),
     ("custom_vjp_call", "symbolic_zeros", "False"), ("convert_element_type", "weak_type", "False"),
