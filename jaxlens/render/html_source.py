@@ -49,10 +49,12 @@ def _tint(share: float | None) -> str:
 
 
 def _share(line: SourceLine) -> str:
+    """Bar and note; where CSS is, they stay in sight however long the line is."""
+    note = escaped(line.note)
     if line.share is None:
-        return f"  <span>{escaped(line.note)}</span>" if line.note else ""
+        return f"<span>  {note}</span>" if note else ""
     end = round(_clamped(line.share) * 100) or (1 if line.share > 0 else 0)
     return (
-        '  <i style="display:inline-block;width:56px;height:8px;background:linear-gradient('
-        f'90deg,{_TINT} {end}%,#8884 {end}%)"></i>  <span>{escaped(line.note)}</span>'
+        '<span>  <i style="display:inline-block;width:56px;height:8px;background:linear-gradient('
+        f'90deg,{_TINT} {end}%,#8884 {end}%)"></i>  {note}</span>'
     )

@@ -124,7 +124,8 @@ def _told(
     """Share and note of a line: what it owns, and what its calls reach."""
     one, many = _NOUNS.get(stage, ("instruction", "instructions"))
     inside = through - len(ids)
-    reached = f"{count(inside, one, many)} in calls" if inside > 0 else ""
+    alone = count(inside, one, many) if not ids else f"{inside:,} more"
+    reached = f"{alone} in calls" if inside > 0 else ""
     if measure.values is None:
         own = count(len(ids), one, many) if ids else ""
         own += f" ({backward:,} backward)" if backward else ""

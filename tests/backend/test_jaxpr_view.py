@@ -94,9 +94,9 @@ def test_a_call_counts_what_it_reaches():
     (pane,) = blocks_of(document(cap), SourcePane)
     notes = {line.text.strip(): line.note for line in pane.lines}
     total = sum(1 for _ in cap.jaxpr.module.nodes())
-    assert notes["return jax.lax.scan(body, 0.0, xs)"] == f"1 eqn, {total - 1} eqns in calls"
+    assert notes["return jax.lax.scan(body, 0.0, xs)"] == f"1 eqn, {total - 1} more in calls"
     assert notes["def predict(params, x):"] == ""
-    assert "eqns in calls" in notes["return total + predict(params, x).sum(), x.max()"]
+    assert "in calls" in notes["return total + predict(params, x).sum(), x.max()"]
 
 
 def test_options_choose_the_pane():
