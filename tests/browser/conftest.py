@@ -161,7 +161,7 @@ def open_notebook(chromium, lab: Lab):
         lab.theme("Dark" if dark else "Light")
         page = chromium.new_page(viewport={"width": 1280, "height": 1400})
         pages.append(page)
-        page.goto(f"{lab.url}/lab/tree/{name}")
+        page.goto(f"{lab.url}/lab/workspaces/{Path(name).stem}/tree/{name}")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         shown = f"body[data-jp-theme-light={'false' if dark else 'true'}]"
         page.wait_for_selector(shown, state="attached")
