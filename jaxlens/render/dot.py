@@ -53,7 +53,7 @@ def dot(figure: Figure, depth: int | None = None) -> "graphviz.Digraph":
         node_attr={"fontname": "Courier", "fontsize": "12", "color": LIGHT.line},
         edge_attr={"fontname": "Courier", "fontsize": "10", "color": LIGHT.line},
     )
-    panels = {panel.name: panel for panel in figure.panels}
+    panels = figure.named
     open_places = open_paths(figure, figure.depth if depth is None else depth)
     # A cluster is written once all that is inside it is: deepest places first.
     frames: dict[Path, Panel] = {(): figure.panels[0]}

@@ -4,6 +4,7 @@
 `svg.py` draws it.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +61,24 @@ class Panel:
     through: bool = False
 
 
+class Panels(Sequence[Panel]):
+    """Panels that are drawn when they are first asked for.
+
+    A program has far more of them than one output shows.
+
+    Attributes:
+        named: They by name; asking for one draws no other.
+    """
+
+    named: Mapping[str, Panel]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """Panels by name; the first is the whole program's.
@@ -70,6 +89,13 @@ class Figure:
         note: What was folded or left out.
     """
 
-    panels: tuple[Panel, ...]
+    panels: Sequence[Panel]
     depth: int = 1
     note: str = ""
+
+    @property
+    def named(self) -> Mapping[str, Panel]:
+        """The panels by name."""
+        if isinstance(self.panels, Panels):
+            return self.panels.named
+        return {panel.name: panel for panel in self.panels}

@@ -70,7 +70,7 @@ def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
 
 def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
     """Rows of the panels that fit, and how many that can be reached do not."""
-    panels = {panel.name: panel for panel in figure.panels}
+    panels = figure.named
     first = figure.panels[0].name
     index: dict[str, int] = {first: 0}
     rows: list[list[Any]] = []

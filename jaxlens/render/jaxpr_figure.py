@@ -1,15 +1,16 @@
 """Draws a module as boxes and edges: the jaxpr as a DAG whose nested bodies open in place.
 
 Each region is one panel, however often it is called; a region too long for one panel is
-folded into runs (`figure_fold.py`), each a panel too. Made for jaxprs; any module will do.
-The work is linear in the program's size.
+folded into runs (`figure_fold.py`), each a panel too. A panel is drawn when it is asked for.
+Made for jaxprs; any module will do. The work is linear in the program's size.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from jaxlens.ir.graph import Module, Node, Span
-from jaxlens.render.figure import Box, Edge, Figure, Panel
+from jaxlens.render.figure import Box, Edge, Figure, Panel, Panels
 from jaxlens.render.figure_body import Body, bodies_of, plain
 from jaxlens.render.figure_family import alike, detail, family, hint, label
 from jaxlens.render.figure_fold import Run
@@ -44,7 +45,7 @@ def figure(
         Every panel that can be opened, the whole program first.
     """
     bodies = bodies_of(module, max(8, max_boxes), inputs, outputs)
-    panels = tuple(panel for name in module.regions for panel in _region_panels(bodies[name]))
+    panels = ProgramPanels(bodies)
     note = _note(bodies[module.entry], panels[0])
     drawn = Figure(panels, max(1, depth), note)
     return drawn if depth != AUTO else Figure(panels, fitting_depth(drawn), note)
@@ -52,7 +53,7 @@ def figure(
 
 def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
     """The greatest depth at which the picture has at most that many boxes, at least 1."""
-    panels = {panel.name: panel for panel in figure.panels}
+    panels = figure.named
     for depth in range(2, _DEEPEST + 1):
         frames: dict[Path, Panel] = {(): figure.panels[0]}
         for path in sorted(open_paths(figure, depth), key=len):
@@ -69,20 +70,72 @@ def _note(body: Body, top: Panel) -> str:
     return f"{len(body.nodes):,} equations folded into {shown} boxes; every box opens"
 
 
-def _region_panels(body: Body) -> Iterator[Panel]:
-    """The region's own panel, its folds', and the lists of bodies of its equations."""
-    whole = Run(0, len(body.nodes))
-    waiting = [(body.region.name, body.title, whole, body.top())]
-    while waiting:
-        name, title, run, parts = waiting.pop()
-        yield from _panel(body, name, title, run, parts)
-        for part in reversed(parts):
+class ProgramPanels(Panels):
+    """The panels of a program's regions, of their folds, and of the lists that open in them."""
+
+    def __init__(self, bodies: Mapping[str, Body]) -> None:
+        self.named = _Drawn(bodies)
+        self._first = next(iter(bodies))
+        self._all: tuple[Panel, ...] | None = None
+
+    def __getitem__(self, index: Any) -> Any:
+        if index == 0:
+            return self.named[self._first]
+        if self._all is None:
+            self._all = tuple(self.named[name] for name in self.named)
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[Panel]:
+        return map(self.named.__getitem__, self.named)
+
+    def __len__(self) -> int:
+        return len(self.named)
+
+
+class _Drawn(Mapping[str, Panel]):
+    """Panels by name. The panels inside another one are known once that one is drawn."""
+
+    def __init__(self, bodies: Mapping[str, Body]) -> None:
+        self._bodies = bodies
+        self._drawn: dict[str, Panel] = {}
+        self._folds: dict[str, tuple[Body, Run]] = {}
+
+    def __getitem__(self, name: str) -> Panel:
+        if name not in self._drawn:
+            self._draw(name)
+        return self._drawn[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._drawn or name in self._folds or name in self._bodies
+
+    def __iter__(self) -> Iterator[str]:
+        """Region by region, each panel before those inside it."""
+        for region in self._bodies:
+            waiting = [region]
+            while waiting:
+                name = waiting.pop()
+                yield name
+                inner = (box.inside for box in reversed(self[name].boxes))
+                waiting += [door for door in inner if door and door not in self._bodies]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _draw(self, name: str) -> None:
+        """The panel, the lists of its inputs and outputs, and doors to what is folded."""
+        if name in self._bodies:
+            body = self._bodies[name]
+            title, run, parts = body.title, Run(0, len(body.nodes)), body.top()
+        else:
+            body, run = self._folds[name]
+            title, parts = _fold_title(body, run), body.folding.children(run, body.most)
+        self._drawn.update((panel.name, panel) for panel in _panel(body, name, title, run, parts))
+        for part in parts:
+            node = body.nodes[part.low]
             if part.high - part.low > 1:
-                inner = body.folding.children(part, body.most)
-                waiting.append((_fold_name(body, part), _fold_title(body, part), part, inner))
-    for node in body.nodes:
-        if len(node.regions) > 1:
-            yield _bodies_panel(node)
+                self._folds[_fold_name(body, part)] = body, part
+            elif len(node.regions) > 1:
+                self._drawn[_bodies_name(node)] = _bodies_panel(node)
 
 
 def _panel(

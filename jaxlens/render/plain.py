@@ -1,7 +1,7 @@
 """Data as JSON-able data: each dataclass an object that names its type."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ def plain(value: object) -> Any:
         elif isinstance(item, Mapping):
             into[key] = {}
             pending += [(v, into[key], str(k)) for k, v in item.items()][::-1]
-        elif isinstance(item, list | tuple):
+        elif isinstance(item, Sequence) and not isinstance(item, str | bytes):
             into[key] = [None] * len(item)
             pending += [(v, into[key], i) for i, v in enumerate(item)]
         else:

@@ -74,7 +74,7 @@ def open_paths(figure: Figure, depth: int) -> frozenset[Path]:
     A panel that only lists the bodies of one equation (branches) takes no level, nor does one
     that holds a single box, up to `FREE` times.
     """
-    panels = {panel.name: panel for panel in figure.panels}
+    panels = figure.named
     found: set[Path] = set()
     waiting: list[tuple[Path, Panel, int]] = [((), figure.panels[0], depth)]
     while waiting:
@@ -107,7 +107,7 @@ def scene(
     Raises:
         GraphError: From `layout`.
     """
-    panels = {panel.name: panel for panel in figure.panels}
+    panels = figure.named
     frames = _frames(figure.panels[0], panels, set(open))
     placed = {path: _Placed(layout(panel)) for path, panel in frames.items()}
     for path in sorted(frames, key=len, reverse=True):
