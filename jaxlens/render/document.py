@@ -67,6 +67,7 @@ class SourceLine:
         note: The same in words ("5 eqns", "98 % of flops").
         under: What lies under it, one entry a line, a click away.
         line: The owner name that `Line.line` has.
+        more: What else is to say of it ("3 backward, 15 more in calls"), where there is room.
     """
 
     number: int
@@ -75,6 +76,7 @@ class SourceLine:
     note: str = ""
     under: tuple[Line, ...] = ()
     line: str = ""
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True)

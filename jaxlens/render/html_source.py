@@ -29,7 +29,8 @@ def _line(line: SourceLine, digits: int, column: int, ink: Ink) -> str:
     tint = _tint(line.share)
     if not line.under:
         return f"<div{bar}><div{tint}>{words}</div></div>"
-    under = "".join(map(row, line.under))
+    more = f"<em>{escaped(line.more)}</em>\n" if line.more else ""
+    under = more + "".join(map(row, line.under))
     return (
         f"<details{bar}><summary{tint}>{words}</summary>"
         f'<div class=u style="padding-left:4em">{under}</div></details>'
@@ -54,7 +55,7 @@ def _share(line: SourceLine) -> str:
     if line.share is None:
         return f"<span>  {note}</span>" if note else ""
     end = round(_clamped(line.share) * 100) or (1 if line.share > 0 else 0)
-    return (
-        '<span>  <i style="display:inline-block;width:56px;height:8px;background:linear-gradient('
-        f'90deg,{_TINT} {end}%,#8884 {end}%)"></i>  {note}</span>'
-    )
+    title = attr("title", line.more) if line.more else ""
+    shades = f"linear-gradient(90deg,{_TINT} {end}%,#8884 {end}%)"
+    bar = f'<i style="display:inline-block;width:56px;height:8px;background:{shades}"></i>'
+    return f"<span{title}>  {bar}  {note}</span>"

@@ -6,7 +6,7 @@ Files of libraries come last, folded, with the lines that made equations for the
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from jaxlens.ir.capture import Source
@@ -111,32 +111,31 @@ def _row(
     owner = f"{file}:{number}" if ids else ""
     if not ids and not through:
         return SourceLine(number, text.rstrip())
-    share, note = _told(ids, through, backward, stage, measure)
+    share, note, more = _told(ids, through, backward, stage, measure)
     rows = [under[i] for i in ids[:_UNDER] if i in under]
     if len(ids) > _UNDER:
         rows.append(Line((Piece(f"... {len(ids) - _UNDER:,} more", "comment"),)))
-    return SourceLine(number, text.rstrip(), share, note, tuple(rows), owner)
+    return SourceLine(number, text.rstrip(), share, note, tuple(rows), owner, more)
 
 
 def _told(
     ids: Sequence[str], through: int, backward: int, stage: str, measure: Measure
-) -> tuple[float | None, str]:
-    """Share and note of a line: what it owns, and what its calls reach."""
+) -> tuple[float | None, str, str]:
+    """Share and note of a line: what it owns; and what else there is: what its calls reach."""
     one, many = _NOUNS.get(stage, ("instruction", "instructions"))
     inside = through - len(ids)
-    alone = count(inside, one, many) if not ids else f"{inside:,} more"
-    reached = f"{alone} in calls" if inside > 0 else ""
-    if measure.values is None:
-        own = count(len(ids), one, many) if ids else ""
-        own += f" ({backward:,} backward)" if backward else ""
-        share = len(ids) / measure.total if ids and measure.total else None
-        return share, ", ".join(filter(None, (own, reached)))
     if not ids:
-        return None, reached
-    value = sum(measure.values.get(i, 0.0) for i in ids)
-    share = value / measure.total if measure.total else 0.0
-    percent = f"{share:.0%}" if not 0 < share < 0.01 else "< 1%"
-    return share, f"{percent}, {amount(value, measure.unit)}" if value else ""
+        return None, f"{count(inside, one, many)} in calls", ""
+    if measure.values is None:
+        value, note = float(len(ids)), count(len(ids), one, many)
+    else:
+        value = sum(measure.values.get(i, 0.0) for i in ids)
+        percent = f"{value / measure.total:.0%}" if measure.total else ""
+        percent = "< 1%" if value and percent == "0%" else percent
+        note = f"{percent}, {amount(value, measure.unit)}" if value else ""
+    parts = [f"{backward:,} backward"] if backward and measure.values is None else []
+    parts += [f"{inside:,} more in calls"] if inside > 0 and measure.values is None else []
+    return value / measure.total if measure.total else 0.0, note, ", ".join(parts)
 
 
 def _dedented(rows: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
@@ -145,10 +144,7 @@ def _dedented(rows: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
     cut = min(depths, default=0)
     if not cut:
         return rows
-    return tuple(
-        SourceLine(row.number, row.text[cut:], row.share, row.note, row.under, row.line)
-        for row in rows
-    )
+    return tuple(replace(row, text=row.text[cut:]) for row in rows)
 
 
 def extents(text: str, used: Sequence[int], whole: bool = True) -> list[int]:

@@ -45,4 +45,5 @@ def _noted(line: SourceLine, column: int) -> str:
         return code
     filled = round(min(max(line.share or 0.0, 0.0), 1.0) * _BAR)
     bar = "#" * (filled or (1 if line.share else 0))
-    return f"{code:<{column}}  {bar:<{_BAR}}  {visible(line.note)}"
+    more = f" ({visible(line.more)})" if line.more else ""
+    return f"{code:<{column}}  {bar:<{_BAR}}  {visible(line.note)}{more}"

@@ -92,10 +92,10 @@ def test_the_lines_of_the_functions_are_shown_with_what_they_became():
 def test_a_call_counts_what_it_reaches():
     cap = jaxlens.capture(run, PARAMS, jax.ShapeDtypeStruct((5, 2, 8), "float32"))
     (pane,) = blocks_of(document(cap), SourcePane)
-    notes = {line.text.strip(): line.note for line in pane.lines}
+    notes = {line.text.strip(): f"{line.note} ({line.more})" for line in pane.lines}
     total = sum(1 for _ in cap.jaxpr.module.nodes())
-    assert notes["return jax.lax.scan(body, 0.0, xs)"] == f"1 eqn, {total - 1} more in calls"
-    assert notes["def predict(params, x):"] == ""
+    assert notes["return jax.lax.scan(body, 0.0, xs)"] == f"1 eqn ({total - 1} more in calls)"
+    assert notes["def predict(params, x):"] == " ()"
     assert "in calls" in notes["return total + predict(params, x).sum(), x.max()"]
 
 
@@ -153,10 +153,10 @@ def test_library_lines_come_folded_behind_the_user_s(tmp_path, monkeypatch):
 def test_the_backward_pass_is_counted_at_the_forward_line():
     cap = jaxlens.capture(jax.grad(lambda x: jnp.tanh(x).sum()), jnp.ones(3))
     (pane,) = blocks_of(document(cap), SourcePane)
-    (note,) = [line.note for line in pane.lines if line.note]
+    (more,) = [line.more for line in pane.lines if line.note]
     backward = sum("transpose(" in node.scope for node in cap.jaxpr.module.nodes())
     assert backward
-    assert f"({backward} backward)" in note
+    assert more == f"{backward} backward"
     (listing,) = blocks_of(document(cap), Listing)
     assert any(p.kind == "fold" and "transpose(" in p.text
                for line in listing.lines for p in line.pieces)  # fmt: skip
