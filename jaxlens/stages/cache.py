@@ -19,8 +19,10 @@ from jaxlens.stages.inputs import leaves, root_names, static_text
 
 _MOST = 12
 
-EAGER = (
-    "{name} is not jitted; called like this it runs op by op and has no cache of its own"
+EAGER = "{name} is not jitted; called like this it runs op by op and has no cache of its own"
+WRAPPED = (
+    "{name} calls a jitted function from within a wrapper; what that function would be given, "
+    "and so whether it would hit, cannot be known without the call"
 )
 UNREADABLE = "this version of JAX does not let its caches be read"
 
@@ -55,7 +57,8 @@ def verdict(call: Opened, name: str) -> Verdict:
     """
     parts = compat.jit_parts(call.function)
     if parts is None:
-        return Verdict(None, reasons=(EAGER.format(name=name),))
+        wrapped = compat.inner_jit(call.function)
+        return Verdict(None, reasons=((WRAPPED if wrapped else EAGER).format(name=name),))
     fun, info = parts
     keys = compat.trace_keys(fun)
     try:

@@ -16,6 +16,7 @@ import jax
 from jaxlens.errors import OptionError
 from jaxlens.ir.capture import Input, Static
 from jaxlens.ir.graph import Span
+from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.arrays import is_array
@@ -109,6 +110,7 @@ def prepare(
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
     signature = opened.signature
     found = leaves(opened.args, opened.kwargs, signature)
+    _check_arrays(found)
     parts = compat.jit_parts(opened.function)
     call = Call(
         name=name or function_name(f),
@@ -186,6 +188,16 @@ def _check(f: Any) -> None:
         raise OptionError(
             "a compiled program holds no Python to trace; look at the function it was made of"
         )
+
+
+def _check_arrays(found: Sequence[Leaf]) -> None:
+    for leaf in found:
+        if isinstance(leaf.value, jax.core.Tracer):
+            raise OptionError(
+                f"expected arrays, got a tracer for {leaf.name} ({type_of(leaf.aval)}): it stands "
+                "for a value while JAX traces a function, and has none of its own; return the "
+                "value from that function, or look at a call outside of it"
+            )
 
 
 def _jitted(
@@ -288,6 +300,8 @@ def function_name(f: Any) -> str:
     """The name that a user would call it by."""
     while isinstance(f, functools.partial):
         f = f.func
+    if getattr(f, "__name__", None) == compat.UNNAMED and hasattr(f, "__wrapped__"):
+        return function_name(f.__wrapped__)  # a transform of a model: the model's class names it
     name = getattr(f, "__name__", None) or getattr(getattr(f, "fun", None), "__name__", None)
     return name if isinstance(name, str) else type(f).__name__
 

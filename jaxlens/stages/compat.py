@@ -117,12 +117,35 @@ def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
     The settings have `static_argnums`, `static_argnames`, `donate_argnums`,
     `donate_argnames`, `device`, `backend` and `in_shardings_leaves`.
 
+    A decorator that uses `functools.wraps` copies the attributes that are read here, so the
+    function must be a jitted one by JAX's own protocol too.
+
     Gone: a jitted function counts as a plain one; jit's settings act inside the program.
     """
+    import jax
+
+    if not isinstance(f, jax.stages.Wrapped):
+        return None
     fun, info = getattr(f, "_fun", None), getattr(f, "_jit_info", None)
     if callable(fun) and hasattr(info, "static_argnums") and hasattr(info, "donate_argnums"):
         return fun, info
     return None
+
+
+def inner_jit(f: Any) -> bool:
+    """Whether a callable that is not jitted itself is a library's wrapper of a jitted function.
+
+    Equinox and Flax keep one in an attribute, decorators under `__wrapped__`; what `jax.pmap`
+    returns can be lowered though it is a plain function.
+
+    Gone: as with `jit_parts`.
+    """
+    while (inner := getattr(f, "__wrapped__", None)) is not None:
+        held = (inner, *getattr(f, "__dict__", {}).values())
+        if hasattr(f, "lower") or any(jit_parts(value) for value in held):
+            return True
+        f = inner
+    return False
 
 
 def rejit(fun: Callable[..., Any], info: Any) -> Any:
@@ -143,6 +166,10 @@ def rejit(fun: Callable[..., Any], info: Any) -> Any:
             donate_argnums=info.donate_argnums,
             donate_argnames=info.donate_argnames,
         )
+
+
+# What JAX calls a function that its user left without a name, such as `jax.vmap(model)`.
+UNNAMED = "<unnamed function>"
 
 
 def transform_name(f: Any) -> str:
@@ -192,6 +219,33 @@ def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
         return traced.lower(lowering_platforms=platforms, _private_parameters=parameters)
     except (ImportError, AttributeError, TypeError):
         return traced.lower(lowering_platforms=platforms)
+
+
+def leaked_tracers(traced: Any) -> Sequence[Any]:
+    """The tracers of other traces that a traced function closed over.
+
+    Gone: none; their number is known without (`Traced.in_tree`).
+    """
+    import jax
+
+    held = getattr(traced, "_consts", ())
+    return [value for value in held if isinstance(value, jax.core.Tracer)]
+
+
+def leak_error(tracer: Any) -> Exception:
+    """JAX's own error about a tracer that outlived its trace; it names the line that made it.
+
+    Gone, or no tracer: the same kind of error, which says less.
+    """
+    import jax
+
+    try:
+        error: Exception = _private("core").escaped_tracer_error(tracer)
+    except (ImportError, AttributeError, TypeError):
+        return jax.errors.UnexpectedTracerError(
+            "the function uses a tracer that leaked from another trace"
+        )
+    return error
 
 
 def hlo_text(computation: Any) -> str:

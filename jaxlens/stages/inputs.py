@@ -57,7 +57,7 @@ def leaves(
     roots = root_names(len(args), signature)
     for path, value in flat:
         root = getattr(path[1], "idx" if path[0].idx == 0 else "key")
-        name = roots[root] if isinstance(root, int) else root
+        name = roots[root] if isinstance(root, int) else keyword_name(root, signature)
         aval = abstract(value)
         kept = isinstance(value, bool) or (_is_attribute(path[2:]) and isinstance(value, _NUMBERS))
         fixed = aval is None or kept
@@ -97,6 +97,16 @@ def root_names(count: int, signature: inspect.Signature | None) -> list[str]:
             names.append(parameter.name)
     rest = range(count - len(names))
     return (names + [f"{star}[{i}]" for i in rest])[:count]
+
+
+def keyword_name(name: str, signature: inspect.Signature | None) -> str:
+    """A keyword's own name; `kwargs['a b']` for one that Python could not write as a name."""
+    if name.isidentifier():
+        return name
+    stars = (
+        [p for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD] if signature else ()
+    )
+    return f"{stars[0].name if stars else 'kwargs'}[{name!r}]"
 
 
 def as_input(leaf: Leaf, donated: bool) -> Input:
@@ -141,7 +151,9 @@ def none_arguments(
     args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
 ) -> list[Static]:
     """The arguments that are None: no leaf, and part of the program."""
-    named = [*zip(root_names(len(args), signature), args, strict=True), *kwargs.items()]
+    keywords = [keyword_name(name, signature) for name in kwargs]
+    names = [*root_names(len(args), signature), *keywords]
+    named = zip(names, (*args, *kwargs.values()), strict=True)
     return [Static(name, "None") for name, value in named if value is None]
 
 

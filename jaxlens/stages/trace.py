@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages import isolate
+from jaxlens.stages import compat, isolate
 from jaxlens.stages.calls import Call
 from jaxlens.stages.constants import LARGE, Survey, survey
 from jaxlens.stages.target import Place
@@ -49,6 +49,9 @@ def trace(call: Call, place: Place) -> Trace:
         start = time.perf_counter()
         traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
         seconds = time.perf_counter() - start
+    if len(traced.jaxpr.in_avals) > traced.in_tree.num_leaves:
+        # JAX takes a leaked tracer for one input more; only a call would tell.
+        raise compat.leak_error(next(iter(compat.leaked_tracers(traced)), None))
     found = survey(traced.jaxpr)
     if found.foreign:
         isolate.retire()

@@ -179,6 +179,37 @@ def test_a_plain_function_has_no_cache():
     )
 
 
+@pytest.mark.parametrize("kind", ["decorator", "equinox", "flax", "pmap"])
+def test_a_wrapper_of_a_jitted_function_is_not_called_eager(kind):
+    def f(x):
+        return x + 1
+
+    def decorator(f):
+        return functools.wraps(f)(lambda *args: f(*args))
+
+    if kind == "equinox":
+        wrapped = pytest.importorskip("equinox").filter_jit(f)
+    elif kind == "flax":
+        wrapped = pytest.importorskip("flax.nnx").jit(f)
+    else:
+        wrapped = jax.pmap(f) if kind == "pmap" else decorator(jax.jit(f))
+    (reason,) = ask(wrapped, X[None]).reasons
+    assert reason.startswith("f calls a jitted function from within a wrapper")
+
+
+def test_an_attribute_that_is_jitted_makes_no_wrapper():
+    class Layer:
+        act = staticmethod(jax.nn.relu)
+
+        def __init__(self):
+            self.act = jax.nn.relu
+
+        def __call__(self, x):
+            return self.act(x)
+
+    assert "not jitted" in ask(Layer(), X).reasons[0]
+
+
 def test_calls_that_jax_refuses(called):
     assert ask(called.f, {"w": "a"}, X, n=3).reasons[0].startswith("JAX would refuse this call: ")
     (reason,) = ask(called.f, {"w": 1.0}, X, n=[3]).reasons

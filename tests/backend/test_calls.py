@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from jaxlens.errors import OptionError
+from jaxlens.render.taken import taken as words
 from jaxlens.stages.driver import capture
 
 pytestmark = pytest.mark.backend
@@ -72,6 +73,65 @@ def test_keywords_and_stars_are_named_as_python_binds_them():
         "f32[]", "f32[]", "f32[3]", "f32[]", "i32[]",
     ]  # fmt: skip
     assert [i.type.weak for i in taken.program.inputs] == [True, False, False, True, True]
+
+
+def test_keywords_that_are_no_names_stand_as_they_are_looked_up():
+    def f(**more):
+        return more["a b"]["k"] + more["c;d"]
+
+    taken = capture(f, (), {"a b": {"k": X}, "c;d": X, "e f": None})
+    assert names(taken) == ["more['a b']['k']", "more['c;d']"]
+    assert statics(taken) == {"more['e f']": "None"}
+    assert words(taken.program).startswith("f(more) with more['a b']['k'] f32[2,3], ")
+
+
+def test_a_decorated_jitted_function_is_looked_at_with_its_decorator():
+    @jax.jit
+    def f(x):
+        return x + 1
+
+    @functools.wraps(f)
+    def tripled(x):
+        return f(x) * 3
+
+    taken = capture(tripled, (X,))
+    same_program(taken, lambda x: tripled(x), X)
+    assert [n.opcode for n in taken.jaxpr.module.nodes()] == ["jit", "mul", "add"]
+
+
+def test_a_transform_of_a_model_is_named_after_its_class():
+    class Scale:
+        def __call__(self, x):
+            return x * 2
+
+    assert words(capture(jax.vmap(Scale()), (X,)).program).startswith("vmap(Scale)(x) with x ")
+
+
+@pytest.fixture
+def leaked():
+    kept = []
+
+    @jax.jit
+    def keeps(x):
+        kept.append(x * 2)
+        return x
+
+    keeps(X)
+    return kept[0]
+
+
+def test_a_leaked_tracer_that_a_function_closes_over_is_jaxs_own_error(leaked):
+    def uses(x):
+        return x + leaked
+
+    for verb in ("jaxpr", "stablehlo", "optimized"):
+        with pytest.raises(jax.errors.UnexpectedTracerError, match=r"created on line .*keeps"):
+            getattr(capture(uses, (X,)), verb)
+
+
+def test_a_leaked_tracer_as_an_argument_is_one_line(leaked):
+    with pytest.raises(OptionError, match=r"^expected arrays, got a tracer for y \(f32\[2,3\]\): "):
+        capture(lambda x, y: x + y, (X, leaked))
 
 
 class Mode(enum.Enum):
