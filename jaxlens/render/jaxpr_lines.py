@@ -9,7 +9,6 @@ from itertools import groupby, islice
 from typing import TypeAlias
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.lenses.lines import owners
 from jaxlens.lenses.report import count
 from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.render.equation_lines import binder, equation, left, operands, params, scope, shown
@@ -30,12 +29,22 @@ class _Page:
     """What all lines of one listing need to know."""
 
     module: Module
-    owners: Mapping[str, str]
+    known: LinesById
     shared: frozenset[str]
+
+    @property
+    def owners(self) -> Mapping[str, str]:
+        """Name of the source line that owns a node, by id."""
+        return self.known.owners
 
 
 def listing(
-    module: Module, *, inputs: Sequence[str] = (), captured: Sequence[str] = (), limit: int = LIMIT
+    module: Module,
+    *,
+    inputs: Sequence[str] = (),
+    captured: Sequence[str] = (),
+    limit: int = LIMIT,
+    known: LinesById | None = None,
 ) -> Listing:
     """The whole program.
 
@@ -44,36 +53,40 @@ def listing(
         inputs: Names of the entry's inputs ("params['w']"), captured constants not counted.
         captured: Names of the captured constants.
         limit: Most lines.
+        known: What `equations` gave for the module, if it was asked before.
 
     Returns:
         Lines with the ids of their equations; the lines that open and close an equation
         with bodies both have its id.
     """
-    kept = tuple(islice(_all_lines(module, inputs, captured), limit))
+    page = _page(module, known or equations(module))
+    kept = tuple(islice(_all_lines(page, inputs, captured), limit))
     total = sum(len(region.nodes) for region in module.regions.values())
     left = total - len({line.id for line in kept if line.id})
     note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
     return Listing("jaxpr", kept, note)
 
 
-def equations(module: Module) -> Mapping[str, Line]:
+def equations(module: Module) -> LinesById:
     """Every equation on one line, by id."""
     return LinesById(module, equation)
 
 
-def _all_lines(
-    module: Module, inputs: Sequence[str], captured: Sequence[str]
-) -> Iterator[Line]:  # fmt: skip
-    """Bodies are entered through a stack, so that nesting costs no recursion."""
-    known = {i: str(span) for i, span in owners(module).items()}
+def _page(module: Module, known: LinesById) -> _Page:
     uses: dict[str, int] = {}
     for node in module.nodes():
         for inner in node.regions:
             uses[inner] = uses.get(inner, 0) + 1
-    page = _Page(module, known, frozenset(name for name, n in uses.items() if n > 1))
-    yield from _named_inputs(module, inputs, captured)
+    return _Page(module, known, frozenset(name for name, n in uses.items() if n > 1))
+
+
+def _all_lines(
+    page: _Page, inputs: Sequence[str], captured: Sequence[str]
+) -> Iterator[Line]:  # fmt: skip
+    """Bodies are entered through a stack, so that nesting costs no recursion."""
+    yield from _named_inputs(page.module, inputs, captured)
     written: set[str] = set()
-    stack: list[Steps] = [_body(page, module.body(), 0, [], "", written)]
+    stack: list[Steps] = [_body(page, page.module.body(), 0, [], "", written)]
     while stack:
         step = next(stack[-1], None)
         if step is None:
@@ -144,7 +157,7 @@ def _body(
         if inner.regions:
             yield _nested(page, inner, indent + 1, written)
         else:
-            line = equation(inner, page.owners.get(inner.id, ""))
+            line = page.known[inner.id]
             yield Line(line.pieces, line.id, indent + 1, line.line)
     comma = "," if len(region.results) == 1 else ""
     results = f"({', '.join(map(shown, region.results))}{comma}) }}"
@@ -155,7 +168,7 @@ def _nested(page: _Page, node: Node, indent: int, written: set[str]) -> Steps:
     """`c:f32[] = scan[length=8`, the bodies, `] a b`; on one line if all are written already."""
     owner = page.owners.get(node.id, "")
     if all(name in written for name in node.regions):
-        line = equation(node, owner)
+        line = page.known[node.id]
         yield Line(line.pieces, line.id, indent, line.line)
         return
     plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}

@@ -8,6 +8,7 @@ from jaxlens.ir.jaxpr import occurrences
 from jaxlens.lenses.report import Finding, amount, count
 from jaxlens.render import jaxpr_lines, source_pane
 from jaxlens.render.document import Block, Document, Findings, GraphPane, Tab, Tabs
+from jaxlens.render.lines_by_id import LinesById
 from jaxlens.render.options import JaxprOptions
 from jaxlens.render.taken import taken
 
@@ -27,11 +28,12 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
     module = capture.jaxpr.module
     tabs: list[Tab] = []
     alone = options.text != options.graph
+    lines = jaxpr_lines.equations(module)
     if not alone:
-        lines = _source_tab(capture, module)
-        tabs += [lines] if lines.blocks else []
+        source = _source_tab(capture, module, lines)
+        tabs += [source] if source.blocks else []
     if options.text or not alone:
-        tabs.append(_listing_tab(capture, module, options))
+        tabs.append(_listing_tab(capture, module, options, lines))
     if options.graph or not alone:
         tabs.append(_graph_tab(capture, module, options))
     summary = Findings(findings(capture, module))
@@ -80,17 +82,20 @@ def _constants(constants: tuple[Constant, ...]) -> str:
     return sentence + (advice if total >= _LARGE else "")
 
 
-def _source_tab(capture: Capture, module: Module) -> Tab:
-    under = jaxpr_lines.equations(module)
-    panes = source_pane.blocks(module, capture.sources, under)
+def _source_tab(capture: Capture, module: Module, lines: LinesById) -> Tab:
+    panes = source_pane.blocks(module, capture.sources, lines)
     return Tab("Your code", panes, help="Your lines, tinted by the equations each became.")
 
 
-def _listing_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
+def _listing_tab(
+    capture: Capture, module: Module, options: JaxprOptions, lines: LinesById
+) -> Tab:  # fmt: skip
     inputs = [leaf.name for leaf in capture.program.inputs]
     limit = _FULL if options.full else jaxpr_lines.LIMIT
     captured = [constant.name for constant in capture.constants]
-    listing = jaxpr_lines.listing(module, inputs=inputs, captured=captured, limit=limit)
+    listing = jaxpr_lines.listing(
+        module, inputs=inputs, captured=captured, limit=limit, known=lines
+    )
     return Tab("jaxpr", (listing,), in_text=True, help=capture.jaxpr.info.meaning)
 
 

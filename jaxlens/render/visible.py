@@ -27,4 +27,6 @@ def visible(text: str) -> str:
     C0 controls become their pictures (`\\x00` is `␀`), the others their code point
     (`<U+202E>`). Cut text into lines before: a line break is a control too.
     """
+    if text.isascii() and text.isprintable():
+        return text
     return _UNSEEN.sub(_shown, text)
