@@ -38,11 +38,14 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "warn": ("<mark>", "</mark>"),
 }
 _INLINE_LINES = 300  # above, inline colours would add a third to an output
+_AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
 _BARE = re.compile(r"[\w.%-]+", re.ASCII)
 
 
 def escaped(text: str) -> str:
     """Text of one line as HTML text."""
+    if _AS_IT_IS.fullmatch(text):  # most is, and this is the quick way
+        return text
     return escaping.escape(visible(text), quote=False)
 
 
@@ -69,7 +72,7 @@ def pieces(line: Line) -> str:
             runs[-1] = (kind, runs[-1][1] + piece.text)
         elif piece.text:
             runs.append((kind, piece.text))
-    return "".join(_element(kind, words) for kind, words in runs) or "<br>"
+    return "".join([_element(kind, words) for kind, words in runs]) or "<br>"
 
 
 def _element(kind: Kind, words: str) -> str:
