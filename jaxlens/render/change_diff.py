@@ -7,7 +7,7 @@ from jaxlens.lenses.change import Change, Fate, held
 from jaxlens.lenses.fusion import recomputed
 from jaxlens.lenses.report import count
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
-from jaxlens.render.document import Diff, DiffGroup, DiffRow
+from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.render.lean import instructions
 
 _MOST = 600  # rows before what is left is only counted
@@ -62,15 +62,35 @@ class _Columns:
         self.right = instructions(change.after, full)
         self.again = recomputed(change)
         self.origins = _origins(change)
+        self.told: dict[str, str] = {}  # the fusion under which a repeated value was shown first
 
     def fusions(self) -> Iterator[DiffGroup]:
         """A group for each fusion that was not there before, or holds something new."""
+        alone: dict[str, str] = {}
         for fusion, inner in self.change.swallowed.items():
             if all(self._was_held(id, fusion) for id in inner):
+                continue
+            only = self._only(inner)
+            if only:
+                alone[fusion] = only
                 continue
             rows = [DiffRow(None, self.right[fusion], "")]
             rows += [self._swallowed(id, fusion) for id in inner if self._shown(id)]
             yield DiffGroup(self._title(fusion, inner), tuple(rows))
+        if alone:
+            rows = [self._wrapped(fusion, id) for fusion, id in alone.items()]
+            yield DiffGroup(f"A fusion of its own each ({len(rows):,})", tuple(rows))
+
+    def _only(self, inner: Sequence[str]) -> str:
+        """The one instruction of a fusion that joins nothing; "" where it is not so plain."""
+        held = [id for id in inner if self.new[id].opcode != "constant"]
+        plain = len(inner) == 1 and len(held) == 1 and held[0] in self.origins
+        return held[0] if plain and not self.full else ""
+
+    def _wrapped(self, fusion: str, id: str) -> DiffRow:
+        origin = self.origins[id]
+        by = f"by {origin.by}" if origin.by else ""
+        return DiffRow(self.left[origin.id], self.right[fusion], "fused", by)
 
     def hides(self) -> bool:
         """Whether anything inside fusions is not shown."""
@@ -100,11 +120,16 @@ class _Columns:
         if origin is None:
             return DiffRow(None, self.right[id], "added")
         note = ""
+        if origin.id in self.again and not self.full:
+            first = self.told.setdefault(origin.id, fusion)
+            if first != fusion:
+                return DiffRow(None, self.right[id], "fused", f"again, as in {first}")
         if origin.id in self.again:
             places = dict.fromkeys(place or "outside" for place in origin.fusions)
             others = [place for place in places if place != fusion]
             note = f"computed in {listed(others)} too"
-        return DiffRow(self.left[origin.id], self.right[id], "fused", note)
+        left, right = self.left[origin.id], self.right[id]
+        return DiffRow(left, right if self.full else _beside(left, right), "fused", note)
 
     def others(self) -> Iterator[DiffGroup]:
         """What was rewritten, merged, folded, removed or added outside fusions."""
@@ -133,15 +158,40 @@ class _Columns:
     def same(self) -> Iterator[DiffGroup]:
         """What stayed as it was, closed."""
         rows = tuple(
-            DiffRow(self.left[fate.id], self.right[self._image(fate)], "same", fate.note)
+            self._same(fate)
             for fate in self.change.fates.values()
             if fate.name == "same" and self.old[fate.id].opcode != "parameter"
         )
         if rows:
             yield DiffGroup(f"The same ({len(rows):,}, parameters not counted)", rows, open=False)
 
+    def _same(self, fate: Fate) -> DiffRow:
+        """Both sides; once where they read the same but for the name, which the note tells."""
+        left, right = self.left[fate.id], self.right[self._image(fate)]
+        if self.full or _unnamed(left) != _unnamed(right):
+            return DiffRow(left, right, "same")
+        return DiffRow(left, None, "same", fate.note)
+
     def _image(self, fate: Fate) -> str:
         return fate.id if fate.id in fate.into else fate.into[0]
+
+
+def _beside(left: Line, right: Line) -> Line:
+    """The right line short, `name = opcode(operands)`, where all else is as on the left."""
+    if _kinds(left, ("type", "attr", "op")) != _kinds(right, ("type", "attr", "op")):
+        return right
+    kept = tuple(p for p in right.pieces if p.kind not in ("type", "attr"))
+    spaced = tuple(p for p in kept if p != Piece(" "))
+    return Line(spaced, right.id, right.indent, right.line)
+
+
+def _kinds(line: Line, kinds: Sequence[str]) -> list[Piece]:
+    return [piece for piece in line.pieces if piece.kind in kinds]
+
+
+def _unnamed(line: Line) -> tuple[Piece, ...]:
+    """What an instruction's line says beside its name."""
+    return tuple(p for p in line.pieces if not (p.kind == "name" and p.text == line.id))
 
 
 def _origins(change: Change) -> Mapping[str, Fate]:

@@ -140,10 +140,11 @@ def _beyond(report: Report, said: int) -> Report:
 def _kernels(capture: Capture) -> list[Block]:
     """The table of kernels, and each behind its name with its HLO."""
     done = works(capture)
-    each = [Fold(f"{w.kernel.name}: {what(w)}", tuple(_facts(w))) for w in done[:_MOST]]
-    left = len(done) - len(each)
+    fused = [work for work in done if len(work.inside) > 1]
+    each = [Fold(f"{w.kernel.name}: {what(w)}", tuple(_computed(w))) for w in fused[:_MOST]]
+    left = len(fused) - len(each)
     more = [Findings((Finding(f"{left:,} more: --kernel NAME shows one."),))] if left else []
-    folds = [Fold("What each computes", (*each, *more))] if each else []
+    folds = [Fold("What each fusion computes", (*each, *more))] if each else []
     return [TableBlock(table(done)), *folds]
 
 
@@ -171,11 +172,16 @@ def _facts(work: Work) -> list[Block]:
     sentences = [Finding(f"{', '.join(words)}.", ids=(kernel.instruction,))]
     if kernel.note:
         sentences.append(Finding(f"{kernel.note}."))
+    return [Findings(tuple(sentences)), *_computed(work)]
+
+
+def _computed(work: Work) -> list[Block]:
+    """A kernel's HLO."""
     if work.node is None:
-        return [Findings(tuple(sentences))]
+        return []
     nodes = (work.node, *(node for node in work.inside if node is not work.node))
     lines = [hlo_lines.instruction(node, str(node.owner or "")) for node in nodes]
-    return [Findings(tuple(sentences)), Listing("optimized", tuple(map(lean, lines)))]
+    return [Listing("optimized", tuple(map(lean, lines)))]
 
 
 def _missing(work: Work) -> Findings:

@@ -3,11 +3,11 @@
 Metadata, layouts, backend configurations, shardings and long tuple types are folded.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 
-from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Kind, Line, Listing, Piece
 from jaxlens.render.lines_by_id import LinesById
@@ -28,15 +28,19 @@ _CALLS = frozenset({
 _IN_BRACKETS = {"constant": "literal", "parameter": "index"}
 
 
-def listing(module: Module, *, limit: int = LIMIT) -> Listing:
+def listing(module: Module, *, limit: int = LIMIT, brief: bool = False) -> Listing:
     """The whole module.
 
     Args:
         module: HLO at any stage.
         limit: Most lines.
+        brief: Put a computation's parameters into its title, as XLA does too, and what a
+            fusion of one instruction does behind that fusion.
     """
-    total = sum(len(region.nodes) + 3 for region in module.regions.values()) - 1
-    kept = tuple(islice(_all_lines(module), limit))
+    wrapped = _wrapped(module) if brief else {}
+    shown = [region for region in module.regions.values() if region.name not in wrapped]
+    total = sum(len(_instructions(module, region, brief)) + 3 for region in shown) - 1
+    kept = tuple(islice(_all_lines(module, shown, wrapped, brief), limit))
     left = total - len(kept)
     stage = module.stage if module.stage in ("hlo", "optimized") else ""
     where = f"cap.{stage}.text has" if stage else "the stage's text has"
@@ -74,24 +78,52 @@ def _type_text(kind: Type) -> str:
     return str(kind)
 
 
-def _all_lines(module: Module) -> Iterator[Line]:
+def _wrapped(module: Module) -> dict[str, Node]:
+    """The one instruction of each fused computation that has only one, by computation."""
+    found: dict[str, Node] = {}
+    for node in module.nodes():
+        if node.opcode != "fusion":
+            continue
+        for name in node.regions[:1]:
+            inner = [n for n in module.regions[name].nodes if n.opcode != "parameter"]
+            if len(inner) == 1 and not inner[0].regions:
+                found[name] = inner[0]
+    return found
+
+
+def _instructions(module: Module, region: Region, brief: bool) -> Sequence[Node]:
+    """What has a line of its own."""
+    if not brief or region.name == module.entry:
+        return region.nodes
+    return [node for node in region.nodes if node.opcode != "parameter"]
+
+
+def _all_lines(
+    module: Module, shown: Sequence[Region], wrapped: Mapping[str, Node], brief: bool
+) -> Iterator[Line]:
     known = {i: str(span) for i, span in owners(module).items()}
     callers: dict[str, list[str]] = {}
     for node in module.nodes():
         for name in node.regions:
             callers.setdefault(name, []).append(node.id)
-    for number, region in enumerate(module.regions.values()):
+    for number, region in enumerate(shown):
         if number:
             yield Line(())
-        yield _title(region, region.name == module.entry, callers.get(region.name, []))
-        yield from _body(region, known)
+        entry = region.name == module.entry
+        inputs = region.parameters if brief and not entry else ()
+        yield _title(region, entry, inputs, callers.get(region.name, []))
+        nodes = _instructions(module, region, brief)
+        yield from _body(nodes, frozenset(region.results), known, wrapped)
         yield Line((Piece("}"),))
 
 
-def _title(region: Region, entry: bool, callers: list[str]) -> Line:
-    """`fused_computation (p: f32[4]) {  # of fusion.3`."""
+def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[str]) -> Line:
+    """`fused_computation (p: f32[4]) {  // of fusion.3`."""
     pieces = [Piece("ENTRY ", "keyword")] if entry else []
     pieces.append(Piece(f"{region.name} ", "keyword"))
+    for number, value in enumerate(inputs):
+        pieces += [Piece(f"{', ' if number else '('}{value.name}: "), *type_pieces(value.type)]
+    pieces += [Piece(") ")] if inputs else []
     pieces.append(Piece("{"))
     if callers:
         more = f" and {len(callers) - _CALLERS:,} more" if len(callers) > _CALLERS else ""
@@ -99,10 +131,24 @@ def _title(region: Region, entry: bool, callers: list[str]) -> Line:
     return Line(tuple(pieces))
 
 
-def _body(region: Region, known: Mapping[str, str]) -> Iterator[Line]:
-    for node in region.nodes:
-        line = instruction(node, known.get(node.id, ""), node.name in region.results)
-        yield Line(line.pieces, line.id, 1, line.line)
+def _body(
+    nodes: Iterable[Node],
+    results: Collection[str],
+    known: Mapping[str, str],
+    wrapped: Mapping[str, Node],
+) -> Iterator[Line]:
+    for node in nodes:
+        line = instruction(node, known.get(node.id, ""), node.name in results)
+        inner = wrapped.get(node.regions[0]) if node.regions else None
+        pieces = (*line.pieces, *_behind(inner)) if inner else line.pieces
+        yield Line(pieces, line.id, 1, line.line)
+
+
+def _behind(inner: Node) -> list[Piece]:
+    """`  // compare, direction=LT`: what a fusion of one instruction does."""
+    rest = [_attribute(k, v) for k, v in inner.attrs.items() if _IN_BRACKETS.get(inner.opcode) != k]
+    words = "".join(piece.text for piece in rest if piece.kind != "fold")
+    return [Piece(f"  // {inner.opcode}{words}", "comment")]
 
 
 def _inside(node: Node) -> list[Piece]:

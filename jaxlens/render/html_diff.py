@@ -3,7 +3,16 @@
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
 from jaxlens.render.fates import mark
 from jaxlens.render.html_listing import FOLDS
-from jaxlens.render.html_marks import Ink, attr, diff_sides, escaped, has_folds, note, pieces, style
+from jaxlens.render.html_marks import (
+    Ink,
+    diff_sides,
+    escaped,
+    has_folds,
+    node_id,
+    note,
+    pieces,
+    style,
+)
 
 # Inline, for pages that drop our CSS: JupyterLab keeps this form of it.
 _GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 9em minmax(0,1fr)", "gap:0 8px")
@@ -42,4 +51,4 @@ def _cell(line: Line | None, ink: Ink, remark: str = "") -> str:
     if line is None:
         return f"<div>{remark}</div>"
     below = f"<br>{remark}" if remark else ""
-    return f"<div{attr('data-id', line.id)}{ink.bar(line.line)}>{pieces(line)}{below}</div>"
+    return f"<div{node_id(line)}{ink.cell(line.line)}>{pieces(line)}{below}</div>"

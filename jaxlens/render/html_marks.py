@@ -80,9 +80,15 @@ def _element(kind: Kind, words: str) -> str:
     return f"{start}{escaped(words)}{end}"
 
 
+def node_id(line: Line) -> str:
+    """` data-id=ID`; without the ID where the line begins with it, as HLO does."""
+    first = next((piece.text for piece in line.pieces if piece.kind == "name"), "")
+    return " data-id" if line.id and first == line.id else attr("data-id", line.id)
+
+
 def row(line: Line) -> str:
     """A line as one element that carries its node's id."""
-    return f"<div{attr('data-id', line.id)}>{pieces(line)}</div>"
+    return f"<div{node_id(line)}>{pieces(line)}</div>"
 
 
 def has_folds(lines: Sequence[Line]) -> bool:
@@ -118,6 +124,12 @@ class Ink:
         if not self.inline:
             return f" class=h{hue}{name}"
         return f"{name}{style(f'border-left:3px solid {bar_color(hue)}', *more)}"
+
+    def cell(self, owner: str) -> str:
+        """`bar` for one line among many: its hue alone where inline colours are too long."""
+        if self.inline or owner not in self.hues:
+            return self.bar(owner)
+        return f" class=h{self.hues[owner]}"
 
 
 def style(*rules: str) -> str:

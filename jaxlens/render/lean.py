@@ -29,7 +29,7 @@ def _without_calls(line: Line) -> Line:
 
 def listing(module: Module, limit: int) -> Listing:
     """A whole HLO module; `limit` is the most lines."""
-    found = hlo_lines.listing(module, limit=limit)
+    found = hlo_lines.listing(module, limit=limit, brief=True)
     option = f"--stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
     note = f"Metadata and layouts are left out: {option} has them."
     return Listing(

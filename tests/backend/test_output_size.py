@@ -1,0 +1,19 @@
+"""Outputs of real programs stay small enough to keep in a notebook."""
+
+import programs
+import pytest
+
+import jaxlens
+
+MOST = 100_000  # bytes of HTML, all panes and the viewer in it
+
+
+@pytest.mark.parametrize("name", programs.SMALL)
+def test_every_verb_stays_below_100_kB(name: str) -> None:
+    f, args = programs.SMALL[name]()
+    cap = jaxlens.capture(f, *args)
+    sizes = {
+        verb.__name__: len(verb(cap).html().encode())
+        for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile)
+    }
+    assert max(sizes.values()) < MOST, sizes
