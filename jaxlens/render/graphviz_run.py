@@ -18,11 +18,13 @@ from importlib.metadata import version
 from typing import Any
 
 from jaxlens.errors import GraphError
+from jaxlens.render.alarm import Alarm
 
 FORMAT = "json0"  # positions only
 SECONDS = 6.0
 
 _turn = threading.Lock()
+_alarm = Alarm()
 _loaded: "_Module | None" = None
 _session: "_Session | None" = None
 
@@ -128,28 +130,28 @@ def _start() -> _Session:
 def _call(session: _Session, source: str, seconds: float) -> bytes:
     import wasmtime
 
-    store, exports = session.store, session.exports
-    store.set_epoch_deadline(1)
-    alarm = threading.Timer(seconds, session.engine.increment_epoch)
-    alarm.daemon = True
-    alarm.start()
+    session.store.set_epoch_deadline(1)
     try:
-        texts = [_write(session, text) for text in (source, FORMAT, "dot")]
-        length = exports["malloc"](store, 4)
-        answer = exports["graphviz_render"](store, *texts, length)
-        if not answer:
-            raise RuntimeError(_read_text(session, exports["graphviz_last_error"](store)))
-        (size,) = struct.unpack("<I", exports["memory"].read(store, length, length + 4))
-        data = bytes(exports["memory"].read(store, answer, answer + size))
-        for address in (*texts, length, answer):
-            exports["free"](store, address)
-        return data
+        with _alarm.after(seconds, session.engine.increment_epoch):
+            return _render(session, source)
     except wasmtime.Trap as trap:
         if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
             raise TimeoutError(f"no layout within {seconds:g} s") from None
         raise
-    finally:
-        alarm.cancel()
+
+
+def _render(session: _Session, source: str) -> bytes:
+    store, exports = session.store, session.exports
+    texts = [_write(session, text) for text in (source, FORMAT, "dot")]
+    length = exports["malloc"](store, 4)
+    answer = exports["graphviz_render"](store, *texts, length)
+    if not answer:
+        raise RuntimeError(_read_text(session, exports["graphviz_last_error"](store)))
+    (size,) = struct.unpack("<I", exports["memory"].read(store, length, length + 4))
+    data = bytes(exports["memory"].read(store, answer, answer + size))
+    for address in (*texts, length, answer):
+        exports["free"](store, address)
+    return data
 
 
 def _write(session: _Session, text: str) -> int:
