@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
@@ -135,32 +135,53 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         log.close()
 
 
-@pytest.fixture
+@dataclass(frozen=True)
+class Watched:
+    """What a page asked for outside of data: and blob:, and what its console called an error."""
+
+    asked: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def watch(self, page) -> None:
+        page.on("request", lambda request: self._ask(request.url))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
+
+    def _ask(self, url: str) -> None:
+        if not url.startswith(("data:", "blob:", "about:")):
+            self.asked.append(url)
+
+
+@pytest.fixture(scope="module")
 def open_notebook(chromium, lab: Lab):
-    """`open_notebook(name, cells) -> page`: a notebook of these cells, open with a live kernel."""
+    """`open_notebook(name, cells) -> page`: a notebook of these cells, open with a live kernel.
+
+    Without cells, the notebook of that name as it lies there, and no kernel is waited for.
+    """
     pages = []
 
-    def open_(name: str, cells: list[str], run: bool = True, dark: bool = False):
+    def open_(
+        name: str, cells: Sequence[str] = (), dark: bool = False, watched: Watched | None = None
+    ):
+        if not cells:
+            return show(name, dark, watched)
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
         book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
         nbformat.write(book, lab.root / name)
-        page = show(name, dark)
+        page = show(name, dark, watched)
         wait_for(lambda: connected(name), "a kernel")
-        if run:
-            page.keyboard.press("Escape")
-            page.get_by_role("menuitem", name="Run", exact=True).click()
-            page.get_by_text("Run All Cells", exact=True).click()
-            try:
-                wait_for(lambda: finished(page, len(cells)), "the cells to run", 120)
-            except TimeoutError:
-                page.screenshot(path=lab.root / "timeout.png")
-                raise
+        page.keyboard.press("Escape")
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_text("Run All Cells", exact=True).click()
+        wait_for(lambda: finished(page, len(cells)), "the cells to run", 120)
         return page
 
-    def show(name: str, dark: bool):
+    def show(name: str, dark: bool, watched: Watched | None):
         lab.theme("Dark" if dark else "Light")
         page = chromium.new_page(viewport={"width": 1280, "height": 1400})
         pages.append(page)
+        if watched:
+            watched.watch(page)
         page.goto(f"{lab.url}/lab/workspaces/{Path(name).stem}/tree/{name}")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         shown = f"body[data-jp-theme-light={'false' if dark else 'true'}]"

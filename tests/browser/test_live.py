@@ -1,0 +1,205 @@
+"""A notebook in JupyterLab as its reader meets it: live, saved, untrusted, exported."""
+
+import json
+import os
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from conftest import Watched, wait_for
+
+HOSTILE = "</script><img src=x onerror=window.pwned=1>"
+CELLS = [
+    "%load_ext jaxlens\nimport jax\nimport jax.numpy as jnp",
+    f"""KEY = {HOSTILE!r}
+
+def predict(params, x):
+    with jax.named_scope("<img src=x onerror=window.pwned=2>"):
+        return jax.nn.relu(x @ params[KEY] + params["b"])
+
+def loss(params, x):
+    return jax.lax.scan(lambda c, r: (c + predict(params, r).sum(), c), 0.0, x)[0]
+
+params = {{KEY: jnp.ones((8, 4)), "b": jnp.zeros(4)}}
+x = jnp.ones((3, 2, 8))""",
+    "%%jaxpr\nloss(params, x)",
+    "%%hlo\npredict(params, x[0])",
+    "%%compile\npredict(params, x[0])",
+]
+NAME = "live.ipynb"
+HEIGHT = "e => e.getBoundingClientRect().height"
+
+
+@pytest.fixture(scope="module")
+def live(open_notebook):
+    """The page of the notebook that ran, and what was seen while it did."""
+    watched = Watched()
+    return open_notebook(NAME, CELLS, watched=watched), watched
+
+
+@pytest.fixture(scope="module")
+def saved(live, lab):
+    """The notebook file with the outputs in it, as JupyterLab saves it."""
+    live[0].keyboard.press("Control+s")
+
+    def outputs():
+        book = nbformat.read(lab.root / NAME, as_version=4)
+        return book if sum(len(cell.outputs) for cell in book.cells) == 3 else None
+
+    return wait_for(outputs, "the notebook to be saved", 20)
+
+
+def outputs_of(page):
+    outputs = page.locator(".jl")
+    outputs.nth(2).wait_for()
+    assert outputs.count() == 3
+    return [outputs.nth(n) for n in range(3)]
+
+
+def open_tab(output):
+    shown = output.locator(".T > details[open] > summary")
+    assert shown.count() == 1
+    return shown.inner_text()
+
+
+def check_quiet(page, watched, origin):
+    """No name was executed, no error was logged, nothing was asked for elsewhere."""
+    assert page.evaluate("window.pwned") is None
+    assert page.locator(".jl img[src=x]").count() == 0
+    assert watched.wrong == []
+    assert [url for url in watched.asked if not url.startswith(origin)] == []
+
+
+def check_tabs(page, outputs):
+    for output in outputs:
+        tabs = output.locator(".T > details > summary")
+        titles = tabs.all_inner_texts()
+        assert len(titles) >= 3
+        rows = len({round(tab.bounding_box()["y"]) for tab in tabs.all()})
+        assert rows == 1 if page.viewport_size["width"] > 1000 else rows <= 2
+        for n in [*range(len(titles)), 0]:
+            tabs.nth(n).click()
+            assert open_tab(output) == titles[n]
+        tabs.nth(1).focus()
+        page.keyboard.press("Enter")
+        assert open_tab(output) == titles[1]
+        tabs.nth(0).focus()
+        page.keyboard.press("Space")
+        assert open_tab(output) == titles[0]
+
+
+def check_source_line(output):
+    line = output.locator(".S details", has_text="jax.nn.relu").first
+    under = line.locator("[data-id]").first
+    assert not under.is_visible()
+    line.locator("summary").click()
+    assert under.is_visible()
+    line.locator("summary").click()
+    assert not under.is_visible()
+
+
+def check_graph(page, output):
+    output.locator("summary", has_text="Graph").click()
+    drawing = output.locator(".jaxlens-graph svg")
+    assert "script" in drawing.text_content()
+    closed = drawing.locator("[aria-expanded=false]").first
+    path = closed.get_attribute("data-path")
+    box = drawing.locator(f'[data-path="{path}"]')
+    before = drawing.evaluate(HEIGHT)
+    inside = drawing.locator(f'[data-path^="{path}."]')
+    for act in (box.click, lambda: page.keyboard.press("Enter")):
+        assert inside.count() == 0
+        act()
+        assert box.get_attribute("aria-expanded") == "true"
+        assert inside.count() > 0
+        assert drawing.evaluate(HEIGHT) > before
+        assert box.evaluate("e => e === document.activeElement")
+        page.keyboard.press("Enter")
+        assert box.get_attribute("aria-expanded") == "false"
+        assert drawing.evaluate(HEIGHT) == before
+
+
+def check_folds(output):
+    output.locator("summary", has_text="StableHLO").click()
+    pane = output.locator("details[open] .L")
+    assert "tensor<8x4xf32>" in pane.inner_text()
+    assert "mhlo.num_partitions" not in pane.inner_text()
+    toggle = pane.get_by_label("metadata, layouts, long types")
+    toggle.check()
+    assert "mhlo.num_partitions = 1 : i32" in pane.inner_text()
+    toggle.uncheck()
+    assert "mhlo.num_partitions" not in pane.inner_text()
+
+
+def check_all(page):
+    jaxpr, hlo, compiled = outputs_of(page)
+    assert jaxpr.locator(".h").inner_text().startswith(f"loss(params, x) with params['{HOSTILE}']")
+    check_tabs(page, [jaxpr, hlo, compiled])
+    check_source_line(jaxpr)
+    check_graph(page, jaxpr)
+    check_folds(hlo)
+
+
+def test_everything_works_while_the_kernel_lives(live, lab):
+    page, watched = live
+    check_all(page)
+    check_quiet(page, watched, lab.url)
+
+
+def test_everything_works_when_opened_again_in_the_dark(saved, open_notebook, lab):
+    watched = Watched()
+    page = open_notebook(NAME, dark=True, watched=watched)
+    output = outputs_of(page)[0]
+    assert output.evaluate("e => getComputedStyle(e).colorScheme") == "dark"
+    check_all(page)
+    check_quiet(page, watched, lab.url)
+
+
+def test_untrusted_it_shows_text_picture_and_colours(saved, open_notebook, lab):
+    book = nbformat.from_dict(json.loads(json.dumps(saved)))
+    book.metadata["title"] = "not what this server signed"
+    nbformat.write(book, lab.root / "untrusted-live.ipynb")
+    watched = Watched()
+    page = open_notebook("untrusted-live.ipynb", watched=watched)
+    jaxpr, hlo, _ = outputs_of(page)
+    assert page.locator("[data-jl], .jl script, .jaxlens-graph[data-live]").count() == 0
+    assert HOSTILE in jaxpr.inner_text()
+    tinted = jaxpr.locator(".S summary", has_text="jax.nn.relu").first
+    assert tinted.evaluate("e => getComputedStyle(e).backgroundColor") != "rgba(0, 0, 0, 0)"
+    jaxpr.locator("summary", has_text="Graph").click()
+    picture = jaxpr.locator("img")
+    assert picture.is_visible()
+    assert picture.evaluate("e => e.complete && e.naturalWidth") > 100
+    hlo.locator("summary", has_text="StableHLO").click()
+    assert "stablehlo.dot_general" in hlo.inner_text()
+    check_quiet(page, watched, lab.url)
+
+
+def test_exported_it_works_from_a_file_without_network(saved, chromium, lab):
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "live.ipynb"]
+    bare = [f"--HTMLExporter.{name}_url=" for name in ("mathjax", "require_js", "mermaid_js")]
+    subprocess.run(
+        [*command, *bare], cwd=lab.root, check=True, capture_output=True, env={**os.environ}
+    )
+    watched = Watched()
+    page = chromium.new_page(viewport={"width": 700, "height": 900})
+    watched.watch(page)
+    address = (lab.root / "live.html").as_uri()
+    page.goto(address)
+    check_all(page)
+    assert page.locator(".jl").evaluate_all("all => all.every(e => e.scrollWidth <= innerWidth)")
+    check_quiet(page, watched, address)
+    page.close()
+
+
+def test_it_works_in_notebook_7(saved, chromium, lab):
+    pytest.importorskip("notebook", minversion="7")
+    watched = Watched()
+    page = chromium.new_page(viewport={"width": 1280, "height": 1400})
+    watched.watch(page)
+    page.goto(f"{lab.url}/notebooks/{NAME}")
+    check_all(page)
+    watched.wrong.clear()  # it logs errors of its own with any notebook
+    check_quiet(page, watched, lab.url)
+    page.close()
