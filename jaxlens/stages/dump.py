@@ -6,7 +6,9 @@ for objects, `*.ptx`, and one text each for buffers, live ranges and thunks. A u
 kernel on CPU; on GPU the whole module is one unit, whose name is empty here.
 """
 
+import glob
 import os
+import platform
 import re
 import shutil
 import tempfile
@@ -22,6 +24,8 @@ _STEM = re.compile(r"(?P<stem>module_(?P<number>\d+)\..*?)\.(?:before_optimizati
 _PASS = re.compile(r"\d{4,}\..*\.txt")
 _MEMORY = Path("/dev/shm")
 _ROOM = 1 << 30
+# With the machine's name: a temporary folder can be shared by machines that count processes apart.
+_PREFIX = f"jaxlens-{platform.node()}-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +68,36 @@ def folder(large: bool) -> Iterator[Path]:
             go to memory where there is room: writing hundreds of files to a disk costs a
             compile of a large program 5 % of its time.
     """
-    path = Path(tempfile.mkdtemp(prefix="jaxlens-", dir=None if large else _memory()))
+    parent = Path((None if large else _memory()) or tempfile.gettempdir())
+    sweep(parent)
+    path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     try:
         yield path
     finally:
         remove(path)
+
+
+def sweep(parent: Path) -> None:
+    """Removes what a process of this machine left that was killed during a compile.
+
+    XLA cannot be interrupted, so restarting the kernel is what a user does.
+    """
+    if os.name != "posix":
+        return  # there is no way to ask for a process that could not also end it
+    for path in parent.glob(f"{glob.escape(_PREFIX)}*"):
+        number = path.name.removeprefix(_PREFIX).partition("-")[0]
+        if number.isdecimal() and not _lives(int(number)):
+            remove(path)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # somebody else's, or no process at all
+    return True
 
 
 def remove(path: Path) -> None:

@@ -205,6 +205,21 @@ def test_persistent_cache_with_overlapping_compiles(monkeypatch):
     assert (compilation_cache._cache_checked, compilation_cache._cache_used) == before
 
 
+@pytest.mark.skipif(os.name != "posix", reason="processes can be asked for on POSIX only")
+def test_what_a_killed_process_left_goes_with_the_next_compile(folders):
+    script = (
+        "import os\nfrom jaxlens.stages.dump import folder\n"
+        "with folder(large=True) as path:\n    (path / 'half').touch()\n    os._exit(1)"
+    )
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", script], env=os.environ | {"TMPDIR": str(folders)})
+        assert len(list(folders.iterdir())) == 1
+    (folders / "jaxlens-notes").touch()
+    with dump.folder(large=True) as path, dump.folder(large=True):
+        assert path.is_dir()
+    assert [p.name for p in folders.iterdir()] == ["jaxlens-notes"]
+
+
 @pytest.mark.parametrize("name", ["ü/../..; rm -rf '\"", "x" * 300, "<lambda>", "é" * 90])
 def test_names_of_any_kind(folders, capfd, name):
     def f(x):
