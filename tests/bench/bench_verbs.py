@@ -1,6 +1,6 @@
 """What each verb costs beside the bare JAX calls that it needs, as ratios in one run.
 
-    python tests/bench/bench_verbs.py [--layers 12] [--rounds 5]
+    python tests/bench/bench_verbs.py [--layers 12] [--rounds 5] [--verb compile]
 
 Both sides do the same work on a function object that JAX has not seen: the bare side traces
 and prints, or traces and lowers, or traces, lowers and compiles with no dumps; ours makes the
@@ -97,8 +97,10 @@ def seconds(task: Callable, f, args) -> float:
     return taken
 
 
-def compare(name: str, f, args, rounds: int) -> None:
+def compare(name: str, f, args, rounds: int, only: str) -> None:
     for verb, (ours, bare, needs) in PAIRS.items():
+        if only not in verb:
+            continue
         times: dict[Callable, list[float]] = {ours: [], bare: []}
         for index in range(rounds + 1):
             for task in (ours, bare) if index % 2 else (bare, ours):
@@ -132,13 +134,15 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--large-rounds", type=int, default=3)
+    parser.add_argument("--verb", default="", help="measure only verbs with this in their name")
     options = parser.parse_args()
     print(f"jax {jax.__version__}, {jax.default_backend()}, medians of CPU time")
     print(f"{'program':<14}{'verb':<26}{'ours':>14} {'bare':>14}{'ratio':>9} {'more':>13}")
-    extension_load(options.rounds)
-    compare("MLP step", *programs.mlp_step(), options.rounds)
+    if not options.verb:
+        extension_load(options.rounds)
+    compare("MLP step", *programs.mlp_step(), options.rounds, options.verb)
     large = programs.gpt_step(layers=options.layers)
-    compare(f"GPT, {options.layers} layers", *large, options.large_rounds)
+    compare(f"GPT, {options.layers} layers", *large, options.large_rounds, options.verb)
 
 
 if __name__ == "__main__":
