@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.render.figure_fold import Folding, Run, Step, call_path, place_key
+from jaxlens.render.figure_fold import Folding, Place, Run, Step, call_path, place_key
 
 PARAMETER = -1  # "made by step -1": it comes in
 
@@ -42,16 +42,19 @@ class Body:
     @cached_property
     def folding(self) -> Folding:
         """The steps, ready to be cut; only long regions ask for it."""
-        known: dict[int, tuple[object, ...]] = {}
+        # Many nodes share their place; equal parts of two paths become one object.
+        known: dict[tuple[str, int], tuple[tuple[Place, ...], int]] = {}
+        parts: dict[Place, Place] = {}
         steps = []
         for node in self.nodes:
-            path = call_path(node)
-            place = known.get(id(node.spans))
+            place = known.get((node.scope, id(node.spans)))
             if place is None:
-                place = known[id(node.spans)] = tuple(map(place_key, node.spans))
-            kind = self.kinds.number(node, self, (place_key(node.scope), place))
+                path = tuple(parts.setdefault(part, part) for part in call_path(node))
+                key = place_key(node.scope), *map(place_key, node.spans)
+                place = known[node.scope, id(node.spans)] = path, self.kinds.intern(key)
+            kind = self.kinds.number(node, self, place[1])
             reads = tuple(self.maker.get(name, PARAMETER) for name in node.operands)
-            steps.append(Step(kind, path, reads))
+            steps.append(Step(kind, place[0], reads))
         return Folding(steps)
 
     @property
@@ -85,17 +88,17 @@ class RegionKinds:
         self._numbers: dict[object, int] = {}
         self._regions: dict[str, int] | None = None
 
-    def number(self, node: Node, body: Body, place: object) -> int:
+    def number(self, node: Node, body: Body, place: int) -> int:
         """The number of an equation: opcode, attributes, literals, types, bodies and place."""
         literals = tuple(
             "" if name in body.maker else name for name in node.operands
         )  # fmt: skip
-        return self._intern((place, literals, self._shape(node)))
+        return self.intern((place, literals, self._shape(node)))
 
     def _shape(self, node: Node) -> tuple[object, ...]:
         attrs = tuple(node.attrs.items()) if not node.regions else self._outer_attrs(node)
         inner = tuple(self._of_regions()[name] for name in node.regions)
-        return node.opcode, attrs, inner, tuple(value.type for value in node.results)
+        return node.opcode, attrs, inner, tuple([value.type for value in node.results])
 
     def _outer_attrs(self, node: Node) -> tuple[tuple[str, str], ...]:
         """Attributes that do not name a body: bodies are compared, not their names."""
@@ -120,9 +123,10 @@ class RegionKinds:
             rows.append((reads, self._shape(node)))
             place.update({value.name: (row, n) for n, value in enumerate(node.results)})
         rows.append(tuple(place.get(name, name) for name in region.results))
-        return self._intern(tuple(rows))
+        return self.intern(tuple(rows))
 
-    def _intern(self, key: object) -> int:
+    def intern(self, key: object) -> int:
+        """A number that equal keys share."""
         return self._numbers.setdefault(key, len(self._numbers))
 
 

@@ -155,7 +155,7 @@ class Folding:
         for n in range(run.low, run.high):
             path = self.steps[n].path
             place = path[level] if len(path) > level else None
-            if parts and place is not None and place == previous:
+            if parts and place is not None and (place is previous or place == previous):
                 parts[-1] = Run(parts[-1].low, n + 1, level + 1)
             else:
                 parts.append(Run(n, n + 1, level if place is None else level + 1))
