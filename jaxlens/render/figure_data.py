@@ -23,7 +23,7 @@ from jaxlens.render.layout import Layout, layout
 from jaxlens.render.stretch import lone, open_paths
 
 KINDS = get_args(BoxKind)
-_BUDGET = 80_000
+_BUDGET = 48_000
 _SHUT = -1
 _BOX_BYTES = 60  # numbers and punctuation of a box, and of an edge
 _EDGE_BYTES = 120
