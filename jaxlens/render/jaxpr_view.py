@@ -1,13 +1,16 @@
 """What `%%jaxpr` shows: the user's lines, the jaxpr beside them, and the graph."""
 
 from collections import Counter
+from typing import Any
 
 from jaxlens.ir.capture import Capture, Constant
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import occurrences
+from jaxlens.ir.late import fill
 from jaxlens.lenses.report import Finding, amount, count
 from jaxlens.render import jaxpr_lines, source_pane
 from jaxlens.render.document import Block, Document, Findings, GraphPane, Tab, Tabs
+from jaxlens.render.figure import Figure
 from jaxlens.render.lines_by_id import LinesById
 from jaxlens.render.options import JaxprOptions
 from jaxlens.render.taken import taken
@@ -100,15 +103,34 @@ def _listing_tab(
 
 
 def _graph_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
+    pane: _LatePane = object.__new__(_LatePane)
+    object.__setattr__(pane, "_asked", (capture, module, options))
+    help = "Equations as boxes, values as arrows; a box with a nested jaxpr opens in place."
+    return Tab("Graph", (pane,), help=help)
+
+
+class _LatePane(GraphPane):
+    """A GraphPane that is drawn when it is first looked at: text does without."""
+
+    __slots__ = ("_asked",)
+    _asked: tuple[Capture, Module, JaxprOptions]
+
+    def __getattr__(self, name: str) -> Any:
+        return fill(self, name, {"figure": _figure, "alt": _alt})
+
+
+def _figure(pane: _LatePane) -> Figure:
     from jaxlens.render.jaxpr_figure import figure
 
-    drawn = figure(
+    capture, module, options = pane._asked
+    return figure(
         module,
         depth=options.depth,
         inputs=[leaf.name for leaf in capture.program.inputs],
         outputs=[leaf.name for leaf in capture.outputs],
     )
-    boxes = count(len(drawn.panels[0].boxes), "box", "boxes")
-    alt = f"Graph of {capture.program.name}: {boxes} at the top level."
-    help = "Equations as boxes, values as arrows; a box with a nested jaxpr opens in place."
-    return Tab("Graph", (GraphPane(drawn, alt),), help=help)
+
+
+def _alt(pane: _LatePane) -> str:
+    boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
+    return f"Graph of {pane._asked[0].program.name}: {boxes} at the top level."

@@ -17,7 +17,9 @@ def plain(value: object) -> Any:
     while pending:
         item, into, key = pending.pop()
         if is_dataclass(item) and not isinstance(item, type):
-            into[key] = {"type": type(item).__name__}
+            # A subclass that makes its fields late is no dataclass of its own.
+            kind = next(c for c in type(item).__mro__ if "__dataclass_fields__" in vars(c))
+            into[key] = {"type": kind.__name__}
             pending += [(getattr(item, f.name), into[key], f.name) for f in fields(item)][::-1]
         elif isinstance(item, Mapping):
             into[key] = {}

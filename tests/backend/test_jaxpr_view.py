@@ -104,7 +104,7 @@ def test_options_choose_the_pane():
     alone = document(cap, JaxprOptions(text=True))
     assert [type(b) for b in alone.blocks[1:]] == [Listing]
     graph = document(cap, JaxprOptions(graph=True))
-    assert [type(b) for b in graph.blocks[1:]] == [GraphPane]
+    assert [isinstance(b, GraphPane) for b in graph.blocks[1:]] == [True]
     both = document(cap, JaxprOptions(text=True, graph=True))
     assert len(blocks_of(both, Listing)) == len(blocks_of(both, GraphPane)) == 1
 
@@ -160,3 +160,23 @@ def test_the_backward_pass_is_counted_at_the_forward_line():
     (listing,) = blocks_of(document(cap), Listing)
     assert any(p.kind == "fold" and "transpose(" in p.text
                for line in listing.lines for p in line.pieces)  # fmt: skip
+
+
+def test_text_draws_no_graph(monkeypatch):
+    def never(*args, **options):
+        raise AssertionError("text asked for the drawing")
+
+    monkeypatch.setattr("jaxlens.render.jaxpr_figure.figure", never)
+    view = jaxlens.jaxpr(lambda x: jnp.tanh(x) * 2.0, jnp.ones(4))
+    assert "tanh" in str(view)
+    with pytest.raises(AssertionError, match="asked for the drawing"):
+        view.html()
+
+
+def test_a_late_drawing_is_a_pane_like_any_other():
+    view = jaxlens.jaxpr(lambda x: jnp.tanh(x) * 2.0, jnp.ones(4))
+    tabs = next(block for block in view.json()["blocks"] if block["type"] == "Tabs")
+    (pane,) = tabs["tabs"][-1]["blocks"]
+    assert pane["type"] == "GraphPane"
+    assert pane["alt"] == "Graph of <lambda>: 4 boxes at the top level."
+    assert [panel["type"] for panel in pane["figure"]["panels"]] == ["Panel"]
