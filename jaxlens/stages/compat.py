@@ -224,28 +224,12 @@ def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
 def leaked_tracers(traced: Any) -> Sequence[Any]:
     """The tracers of other traces that a traced function closed over.
 
-    Gone: none; their number is known without (`Traced.in_tree`).
+    Gone: none; that there are some is known without (`Traced.in_tree`).
     """
     import jax
 
     held = getattr(traced, "_consts", ())
     return [value for value in held if isinstance(value, jax.core.Tracer)]
-
-
-def leak_error(tracer: Any) -> Exception:
-    """JAX's own error about a tracer that outlived its trace; it names the line that made it.
-
-    Gone, or no tracer: the same kind of error, which says less.
-    """
-    import jax
-
-    try:
-        error: Exception = _private("core").escaped_tracer_error(tracer)
-    except (ImportError, AttributeError, TypeError):
-        return jax.errors.UnexpectedTracerError(
-            "the function uses a tracer that leaked from another trace"
-        )
-    return error
 
 
 def hlo_text(computation: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from jaxlens.errors import OptionError
 from jaxlens.stages import compat, isolate
 from jaxlens.stages.calls import Call
 from jaxlens.stages.constants import LARGE, Survey, survey
@@ -50,12 +51,24 @@ def trace(call: Call, place: Place) -> Trace:
         traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
         seconds = time.perf_counter() - start
     if len(traced.jaxpr.in_avals) > traced.in_tree.num_leaves:
-        # JAX takes a leaked tracer for one input more; only a call would tell.
-        raise compat.leak_error(next(iter(compat.leaked_tracers(traced)), None))
+        _refuse_tracers(traced, call.name)
     found = survey(traced.jaxpr)
     if found.foreign:
         isolate.retire()
     return Trace(traced, found, seconds, context)
+
+
+def _refuse_tracers(traced: Any, name: str) -> None:
+    """Ends a look at a function that closed over a tracer, which JAX took for one input more.
+
+    Only using it tells that it has leaked, in JAX's own words, with the line that made it.
+    """
+    for tracer in compat.leaked_tracers(traced):
+        jax.jit(lambda value: value)(tracer)
+    raise OptionError(
+        f"{name} closes over a value that JAX is tracing, which is no array yet: "
+        "pass it as an argument, or look at a call outside of the traced function"
+    )
 
 
 @contextmanager

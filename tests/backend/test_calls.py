@@ -129,6 +129,16 @@ def test_a_leaked_tracer_that_a_function_closes_over_is_jaxs_own_error(leaked):
             getattr(capture(uses, (X,)), verb)
 
 
+def test_a_value_that_is_being_traced_is_no_array():
+    @jax.jit
+    def outer(x):
+        with pytest.raises(OptionError, match="closes over a value that JAX is tracing"):
+            _ = capture(lambda y: x + y, (X,)).jaxpr
+        return x
+
+    outer(X)
+
+
 def test_a_leaked_tracer_as_an_argument_is_one_line(leaked):
     with pytest.raises(OptionError, match=r"^expected arrays, got a tracer for y \(f32\[2,3\]\): "):
         capture(lambda x, y: x + y, (X, leaked))

@@ -60,6 +60,18 @@ def test_a_leaked_tracer(cell: Any, shell: Any) -> None:
     assert cell("%jaxpr x + 1").ok
 
 
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+def test_a_leaked_tracer_in_the_function(cell: Any, verb: str) -> None:
+    cell("kept = []\n@jax.jit\ndef keeps(x):\n    kept.append(x * 2)\n    return x\nkeeps(x);")
+    ran = cell(f"%%{verb}\ndef uses(x):\n    return x + kept[0]\nuses(x)")
+    assert type(ran.error).__name__ == "UnexpectedTracerError"
+    assert "----> 4 uses(x)" in ran.out
+    assert "jaxlens" not in ran.out
+    ran = cell(f"%%{verb}\nuses(kept[0])")
+    assert ran.out.startswith("OptionError: expected arrays, got a tracer for x (f32")
+    assert cell(f"%{verb} x + 1").ok
+
+
 def test_an_interrupt_while_tracing(cell: Any, shell: Any) -> None:
     ran = cell("%%jaxpr\ny = 5\ndef f(x):\n    raise KeyboardInterrupt\nf(x)")
     assert isinstance(ran.error, KeyboardInterrupt)
