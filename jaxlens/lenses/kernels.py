@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.capture import Capture, Kernel
-from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.cost import trip_count
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
@@ -67,8 +67,7 @@ def works(capture: Capture) -> list[Work]:
     module = capture.optimized.module
     where = places(module)
     nodes = {node.id: node for node in module.nodes()}
-    types = {node.name: node.type for node in nodes.values()}
-    return [_work(kernel, module, nodes, types, where) for kernel in capture.kernels]
+    return [_work(kernel, module, nodes, where) for kernel in capture.kernels]
 
 
 def places(module: Module) -> dict[str, str]:
@@ -98,13 +97,12 @@ def _work(
     kernel: Kernel,
     module: Module,
     nodes: Mapping[str, Node],
-    types: Mapping[str, Type],
     where: Mapping[str, str],
 ) -> Work:
     node = nodes.get(kernel.instruction)
     if node is None:
         return Work(kernel, None, (), None, None)
-    sizes = [types[name].bytes for name in dict.fromkeys(node.operands) if name in types]
+    sizes = [nodes[name].type.bytes for name in dict.fromkeys(node.operands) if name in nodes]
     read = None if None in sizes else sum(size for size in sizes if size is not None)
     place = where.get(node.id, "")
     return Work(kernel, node, inside(node, module), read, node.type.bytes, place)
@@ -135,7 +133,8 @@ def tally(done: Iterable[Work]) -> str:
 
 def table(done: Sequence[Work]) -> Table:
     """One row per kernel."""
-    most = max((work.moved or 0 for work in done), default=0) or 1
+    read = max((work.read or 0 for work in done), default=0) or 1
+    written = max((work.written or 0 for work in done), default=0) or 1
     placed = any(work.place for work in done)
     rows = tuple(
         (
@@ -144,8 +143,8 @@ def table(done: Sequence[Work]) -> Table:
             Cell(what(work)),
             Cell(listed(work.lines)),
             *([Cell(work.place)] if placed else []),
-            Cell(amount(work.read), work.read),
-            Cell(amount(work.written), work.written, bar=(work.moved or 0) / most),
+            Cell(amount(work.read), work.read, bar=(work.read or 0) / read),
+            Cell(amount(work.written), work.written, bar=(work.written or 0) / written),
         )
         for work in done
     )

@@ -100,8 +100,12 @@ CONTRAST = """
     const [r, g, b] = c.map((v) => linear(v / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
+  const veil = (e) => {
+    const style = getComputedStyle(e, "::before");
+    return style.zIndex < 0 ? parse(style.backgroundColor) : ground(e.parentElement);
+  };
   const ground = (e) => !e ? [255, 255, 255]
-    : over(parse(getComputedStyle(e).backgroundColor), ground(e.parentElement));
+    : over(parse(getComputedStyle(e).backgroundColor), veil(e));
   const low = [];
   const walker = document.createTreeWalker(document.querySelector(".jl"), NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
@@ -130,6 +134,25 @@ def test_a_drawing_comes_to_life_in_every_output(show):
     page = show(html(DRAWN), html(DRAWN), html(sample.everything()))
     assert page.locator(".jaxlens-graph[data-live]").count() == 2
     assert page.evaluate("document.querySelectorAll('style').length") == 2
+
+
+@pytest.mark.parametrize("width", [500, 900])
+def test_a_drawing_behind_a_tab_fits_once_it_is_shown(show, width):
+    boxes = tuple(Box(f"e{n}", f"a name of some length, number {n}") for n in range(3))
+    edges = tuple(Edge("x", box.id, "f32[8]") for box in boxes)
+    fan = Panel("main", "f", (Box("x", "x", kind="input"), *boxes), edges)
+    wide = GraphPane(Figure((fan,)), "f: 3 equations.")
+    findings = sample.findings()
+    tabs = sample.Tabs((sample.Tab("Said", (findings,)), sample.Tab("Drawn", (wide,))))
+    page = show(html(Document("jaxpr", "f(x)", (tabs,))), width=width)
+    page.locator("summary", has_text="Drawn").click()
+    drawing = page.locator(".jaxlens-graph svg")
+    page.wait_for_function(
+        "() => { const g = document.querySelector('.jaxlens-graph svg');"
+        " return g.getBoundingClientRect().width <= g.parentElement.clientWidth; }",
+        timeout=2000,
+    )
+    assert drawing.bounding_box()["width"] > 400
 
 
 def test_names_that_look_like_markup_do_nothing(show):

@@ -411,7 +411,19 @@ class Drawing {
     this.zoom = 1;
     host.replaceChildren(...parts);
     this.fit();
+    if (!host.clientWidth) this.fitWhenShown(host, signal);
     this.listen(signal);
+  }
+
+  /** Behind a closed tab there is no width to fit. @param {HTMLElement} host @param {AbortSignal} signal */
+  fitWhenShown(host, signal) {
+    const shown = new ResizeObserver(() => {
+      if (!host.clientWidth) return;
+      shown.disconnect();
+      this.fit();
+    });
+    shown.observe(host);
+    signal.addEventListener("abort", () => shown.disconnect(), { once: true });
   }
 
   /** @param {AbortSignal} signal */
