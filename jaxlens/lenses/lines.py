@@ -97,11 +97,6 @@ def lines(module: Module) -> Lines:
     )
 
 
-def totals(found: Lines, values: Mapping[str, float]) -> dict[Spot, float]:
-    """A number per line: the sum over the nodes that the line owns."""
-    return {line: sum(values.get(i, 0.0) for i in ids) for line, ids in found.own.items()}
-
-
 def _callers(module: Module) -> dict[str, list[Node]]:
     callers: dict[str, list[Node]] = {}
     for node in module.nodes():

@@ -130,11 +130,6 @@ class LiveDriver:
         return stage
 
     @property
-    def call(self) -> Call:
-        """The call; it holds its arguments until it is lowered."""
-        return self._call
-
-    @property
     def traced(self) -> Any:
         """JAX's own traced object."""
         return self._trace.traced
