@@ -291,6 +291,18 @@ class Capture:
         return self.driver.passes()
 
     @property
+    def fusing(self) -> tuple[PassStage, ...]:
+        """Dumps of the passes that fuse at least; the cheaper question for a large program."""
+        ask = getattr(self.driver, "fusing", self.driver.passes)
+        found: tuple[PassStage, ...] = ask()
+        return found
+
+    @property
+    def has_all_passes(self) -> bool:
+        """Whether `passes` is at hand without another compile."""
+        return bool(getattr(self.driver, "has_all_passes", True))
+
+    @property
     def optimized(self) -> Stage:
         return self.driver.stage("optimized")
 

@@ -20,8 +20,10 @@ from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 # The operations whose called computations run instruction by instruction.
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-# Dumps longer than this together (characters) are not read to name passes.
+# Dumps longer than this together (characters) are not read to name passes: where they are
+# what was asked for, and where they are one thing of many.
 TRACE_LIMIT = 20_000_000
+GLANCE_LIMIT = 700_000
 
 
 def fusion(capture: Capture) -> Report:
@@ -30,12 +32,15 @@ def fusion(capture: Capture) -> Report:
     return report(change, note)
 
 
-def across_fusion(capture: Capture, limit: int = TRACE_LIMIT) -> tuple[Change, str]:
+def across_fusion(
+    capture: Capture, limit: int = TRACE_LIMIT, dumps: Sequence[PassStage] | None = None
+) -> tuple[Change, str]:
     """The change from just before fusion to the optimised program.
 
     Args:
         capture: Any capture whose backend gives optimised HLO.
         limit: Characters of dumps that may be read to name the responsible passes.
+        dumps: The dumps to look at; by default those of every pass.
 
     Returns:
         The change, and a sentence that says which programs were compared.
@@ -44,7 +49,9 @@ def across_fusion(capture: Capture, limit: int = TRACE_LIMIT) -> tuple[Change, s
         UnavailableError: There is no optimised HLO.
     """
     try:
-        passes = capture.passes  # first: a compile made without the dumps would be made again
+        passes = (
+            capture.passes if dumps is None else dumps
+        )  # first: a compile made without the dumps would be made again
     except UnavailableError as why:
         before, after = capture.hlo.module, capture.optimized.module
         return between(before, after), f"Before: HLO before optimisation ({why}). After: optimised."
@@ -58,7 +65,7 @@ def across_fusion(capture: Capture, limit: int = TRACE_LIMIT) -> tuple[Change, s
     size = length(rest)
     note = f"Before: the program that {passes[first].name} got. After: the optimised program."
     if size > limit:
-        note += f" Passes are not named: that would read about {size / 1e6:.0f} MB of dumps."
+        note += f" Passes are not named: --fusion reads {size / 1e6:.0f} MB of dumps for that."
         rest = ()
     return between(start.stage.module, after, rest), note
 

@@ -1,7 +1,9 @@
 """Two HLO programs side by side: each fusion with what it swallowed, then what else changed."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from jaxlens.lenses.change import Change, Fate, held
 from jaxlens.lenses.fusion import recomputed
@@ -30,22 +32,33 @@ def diff(change: Change, left: str, right: str, note: str = "", full: bool = Fal
         full: Leave nothing out, however long.
     """
     columns = _Columns(change, full)
-    groups, left_out = _bounded([*columns.fusions(), *columns.others(), *columns.same()], full)
+    groups, left_out = _bounded(columns.groups(), full)
     constants = "Constants inside fusions are left out." if columns.hides() else ""
     cut = f"{count(left_out, 'more row')} left out: full=True shows all." if left_out else ""
     notes = [note, constants, cut]
     return Diff(left, right, tuple(groups), " ".join(filter(None, notes)))
 
 
-def _bounded(groups: list[DiffGroup], full: bool) -> tuple[list[DiffGroup], int]:
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group whose title and rows are made when it is shown; `makers` makes one row each."""
+
+    title: Callable[[], str]
+    makers: Sequence[Callable[[], DiffRow]]
+    open: bool = True
+
+
+def _bounded(groups: Iterator[_Group], full: bool) -> tuple[list[DiffGroup], int]:
+    """What there is room for, and how many rows are left out; these are not made."""
     shown: list[DiffGroup] = []
     room, left_out = _MOST, 0
     for group in groups:
-        rows = group.rows if full else group.rows[:room]
-        room -= len(rows)
-        left_out += len(group.rows) - len(rows)
-        if rows:
-            shown.append(DiffGroup(group.title, rows, group.open))
+        makers = group.makers if full else group.makers[:room]
+        room -= len(makers)
+        left_out += len(group.makers) - len(makers)
+        if makers:
+            rows = tuple(make() for make in makers)
+            shown.append(DiffGroup(group.title(), rows, group.open))
     return shown, left_out
 
 
@@ -64,7 +77,13 @@ class _Columns:
         self.origins = _origins(change)
         self.told: dict[str, str] = {}  # the fusion under which a repeated value was shown first
 
-    def fusions(self) -> Iterator[DiffGroup]:
+    def groups(self) -> Iterator[_Group]:
+        """Fusions first, then what else changed, then what did not."""
+        yield from self.fusions()
+        yield from self.others()
+        yield from self.same()
+
+    def fusions(self) -> Iterator[_Group]:
         """A group for each fusion that was not there before, or holds something new."""
         alone: dict[str, str] = {}
         for fusion, inner in self.change.swallowed.items():
@@ -74,12 +93,15 @@ class _Columns:
             if only:
                 alone[fusion] = only
                 continue
-            rows = [DiffRow(None, self.right[fusion], "")]
-            rows += [self._swallowed(id, fusion) for id in inner if self._shown(id)]
-            yield DiffGroup(self._title(fusion, inner), tuple(rows))
+            rows = [partial(self._swallowed, id, fusion) for id in inner if self._shown(id)]
+            yield _Group(partial(self._title, fusion, inner), [partial(self._head, fusion), *rows])
         if alone:
-            rows = [self._wrapped(fusion, id) for fusion, id in alone.items()]
-            yield DiffGroup(f"A fusion of its own each ({len(rows):,})", tuple(rows))
+            title = f"A fusion of its own each ({len(alone):,})"
+            rows = [partial(self._wrapped, fusion, id) for fusion, id in alone.items()]
+            yield _Group(partial(str, title), rows)
+
+    def _head(self, fusion: str) -> DiffRow:
+        return DiffRow(None, self.right[fusion], "")
 
     def _only(self, inner: Sequence[str]) -> str:
         """The one instruction of a fusion that joins nothing; "" where it is not so plain."""
@@ -131,22 +153,23 @@ class _Columns:
         left, right = self.left[origin.id], self.right[id]
         return DiffRow(left, right if self.full else _beside(left, right), "fused", note)
 
-    def others(self) -> Iterator[DiffGroup]:
+    def others(self) -> Iterator[_Group]:
         """What was rewritten, merged, folded, removed or added outside fusions."""
         fates: defaultdict[str, list[Fate]] = defaultdict(list)
         for fate in self.change.fates.values():
             fates[fate.name].append(fate)
         for name, title, is_open in _OTHERS:
-            rows = tuple(self._other(fate) for fate in fates[name])
-            if rows:
-                yield DiffGroup(f"{title} ({len(rows):,})", rows, is_open)
-        rows = tuple(
-            DiffRow(None, self.right[id], "added")
+            rows = [partial(self._other, fate) for fate in fates[name]]
+            yield _Group(partial(str, f"{title} ({len(rows):,})"), rows, is_open)
+        rows = [
+            partial(self._added, id)
             for id in self.change.added
             if id not in self.change.holders and id not in self.change.swallowed
-        )
-        if rows:
-            yield DiffGroup(f"Added ({len(rows):,})", rows)
+        ]
+        yield _Group(partial(str, f"Added ({len(rows):,})"), rows)
+
+    def _added(self, id: str) -> DiffRow:
+        return DiffRow(None, self.right[id], "added")
 
     def _other(self, fate: Fate) -> DiffRow:
         right = self.right[fate.into[0]] if fate.into else None
@@ -155,15 +178,15 @@ class _Columns:
             self.left[fate.id], right, fate.name, ", ".join(filter(None, (fate.note, by)))
         )
 
-    def same(self) -> Iterator[DiffGroup]:
+    def same(self) -> Iterator[_Group]:
         """What stayed as it was, closed."""
-        rows = tuple(
-            self._same(fate)
+        rows = [
+            partial(self._same, fate)
             for fate in self.change.fates.values()
             if fate.name == "same" and self.old[fate.id].opcode != "parameter"
-        )
-        if rows:
-            yield DiffGroup(f"The same ({len(rows):,}, parameters not counted)", rows, open=False)
+        ]
+        title = f"The same ({len(rows):,}, parameters not counted)"
+        yield _Group(partial(str, title), rows, open=False)
 
     def _same(self, fate: Fate) -> DiffRow:
         """Both sides; once where they read the same but for the name, which the note tells."""

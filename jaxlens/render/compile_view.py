@@ -3,7 +3,7 @@
 With options only what they name is shown; without, the user's lines and a tab for each.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Protocol
@@ -27,7 +27,7 @@ from jaxlens.render.taken import taken
 
 # Findings of these reports that stand above the tabs: the count and XLA's figure; the sizes.
 _OF_COST, _OF_MEMORY = 2, 1
-_MOST = 200  # kernels with their HLO in the document
+_ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 
 
 class Run(Protocol):
@@ -91,19 +91,19 @@ def document(
 def _default(capture: Capture, full: bool) -> list[Block]:
     """What is to be said of it, then the user's lines and what lies under them."""
     verdict = _asked(capture, verdict_report)
-    done = _asked(capture, _counted)
+    done, runs = _works(capture)
     costs, memory = _asked(capture, cost_report), _asked(capture, memory_report)
     sentences = (
         *verdict.findings,
-        *done.findings,
+        runs,
         *costs.findings[:_OF_COST],
         *memory.findings[:_OF_MEMORY],
     )
     tabs = (
-        tab("Your code", lambda: listings.costs(capture), help=BY_NAME["source"].meaning),
+        tab("Your code", lambda: listings.costs(capture, done), help=BY_NAME["source"].meaning),
         tab(
             "Kernels",
-            lambda: _kernels(capture),
+            lambda: _kernels(done),
             in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
         ),
@@ -120,8 +120,13 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     return [Findings(sentences), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
 
 
-def _counted(capture: Capture) -> Report:
-    return Report("Kernels", (Finding(f"It runs as {tally(works(capture))}"),))
+def _works(capture: Capture) -> tuple[Sequence[Work], Finding]:
+    """The kernels, and the sentence that counts them or says why there are none."""
+    try:
+        done = works(capture)
+    except LensError as why:
+        return (), Finding(f"{why}.", "unknown")
+    return done, Finding(f"It runs as {tally(done)}")
 
 
 def _asked(capture: Capture, lens: Callable[[Capture], Report]) -> Report:
@@ -137,15 +142,19 @@ def _beyond(report: Report, said: int) -> Report:
     return replace(report, findings=report.findings[said:])
 
 
-def _kernels(capture: Capture) -> list[Block]:
-    """The table of kernels, and each behind its name with its HLO."""
-    done = works(capture)
+def _kernels(done: Sequence[Work]) -> list[Block]:
+    """The table of kernels, and each fusion behind its name with its HLO."""
+    if not done:
+        return []
+    shown = done[:_ROWS]
+    left = len(done) - len(shown)
+    cut = Findings((Finding(f"{left:,} more kernels are not listed: cap.kernels has all."),))
     fused = [work for work in done if len(work.inside) > 1]
     each = [Fold(f"{w.kernel.name}: {what(w)}", tuple(_computed(w))) for w in fused[:_MOST]]
-    left = len(fused) - len(each)
-    more = [Findings((Finding(f"{left:,} more: --kernel NAME shows one."),))] if left else []
+    rest = len(fused) - len(each)
+    more = [Findings((Finding(f"{rest:,} more: --kernel NAME shows one."),))] if rest else []
     folds = [Fold("What each fusion computes", (*each, *more))] if each else []
-    return [TableBlock(table(done)), *folds]
+    return [TableBlock(table(shown)), *([cut] if left else []), *folds]
 
 
 def _kernel(capture: Capture, name: str, only_asm: bool) -> list[Block]:

@@ -36,6 +36,14 @@ def dumps(capture: Capture) -> tuple[PassStage, ...]:
         return ()
 
 
+def fusing(capture: Capture) -> tuple[PassStage, ...] | None:
+    """Dumps of the passes that fuse at least; None where the backend gives none."""
+    try:
+        return capture.fusing
+    except UnavailableError:
+        return None
+
+
 def find(capture: Capture, name: str) -> Named:
     """The HLO program of a name.
 

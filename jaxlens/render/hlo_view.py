@@ -9,7 +9,7 @@ from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
 from jaxlens.ir.capture import Capture
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.change import Change, between
-from jaxlens.lenses.fusion import TRACE_LIMIT, across_fusion, length
+from jaxlens.lenses.fusion import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, length
 from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.kernels import tally, works
 from jaxlens.lenses.passes import meaning, size, what
@@ -18,10 +18,10 @@ from jaxlens.lenses.report import Finding, Report, count
 from jaxlens.render import listings
 from jaxlens.render.change_diff import diff as change_diff
 from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableBlock, Tabs
-from jaxlens.render.hlo_programs import Named, dumps, find, last_changed, title_of
+from jaxlens.render.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
 from jaxlens.render.taken import taken
 
-_PASS_LIMIT = 4_000_000  # characters of dumps that are read for a tab that few open
+_PASS_LIMIT = 1_500_000  # characters of dumps that are read for a tab that few open
 _SHOWN = ("stablehlo", "hlo", "optimized")
 
 
@@ -82,11 +82,20 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         ),
         tab(
             "Passes",
-            lambda: of_report(pass_report(capture, limit=_PASS_LIMIT)),
+            lambda: _passes(capture),
             help=BY_NAME["passes"].meaning,
         ),
     ]
     return [Findings(sentences), Tabs(tuple(tabs))]
+
+
+def _passes(capture: Capture) -> list[Block]:
+    """What each pass did, where that is at hand."""
+    if fusing(capture) and not capture.has_all_passes:
+        why = "The program is large, so only the passes that fuse were dumped"
+        text = f"{why}: --passes compiles it again and says what each pass did."
+        return [Findings((Finding(text, "unknown"),))]
+    return of_report(pass_report(capture, limit=_PASS_LIMIT))
 
 
 class _Once:
@@ -99,7 +108,7 @@ class _Once:
     @property
     def change(self) -> tuple[Change, str]:
         if self._change is None:
-            self._change = across_fusion(self._capture)
+            self._change = across_fusion(self._capture, GLANCE_LIMIT, fusing(self._capture))
         return self._change
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from jaxlens.ir.graph import Module
+from jaxlens.ir.graph import Module, Node
 from jaxlens.render import hlo_lines
 from jaxlens.render.document import Line, Listing
+from jaxlens.render.lines_by_id import LinesById
 
 _SAID_BY_PLACE = ("calls=", "kind=")  # what a fusion calls stands under it
 
@@ -16,10 +17,11 @@ def instructions(module: Module, full: bool = False) -> Mapping[str, Line]:
         module: HLO.
         full: Keep folded pieces, which a reader can open.
     """
-    lines = hlo_lines.instructions(module)
-    if full:
-        return lines
-    return {id: _without_calls(lean(line)) for id, line in lines.items()}
+    return hlo_lines.instructions(module) if full else LinesById(module, _instruction)
+
+
+def _instruction(node: Node, owner: str) -> Line:
+    return _without_calls(lean(hlo_lines.instruction(node, owner)))
 
 
 def _without_calls(line: Line) -> Line:

@@ -8,7 +8,7 @@ from typing import Literal
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.capture import Capture, Kernel, Stage
 from jaxlens.lenses.cost import count_module, known_trips
-from jaxlens.lenses.kernels import Work, what, works
+from jaxlens.lenses.kernels import Work, what
 from jaxlens.lenses.report import Finding, Overlay
 from jaxlens.render import hlo_lines, jaxpr_lines, lean, source_pane, stablehlo_lines
 from jaxlens.render.document import (
@@ -23,6 +23,8 @@ from jaxlens.render.document import (
 )
 
 _EVERYTHING = 10**9
+_UNDER = 40  # kernels listed under one line
+_PANE = 600  # lines of one pane among many
 _NO_LINES = "No line of known source text owns any of it."
 
 
@@ -45,7 +47,7 @@ def listing(
     if stage.info.name == "stablehlo":
         limit = _EVERYTHING if full else stablehlo_lines.LIMIT
         return stablehlo_lines.listing(module, stage.text, limit=limit)
-    limit = _EVERYTHING if full else hlo_lines.LIMIT
+    limit = _EVERYTHING if full else hlo_lines.LIMIT if alone else _PANE
     return hlo_lines.listing(module, limit=limit) if alone or full else lean.listing(module, limit)
 
 
@@ -56,16 +58,16 @@ def became(capture: Capture) -> list[Block]:
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
-def costs(capture: Capture) -> list[Block]:
+def costs(capture: Capture, done: Sequence[Work]) -> list[Block]:
     """The user's lines tinted by flops, with the kernels that came from each under it."""
     module = capture.jaxpr.module
     found = count_module(module, known_trips(capture))
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
     panes = source_pane.blocks(module, capture.sources, {}, overlay, "flop")
-    under: defaultdict[str, list[Line]] = defaultdict(list)
-    for work in works(capture):
+    under: defaultdict[str, list[Work]] = defaultdict(list)
+    for work in done:
         for line in work.lines:
-            under[line].append(_kernel_line(work, line))
+            under[line].append(work)
     return [_with(pane, under) for pane in panes] or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
@@ -78,14 +80,22 @@ def _kernel_line(work: Work, line: str) -> Line:
     return Line(pieces, work.kernel.instruction, 0, line)
 
 
-def _with(pane: Block, under: Mapping[str, Sequence[Line]]) -> Block:
-    """A pane of the user's with lines put under its own; other blocks as they are."""
+def _with(pane: Block, under: Mapping[str, Sequence[Work]]) -> Block:
+    """A pane of the user's with kernels put under its lines; other blocks as they are."""
     if not isinstance(pane, SourcePane):
         return pane
+    names = {row.number: f"{pane.title}:{row.number}" for row in pane.lines}
     rows = tuple(
-        replace(row, under=tuple(under.get(f"{pane.title}:{row.number}", ()))) for row in pane.lines
+        replace(row, under=_kernel_lines(under.get(names[row.number], ()), names[row.number]))
+        for row in pane.lines
     )
     return SourcePane(pane.title, pane.scale, rows)
+
+
+def _kernel_lines(done: Sequence[Work], line: str) -> tuple[Line, ...]:
+    shown = [_kernel_line(work, line) for work in done[:_UNDER]]
+    left = len(done) - len(shown)
+    return (*shown, *([Line((Piece(f"... {left:,} more", "comment"),))] if left else []))
 
 
 def native(capture: Capture, name: str) -> list[Block]:

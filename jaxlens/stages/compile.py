@@ -29,6 +29,8 @@ from jaxlens.stages.interruptible import Abandon, interruptible
 from jaxlens.stages.kernels import asm_text, kernels, llvm_text
 from jaxlens.stages.memory import memory
 
+# The passes that make fusions have it in their names, but for CPU's library rewriter.
+FUSING = "fusion|dot-library-rewriter"
 _NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255
 
 
@@ -44,7 +46,7 @@ class Compiled:
         executable: The `jax.stages.Compiled`; it can run unless the target is absent.
         dump: The files that XLA wrote, as they are.
         times: Seconds of the compile and of reading the files.
-        has_passes: Whether dumps of passes were asked for.
+        passes_asked: Whether dumps of passes were asked for; a text: of those with such names.
     """
 
     name: str
@@ -52,7 +54,11 @@ class Compiled:
     executable: Any = field(repr=False)
     dump: Dump = field(repr=False)
     times: tuple[Timing, ...] = ()
-    has_passes: bool = False
+    passes_asked: bool | str = False
+
+    def gives(self, passes: bool | str) -> bool:
+        """Whether it was made with the dumps that these would ask for."""
+        return not passes or self.passes_asked in (True, passes)
 
     @cached_property
     def optimized(self) -> Stage:
@@ -69,7 +75,7 @@ class Compiled:
     def passes(self) -> tuple[PassStage, ...]:
         """The HLO before optimisation and after each pass that changed something, in order."""
         if not self.dump.pass_names:
-            self._lacks("dump of a pass" if self.has_passes else "passes: none were asked for")
+            self._lacks("dump of a pass" if self.passes_asked else "passes: none were asked for")
         return pass_stages(self.dump.pass_names, self.dump.pass_texts)
 
     @cached_property
@@ -160,7 +166,7 @@ def compile_lowered(lowered: Any, *, name: str, passes: bool | str = False) -> C
 
 
 def _compile(lowered: Any, name: str, passes: bool | str, abandon: Abandon) -> Compiled:
-    with folder(large=bool(passes)) as path, compat.persistent_cache_off():
+    with folder(large=passes is True) as path, compat.persistent_cache_off():
         abandon.cleanup = lambda: remove(path)
         start = time.perf_counter()
         with _short_name(lowered):
@@ -172,7 +178,7 @@ def _compile(lowered: Any, name: str, passes: bool | str, abandon: Abandon) -> C
         Timing("compile", compiled - start, "XLA, writing its dumps too"),
         Timing("read dumps", end - compiled),
     )
-    return Compiled(name, _platform(executable), executable, files, times, bool(passes))
+    return Compiled(name, _platform(executable), executable, files, times, passes)
 
 
 @contextmanager

@@ -31,10 +31,12 @@ from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import cache, constants, isolate, lower, sources, trace
 from jaxlens.stages.calls import Call, prepare
-from jaxlens.stages.compile import Compiled, compile_lowered
+from jaxlens.stages.compile import FUSING, Compiled, compile_lowered
 from jaxlens.stages.held import Held, hold
 from jaxlens.stages.run import Run, run
 from jaxlens.stages.target import Place, resolve
+
+_SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
 
 
 def capture(
@@ -157,15 +159,16 @@ class LiveDriver:
         self._call = replace(self._call, args=(), kwargs={}, leaves=(), owner=None, opened=None)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
 
-    def _compile(self, passes: bool = False) -> Compiled:
+    def _compile(self, passes: bool | str = False) -> Compiled:
         """The compiled program; made once, and once more if passes are wanted and missing."""
         with self._lock:
-            if self._compiled is None or (passes and not self._compiled.has_passes):
-                again = self._compiled is not None
-                compiled = compile_lowered(self.lowered, name=self._call.name, passes=passes)
-                self._compiles += [_again(t) if again else t for t in compiled.times]
-                self._compiled = compiled
-            return self._compiled
+            compiled = self._compiled
+            if compiled is not None and compiled.gives(passes):
+                return compiled
+            done = compile_lowered(self.lowered, name=self._call.name, passes=passes)
+            self._compiles += [_again(t) if compiled else t for t in done.times]
+            self._compiled = done
+            return done
 
     @property
     def executable(self) -> Any:
@@ -190,6 +193,17 @@ class LiveDriver:
     @cached_property
     def _passes(self) -> tuple[PassStage, ...]:
         return self._compile(passes=True).passes
+
+    @property
+    def has_all_passes(self) -> bool:
+        """Whether the compile that was made dumped every pass."""
+        return self._compiled is not None and self._compiled.passes_asked is True
+
+    def fusing(self) -> tuple[PassStage, ...]:
+        """Dumps of the passes that fuse; of a small program those of every pass."""
+        if self.has_all_passes or len(self.stage("stablehlo").text) <= _SMALL:
+            return self._passes
+        return self._compile(passes=FUSING).passes
 
     def kernels(self) -> tuple[Kernel, ...]:
         return tuple(self._compile().kernels)

@@ -66,7 +66,7 @@ def test_passes_only_when_asked(lowered):
     with pytest.raises(UnavailableError, match="none were asked for"):
         _ = done.passes
     done = compile_lowered(lowered, name="step", passes=True)
-    assert done.has_passes
+    assert done.passes_asked is True
     assert len(done.passes) > 10
     assert done.passes[0].stage.text == done.before
     assert {"fusion", "layout-assignment"} <= {p.name for p in done.passes}

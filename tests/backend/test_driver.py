@@ -7,6 +7,7 @@ import pathlib
 import jax
 import jax.numpy as jnp
 import numpy as np
+import programs
 import pytest
 
 from jaxlens.errors import OptionError, UnavailableError
@@ -144,3 +145,22 @@ def test_hostile_names_are_data():
     assert seen.program.inputs[0].name == f"d[{hostile!r}]"
     for name in ("jaxpr", "stablehlo", "hlo", "optimized"):
         assert list(getattr(seen, name).module.nodes())
+
+
+def test_a_large_program_is_asked_for_the_passes_that_fuse_alone() -> None:
+    f, args = programs.gpt_step(layers=2)
+    cap = capture(f, args)
+    assert len(cap.stablehlo.text) > 60_000
+    names = {stage.name for stage in cap.fusing[1:]}
+    assert "fusion" in names
+    assert "algsimp" not in names
+    assert not cap.has_all_passes
+    assert [timing.step for timing in cap.times].count("compile") == 1
+
+
+def test_a_small_program_is_asked_for_every_pass_at_once() -> None:
+    f, args = programs.mlp_step()
+    cap = capture(f, args)
+    assert cap.fusing is cap.passes
+    assert cap.has_all_passes
+    assert [timing.step for timing in cap.times].count("compile") == 1

@@ -122,7 +122,7 @@ def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
     found = document(fixed.capture("kernels", "memory", "cost"))
     assert "this backend gives no kernels." in said(found)
     assert "this backend gives no memory." in said(found)
-    assert list(tabs(found)) == ["Your code", "Kernels", "Cost", "Optimised HLO"]
+    assert list(tabs(found)) == ["Your code", "Cost", "Optimised HLO"]
 
 
 def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
