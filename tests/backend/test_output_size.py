@@ -5,6 +5,8 @@ import pytest
 
 import jaxlens
 
+pytestmark = pytest.mark.backend
+
 MOST = 100_000  # bytes of HTML, all panes and the viewer in it
 
 
