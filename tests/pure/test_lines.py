@@ -46,11 +46,6 @@ def test_what_a_line_reaches_is_counted_once_per_node():
     assert found.through == {("/m.py", 1): 3, ("/m.py", 2): 2, ("/m.py", 3): 1}
 
 
-def test_any_number_per_node_adds_up_by_line():
-    nodes = [Node("e0", "dot", spans=(at(1),)), Node("e1", "add", spans=(at(1),)), Node("e2", "x")]
-    found = lines(module(("main", nodes)))
-
-
 def test_what_the_backward_pass_added_is_counted():
     nodes = [
         Node("e0", "sin", spans=(at(1),), scope="jvp()"),
