@@ -25,6 +25,8 @@ from jaxlens.render.stretch import lone, open_paths
 KINDS = get_args(BoxKind)
 _BUDGET = 48_000
 _SHUT = -1
+_LISTED = ("input", "output", "constant")  # what opens in such a box is a plain list
+_MISSES = 8  # panels that did not fit, after which no smaller one is looked for
 _BOX_BYTES = 60  # numbers and punctuation of a box, and of an edge
 _EDGE_BYTES = 120
 
@@ -77,11 +79,15 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
     refused: set[str] = set()
     size, order, again, lists = 0, deque([first]), deque[str](), deque[str]()
     while order or again or lists:
-        panel = panels[(order or again or lists).popleft()]
+        name = (order or again or lists).popleft()
+        if len(refused) >= _MISSES:  # full: the rest is not even drawn
+            refused.add(name)
+            continue
+        panel = panels[name]
         fits = not rows or size + _estimate(panel) <= budget  # told before it is laid out
         row = _row_or_none(panel, first=not rows) if fits else None
         if row is None:
-            refused.add(panel.name)
+            refused.add(name)
             continue
         size += len(json.dumps(row, separators=(",", ":")))
         index[panel.name] = len(rows)
@@ -91,7 +97,7 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
             if box.inside in panels and box.inside not in index and box.inside not in refused:
                 index[box.inside] = _SHUT
                 queue = again if (box.label, box.detail) in seen else order
-                (queue if panels[box.inside].edges else lists).append(box.inside)
+                (lists if box.kind in _LISTED else queue).append(box.inside)
                 seen.add((box.label, box.detail))
     for row in rows:
         for box in row[4]:
