@@ -21,6 +21,12 @@ from jaxlens.lenses.sentences import listed
 # Their bodies are applied to elements, or say nothing about what runs.
 _APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
 _OPAQUE = frozenset({"pallas_call", "pure_callback", "io_callback", "debug_callback", "ffi_call"})
+_PER_DEVICE = (
+    Finding(
+        "The count is for the equations as they are written: for all devices together, in a "
+        "shard_map's body for one. So it is not compared with XLA's."
+    ),
+)
 _TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
 
 
@@ -77,10 +83,11 @@ def cost(capture: Capture, compiled: bool = True) -> Report:
             xla = capture.cost
         except UnavailableError as why:
             missing = str(why)
+    devices = capture.program.target.devices
     count_, *open_ = _counted(found)
-    findings = (count_, *_theirs(xla, compiled, missing), *open_)
+    findings = (count_, *_theirs(xla, compiled, missing, devices), *open_)
     if _given(xla):
-        findings += tuple(_gap(found, xla["flops"], capture))
+        findings += tuple(_gap(found, xla["flops"], capture) if devices == 1 else _PER_DEVICE)
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
     return Report("Cost", findings, (_figures(found, xla), lines(found)), (overlay,))
 
@@ -276,11 +283,14 @@ def _given(xla: Mapping[str, float]) -> bool:
     return xla.get("flops", -1.0) >= 0
 
 
-def _theirs(xla: Mapping[str, float], compiled: bool, missing: str) -> Iterator[Finding]:
+def _theirs(
+    xla: Mapping[str, float], compiled: bool, missing: str, devices: int
+) -> Iterator[Finding]:
     """XLA's figure, to stand beside the count."""
     if _given(xla):
         figure = amount(xla["flops"], "flop")
-        yield Finding(f"XLA's own figure for the optimised program: {figure}.", "xla")
+        each = f" on each of {devices} devices" if devices > 1 else ""
+        yield Finding(f"XLA's own figure for the optimised program{each}: {figure}.", "xla")
     elif compiled:
         reason = missing or "its cost analysis is empty for this target"
         yield Finding(f"XLA gives no flops here: {reason}.", "unknown")

@@ -124,11 +124,11 @@ def inside(node: Node, module: Module) -> tuple[Node, ...]:
 
 
 def tally(done: Iterable[Work]) -> str:
-    """`2 kernels and 1 library call.`"""
+    """`It runs as 2 kernels and 1 library call.`"""
     counts = Counter[str](work.kernel.kind for work in done)
     kinds = ("kernel", "library call", "thunk")
     words = [count(counts[kind], kind) for kind in kinds if counts[kind]]
-    return f"{listed(words) or 'No kernels'}."
+    return f"It runs as {listed(words)}." if words else "It has no kernels."
 
 
 def table(done: Sequence[Work]) -> Table:

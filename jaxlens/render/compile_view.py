@@ -126,7 +126,7 @@ def _works(capture: Capture) -> tuple[Sequence[Work], Finding]:
         done = works(capture)
     except LensError as why:
         return (), Finding(f"{why}.", "unknown")
-    return done, Finding(f"It runs as {tally(done)}")
+    return done, Finding(tally(done))
 
 
 def _asked(capture: Capture, lens: Callable[[Capture], Report]) -> Report:

@@ -115,7 +115,7 @@ class _Once:
 def _sentences(capture: Capture, found: _Once) -> Iterator[Finding]:
     try:
         yield from fusion_report(*found.change).findings
-        yield Finding(f"It runs as {tally(works(capture))}")
+        yield Finding(tally(works(capture)))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")
 

@@ -140,8 +140,8 @@ def cost(executable: Any, platform: str) -> dict[str, float]:
         figures = figures[0] if figures else {}
     if not figures:
         raise UnavailableError(
-            f"no cost analysis on {platform}: XLA has none for a program that this process "
-            "cannot run; flops are still counted from the jaxpr"
+            f"no cost analysis on {platform}: XLA has none for an empty program, or for a device "
+            "that is not here; flops are still counted from the jaxpr"
         )
     return {key: float(figures[key]) for key in sorted(figures)}
 

@@ -1,5 +1,7 @@
 """Flops against numbers counted by hand."""
 
+from dataclasses import replace
+
 import fixed_captures as fixed
 import pytest
 
@@ -188,6 +190,15 @@ def test_xlas_figure_stands_beside_it_and_the_gap_is_explained() -> None:
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in report.tables[0].rows}
     assert rows["flops"] == ["152 flop", "152 flop", "160 flop"]
     assert rows["bytes"] == ["240 B", "", "400 B"]
+
+
+def test_on_several_devices_the_figures_are_not_compared() -> None:
+    one = fixed.capture()
+    target = replace(one.program.target, devices=8)
+    said = texts(cost(replace(one, program=replace(one.program, target=target))).findings)
+    assert "XLA's own figure for the optimised program on each of 8 devices: 160 flop." in said
+    assert "not compared" in said
+    assert "more:" not in said
 
 
 def test_without_xlas_figure_the_count_stands_alone() -> None:

@@ -30,7 +30,7 @@ def test_a_kernel_of_an_unknown_instruction_keeps_its_note() -> None:
 
 
 def test_no_kernels_are_said_to_be_none() -> None:
-    assert tally([]) == "No kernels."
+    assert tally([]) == "It has no kernels."
 
 
 def test_what_runs_in_a_loop_says_in_which_and_how_often() -> None:
