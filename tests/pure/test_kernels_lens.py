@@ -8,7 +8,7 @@ from jaxlens.lenses.kernels import kernels, places, tally, works
 
 def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
     report = kernels(fixed.capture())
-    assert report.findings[0].text == "2 kernels and 1 library call."
+    assert report.findings[0].text == "It runs as 2 kernels and 1 library call."
     # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
     assert [[cell.text for cell in row] for row in report.tables[0].rows] == [
         ["dot.1", "library call", "dot", "<cell 3>:2", "192 B", "32 B"],
