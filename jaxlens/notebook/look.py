@@ -85,9 +85,25 @@ def take(shell: Any, cell: Cell, shapes: str, arrays: Arrays) -> Taken:
     cells.run(shell, cell, cell.body[:-1])
     if shapes:
         return _on_shapes(shell, cell, last.value, shapes)
-    if isinstance(last.value, ast.Call) and is_own(last.value.func, shell.user_ns, arrays.is_array):
-        return _call(shell, cell, last.value)
-    return _expression(shell, cell, last.value, arrays)
+    expression = _waited_for(last.value)
+    if isinstance(expression, ast.Call) and is_own(expression.func, shell.user_ns, arrays.is_array):
+        return _call(shell, cell, expression)
+    return _expression(shell, cell, expression, arrays)
+
+
+def _waited_for(expression: ast.expr) -> ast.expr:
+    """`f(x)` of `f(x).block_until_ready()` and of `jax.block_until_ready(f(x))`.
+
+    Waiting is no part of a program, and the method is none of a tracer's.
+    """
+    match expression:
+        case ast.Call(func=ast.Attribute(value, "block_until_ready"), args=[], keywords=[]):
+            return value
+        case ast.Call(
+            func=ast.Attribute(ast.Name("jax"), "block_until_ready"), args=[value], keywords=[]
+        ):
+            return value
+    return expression
 
 
 def _nothing(last: ast.stmt) -> str:

@@ -32,6 +32,8 @@ model, table, several, i = Model(w), {"f": f}, [f], 0
 part = functools.partial(f, w=w)
 params = {"w": w, "b": jnp.zeros(4), "name": "p"}
 g = jax.jit(f)
+made = {}
+exec("def h(x): return x * 2", made)
 """
 
 
@@ -66,6 +68,9 @@ def program(shell: Any) -> Any:
         ("jax.jit(f)(x, w)", "f", ["x", "w"]),
         ("(lambda a: a * 2)(x)", "<lambda>", ["a"]),
         ("(f if i == 0 else g)(x, w)", "f", ["x", "w"]),
+        ("f(x, w).block_until_ready()", "f", ["x", "w"]),
+        ("jax.block_until_ready(g(x, w))", "g", ["x", "w"]),
+        ("made['h'](x)", "made['h']", ["x"]),
     ],
 )
 def test_a_call_of_the_users_own(cell: Any, shell: Any, call: str, name: str, inputs: list) -> None:
@@ -82,6 +87,7 @@ def test_a_call_of_the_users_own(cell: Any, shell: Any, call: str, name: str, in
     [
         ("jnp.tanh(x @ w).sum()", ["x", "w"]),
         ("x.sum()", ["x"]),
+        ("x.sum().block_until_ready()", ["x"]),
         ("x", ["x"]),
         ("x @ w + 1", ["x", "w"]),
         ("jnp.dot(x, params['w'])", ["x", "params['b']", "params['w']"]),
