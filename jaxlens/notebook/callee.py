@@ -78,8 +78,8 @@ def _step(found: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
 def _is_foreign(found: Any) -> bool:
     while isinstance(found, functools.partial):
         found = found.func
-    if isinstance(found, types.FunctionType) and found.__module__ == "builtins":
-        return False  # made by exec in a bare dict; Python's own builtins are compiled
+    if isinstance(found, types.FunctionType) and found.__module__ is None:
+        return False  # made by exec in a bare dict
     if isinstance(found, _COMPILED):
         module = getattr(found, "__module__", None) or "builtins"
     else:
