@@ -118,6 +118,12 @@ def check_graph(page, output):
         page.keyboard.press("Enter")
         assert box.get_attribute("aria-expanded") == "false"
         assert drawing.evaluate(HEIGHT) == before
+    for key in ("ArrowUp", "ArrowDown"):  # keys of the notebook, too: the drawing has them
+        last = page.evaluate("document.activeElement.dataset.path")
+        page.keyboard.press(key)
+        now = page.evaluate("document.activeElement.dataset.path")
+        assert now
+        assert now != last
 
 
 def check_folds(output):
@@ -132,9 +138,22 @@ def check_folds(output):
     assert "mhlo.num_partitions" not in pane.inner_text()
 
 
+UNNAMED = """all => all.filter(e => !(e.ariaLabel || e.title || e.textContent.trim()
+  || e.labels?.[0]?.textContent.trim())).map(e => e.outerHTML.slice(0, 80))"""
+
+
+def check_names(outputs):
+    """Whatever can have the focus says what it is."""
+    for output in outputs:
+        focusable = output.locator("summary, button, input, [tabindex], [role]")
+        assert focusable.evaluate_all(UNNAMED) == []
+        assert output.locator("img:not([alt])").count() == 0
+
+
 def check_all(page):
     jaxpr, hlo, compiled = outputs_of(page)
     assert jaxpr.locator(".h").inner_text().startswith(f"loss(params, x) with params['{HOSTILE}']")
+    check_names([jaxpr, hlo, compiled])
     check_tabs(page, [jaxpr, hlo, compiled])
     check_source_line(jaxpr)
     check_graph(page, jaxpr)

@@ -410,6 +410,7 @@ class Drawing {
     this.draw();
     this.zoom = 1;
     host.replaceChildren(...parts);
+    drawings.set(this.svg, this);
     this.fit();
     if (!host.clientWidth) this.fitWhenShown(host, signal);
     this.listen(signal);
@@ -569,7 +570,6 @@ class Drawing {
       this.select(path);
       if (drawn && drawn.box[4] >= 0) this.toggle(path);
     }, { signal });
-    this.svg.addEventListener("keydown", (event) => this.key(/** @type {KeyboardEvent} */ (event)), { signal });
     this.svg.addEventListener("focusin", (event) => {
       const path = boxOf(event.target);
       if (path) this.focus = path;
@@ -629,6 +629,14 @@ class Drawing {
 
 /** @type {AbortController | undefined} */
 let listening;
+/** @type {WeakMap<Element, Drawing>} */
+const drawings = new WeakMap();
+
+/** Keys go to the drawing first: a notebook takes them on their way down. @param {KeyboardEvent} event */
+function keyDown(event) {
+  const svg = event.target instanceof Element ? event.target.closest(".jaxlens-figure") : null;
+  if (svg) drawings.get(svg)?.key(event);
+}
 
 /**
  * Draws every figure under `root` that is still a picture.
@@ -636,7 +644,10 @@ let listening;
  * @returns {() => void} ends it for the whole page
  */
 export function live(root) {
-  listening ??= new AbortController();
+  if (!listening) {
+    listening = new AbortController();
+    window.addEventListener("keydown", keyDown, { capture: true, signal: listening.signal });
+  }
   for (const host of root.querySelectorAll(".jaxlens-graph:not([data-live])")) {
     const source = host.querySelector('script[type="application/json"]');
     if (!(host instanceof HTMLElement) || !source?.textContent) continue;
