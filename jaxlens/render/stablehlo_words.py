@@ -14,7 +14,6 @@ from jaxlens.render.document import Kind, Piece
 _LONG = 72  # characters of a constant, or of attributes in braces
 _LONG_TYPES = 100
 _ALIKE = ("jax.result_info", "mhlo.num_partitions")
-_SHORT = 40  # a line in which nothing can be folded
 _HEAD = re.compile(r"(%[\w$.-]+(?::\d+)?)( = )(\"?[\w.]+\"?)")
 _WORD = re.compile(r"\"?[a-z_][\w.]*\"?")
 _TOKEN = re.compile(
@@ -47,7 +46,7 @@ def pieces(text: str) -> tuple[Piece, ...]:
     start, head = _head(text)
     tokens = list(_TOKEN.finditer(text, start))
     words = [*head, *((m.start(), _kind(m), m.group()) for m in tokens)]
-    folds = list(_folds(tokens, text)) if len(text) > _SHORT else []
+    folds = list(_folds(tokens, text)) if len(text) > _LONG or "{" in text else []
     return tuple(_merged((_kind_at(at, kind, folds), word) for at, kind, word in words))
 
 
