@@ -185,7 +185,7 @@ class LiveDriver:
         """
         # Taken first: compiling lets go of arrays that only this call keeps.
         args, kwargs = self._held.get() if self._held else self._call.dynamic()
-        return run(self.executable, args, n, kwargs)
+        return run(self.executable, args, n, kwargs, [leaf.name for leaf in self._call.inputs])
 
     def passes(self) -> tuple[PassStage, ...]:
         return self._passes

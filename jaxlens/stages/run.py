@@ -6,6 +6,7 @@ microseconds), and neither tracing nor compiling nor moving arguments to the dev
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,13 @@ class Run:
     outputs: Any = field(repr=False)
 
 
-def run(compiled: Any, args: tuple[Any, ...], n: int, kwargs: dict[str, Any] | None = None) -> Run:
+def run(
+    compiled: Any,
+    args: tuple[Any, ...],
+    n: int,
+    kwargs: dict[str, Any] | None = None,
+    names: Sequence[str] = (),
+) -> Run:
     """Executes `n` times after a warm-up.
 
     Args:
@@ -41,6 +48,7 @@ def run(compiled: Any, args: tuple[Any, ...], n: int, kwargs: dict[str, Any] | N
         args: Positional arguments as the executable takes them, without static ones.
         n: How often, at least once.
         kwargs: Keyword arguments, likewise.
+        names: What the leaves of both are called, in order; for messages.
 
     Returns:
         Seconds of each run and the last results. Arrays given as donated are copied before each
@@ -53,7 +61,7 @@ def run(compiled: Any, args: tuple[Any, ...], n: int, kwargs: dict[str, Any] | N
     """
     if n < 1:
         raise OptionError(f"expected at least 1 run, got {n}; say --run 10")
-    _check(args, kwargs or {})
+    _check((args, kwargs or {}), names)
     donated = _donated(compiled)
     given, tree = jax.tree.flatten((args, kwargs or {}))
     placed = _placed(compiled, given)
@@ -69,12 +77,12 @@ def run(compiled: Any, args: tuple[Any, ...], n: int, kwargs: dict[str, Any] | N
     return Run(tuple(seconds), _WARM, _how(n, bool(donated)), outputs)
 
 
-def _check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+def _check(given: tuple[tuple[Any, ...], dict[str, Any]], names: Sequence[str]) -> None:
+    for index, leaf in enumerate(jax.tree.leaves(given)):
         if isinstance(leaf, jax.ShapeDtypeStruct):
-            where = jax.tree_util.keystr(path[1:])
+            name = names[index] if index < len(names) else f"input {index}"
             raise OptionError(
-                f"--run needs arrays, got only the shape {leaf.shape} of argument{where}; "
+                f"--run needs arrays, got only the shape {leaf.shape} of {name}; "
                 "look at a call with real values"
             )
 

@@ -67,7 +67,7 @@ def test_refuses():
     with pytest.raises(OptionError, match="at least 1 run, got 0"):
         run(executable(f, 1.0), (1.0,), 0)
     shape = jax.ShapeDtypeStruct((3,), "float32")
-    with pytest.raises(OptionError, match=r"only the shape \(3,\) of argument\[0\]"):
+    with pytest.raises(OptionError, match=r"only the shape \(3,\) of input 0"):
         run(executable(f, shape), (shape,), 1)
 
 
