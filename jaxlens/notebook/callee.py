@@ -78,7 +78,7 @@ def _step(found: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
 def _is_foreign(found: Any) -> bool:
     while isinstance(found, functools.partial):
         found = found.func
-    if isinstance(found, types.FunctionType) and found.__module__ is None:
+    if isinstance(found, types.FunctionType) and not getattr(found, "__module__", None):
         return False  # made by exec in a bare dict
     if isinstance(found, _COMPILED):
         module = getattr(found, "__module__", None) or "builtins"
