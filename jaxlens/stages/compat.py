@@ -5,6 +5,7 @@ none raises for that reason. Public JAX is used directly where it is needed.
 """
 
 import importlib
+import importlib.util
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -375,3 +376,34 @@ def signature_tree(signature: Any) -> tuple[Any, ...] | None:
         return (*signature.dynamic_arg_treedefs, tuple(signature.dynamic_arg_names))
     except AttributeError:
         return None
+
+
+_CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
+
+
+def has_cuda_plugin() -> bool:
+    """Whether one of JAX's CUDA plugins is installed; nothing is imported."""
+    if importlib.util.find_spec("jax_plugins") is None:
+        return False
+    return any(importlib.util.find_spec(f"jax_plugins.{name}") for name in _CUDA_PLUGINS)
+
+
+def register_cuda() -> None:
+    """Registers JAX's CUDA plugin where it is not, so that it can describe GPUs and compile.
+
+    JAX registers its plugins when it first looks for devices. This one refuses where CUDA's
+    libraries are missing, and is tried once more here, under an environment that lets it pass.
+    The devices of the process are settled first, so it cannot become the default backend.
+
+    Gone: the plugin is as JAX left it, and describing a GPU says why it cannot.
+    """
+    import jax
+
+    jax.devices()
+    try:
+        registered = "cuda" in _private("xla_bridge")._topology_factories
+    except (ImportError, AttributeError):
+        return
+    name = next((n for n in _CUDA_PLUGINS if importlib.util.find_spec(f"jax_plugins.{n}")), "")
+    if name and not registered:
+        importlib.import_module(f"jax_plugins.{name}").initialize()

@@ -212,9 +212,9 @@ def _options(path: str, passes: bool | str) -> dict[str, str]:
     if passes:
         options["xla_dump_hlo_pass_re"] = passes if isinstance(passes, str) else ".*"
     if jax.version.__version_info__ >= (0, 11):
-        # LLVM IR comes only from the emitter of this name now. Never widen the pattern: the MLIR
-        # emitters' dumps end the process ("pure virtual method called" in 0.12.0.1).
-        options["xla_dump_emitter_re"] = "^llvm$"
+        # LLVM IR and PTX come only from the emitters of these names now. Never widen the pattern:
+        # the MLIR emitters' dumps end the process ("pure virtual method called" in 0.12.0.1).
+        options["xla_dump_emitter_re"] = "^(llvm|ptx)$"
     return options
 
 

@@ -54,7 +54,8 @@ def capture(
         f: A function, jitted or not, a bound method, a partial, or a callable object.
         args: Positional arguments: arrays, `ShapeDtypeStruct`s, pytrees of them, statics.
         kwargs: Keyword arguments, likewise.
-        target: "cpu", "gpu", "tpu", "tpu:v5e:2x2"; by default where JAX would run the call.
+        target: "cpu", "gpu", "tpu", "tpu:v5e:2x2", "gpu:h100"; by default where JAX would run
+            the call.
         name: What the user calls the function.
         transforms: What was put round it, outermost first; by default what can be seen.
 

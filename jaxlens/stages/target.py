@@ -1,6 +1,7 @@
 """Where a program is to run: what this process has, or a described device that is not here.
 
-`tpu:v5e:2x2` describes four TPU chips; libtpu compiles for them on any machine.
+`tpu:v5e:2x2` describes four TPU chips; libtpu compiles for them on any machine. `gpu:h100`
+describes an NVIDIA GPU; JAX's CUDA plugin compiles for it without one.
 """
 
 import importlib.util
@@ -16,6 +17,8 @@ from jax.extend import backend
 
 from jaxlens.errors import TargetError
 from jaxlens.ir.capture import Target
+from jaxlens.stages import compat
+from jaxlens.stages.gpu_targets import GPUS, config
 
 _SYNONYMS = {"cuda": "gpu", "rocm": "gpu"}
 
@@ -77,8 +80,8 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     """Finds a target.
 
     Args:
-        name: "cpu", "gpu", "tpu", a device that is not here ("tpu:v5e:2x2"), or None for
-            where JAX would run the call.
+        name: "cpu", "gpu", "tpu", a device that is not here ("tpu:v5e:2x2", "gpu:h100"),
+            or None for where JAX would run the call.
         leaves: The call's array leaves, whose devices decide where name is None.
         settings: The jitted function's settings, likewise.
 
@@ -155,11 +158,17 @@ def _target(devices: Sequence[Any], absent: bool = False) -> Target:
 
 
 def _described(name: str, platform: str, rest: str) -> Place:
-    if platform != "tpu":
-        raise TargetError(
-            f"no target {name!r}; a device that is not here must be a TPU (tpu:v5e:2x2); "
-            f"{_choices()}"
-        )
+    if platform == "tpu":
+        return _tpu(name, rest)
+    if platform == "gpu":
+        return _gpu(name, rest)
+    raise TargetError(
+        f"no target {name!r}; a device that is not here is a TPU (tpu:v5e:2x2) or an NVIDIA GPU "
+        f"(gpu:h100); {_choices()}"
+    )
+
+
+def _tpu(name: str, rest: str) -> Place:
     if importlib.util.find_spec("libtpu") is None:
         raise TargetError(
             f"target {name!r} needs libtpu, which is not installed: pip install 'jaxlens[tpu]'; "
@@ -168,21 +177,52 @@ def _described(name: str, platform: str, rest: str) -> Place:
     from jax.experimental import topologies
 
     try:
-        with _without_metadata_server():
+        # Else libtpu, where it starts, asks a cloud machine's server and waits for an answer.
+        with _variable("TPU_SKIP_MDS_QUERY"):
             described = topologies.get_topology_desc(platform="tpu", topology_name=rest)
     except Exception as error:  # libtpu's own, of many types
-        reason = " ".join(str(error).split())[:200]
         raise TargetError(
-            f"libtpu knows no topology {rest!r} ({reason}); write a version and a grid: tpu:v5e:2x2"
+            f"libtpu knows no topology {rest!r} ({_line(error)}); write a version and a grid: "
+            "tpu:v5e:2x2"
         ) from None
     target = _target(described.devices[:1], absent=True)
     return Place(target, described.devices[0], ("tpu",))
 
 
+def _gpu(name: str, rest: str) -> Place:
+    gpu = GPUS.get(rest)
+    if gpu is None:
+        known = ", ".join(f"gpu:{key}" for key in GPUS)
+        raise TargetError(f"no description of {name!r}; there is {known}; {_choices()}")
+    if not compat.has_cuda_plugin():
+        raise TargetError(
+            f"target {name!r} needs JAX's CUDA plugin, which is not installed: "
+            f"pip install 'jaxlens[gpu]'; {_choices()}"
+        )
+    from jax.experimental import topologies
+
+    try:
+        # Else the plugin wants the libraries that only running programs need.
+        with _variable("JAX_SKIP_CUDA_CONSTRAINTS_CHECK"):
+            compat.register_cuda()
+        described = topologies.get_topology_desc(
+            platform="cuda", topology_name="", target_config=config(gpu), topology="1x1x1"
+        )
+    except Exception as error:  # the plugin's own, of many types
+        raise TargetError(
+            f"JAX's CUDA plugin cannot compile for {name!r} here ({_line(error)}); its version "
+            f"must be jaxlib's, {jaxlib.__version__}: pip install 'jaxlens[gpu]'"
+        ) from None
+    return Place(_target(described.devices, absent=True), described.devices[0], ("cuda",))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
 @contextmanager
-def _without_metadata_server() -> Iterator[None]:
-    """Else libtpu, where it starts, asks a cloud machine's server and waits for an answer."""
-    name = "TPU_SKIP_MDS_QUERY"
+def _variable(name: str) -> Iterator[None]:
+    """Within it, an environment variable is set, unless the user has set it."""
     if name in os.environ:
         yield
         return

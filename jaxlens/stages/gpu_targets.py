@@ -1,0 +1,109 @@
+"""NVIDIA GPUs that a program can be compiled for where there is none, as XLA wants them described.
+
+The figures are what the devices report (NVIDIA's data sheets and CUDA's table of compute
+capabilities; XLA's repository has the same of most). XLA's cost model, and so its choice of what
+to fuse, follows from them. Two boards of one name differ a little; the figures are close enough.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_KIB, _MIB = 2**10, 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What XLA asks of a GPU that its compiler does not know from the compute capability.
+
+    Attributes:
+        name: As the driver says it.
+        capability: Compute capability, (major, minor).
+        accelerated: Whether code may use what only this architecture has ("sm_90a").
+        cores: Streaming multiprocessors.
+        fpus: Single-precision units of one core.
+        threads: Threads that a core holds.
+        shared: Shared memory of a core in bytes; a block gets 1 KiB less at most.
+        clock: In GHz.
+        bandwidth: Of the memory, in bytes per second.
+        l2: Bytes of the L2 cache.
+        memory: Bytes.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    accelerated: bool
+    cores: int
+    fpus: int
+    threads: int
+    shared: int
+    clock: float
+    bandwidth: int
+    l2: int
+    memory: int
+
+
+GPUS = {
+    "a100": Gpu(
+        "NVIDIA A100-SXM4-80GB", (8, 0), False, 108, 64, 2048, 164 * _KIB,
+        1.41, 2_039_040_000_000, 40 * _MIB, 85_100_068_864,
+    ),
+    "b200": Gpu(
+        "NVIDIA B200", (10, 0), True, 148, 128, 2048, 228 * _KIB,
+        1.965, 7_672_320_000_000, 132_644_864, 191_514_411_008,
+    ),
+    "h100": Gpu(
+        "NVIDIA H100 80GB HBM3", (9, 0), True, 132, 128, 2048, 228 * _KIB,
+        1.98, 3_352_320_000_000, 50 * _MIB, 84_942_979_072,
+    ),
+    "l4": Gpu(
+        "NVIDIA L4", (8, 9), False, 58, 128, 1536, 100 * _KIB,
+        2.04, 300_096_000_000, 48 * _MIB, 23_034 * _MIB,
+    ),
+}  # fmt: skip
+
+# The same on all of them.
+_COMMON = {
+    "threads_per_block_limit": 1024,
+    "threads_per_warp": 32,
+    "shared_memory_per_block": 48 * _KIB,
+    "block_dim_limit_x": 2**31 - 1,
+    "block_dim_limit_y": 65_535,
+    "block_dim_limit_z": 65_535,
+    "thread_dim_limit_x": 1024,
+    "thread_dim_limit_y": 1024,
+    "thread_dim_limit_z": 64,
+    "registers_per_core_limit": 65_536,
+    "registers_per_block_limit": 65_536,
+}
+_CUDNN = (9, 10)  # assumed to be installed beside the GPU
+
+
+def config(gpu: Gpu) -> str:
+    """The text of XLA's `GpuTargetConfigProto` for a GPU."""
+    return "\n".join(_lines(gpu))
+
+
+def _lines(gpu: Gpu) -> Iterator[str]:
+    fields = _COMMON | {
+        "core_count": gpu.cores,
+        "fpus_per_core": gpu.fpus,
+        "threads_per_core_limit": gpu.threads,
+        "shared_memory_per_core": gpu.shared,
+        "shared_memory_per_block_optin": gpu.shared - _KIB,
+        "clock_rate_ghz": gpu.clock,
+        "memory_bandwidth": gpu.bandwidth,
+        "l2_cache_size": gpu.l2,
+        "device_memory_size": gpu.memory,
+    }
+    major, minor = gpu.capability
+    features = "ACCELERATED_FEATURES" if gpu.accelerated else "NONE"
+    yield "gpu_device_info {"
+    yield from (f"  {name}: {value}" for name, value in fields.items())
+    yield "  cuda_compute_capability {"
+    yield f"    major: {major} minor: {minor} feature_extension: {features}"
+    yield "  }"
+    yield f'  name: "{gpu.name}"'
+    yield "}"
+    yield 'platform_name: "CUDA"'
+    yield "dnn_version_info {{ major: {} minor: {} }}".format(*_CUDNN)
+    yield f'device_description_str: "{gpu.name}"'
