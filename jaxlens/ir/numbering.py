@@ -12,7 +12,9 @@ parameters; see `links.relate` for how bodies are paired first.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from jaxlens.ir import hlo_text
 from jaxlens.ir.graph import Module, Node, Region, Type
 
 # Opcodes whose called computation is part of the instruction's own region.
@@ -221,11 +223,27 @@ def _kind(node: Node) -> tuple[str, str]:
 
 
 def _meaning(node: Node) -> tuple[tuple[str, str], ...]:
-    """The attributes that change what is computed."""
+    """The attributes that change what is computed.
+
+    XLA prints them between the operands and the metadata, and few texts of them differ: where
+    a line is plain, its other attributes are not read.
+    """
+    start = node.text.find(f" {node.opcode}(")
+    end = node.text.find(", metadata={", start)
+    said = node.text[start : end if end >= 0 else None]
+    operands, closed, attributes = said.partition(")")
+    if start >= 0 and closed and node.operands and '"' not in said and "{" not in operands:
+        return _kept(attributes)
     kept = [(name, text) for name, text in node.attrs.items() if name not in _SILENT]
     if node.opcode == "custom-call":
         kept.append(("backend_config", node.attrs.get("backend_config", "")))
     return tuple(kept)
+
+
+@lru_cache(maxsize=4096)
+def _kept(text: str) -> tuple[tuple[str, str], ...]:
+    found = hlo_text.attributes(text.strip().removeprefix(","))
+    return tuple((name, value) for name, value in found.items() if name not in _SILENT)
 
 
 def plain(type_: Type) -> str:
