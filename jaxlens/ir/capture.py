@@ -136,6 +136,7 @@ class Kernel:
         llvm_after: LLVM IR after them.
         asm: Disassembly or PTX, "" where there is none.
         note: Why something is missing.
+        launch: How the GPU's runtime starts it: "32 blocks of 64 threads"; "" elsewhere.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Kernel:
     llvm_after: str = ""
     asm: str = ""
     note: str = ""
+    launch: str = ""
 
 
 @dataclass(frozen=True, slots=True)

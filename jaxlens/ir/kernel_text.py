@@ -30,11 +30,12 @@ class LazyKernel(Kernel):
         kind: Kind,
         note: str = "",
         makers: Mapping[Text, Callable[[], str]] | None = None,
+        launch: str = "",
     ) -> None:
         """As `Kernel`, but with a function for each text that there is."""
         fields: dict[str, Any] = {
             "name": name, "instruction": instruction, "kind": kind, "note": note,
-            "_makers": makers or {}, "_made": {},
+            "launch": launch, "_makers": makers or {}, "_made": {},
         }  # fmt: skip
         for key, value in fields.items():
             object.__setattr__(self, key, value)

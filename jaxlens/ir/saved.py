@@ -154,6 +154,8 @@ class _Writer:
             "name": kernel.name, "instruction": kernel.instruction, "kind": kernel.kind,
             "note": kernel.note,
         }  # fmt: skip
+        if kernel.launch:
+            row["launch"] = kernel.launch
         for key in TEXTS:
             kept = ("asm" if key == "asm" else "llvm") in self._chosen
             text = getattr(kernel, key) if kept else ""

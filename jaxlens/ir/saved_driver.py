@@ -209,6 +209,7 @@ class SavedDriver:
                 row.kernel.kind,
                 row.kernel.note,
                 {key: self._later(number) for key, number in row.texts.items()},
+                row.kernel.launch,
             )
             for row in self._kernel_rows
         )

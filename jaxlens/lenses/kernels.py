@@ -136,6 +136,7 @@ def table(done: Sequence[Work]) -> Table:
     read = max((work.read or 0 for work in done), default=0) or 1
     written = max((work.written or 0 for work in done), default=0) or 1
     placed = any(work.place for work in done)
+    launched = any(work.kernel.launch for work in done)
     rows = tuple(
         (
             Cell(work.kernel.name, ids=(work.kernel.instruction,)),
@@ -143,13 +144,14 @@ def table(done: Sequence[Work]) -> Table:
             Cell(what(work)),
             Cell(listed(work.lines)),
             *([Cell(work.place)] if placed else []),
+            *([Cell(work.kernel.launch)] if launched else []),
             Cell(amount(work.read), work.read, bar=(work.read or 0) / read),
             Cell(amount(work.written), work.written, bar=(work.written or 0) / written),
         )
         for work in done
     )
     note = "Bytes: each operand and the result once."
-    where = ("where",) if placed else ()
+    where = (*(["where"] if placed else []), *(["launch"] if launched else []))
     columns = ("kernel", "kind", "what it fused", "from lines", *where, "read", "written")
     return Table("Kernels", columns, rows, note, right=(len(columns) - 2, len(columns) - 1))
 

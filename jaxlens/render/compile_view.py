@@ -174,6 +174,8 @@ def _facts(work: Work) -> list[Block]:
     words = [f"{kernel.name} is a {kernel.kind}"]
     if work.place:
         words.append(work.place)
+    if kernel.launch:
+        words.append(f"launched as {kernel.launch}")
     if work.lines:
         words.append(f"from {listed(work.lines)}")
     if work.read is not None and work.written is not None:

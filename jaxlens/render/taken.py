@@ -10,6 +10,8 @@ from jaxlens.lenses.report import amount, count
 _MOST = 8  # inputs named one by one
 _EACH = 4  # arrays of one argument named one by one, where there are more in all
 _STATIC = 60  # characters of a static value
+# XLA measures candidates where it has the GPU.
+_UNTUNED = ": autotuning is off, a real one's program may differ"
 
 
 def taken(program: Program) -> str:
@@ -36,7 +38,9 @@ def where(target: Target) -> str:
         kind = f"{target.kind} ({target.platform})"
     if target.devices > 1:
         kind = f"{target.devices} x {kind}"
-    return f"for {kind}, which is not here" if target.absent else f"on {kind}"
+    if not target.absent:
+        return f"on {kind}"
+    return f"for {kind}, which is not here{_UNTUNED if target.platform == 'gpu' else ''}"
 
 
 def root_name(name: str) -> str:

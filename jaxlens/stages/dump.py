@@ -2,8 +2,8 @@
 
 XLA names every file `module_NNNN.MODULE.REST`. REST says what it is: `0007.PIPELINE.after_PASS...`
 for HLO after a pass, `UNIT.ir-no-opt.ll` and `UNIT.ir-with-opt.ll` for LLVM IR, `obj-file.UNIT.o`
-for objects, `*.ptx`, and one text each for buffers, live ranges and thunks. A unit holds one
-kernel on CPU; on GPU the whole module is one unit, whose name is empty here.
+for objects, `UNIT.ptx`, and one text each for buffers, live ranges and thunks. A unit holds one
+kernel; on GPU its name is a number, and LLVM IR before and after optimisation have their own.
 """
 
 import glob
@@ -40,6 +40,7 @@ class Dump:
         buffers: Buffer assignment as text.
         live: Live ranges as text.
         thunks: The runtime's list of thunks (GPU).
+        thunk_names: Which instruction each of them belongs to.
         llvm_before: LLVM IR as generated, by unit.
         llvm_after: LLVM IR after LLVM's optimisations, by unit.
         objects: Object files, by unit.
@@ -53,6 +54,7 @@ class Dump:
     buffers: str = ""
     live: str = ""
     thunks: str = ""
+    thunk_names: str = ""
     llvm_before: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     llvm_after: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     objects: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -136,6 +138,7 @@ def read(path: Path) -> Dump:
         buffers=_only(rests, "-buffer-assignment.txt"),
         live=_only(rests, "-live-range.txt"),
         thunks=_only(rests, "thunk_sequence.txt"),
+        thunk_names=_only(rests, "thunk_metadata.txt"),
         llvm_before=_units(rests, "ir-no-opt.ll"),
         llvm_after=_units(rests, "ir-with-opt.ll"),
         objects={u.removeprefix("obj-file."): b for u, b in _units(rests, "o").items()},

@@ -2,9 +2,10 @@
 
 On CPU a kernel's LLVM function and its object's symbol have the name of the HLO instruction
 (`call.2_kernel` for a called computation that is compiled whole); a sort's comparison has the
-name of its computation. On GPU the name has `_` for `.` and `-`, and all kernels stand in one
-LLVM module and one PTX text. Matrix products, transforms and custom calls are libraries' code,
-and loops, branches and copies are the runtime's own work (thunks): there is nothing to show.
+name of its computation. On GPU the runtime's list of thunks says which instruction
+launches which code (its own name with `_` for `.`, or an equal one's), and how wide. Matrix
+products, transforms and custom calls are libraries' code, and loops, branches and copies are the
+runtime's own work (thunks): there is nothing to show.
 Checked with jax 0.10.2 and 0.12.0.1.
 """
 
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
+from jaxlens.ir import launches
 from jaxlens.ir.capture import Kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.kernel_text import Kind, LazyKernel, Text
@@ -24,7 +26,7 @@ _DEFINE = re.compile(
     re.MULTILINE,
 )
 _ENTRY = re.compile(rb"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w.$]+)", re.MULTILINE)
-_LIBRARY_KIND = re.compile(r'"kind":\s*"__(\w+?)(?:_fusion)?"')
+_LIBRARY_KIND = re.compile(r'"kind":\s*"__(\w+?)(?:[_$]fusion)?"')
 
 # Nothing runs for these: they name, group or describe values.
 _SILENT = frozenset({
@@ -46,6 +48,14 @@ _THUNKS = {
     "async-done": "waits for that work",
     "sort": "the runtime sorts; shown is the comparison that it calls",
 }
+_OWN = ("triton", "custom")  # kinds of custom fusions that name no library
+# Thunks of XLA:GPU that are code made for this program; the others are the runtime's own.
+_CODE = frozenset({"kKernel", "kCustomKernel"})
+_RUNTIME = {
+    "kCopy": "the runtime copies; no code is generated",
+    "kMemzero": "the runtime fills it with zeros; no code is generated",
+    "kDynamicSliceFusion": "the runtime works on a slice in place; no code is generated",
+}
 
 
 def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
@@ -62,7 +72,8 @@ def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
     """
     code = _Code(dump)
     running = list(_running(module, code))
-    code.share(module, [node for node in running if node.opcode == "fusion"])
+    if not code.launches:
+        code.share(module, [node for node in running if node.opcode == "fusion"])
     found = [_kernel(node, code, platform) for node in running]
     rest = [
         LazyKernel(
@@ -79,14 +90,18 @@ class _Code:
 
     Attributes:
         units: Unit by symbol.
-        taken: Symbols that have an instruction.
+        before: Unit of LLVM IR before optimisation by symbol, where units have other names there.
+        launches: On GPU, what each instruction makes the runtime do.
+        taken: The instruction of each symbol that has one.
         shared: For fusions without code of their name, an equal one with code.
     """
 
     def __init__(self, dump: Dump) -> None:
         self._dump = dump
         self.units = dict(_symbols(dump))
-        self.taken: set[str] = set()
+        self.before = dict(_defined(dump.llvm_before)) if dump.ptx else {}
+        self.launches = launches.read(dump.thunks, dump.thunk_names)
+        self.taken: dict[str, str] = {}
         self.shared: dict[str, str] = {}
 
     def share(self, module: Module, fusions: Iterable[Node]) -> None:
@@ -100,10 +115,15 @@ class _Code:
 
     def symbol(self, node: Node) -> str | None:
         """The symbol that computes a node; None where there is no code of its name."""
-        names = _names(node.id)
+        names = [launch.symbol for launch in self.launches.get(node.id, ())] or _names(node.id)
         if node.opcode == "sort":
             names += node.regions
         return next((name for name in names if name in self.units), None)
+
+    def launch(self, node: Node, symbol: str | None = None) -> launches.Launch | None:
+        """How the GPU's runtime starts a node's code, or what it does instead; None elsewhere."""
+        found = self.launches.get(node.id, ())
+        return next((each for each in found if each.symbol == symbol), found[0] if found else None)
 
     def texts(self, symbol: str) -> dict[Text, Callable[[], str]]:
         """A function for each text that there is."""
@@ -111,8 +131,9 @@ class _Code:
         whole = unit != ""
         llvm = partial(_decoded if whole else _function, symbol=symbol)
         makers: dict[Text, Callable[[], str]] = {}
-        if unit in dump.llvm_before:
-            makers["llvm_before"] = partial(llvm, dump.llvm_before[unit])
+        before = self.before.get(symbol, unit)
+        if before in dump.llvm_before:
+            makers["llvm_before"] = partial(llvm, dump.llvm_before[before])
         if unit in dump.llvm_after:
             makers["llvm_after"] = partial(llvm, dump.llvm_after[unit])
         if unit in dump.objects and readable(dump.objects[unit]):
@@ -124,15 +145,21 @@ class _Code:
 
 def _symbols(dump: Dump) -> Iterator[tuple[str, str]]:
     """Every symbol of generated code with its unit; object files are opened if they must be."""
-    for unit, text in (dump.llvm_after or dump.llvm_before).items():
-        for match in _DEFINE.finditer(text):
-            yield match[1].strip(b'"').decode("utf-8", "replace"), unit
+    if not dump.ptx:
+        yield from _defined(dump.llvm_after or dump.llvm_before)
     for unit, text in dump.ptx.items():
         for match in _ENTRY.finditer(text):
             yield match[1].decode(), unit
     for unit, data in dump.objects.items():
         if unit not in dump.llvm_after and unit not in dump.llvm_before:
             yield from ((name, unit) for name in symbols(data))
+
+
+def _defined(units: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Every function of LLVM modules with its unit."""
+    for unit, text in units.items():
+        for match in _DEFINE.finditer(text):
+            yield match[1].strip(b'"').decode("utf-8", "replace"), unit
 
 
 def _running(module: Module, code: _Code) -> Iterator[Node]:
@@ -155,12 +182,21 @@ def _kernel(node: Node, code: _Code, platform: str) -> LazyKernel:
     symbol = code.symbol(node)
     if symbol is None and node.id in code.shared:
         return _sharing(node, code)
+    launch = code.launch(node, symbol)
+    wide = str(launch or "")
     if symbol is None:
-        return LazyKernel(node.id, node.id, _kind(node, platform), _note(node, platform))
-    code.taken.add(symbol)
+        if launch is not None and launch.kind not in _CODE and node.opcode == "fusion":
+            note = _RUNTIME.get(launch.kind, f"the runtime does it as {launch.kind[1:]}")
+            return LazyKernel(node.id, node.id, "thunk", note)
+        kind, note = _kind(node, platform), _note(node, platform)
+        return LazyKernel(node.id, node.id, kind, note, launch=wide)
+    owner = code.taken.setdefault(symbol, node.id)
+    if owner != node.id:
+        note = f"equal to {owner}: XLA compiles equal fusions once"
+        return LazyKernel(node.id, node.id, "kernel", note, code.texts(symbol), wide)
     if node.opcode == "sort" and symbol in node.regions:
         return LazyKernel(node.id, node.id, "thunk", _THUNKS["sort"], code.texts(symbol))
-    return LazyKernel(symbol, node.id, "kernel", "", code.texts(symbol))
+    return LazyKernel(symbol, node.id, "kernel", "", code.texts(symbol), wide)
 
 
 def _sharing(node: Node, code: _Code) -> LazyKernel:
@@ -195,7 +231,7 @@ def _kind(node: Node, platform: str) -> Kind:
 def _library(node: Node) -> str:
     """The library that a custom fusion names, "" if it names none."""
     match = _LIBRARY_KIND.search(node.attrs.get("backend_config", ""))
-    if node.attrs.get("kind") != "kCustom" or match is None or match[1].startswith("triton"):
+    if node.attrs.get("kind") != "kCustom" or match is None or match[1].startswith(_OWN):
         return ""
     return _LIBRARY_NAMES.get(match[1], match[1])
 

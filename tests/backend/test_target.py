@@ -1,6 +1,7 @@
 """Where a program is to run: what is here, what is described, and what to do about the rest."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 
@@ -8,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxlens.errors import TargetError
+from jaxlens.errors import TargetError, UnavailableError
+from jaxlens.stages.compat import has_cuda_plugin
 from jaxlens.stages.driver import capture
+from jaxlens.stages.gpu_targets import GPUS
 from jaxlens.stages.target import names, resolve
 
 pytestmark = pytest.mark.backend
@@ -42,8 +45,8 @@ def test_arrays_and_shapes_need_no_data():
     ("name", "words"),
     [
         ("npu", "no target 'npu' here; this process has"),
-        ("gpu:h100", "must be a TPU"),
-        ("npu:x", "must be a TPU"),
+        ("gpu:zx", "no description of 'gpu:zx'; there is gpu:a100"),
+        ("npu:x", "is a TPU .* or an NVIDIA GPU"),
     ],
 )
 def test_what_is_not_here(name, words):
@@ -68,6 +71,59 @@ def test_an_absent_tpu():
         resolve("tpu:v99:2x2")
     with pytest.raises(TargetError, match="without array inputs"):
         _ = capture(lambda: jnp.ones(3), (), target="tpu:v5e:2x2").jaxpr
+
+
+GPU = pytest.mark.skipif(not has_cuda_plugin(), reason="needs jaxlens[gpu]: JAX's CUDA plugin")
+
+
+@pytest.mark.skipif(has_cuda_plugin(), reason="the CUDA plugin is here")
+def test_an_absent_gpu_without_the_plugin_names_the_extra():
+    with pytest.raises(TargetError, match=r"pip install 'jaxlens\[gpu\]'"):
+        resolve("gpu:h100")
+
+
+@GPU
+def test_an_absent_gpu_leaves_the_process_as_it_was():
+    before = jax.devices(), jax.default_backend(), dict(os.environ)
+    f = jax.jit(lambda x: jax.nn.softmax(x @ x.T))
+    value = f(X)
+    taken = capture(f, (X,), target="gpu:h100")
+    assert [k.kind for k in taken.kernels] == ["kernel"] * len(taken.kernels)
+    assert (jax.devices(), jax.default_backend(), dict(os.environ)) == before
+    assert f(X).device == value.device == X.device
+    with pytest.raises(RuntimeError):
+        jax.devices("cuda")
+
+
+@GPU
+@pytest.mark.parametrize("name", list(GPUS))
+def test_every_described_gpu(name):
+    taken = capture(lambda x: jax.nn.softmax(x @ x.T), (X,), target=f"gpu:{name}")
+    target = taken.program.target
+    assert (target.platform, target.kind, target.absent) == ("gpu", GPUS[name].name, True)
+    major, minor = GPUS[name].capability
+    assert f".target sm_{major}{minor}" in taken.asm.text
+    assert all(k.asm.count(".entry") == 1 for k in taken.kernels)
+    assert all(k.llvm_before and k.llvm_after and k.launch for k in taken.kernels)
+    assert len(taken.passes) > 50
+    assert taken.memory.arguments == X.nbytes
+    with pytest.raises(UnavailableError, match="a device that is not here"):
+        _ = taken.cost
+
+
+@GPU
+def test_a_loop_on_an_absent_gpu():
+    def f(x):
+        return jax.lax.scan(lambda c, row: (jnp.tanh(c + row), c), x[0], x)
+
+    taken = capture(f, (X,), target="gpu:h100")
+    nodes = {node.id: node for node in taken.optimized.module.nodes()}
+    assert all(k.instruction in nodes for k in taken.kernels)
+    kinds = {nodes[k.instruction].opcode: k.kind for k in taken.kernels}
+    assert kinds["while"] == "thunk"
+    for kernel in taken.kernels:
+        assert bool(kernel.asm) == bool(kernel.launch) == (kernel.kind == "kernel")
+        assert kernel.asm or kernel.note
 
 
 SHARDED = """

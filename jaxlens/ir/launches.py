@@ -1,0 +1,74 @@
+"""Reads the runtime's list of thunks on GPU: which instruction launches which code, and how wide.
+
+XLA writes two texts. The sequence has a line for each thunk, indented where it stands in a loop:
+`003: kCustomKernel [...] gemm_fusion grid: [32, 1, 1] threads: [64, 1, 1] shared_memory: 1024
+bytes`. The metadata has the instruction and the kind of each thunk by the same number.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_LINE = re.compile(
+    r"^\s*(\d+): (k\w+)\s+\[[^\]]*\]\s+([\w.$-]+) grid: \[([^\]]*)\] threads: \[([^\]]*)\]"
+    r"(?:\s+shared_memory: (\d+) bytes)?",
+    re.MULTILINE,
+)
+_METADATA = re.compile(
+    r'profile_annotation: "(?P<name>[^"]*)"\s+thunk_id: (?P<id>\d+)\s*\}'
+    r'\s*thunk_kind: "(?P<kind>\w+)"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What one instruction makes the runtime do.
+
+    Attributes:
+        kind: The thunk's kind ("kCustomKernel", "kCopy", "kWhile").
+        symbol: The code that it launches; "" where it launches none itself.
+        grid: Blocks along x, y, z; empty where there are none.
+        threads: Threads of a block, likewise.
+        shared: Bytes of shared memory of a block.
+    """
+
+    kind: str
+    symbol: str = ""
+    grid: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()
+    shared: int = 0
+
+    def __str__(self) -> str:
+        """ "32 x 2 blocks of 64 threads, 1,024 B shared"; "" where nothing is launched."""
+        if not self.grid:
+            return ""
+        blocks, threads = _product(self.grid), _product(self.threads)
+        words = f"{blocks} block{'' if blocks == '1' else 's'} of {threads} thread"
+        words += "" if threads == "1" else "s"
+        return f"{words}, {self.shared:,} B shared" if self.shared else words
+
+
+def read(sequence: str, metadata: str) -> Mapping[str, tuple[Launch, ...]]:
+    """What each instruction makes the runtime do, in order, by its name; empty as the texts are."""
+    lines = {int(found[1]): found for found in _LINE.finditer(sequence)}
+    launches: defaultdict[str, list[Launch]] = defaultdict(list)
+    for found in _METADATA.finditer(metadata):
+        launches[found["name"]].append(_launch(found["kind"], lines.get(int(found["id"]))))
+    return {name: tuple(each) for name, each in launches.items()}
+
+
+def _launch(kind: str, line: re.Match[str] | None) -> Launch:
+    if line is None:
+        return Launch(kind)
+    return Launch(kind, line[3], _numbers(line[4]), _numbers(line[5]), int(line[6] or 0))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))
+
+
+def _product(sizes: tuple[int, ...]) -> str:
+    """ "32 x 2" of (32, 2, 1)."""
+    last = max((place for place, size in enumerate(sizes, 1) if size > 1), default=1)
+    return " x ".join(f"{size:,}" for size in sizes[:last])
