@@ -28,6 +28,7 @@ class _Outcome(Generic[T]):
     def __init__(self) -> None:
         self.value: T | None = None
         self.error: BaseException | None = None
+        self.done = threading.Event()
 
 
 def interruptible(work: Callable[[Abandon], T]) -> T:
@@ -43,14 +44,17 @@ def interruptible(work: Callable[[Abandon], T]) -> T:
             outcome.value = context.run(work, abandon)
         except BaseException as error:
             outcome.error = error
+        finally:
+            outcome.done.set()
 
     thread = threading.Thread(target=run, name="jaxlens compile")
     size = threading.stack_size(_STACK)
     thread.start()
     threading.stack_size(size)
     try:
-        while thread.is_alive():
-            thread.join(0.5)  # without a limit, Windows would not see the interrupt
+        # Not by joining: an interrupted join makes Python 3.11 forget that the thread lives.
+        while not outcome.done.wait(0.5):  # without a limit, Windows would not see the interrupt
+            pass
     except BaseException:
         abandon.asked = True
         abandon.cleanup()

@@ -152,6 +152,7 @@ def test_interrupt_returns_at_once_and_leaves_nothing(folders):
         compile_lowered(slow, name="step")
     assert time.perf_counter() - start < 10
     assert list(folders.iterdir()) == []
+    assert any(t.name == "jaxlens compile" and t.is_alive() for t in threading.enumerate())
     slow.go.set()
     for thread in threading.enumerate():
         if thread.name == "jaxlens compile":

@@ -1,0 +1,135 @@
+"""The magics in a real kernel: interrupts, its running loop, and what a killed one leaves."""
+
+import os
+import queue
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+manager = pytest.importorskip("jupyter_client.manager")
+
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="interrupts differ"),
+    # jupyter_client speaks of its own future
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client"),
+    pytest.mark.filterwarnings("ignore:.*TCP without encryption"),
+]
+
+SETUP = """
+%load_ext jaxlens
+import jax, jax.numpy as jnp, threading, time
+x = jnp.ones((8, 8))
+def slow(x):
+    print("tracing", flush=True)
+    time.sleep(60)
+def heavy(x):
+    for _ in range(800):
+        x = jnp.sin(x @ x) + jnp.cos(x).sum(0)
+    return x
+def compiling():
+    while not any(t.name == "jaxlens compile" for t in threading.enumerate()):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    print("compiling", flush=True)
+"""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Kernel:
+    """A kernel with what a front end needs to drive it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._manager = manager.KernelManager()
+        self._manager.start_kernel(
+            cwd=str(folder),
+            env=os.environ | {"TMPDIR": str(folder)},
+            stderr=subprocess.DEVNULL,
+        )
+        self._client = self._manager.client()
+        self._client.start_channels()
+        self._client.wait_for_ready(timeout=60)
+
+    def run(self, code: str, interrupt_at: str = "") -> tuple[str, str, str]:
+        """Output, displayed text and error of a cell, interrupted once its output says so."""
+        asked = self._client.execute(code)
+        printed = shown = error = ""
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            try:
+                message = self._client.get_iopub_msg(timeout=1)
+            except queue.Empty:
+                continue
+            if message["parent_header"].get("msg_id") != asked:
+                continue
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                printed += content["text"]
+                if interrupt_at and interrupt_at in printed:
+                    self._manager.interrupt_kernel()
+                    interrupt_at = ""
+            elif kind in ("display_data", "execute_result"):
+                shown += content["data"]["text/plain"]
+            elif kind == "error":
+                error = _COLOURS.sub("", "\n".join(content["traceback"]))
+            elif kind == "status" and content["execution_state"] == "idle":
+                return printed, shown, error
+        raise TimeoutError(code)
+
+    def stop(self) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: Any) -> Any:
+    return tmp_path_factory.mktemp("kernel")
+
+
+@pytest.fixture(scope="module")
+def kernel(folder: Path) -> Iterator[Kernel]:
+    kernel = Kernel(folder)
+    kernel.run(SETUP)
+    yield kernel
+    kernel.stop()
+
+
+def test_a_look_and_its_files(kernel: Kernel, folder: Path) -> None:
+    for verb in ("jaxpr", "hlo", "compile"):
+        _, shown, error = kernel.run(f"%%{verb}\nheavy.__name__\njnp.tanh(x @ x)")
+        assert not error
+        assert shown.startswith("expression with x f32[8,8] on cpu\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interrupt_while_tracing(kernel: Kernel, folder: Path) -> None:
+    _, shown, error = kernel.run("%%jaxpr\ny = 1\nslow(x)", interrupt_at="tracing")
+    assert not shown
+    assert "----> 3 slow(x)" in error
+    assert error.rstrip().endswith("KeyboardInterrupt:")
+    assert kernel.run("y, float(x.sum())")[1] == "(1, 64.0)"
+
+
+def test_an_interrupt_while_compiling(kernel: Kernel, folder: Path) -> None:
+    start = "y = 2\nthreading.Thread(target=compiling).start()"
+    began = time.monotonic()
+    _, shown, error = kernel.run(f"%%hlo --passes\n{start}\nheavy(x)", interrupt_at="compiling")
+    assert time.monotonic() - began < 60
+    assert not shown
+    assert "----> 4 heavy(x)" in error
+    assert error.rstrip().endswith("KeyboardInterrupt:")
+    assert "jaxlens" not in error
+    assert kernel.run("y, float(x.sum())")[1] == "(2, 64.0)"
+    assert kernel.run("%compile jnp.tanh(x)")[1].startswith("expression with x f32[8,8] on cpu\n")
+    kernel.run("[t.join() for t in threading.enumerate() if t.name == 'jaxlens compile'];")
+    assert list(folder.iterdir()) == []
+
+
+def test_await_under_the_kernels_own_loop(kernel: Kernel) -> None:
+    _, _, error = kernel.run("%%jaxpr\nimport asyncio\nawait asyncio.sleep(0)\njnp.tanh(x)")
+    assert error.startswith("CellError: a cell under a magic cannot await while the kernel's own")
+    assert "\n" not in error.strip()
