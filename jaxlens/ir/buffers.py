@@ -18,7 +18,9 @@ from jaxlens.ir.hlo_text import read_type
 
 Kind = Literal["parameter", "output", "constant", "thread-local", "temporary"]
 
-_ALLOCATION = re.compile(r"allocation (\d{1,18}): (?:0x[0-9a-f]+, )?size (\d{1,18})(.*):$")
+_ALLOCATION = re.compile(
+    r"allocation (\d{1,18}): (?:0x[0-9a-f]+, )?size (\d{1,18})(?:, page \d+)?(.*):$"
+)
 _PARAMETER = re.compile(r", parameter (\d{1,9}), shape \|.*\| at ShapeIndex \{.*\}")
 _OUTPUT = re.compile(r", output shape is \|.*\|")
 _VALUE = re.compile(

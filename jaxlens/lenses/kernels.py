@@ -81,8 +81,10 @@ def places(module: Module) -> dict[str, str]:
             if words[name]:
                 found[node.id] = words[name]
             if node.opcode in _CONTROL:
+                # What goes on beside other work runs as often as the instruction that starts it.
+                place = words[name] if node.opcode == "async-start" else _place(node)
                 for inner in node.regions:
-                    words.setdefault(inner, _place(node))
+                    words.setdefault(inner, place)
     return found
 
 

@@ -1,5 +1,6 @@
 """Buffer assignment and live ranges: a recorded compile, and rules on short text."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ RANGES = """HloLiveRange (max 9):
     main (100.0%)
       └── a
 """
+
+
+def test_the_page_that_newer_versions_write_changes_no_kind() -> None:
+    paged = buffers.read(re.sub(r"(: size \d+)", r"\1, page 0", SHORT))
+    assert paged.allocations == buffers.read(SHORT).allocations
 
 
 def test_kinds_of_allocations():

@@ -54,3 +54,40 @@ ENTRY %e (p: f32[4]) -> f32[4] {
     found = places(fixed.module(text))
     assert found["t"] == "in w, 9 trips"
     assert "w" not in found
+
+
+def test_what_goes_on_beside_other_work_is_placed_as_what_starts_it() -> None:
+    text = """HloModule m
+
+%side (s: f32[4]) -> f32[4] {
+  %s = f32[4]{0} parameter(0)
+  ROOT %t = f32[4]{0} tanh(%s)
+}
+
+%body (b: f32[4]) -> f32[4] {
+  %b = f32[4]{0} parameter(0)
+  %start = ((f32[4]{0}), f32[4]{0}, u32[]) async-start(%b), calls=%side
+  ROOT %done = f32[4]{0} async-done(%start)
+}
+
+%cond (c: f32[4]) -> pred[] {
+  %c = f32[4]{0} parameter(0)
+  ROOT %k = pred[] constant(true)
+}
+
+ENTRY %e (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
+}
+"""  # noqa: E501
+    found = places(fixed.module(text))
+    assert found["t"] == found["start"] == "in w, 9 trips"
+
+
+def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:
+    capture = fixed.capture()
+    assert "launch" not in kernels(capture).tables[0].columns
+    known = Kernel("max_fusion", "max_fusion", "kernel", launch="2 blocks of 128 threads")
+    capture.driver.kernels = lambda: (known,)
+    table = kernels(capture).tables[0]
+    assert table.rows[0][table.columns.index("launch")].text == "2 blocks of 128 threads"
