@@ -16,7 +16,7 @@ def verdict(capture: Capture) -> Report:
     """
     answer = capture.verdict
     trust: Trust = "unknown" if answer.hit is None else "measured"
-    told = answer.reasons if answer.hit is not None else ()
+    told = answer.reasons if answer.hit is not None and answer.earlier else ()
     return Report(
         "Cache", (Finding(sentence(answer), trust), *(Finding(reason, trust) for reason in told))
     )
@@ -30,6 +30,6 @@ def sentence(answer: Verdict) -> str:
     if answer.hit:
         return f"Cache: this call would hit; nothing would be traced or compiled ({known})."
     if not answer.earlier:
-        return "Cache: this call would miss; the function has not been compiled before."
+        return "Cache: this call would miss; this function was never called before."
     work = _WORK.get(answer.layer, "it is compiled")
     return f"Cache: this call would miss: {work} ({known})."

@@ -163,13 +163,18 @@ def _kernel(capture: Capture, name: str, only_asm: bool) -> list[Block]:
     work = next((w for w in done if name in (w.kernel.name, w.kernel.instruction)), None)
     if work is None:
         raise OptionError(f"no kernel {name!r}; {nearest(name, [w.kernel.name for w in done])}")
-    machine: list[Block] = [*listings.asm(work.kernel, capture)]
-    codes = machine if only_asm else [*listings.llvm(work.kernel), *machine]
-    return [*([] if only_asm else _facts(work)), *(codes or [_missing(work)])]
+    machine = listings.asm(work.kernel, capture)
+    if only_asm:
+        return [*machine] or [_missing(work)]
+    codes = [*listings.llvm(work.kernel), *machine]
+    tabs = [Tab("HLO", tuple(_computed(work)), in_text=True)]
+    tabs += [Tab(code.title, (replace(code, title=""),), in_text=True) for code in codes]
+    missing = [] if codes else [_missing(work)]
+    return [_facts(work), *missing, Tabs(tuple(t for t in tabs if t.blocks))]
 
 
-def _facts(work: Work) -> list[Block]:
-    """What a kernel is, and the HLO that it computes."""
+def _facts(work: Work) -> Findings:
+    """What a kernel is, in a sentence."""
     kernel = work.kernel
     words = [f"{kernel.name} is a {kernel.kind}"]
     if work.place:
@@ -183,7 +188,7 @@ def _facts(work: Work) -> list[Block]:
     sentences = [Finding(f"{', '.join(words)}.", ids=(kernel.instruction,))]
     if kernel.note:
         sentences.append(Finding(f"{kernel.note}."))
-    return [Findings(tuple(sentences)), *_computed(work)]
+    return Findings(tuple(sentences))
 
 
 def _computed(work: Work) -> list[Block]:

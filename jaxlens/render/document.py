@@ -127,11 +127,15 @@ class GraphPane:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Text of another language, verbatim (LLVM IR, assembly, buffer assignment)."""
+    """Text of another language, verbatim (LLVM IR, assembly, buffer assignment).
+
+    `title` stands above it and `note` below.
+    """
 
     language: Literal["llvm", "asm", "ptx", "text"]
     text: str
     note: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

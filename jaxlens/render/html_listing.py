@@ -39,7 +39,8 @@ def code_html(code: Code) -> str:
     left = len(lines) - _MOST
     cut = f"{left:,} more lines: .text(full=True) has them all." if left > 0 else ""
     label = attr("aria-label", _LANGUAGES[code.language])
+    title = f"<div class=n><b>{escaped(code.title)}</b></div>" if code.title else ""
     return (
-        f"<div class=L><pre class=c tabindex=0 role=group{label}>{shown}</pre>"
+        f"<div class=L>{title}<pre class=c tabindex=0 role=group{label}>{shown}</pre>"
         f"{note(cut)}{note(code.note)}</div>"
     )

@@ -127,9 +127,9 @@ def llvm(kernel: Kernel) -> list[Code]:
     """A kernel's LLVM IR before and after LLVM's own optimisations."""
     found = []
     if kernel.llvm_before:
-        found.append(Code("llvm", kernel.llvm_before, "LLVM IR before LLVM's optimisations."))
+        found.append(Code("llvm", kernel.llvm_before, title="LLVM IR"))
     if kernel.llvm_after:
-        found.append(Code("llvm", kernel.llvm_after, "LLVM IR after them."))
+        found.append(Code("llvm", kernel.llvm_after, title="LLVM IR, optimised"))
     return found
 
 
@@ -139,4 +139,4 @@ def asm(kernel: Kernel, capture: Capture) -> list[Code]:
         return []
     gpu = capture.program.target.platform in ("gpu", "cuda", "rocm")
     language: Literal["ptx", "asm"] = "ptx" if gpu else "asm"
-    return [Code(language, kernel.asm, "PTX." if gpu else "Assembly.")]
+    return [Code(language, kernel.asm, title="PTX" if gpu else "Assembly")]

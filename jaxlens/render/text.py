@@ -145,7 +145,9 @@ def block_lines(block: Block, form: Form) -> list[str]:
             drawing = f"Drawing: {block.alt}{note} (.svg() and .dot() give it)"
             return textwrap.wrap(visible(drawing), form.width, subsequent_indent="  ")
         case Code():
-            return [*map(visible, block.text.rstrip("\n").split("\n")), *_note(block.note, form)]
+            title = [f"{visible(block.title)}:"] if block.title else []
+            lines = map(visible, block.text.rstrip("\n").split("\n"))
+            return [*title, *lines, *_note(block.note, form)]
         case _:
             raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
 

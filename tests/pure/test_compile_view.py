@@ -70,7 +70,10 @@ def test_the_users_lines_are_tinted_by_flops() -> None:
 
 def test_one_kernel_with_its_hlo_and_code() -> None:
     found = document(fixed.capture(), kernel="max_fusion")
-    codes = [block for block in found.blocks if isinstance(block, Code)]
+    (panes,) = [block for block in found.blocks if isinstance(block, Tabs)]
+    titles = ["HLO", "LLVM IR", "LLVM IR, optimised", "Assembly"]
+    assert [tab.title for tab in panes.tabs] == titles
+    codes = [block for tab in panes.tabs for block in tab.blocks if isinstance(block, Code)]
     assert [code.language for code in codes] == ["llvm", "llvm", "asm"]
     assert "max_fusion is a kernel" in said(found)
     assert "40 B in, 32 B out" in said(found)
