@@ -12,13 +12,13 @@ merge many into one. Each `Link` says how it is known, best first:
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from jaxlens.ir.capture import Kernel
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.numbering import Numbers, Occurrence, number, plain
 
 How = Literal["stamped", "value", "named", "span", "inferred"]
@@ -99,7 +99,10 @@ def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relatio
 def follow(left: "Program", right: "Program", known: Iterable[Link] = ()) -> Relation:
     """`relate` for programs that are compared with several others; they share their numbers."""
     links = dict.fromkeys(known)
-    links.update(dict.fromkeys(_by_value(left, right)))
+    same = [(left.module.entry, right.module.entry)]
+    same += [(name, name) for name in left.bodies if name in right.bodies]
+    links.update(dict.fromkeys(_by_value(left, right, same)))
+    links.update(dict.fromkeys(_by_loops(left, right, links)))
     for rest in (_by_name, _by_place):
         tails, heads = {link.tail for link in links}, {link.head for link in links}
         found = rest(
@@ -118,12 +121,14 @@ class Program:
         bodies: For each region that stands for itself, its instructions by value.
         nodes: Every instruction by id.
         applied: Instructions of reducers, comparators and the like.
+        loops: Loops and branches.
     """
 
     def __init__(self, module: Module, numbers: Numbers) -> None:
         self.module = module
         self.nodes = {node.id: node for node in module.nodes()}
         self.applied = frozenset(_applied(module))
+        self.loops = [n for n in self.nodes.values() if n.opcode in ("while", "conditional")]
         self.bodies = {
             name: _classes(found, self.nodes)
             for name, found in number(module, numbers).bodies.items()
@@ -141,21 +146,53 @@ def _applied(module: Module) -> Iterator[str]:
             yield node.id
 
 
-def _by_value(left: Program, right: Program) -> Iterator[Link]:
-    """Pairs bodies from the entry inwards, and within each pair equal values."""
-    pending = [(left.module.entry, right.module.entry)]
-    pending += [(n, n) for n in left.bodies if n in right.bodies]
+def _by_loops(left: Program, right: Program, links: Collection[Link]) -> Iterator[Link]:
+    """Pairs loops and branches that changed, by name or place, and what their bodies compute alike.
+
+    A loop that a pass gave more state is another value, though most of its body is the same.
+    """
+    tails, heads = {link.tail for link in links}, {link.head for link in links}
+    ours = [(node, left) for node in left.loops if node.id not in tails]
+    theirs = [(node, right) for node in right.loops if node.id not in heads]
+    pairs = {link.tail: link for rest in (_by_place, _by_name) for link in rest(ours, theirs)}
+    bodies = [
+        body
+        for link in pairs.values()
+        for body in zip(left.nodes[link.tail].regions, right.nodes[link.head].regions, strict=False)
+    ]
+    yield from pairs.values()
+    yield from (
+        link
+        for link in _by_value(left, right, bodies)
+        if link.tail not in tails and link.head not in heads
+    )
+
+
+def _by_value(left: Program, right: Program, pairs: Iterable[tuple[str, str]]) -> Iterator[Link]:
+    """Pairs equal values within each pair of bodies, and goes on to the bodies that they call."""
+    pending = list(pairs)
     seen = set()
     while pending:
         pair = pending.pop()
         if pair in seen or pair[0] not in left.bodies or pair[1] not in right.bodies:
             continue
         seen.add(pair)
+        if not _kept_state(left.module.regions[pair[0]], right.module.regions[pair[1]]):
+            continue
         for tail, head in _equal(left, right, *pair):
             yield Link(tail, head, "value")
             callers = left.nodes[tail], right.nodes[head]
             if callers[0].opcode == callers[1].opcode:
                 pending += zip(callers[0].regions, callers[1].regions, strict=False)
+
+
+def _kept_state(before: Region, after: Region) -> bool:
+    """Whether the parts of a loop's state are where they were; passes put new ones at the end."""
+    pairs = zip(before.parameters, after.parameters, strict=False)
+    return all(
+        list(map(plain, old.type.parts)) == list(map(plain, new.type.parts[: len(old.type.parts)]))
+        for old, new in pairs
+    )
 
 
 def _equal(left: Program, right: Program, tail: str, head: str) -> Iterator[tuple[str, str]]:
@@ -209,6 +246,10 @@ def _family(node: Node) -> str:
     return "reshape" if node.opcode == "bitcast" else node.opcode
 
 
+def _family_and_type(node: Node) -> str:
+    return f"{_family(node)} {plain(node.type)}"
+
+
 def _place(node: Node) -> tuple[object, ...]:
     return _family(node), node.scope, node.spans
 
@@ -225,9 +266,9 @@ def _by_name(left: Rest, right: Rest) -> Iterator[Link]:
 
 
 def _by_place(left: Rest, right: Rest) -> Iterator[Link]:
-    """Same scope and frames and the same opcode, else the same type, and nothing else like it."""
+    """Same scope and frames, and the same opcode, both or type, and nothing else like it."""
     done: set[str] = set()
-    for key in (_family, lambda node: plain(node.type)):
+    for key in (_family, _family_and_type, lambda node: plain(node.type)):
         tails, heads = _unique(left, key), _unique(right, key)
         for place, tail in tails.items():
             head = heads.get(place)

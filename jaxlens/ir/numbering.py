@@ -110,8 +110,7 @@ def number(module: Module, numbers: Numbers) -> Numbering:
     budget = [_EXPANSION * size + 1000]
     for region in reversed(tuple(_standing(module))):
         parameters = tuple(
-            numbers.of(("parameter", index, plain(value.type)))
-            for index, value in enumerate(region.parameters)
+            _parameter(numbers, index, value.type) for index, value in enumerate(region.parameters)
         )
         found: list[Occurrence] = []
         functions[region.name] = _walk(
@@ -119,6 +118,18 @@ def number(module: Module, numbers: Numbers) -> Numbering:
         )
         bodies[region.name] = tuple(found)
     return Numbering(bodies, functions)
+
+
+def _parameter(numbers: Numbers, index: int, type_: Type) -> int:
+    """The number of a parameter; a tuple's is made of its parts: a loop may get more of them."""
+    if type_.dtype or not type_.parts:
+        return numbers.of(("parameter", index, plain(type_)))
+    return numbers.tuple_of(
+        tuple(
+            numbers.of(("parameter", index, place, plain(part)))
+            for place, part in enumerate(type_.parts)
+        )
+    )
 
 
 def _standing(module: Module) -> Iterator[Region]:

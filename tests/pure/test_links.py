@@ -209,3 +209,56 @@ def test_kernels_and_source_lines_are_linked_by_name_and_span() -> None:
     relation = sources_of(module)
     assert len(lines) == 2
     assert all(relation.forward(line) for line in lines)
+
+
+def loop(name: str, state: list[str], body: str, root: str) -> str:
+    """A module with one loop; `state` are the types of what it carries, all read from `p`."""
+    type_ = f"({', '.join(state)})"
+    parts = "\n".join(
+        f"  %{name}{i} = {t} get-tuple-element(%{name}.s), index={i}" for i, t in enumerate(state)
+    )
+    return f"""HloModule m
+
+%{name}.body ({name}.s: {type_}) -> {type_} {{
+  %{name}.s = {type_} parameter(0)
+{parts}
+{body}
+  ROOT %{name}.r = {type_} tuple({root})
+}}
+
+%{name}.cond ({name}.c: {type_}) -> pred[] {{
+  %{name}.c = {type_} parameter(0)
+  ROOT %{name}.t = pred[] constant(true)
+}}
+
+ENTRY %e (p: {type_}) -> {type_} {{
+  %p = {type_} parameter(0)
+  ROOT %{name}.w = {type_} while(%p), condition=%{name}.cond, body=%{name}.body, metadata={{op_name="jit(f)/while"}}
+}}
+"""  # noqa: E501
+
+
+def test_a_loop_that_got_more_state_keeps_its_instructions() -> None:
+    before = loop(
+        "a", ["f32[4]", "f32[4]"],
+        "  %up = f32[4] exponential(%a0)\n  %down = f32[4] subtract(%a1, %a0)", "%up, %down",
+    )  # fmt: skip
+    after = loop(
+        "b", ["f32[4]", "f32[4]", "s32[]"],
+        "  %u = f32[4] exponential(%b0)\n  %d = f32[4] subtract(%b1, %b0)", "%u, %d, %b2",
+    )  # fmt: skip
+    relation = linked(before, after)
+    assert relation.forward("a.w") == ("b.w",)
+    assert (relation.forward("up"), relation.forward("down")) == (("u",), ("d",))
+    assert relation.forward("a1") == ("b1",)
+
+
+def test_a_loop_that_lost_state_pairs_nothing_by_place_in_it() -> None:
+    before = loop(
+        "a", ["f32[4]", "f32[4]", "s32[]"],
+        "  %up = f32[4] exponential(%a0)\n  %down = f32[4] exponential(%a1)", "%up, %down, %a2",
+    )  # fmt: skip
+    after = loop("b", ["f32[4]", "s32[]"], "  %d = f32[4] exponential(%b0)", "%d, %b1")
+    relation = linked(before, after)
+    assert relation.forward("a.w") == ("b.w",)
+    assert relation.forward("up") == ()
