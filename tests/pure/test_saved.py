@@ -55,7 +55,8 @@ def test_every_stage_reads(path):
     assert len(cap.passes) > 10
     assert cap.passes[0].stage.text.startswith("HloModule")
     assert cap.memory.arguments
-    assert cap.cost["flops"] > 0
+    if cap.program.target.platform != "gpu":  # none for a GPU that is not here
+        assert cap.cost["flops"] > 0
     assert {kernel.instruction for kernel in cap.kernels} <= {
         node.id for node in cap.optimized.module.nodes()
     }

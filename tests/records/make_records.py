@@ -1,11 +1,12 @@
 """Records captures of real programs, so that lenses, renderers and tests need no device.
 
-    python tests/records/make_records.py [cpu | tpu:v5e:2x2 ...]
+    python tests/records/make_records.py [cpu | tpu:v5e:2x2 | gpu:h100 ...]
 
 A record is made again only on purpose (its compiled stages depend on the machine and the version
 of jaxlib), and stays below 200 kB. A target that is not here needs its plugin (`pip install
-jaxlens[tpu]`). Records hold names of files as seen from the repository, not from this machine:
-the programs, and this file again, are run under such names, in a thread that has no frames below.
+jaxlens[tpu]` or `jaxlens[gpu]`). Records hold names of files as seen from the repository, not from
+this machine: the programs, and this file again, are run under such names, in a thread that has no
+frames below.
 """
 
 import os
