@@ -393,13 +393,10 @@ def register_cuda() -> None:
 
     JAX registers its plugins when it first looks for devices. This one refuses where CUDA's
     libraries are missing, and is tried once more here, under an environment that lets it pass.
-    The devices of the process are settled first, so it cannot become the default backend.
+    Call it when the process's devices are settled: then it cannot become the default backend.
 
     Gone: the plugin is as JAX left it, and describing a GPU says why it cannot.
     """
-    import jax
-
-    jax.devices()
     try:
         registered = "cuda" in _private("xla_bridge")._topology_factories
     except (ImportError, AttributeError):

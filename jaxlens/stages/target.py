@@ -201,6 +201,7 @@ def _gpu(name: str, rest: str) -> Place:
         )
     from jax.experimental import topologies
 
+    jax.devices()  # settled as the user's environment has it
     try:
         # Else the plugin wants the libraries that only running programs need.
         with _variable("JAX_SKIP_CUDA_CONSTRAINTS_CHECK"):
