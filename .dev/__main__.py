@@ -97,7 +97,7 @@ def pin() -> None:
 
 
 def main() -> None:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this has not installed anything yet
         sys.exit(f"jaxlens needs Python 3.11 or later; this is {sys.version.split()[0]}")
     parser = argparse.ArgumentParser(
         prog="python3 .dev", description=__doc__, formatter_class=argparse.RawTextHelpFormatter

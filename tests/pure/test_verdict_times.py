@@ -11,7 +11,10 @@ from jaxlens.lenses.verdict import sentence
     ("verdict", "start"),
     [
         (Verdict(True, earlier=1), "Cache: this call would hit; nothing would be traced"),
-        (Verdict(False, "trace", earlier=0), "Cache: this call would miss; this function was never"),
+        (
+            Verdict(False, "trace", earlier=0),
+            "Cache: this call would miss; this function was never",
+        ),
         (Verdict(False, "trace", earlier=2), "Cache: this call would miss: it is traced, lowered"),
         (
             Verdict(False, "compile", earlier=2),
