@@ -34,8 +34,8 @@ def capture(f: Function, /, *args: Any, target: str | None = None, **kwargs: Any
             an Equinox or Flax NNX model.
         *args: Its arguments. Arrays, numbers and `jax.ShapeDtypeStruct`s become inputs; all
             else is static. Nothing is executed and no buffer is donated.
-        target: "cpu", "gpu", "tpu", or a device that is not here ("tpu:v5e:2x2"); by default
-            where JAX would run the call.
+        target: "cpu", "gpu", "tpu", or a device that is not here ("tpu:v5e:2x2", "gpu:h100");
+            by default where JAX would run the call.
         **kwargs: Its keyword arguments. A parameter of `f` that is itself called `target`
             is bound with `functools.partial(f, target=...)`.
 
@@ -160,6 +160,7 @@ def take(
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
         transforms: Put round `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
     """
+    from jaxlens.stages.calls import transforms as made_by
     from jaxlens.stages.driver import capture as staged
     from jaxlens.stages.shapes import arguments
     from jaxlens.stages.transforms import transformed
@@ -168,6 +169,8 @@ def take(
         args, kwargs = arguments(shapes)
     named = dict(kwargs)
     _check_fit(f, args, named, name)
+    if any(made_by(f)):
+        name = ""  # `g = jax.grad(loss)` is shown as grad(loss), not as grad(g)
     if transforms:
         f, named = transformed(f, args, named, transforms)
     # JAX's own wrappers tell their names; a jvp leaves none.

@@ -110,8 +110,9 @@ def _jax() -> Iterator[Check]:
         return
     kinds = sorted({device.device_kind for device in devices})
     yield Check("backend", f"{jax.default_backend()}: {len(devices)} x {', '.join(kinds)}")
-    absent = "installed" if _version("libtpu") else "not installed (optional: jaxlens[tpu])"
-    yield Check("TPUs that are not here", absent)
+    for kind, plugin in (("TPU", "libtpu"), ("GPU", "jax-cuda13-plugin")):
+        optional = f"not installed (optional: jaxlens[{kind.lower()}])"
+        yield Check(f"{kind}s that are not here", "installed" if _version(plugin) else optional)
 
 
 def _graphs() -> Iterator[Check]:
