@@ -153,3 +153,11 @@ def test_a_saved_capture_shows_the_same(run: Any, shell: Any, public: Any, tmp_p
     with pytest.raises(public.LensError) as error:
         str(public.compile(loaded, run=1))
     assert str(error.value) == "a capture loaded from a file holds no program that could run"
+
+
+def test_a_variable_that_holds_a_transformed_function_shows_what_it_was_made_of(shell):
+    shell.run_cell("import jax, jax.numpy as jnp\ndef loss(w): return (w * w).sum()")
+    shell.run_cell("g = jax.grad(loss)\nj = jax.jit(g)")
+    for call in ("g(jnp.ones(3))", "j(jnp.ones(3))"):
+        shell.run_cell(f"%%jaxpr --text -o seen\n{call}").raise_error()
+        assert str(shell.user_ns["seen"]).startswith("grad(loss)(w) with w f32[3] on cpu\n")
