@@ -5,6 +5,7 @@ none raises for that reason. Public JAX is used directly where it is needed.
 """
 
 import importlib
+import importlib.metadata
 import importlib.util
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -386,6 +387,16 @@ def has_cuda_plugin() -> bool:
     if importlib.util.find_spec("jax_plugins") is None:
         return False
     return any(importlib.util.find_spec(f"jax_plugins.{name}") for name in _CUDA_PLUGINS)
+
+
+def cuda_plugin_version() -> str:
+    """Version of the compiler in JAX's CUDA plugin, which is XLA's; "" where it is not known."""
+    for name in ("jax-cuda13-pjrt", "jax-cuda12-pjrt"):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
 
 
 def register_cuda() -> None:

@@ -199,6 +199,12 @@ def _gpu(name: str, rest: str) -> Place:
             f"target {name!r} needs JAX's CUDA plugin, which is not installed: "
             f"pip install 'jaxlens[gpu]'; {_choices()}"
         )
+    version = compat.cuda_plugin_version()
+    if version and version.split(".")[:3] != jaxlib.__version__.split(".")[:3]:
+        raise TargetError(
+            f"target {name!r} needs JAX's CUDA plugin of jaxlib's version {jaxlib.__version__}, "
+            f"got {version}: pip install jax-cuda13-plugin=={jaxlib.__version__}"
+        )
     from jax.experimental import topologies
 
     jax.devices()  # settled as the user's environment has it
@@ -211,8 +217,8 @@ def _gpu(name: str, rest: str) -> Place:
         )
     except Exception as error:  # the plugin's own, of many types
         raise TargetError(
-            f"JAX's CUDA plugin cannot compile for {name!r} here ({_line(error)}); its version "
-            f"must be jaxlib's, {jaxlib.__version__}: pip install 'jaxlens[gpu]'"
+            f"JAX's CUDA plugin cannot compile for {name!r} here ({_line(error)}); is all of "
+            "'jaxlens[gpu]' installed?"
         ) from None
     return Place(_target(described.devices, absent=True), described.devices[0], ("cuda",))
 

@@ -7,9 +7,11 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import pytest
 
 from jaxlens.errors import TargetError, UnavailableError
+from jaxlens.stages import compat
 from jaxlens.stages.compat import has_cuda_plugin
 from jaxlens.stages.driver import capture
 from jaxlens.stages.gpu_targets import GPUS
@@ -79,6 +81,13 @@ GPU = pytest.mark.skipif(not has_cuda_plugin(), reason="needs jaxlens[gpu]: JAX'
 @pytest.mark.skipif(has_cuda_plugin(), reason="the CUDA plugin is here")
 def test_an_absent_gpu_without_the_plugin_names_the_extra():
     with pytest.raises(TargetError, match=r"pip install 'jaxlens\[gpu\]'"):
+        resolve("gpu:h100")
+
+
+def test_a_plugin_of_another_version_is_not_asked(monkeypatch):
+    monkeypatch.setattr(compat, "has_cuda_plugin", lambda: True)
+    monkeypatch.setattr(compat, "cuda_plugin_version", lambda: "0.3.1")
+    with pytest.raises(TargetError, match=rf"jaxlib's version {jaxlib.__version__}, got 0\.3\.1"):
         resolve("gpu:h100")
 
 
