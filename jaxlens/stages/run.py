@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+from jax.extend import backend
 
 from jaxlens.errors import OptionError, UnavailableError
 
@@ -96,12 +97,23 @@ def _donated(compiled: Any) -> frozenset[int]:
 def _placed(compiled: Any, leaves: list[Any]) -> list[Any]:
     """Leaves as arrays where the program wants them; arrays that are there already stay."""
     wanted = jax.tree.leaves(compiled.input_shardings)
+    _check_devices({device for sharding in wanted for device in sharding.device_set})
     if len(wanted) != len(leaves):
         return [jax.numpy.asarray(leaf) for leaf in leaves]
     return [
         x if isinstance(x, jax.Array) and x.sharding == s else jax.device_put(x, s)
         for x, s in zip(leaves, wanted, strict=True)
     ]
+
+
+def _check_devices(wanted: set[Any]) -> None:
+    here = {device for client in backend.backends().values() for device in client.devices()}
+    absent = sorted({device.device_kind for device in wanted - here})
+    if absent:
+        raise UnavailableError(
+            f"the program was compiled for {' and '.join(absent)}, which is not here; it cannot "
+            "run: look without --run, or with a target of this process"
+        )
 
 
 def _ready(tree: Any) -> Any:

@@ -121,6 +121,12 @@ def test_every_described_gpu(name):
 
 
 @GPU
+def test_what_is_compiled_for_an_absent_gpu_cannot_run():
+    with pytest.raises(UnavailableError, match=r"for NVIDIA H200, which is not here; it cannot"):
+        capture(jnp.tanh, (X,), target="gpu:h200").driver.run(1)
+
+
+@GPU
 def test_a_loop_on_an_absent_gpu():
     def f(x):
         return jax.lax.scan(lambda c, row: (jnp.tanh(c + row), c), x[0], x)
