@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from jaxlens.ir.capture import Kernel
+from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.numbering import Numbers, Occurrence, number, plain
 

@@ -1,261 +1,24 @@
-"""A Capture: one program, one target, every stage, each computed when first asked for.
-
-The facts are frozen data. Where they come from is behind `Driver`: a live one drives
-JAX and XLA (`stages/`), a saved one reads a file and needs no device.
-"""
+"""A Capture: one program, one target, every stage, each computed when first asked for."""
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from importlib import import_module
-from typing import Literal, Protocol
 
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.graph import Module, Span, Type
-from jaxlens.ir.stage import BY_NAME, StageInfo
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One array leaf of the arguments. `name` is its pytree path: "params['w']"."""
-
-    name: str
-    type: Type
-    donated: bool = False
-    sharding: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Static:
-    """An argument that is part of the program and not of its data. `text` is bounded in length."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """An array that the function closed over, measured and never printed."""
-
-    name: str
-    type: Type
-    bytes: int
-    span: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where the program is to run.
-
-    Attributes:
-        platform: "cpu", "gpu" or "tpu".
-        kind: Device kind as JAX names it ("cpu", "NVIDIA H200", "TPU v5e").
-        devices: How many take part.
-        absent: Whether the device is not in this process (compiled from a description).
-        jax: Version of jax.
-        jaxlib: Version of jaxlib.
-    """
-
-    platform: str
-    kind: str
-    devices: int = 1
-    absent: bool = False
-    jax: str = ""
-    jaxlib: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Text of a file or cell that made some of the program.
-
-    Attributes:
-        file: The name that `Span.file` has.
-        text: Its whole text; "" where it could not be read.
-        library: Whether it belongs to an installed package.
-    """
-
-    file: str
-    text: str
-    library: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What was taken: the first line of every output is made of this.
-
-    Attributes:
-        name: The function's name, or "expression".
-        inputs: Array leaves in order.
-        outputs: Results with their pytree paths; empty until traced.
-        statics: Arguments that are part of the program.
-        target: Where it is to run.
-        span: Where the function is defined.
-        transforms: What was put round it, outermost first ("grad", "vmap").
-    """
-
-    name: str
-    inputs: tuple[Input, ...]
-    statics: tuple[Static, ...]
-    target: Target
-    span: Span | None = None
-    transforms: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How long one step took here, in wall-clock seconds."""
-
-    step: str
-    seconds: float
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes as XLA's buffer assignment gives them; None where the backend does not say."""
-
-    arguments: int | None
-    outputs: int | None
-    temporaries: int | None
-    aliases: int | None
-    code: int | None = None
-    note: str = ""
-    peak: int | None = None  # XLA's own figure, which is wrong for some programs on CPU
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One thing that the executable calls or launches.
-
-    Attributes:
-        name: Symbol name, as LLVM and the object file have it.
-        instruction: Name of the optimised HLO instruction that it computes.
-        kind: "kernel" (code that XLA generated), "library call" or "thunk" (the runtime's own).
-        llvm_before: LLVM IR before LLVM's optimisations, "" where there is none.
-        llvm_after: LLVM IR after them.
-        asm: Disassembly or PTX, "" where there is none.
-        note: Why something is missing.
-        launch: How the GPU's runtime starts it: "32 blocks of 64 threads"; "" elsewhere.
-    """
-
-    name: str
-    instruction: str
-    kind: Literal["kernel", "library call", "thunk"]
-    llvm_before: str = ""
-    llvm_after: str = ""
-    asm: str = ""
-    note: str = ""
-    launch: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether this very call would have hit JAX's caches, asked before anything was staged.
-
-    Attributes:
-        hit: True, False, or None where it cannot be known.
-        layer: The first cache that misses: "trace", "compile", or "" for a hit.
-        reasons: One line per difference to the nearest earlier key
-            ("x: f32[64,784], was f32[128,784]"); why it is not known, where it is not.
-        earlier: How many keys the function had.
-    """
-
-    hit: bool | None
-    layer: str = ""
-    reasons: tuple[str, ...] = ()
-    earlier: int = 0
-
-
-class Stage:
-    """One stage of one capture; text and module are made when first asked for.
-
-    Attributes:
-        info: Its row of THE TABLE.
-        title: What a tab says; a pass's stage has "pipeline / pass" here.
-    """
-
-    def __init__(
-        self, info: StageInfo, text: Callable[[], str], read: Callable[[], Module], title: str = ""
-    ) -> None:
-        self.info = info
-        self.title = title or info.title
-        self._text = text
-        self._read = read
-
-    @cached_property
-    def text(self) -> str:
-        """What JAX or XLA printed."""
-        return self._text()
-
-    @cached_property
-    def module(self) -> Module:
-        """The program as a graph."""
-        return self._read()
-
-    def __repr__(self) -> str:
-        return f"<Stage {self.title}>"
-
-
-@dataclass(frozen=True, slots=True)
-class PassStage:
-    """The HLO after one pass that changed something.
-
-    Attributes:
-        index: Position among the dumps.
-        pipeline: Pipeline that ran the pass ("simplification").
-        name: The pass ("algsimp"); "pipeline-start" where only the pipeline is known.
-        stage: Its text and module.
-        changed: Whether the program differs from the dump before it.
-        before: The pass that was to run next; "" where it is not known.
-    """
-
-    index: int
-    pipeline: str
-    name: str
-    stage: Stage
-    changed: bool = True
-    before: str = ""
-
-
-class Driver(Protocol):
-    """Where a capture's facts come from. Every method may raise UnavailableError.
-
-    Each answer is computed once; asking again returns the same object.
-    """
-
-    def stage(self, name: str) -> Stage:
-        """jaxpr, stablehlo, hlo, optimized, llvm or asm."""
-
-    def passes(self) -> tuple[PassStage, ...]:
-        """The dumps in order, the first being HLO before optimisation."""
-
-    def kernels(self) -> tuple[Kernel, ...]:
-        """What the executable calls, in the entry's order where it is known."""
-
-    def buffers(self) -> str:
-        """XLA's buffer assignment as text."""
-
-    def memory(self) -> Memory:
-        """Sizes of the compiled program."""
-
-    def cost(self) -> Mapping[str, float]:
-        """XLA's own cost analysis, under XLA's names."""
-
-    def times(self) -> tuple[Timing, ...]:
-        """Seconds of the steps done so far."""
-
-    def verdict(self) -> Verdict:
-        """Whether this call would have hit JAX's caches."""
-
-    def outputs(self) -> tuple[Input, ...]:
-        """Results with their pytree paths."""
-
-    def constants(self) -> tuple[Constant, ...]:
-        """Arrays that the function closed over."""
-
-    def sources(self) -> Mapping[str, Source]:
-        """Source text by `Span.key`, of every file that the jaxpr's spans name."""
+from jaxlens.ir.facts import (
+    Constant,
+    Driver,
+    Input,
+    Kernel,
+    Memory,
+    PassStage,
+    Program,
+    Source,
+    Stage,
+    Timing,
+    Verdict,
+)
+from jaxlens.ir.stage import BY_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,5 +126,6 @@ class Capture:
             UnavailableError: There is no stage of such a name.
             CaptureFileError: The file cannot be written.
         """
-        # By name, because what reads captures from files imports this file.
-        import_module("jaxlens.ir.saved").save(self, path, stages=stages)
+        from jaxlens.ir.saving import save  # needed by few
+
+        save(self.program, self.driver, path, stages=stages)

@@ -7,7 +7,7 @@ needs none of it. Whoever reads a `Kernel` sees plain strings.
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from jaxlens.ir.capture import Kernel
+from jaxlens.ir.facts import Kernel
 
 Text = Literal["llvm_before", "llvm_after", "asm"]
 Kind = Literal["kernel", "library call", "thunk"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir import hlo
-from jaxlens.ir.capture import PassStage, Stage
+from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.texts import Texts

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxlens.errors import CaptureFileError, UnavailableError
 from jaxlens.ir import hlo, llvm, native, saved_file
-from jaxlens.ir.capture import (
+from jaxlens.ir.facts import (
     Constant,
     Input,
     Kernel,

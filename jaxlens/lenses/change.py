@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from jaxlens.ir.capture import PassStage
+from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.numbering import Numbers
 from jaxlens.ir.passes import START, interval

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.capture import Capture, Input
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.flops import flops
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count

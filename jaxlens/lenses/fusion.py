@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.capture import Capture, PassStage
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.change import Change, between
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count

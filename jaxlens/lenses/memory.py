@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from jaxlens.errors import ReadError, UnavailableError
 from jaxlens.ir import buffers
 from jaxlens.ir.buffers import Buffer, Buffers
-from jaxlens.ir.capture import Capture, Memory
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from jaxlens.ir.capture import Capture, PassStage
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.passes import START
 from jaxlens.lenses.change import Change, between

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.capture import Capture, PassStage, Stage
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import PassStage, Stage
 
 _ENDS = ("hlo", "optimized")
 

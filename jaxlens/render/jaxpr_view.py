@@ -3,7 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from jaxlens.ir.capture import Capture, Constant
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import occurrences
 from jaxlens.ir.late import fill

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Literal
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.capture import Capture, Kernel, Stage
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.lenses.cost import count_module, known_trips
 from jaxlens.lenses.kernels import Work, what
 from jaxlens.lenses.report import Finding, Overlay

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from jaxlens.ir.capture import Source
+from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.lines import Lines, lines
 from jaxlens.lenses.report import Overlay, amount, count

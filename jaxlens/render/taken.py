@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from jaxlens.ir.capture import Input, Program, Static, Target
+from jaxlens.ir.facts import Input, Program, Static, Target
 from jaxlens.lenses.report import amount, count
 
 _MOST = 8  # inputs named one by one

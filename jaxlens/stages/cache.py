@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.capture import Verdict
+from jaxlens.ir.facts import Verdict
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.stages import compat
 from jaxlens.stages.calls import Opened

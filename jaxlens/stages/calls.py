@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from jaxlens.errors import OptionError
-from jaxlens.ir.capture import Input, Static
+from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe

@@ -19,7 +19,7 @@ import jax
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import hlo, llvm, native
-from jaxlens.ir.capture import Kernel, Memory, PassStage, Stage, Timing
+from jaxlens.ir.facts import Kernel, Memory, PassStage, Stage, Timing
 from jaxlens.ir.passes import pass_stages
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import compat

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.capture import Constant
+from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_bodies import Finder, opened
 from jaxlens.ir.jaxpr_frames import resolver

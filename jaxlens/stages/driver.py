@@ -14,8 +14,8 @@ import jax
 
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir import hlo, jaxpr, stablehlo
-from jaxlens.ir.capture import (
-    Capture,
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import (
     Constant,
     Input,
     Kernel,

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.capture import Input, Static
+from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Type
 from jaxlens.ir.jaxpr_types import type_of
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from jaxlens.ir import launches
-from jaxlens.ir.capture import Kernel
+from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.kernel_text import Kind, LazyKernel, Text
 from jaxlens.stages.disassemble import disassemble, readable, symbols

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jaxlens.ir.capture import Memory
+from jaxlens.ir.facts import Memory
 
 _HOST = "host memory is not counted"
 

@@ -3,7 +3,7 @@
 import linecache
 from collections.abc import Mapping
 
-from jaxlens.ir.capture import Source
+from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Span
 
 

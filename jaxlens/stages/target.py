@@ -16,7 +16,7 @@ import jaxlib
 from jax.extend import backend
 
 from jaxlens.errors import TargetError
-from jaxlens.ir.capture import Target
+from jaxlens.ir.facts import Target
 from jaxlens.stages import compat
 from jaxlens.stages.gpu_targets import GPUS, config
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlens.ir.capture import Verdict
+from jaxlens.ir.facts import Verdict
 from jaxlens.stages.driver import capture
 
 pytestmark = pytest.mark.backend

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import hlo
-from jaxlens.ir.capture import (
-    Capture,
+from jaxlens.ir.capture import Capture
+from jaxlens.ir.facts import (
     Input,
     Kernel,
     Memory,

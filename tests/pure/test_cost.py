@@ -5,7 +5,7 @@ from dataclasses import replace
 import fixed_captures as fixed
 import pytest
 
-from jaxlens.ir.capture import Stage
+from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.cost import cost, count_module, of, trip_count

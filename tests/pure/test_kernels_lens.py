@@ -2,7 +2,7 @@
 
 import fixed_captures as fixed
 
-from jaxlens.ir.capture import Kernel
+from jaxlens.ir.facts import Kernel
 from jaxlens.lenses.kernels import kernels, places, tally, works
 
 

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from jaxlens.errors import CaptureFileError, UnavailableError
-from jaxlens.ir.capture import Capture, Kernel, Memory
+from jaxlens.ir.capture import Capture
 from jaxlens.ir.check import check
+from jaxlens.ir.facts import Kernel, Memory
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.ir.saved import STAGES, load, save
+from jaxlens.ir.saved import load
 from jaxlens.ir.saved_columns import from_columns, to_columns
 from jaxlens.ir.saved_facts import from_json, to_json
+from jaxlens.ir.saving import STAGES
 
 RECORDS = sorted((Path(__file__).parents[1] / "records").glob("*.jaxlens"))
 CPU = next(path for path in RECORDS if path.name == "mlp_step.cpu.jaxlens")
@@ -37,9 +39,9 @@ def rewrite(path, found):
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_saved_again_is_the_same_file(path, tmp_path):
-    save(load(path), tmp_path / "again")
+    load(path).save(tmp_path / "again")
     assert parts(tmp_path / "again") == parts(path)
-    save(load(path), tmp_path / "once more")
+    load(path).save(tmp_path / "once more")
     assert (tmp_path / "once more").read_bytes() == (tmp_path / "again").read_bytes()
 
 
@@ -127,7 +129,7 @@ def test_only_what_is_asked_for(tmp_path):
             return getattr(self._driver, name)
 
     cap = load(CPU)
-    save(replace(cap, driver=Watched(cap.driver)), tmp_path / "a", stages=["jaxpr"])
+    replace(cap, driver=Watched(cap.driver)).save(tmp_path / "a", stages=["jaxpr"])
     assert not {"kernels", "passes", "memory", "cost", "buffers"} & set(asked)
     small = load(tmp_path / "a")
     assert small.jaxpr.text == cap.jaxpr.text
@@ -138,7 +140,7 @@ def test_only_what_is_asked_for(tmp_path):
         with pytest.raises(UnavailableError, match=f"{name} is not in this file"):
             getattr(small, name)
     with pytest.raises(UnavailableError, match="did you mean 'jaxpr'"):
-        save(cap, tmp_path / "a", stages=["jaxrp"])
+        cap.save(tmp_path / "a", stages=["jaxrp"])
 
 
 def test_files_keep_the_names_they_had(tmp_path):
@@ -165,7 +167,7 @@ def test_unavailable_keeps_its_sentence(tmp_path):
             return getattr(self._driver, name)
 
     cap = load(CPU)
-    save(Capture(cap.program, Broken(cap.driver)), tmp_path / "a")
+    Capture(cap.program, Broken(cap.driver)).save(tmp_path / "a")
     with pytest.raises(UnavailableError) as caught:
         _ = load(tmp_path / "a").cost
     assert str(caught.value) == "no cost here: <why> & so on"
@@ -285,7 +287,7 @@ def test_parts_beyond_the_bound(tmp_path, monkeypatch):
 
 def test_a_place_that_cannot_be_written(tmp_path):
     with pytest.raises(CaptureFileError, match="cannot write"):
-        save(load(CPU), tmp_path / "no" / "folder")
+        load(CPU).save(tmp_path / "no" / "folder")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -300,7 +302,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(saved_file.os, "replace", fail)
     with pytest.raises(CaptureFileError, match="No space left"):
-        save(load(CPU), path)
+        load(CPU).save(path)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 

@@ -1,6 +1,6 @@
 """The user's lines: which are shown, what they say, and how other numbers tint them."""
 
-from jaxlens.ir.capture import Source
+from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Node, Region, Span
 from jaxlens.lenses.report import Overlay
 from jaxlens.render.document import Fold, Line, Piece

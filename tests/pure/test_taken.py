@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.ir.capture import Input, Program, Static, Target
+from jaxlens.ir.facts import Input, Program, Static, Target
 from jaxlens.ir.graph import Type
 from jaxlens.render.taken import taken, where
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.ir.capture import Verdict
+from jaxlens.ir.facts import Verdict
 from jaxlens.lenses.times import duration
 from jaxlens.lenses.verdict import sentence
 

@@ -28,7 +28,6 @@ def run(path: str, name: str) -> dict[str, Any]:
 
 
 def record(targets: list[str]) -> None:
-    from jaxlens.ir.saved import save
     from jaxlens.stages.driver import capture
 
     programs = run("tests/programs.py", "programs")
@@ -36,7 +35,7 @@ def record(targets: list[str]) -> None:
         for name in PROGRAMS:
             f, args = programs[name]()
             path = ROOT / "tests/records" / f"{name}.{target.replace(':', '-')}.jaxlens"
-            save(capture(f, args, target=target, name=name), path)
+            capture(f, args, target=target, name=name).save(path)
             size = path.stat().st_size
             print(f"{path.name}: {size:,} B{', TOO LARGE' if size > LARGEST else ''}")
 
