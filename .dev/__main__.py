@@ -70,7 +70,9 @@ def tour(programs: Path, headless: bool) -> None:
     """Opens the tour, or runs it and writes the page."""
     notebook = ROOT / "notebooks" / "00_tour.ipynb"
     if not headless:
-        run(programs / "jupyter", "lab", notebook)
+        # In a container everybody is root, whom Jupyter turns away unless told.
+        root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+        run(programs / "jupyter", "lab", *root, notebook)
         return
     page = ENVS / "tour.html"
     convert = [programs / "jupyter", "nbconvert", "--log-level=WARN", "--execute"]

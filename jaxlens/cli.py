@@ -3,6 +3,7 @@
 import argparse
 import importlib.metadata
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -64,7 +65,10 @@ def open_lab(folder: Path, *, start: bool) -> int:
     print(f"the course is in {folder}; it starts with {first.name}")
     if not start:
         return 0
-    return subprocess.run([sys.executable, "-m", "jupyterlab", str(first)], check=False).returncode
+    # In a container everybody is root, whom Jupyter turns away unless told.
+    root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+    command = [sys.executable, "-m", "jupyterlab", *root, str(first)]
+    return subprocess.run(command, check=False).returncode
 
 
 def doctor() -> int:
