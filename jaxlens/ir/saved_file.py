@@ -8,7 +8,7 @@ same parts give the same bytes.
 import io
 import json
 import os
-import tempfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -116,14 +116,13 @@ def write(path: str | os.PathLike[str], parts: Mapping[str, bytes]) -> None:
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, parts[name], compresslevel=9)
     where = Path(path)
-    temporary = ""
+    # Not by `tempfile`, whose files nobody else may read: captures are there to be handed on.
+    temporary = where.with_name(f".{where.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{where.name}.", dir=where.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(packed.getvalue())
+        temporary.write_bytes(packed.getvalue())
         os.replace(temporary, where)
     except OSError as error:
         with suppress(OSError):
-            os.unlink(temporary)
+            temporary.unlink()
         reason = error.strerror or type(error).__name__
         raise CaptureFileError(f"cannot write {where.name}: {reason}; choose a place") from None

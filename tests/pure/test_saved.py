@@ -332,3 +332,10 @@ def test_facts_of_the_wrong_kind():
             from_json(Memory, data)
     with pytest.raises(ValueError, match="none of"):
         from_json(Kernel, {"name": "a", "instruction": "b", "kind": "spell"})
+
+
+def test_a_saved_file_may_be_read_by_whom_other_files_may(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    load(CPU).save(tmp_path / "a")
+    modes = {(tmp_path / name).stat().st_mode for name in ("plain", "a")}
+    assert len(modes) == 1
