@@ -29,10 +29,13 @@ FLAGS = [
 
 
 def pytest_collection_modifyitems(items):
+    """Browser tests come last: playwright keeps an event loop running in this thread to the end,
+    and where a loop runs IPython cannot await."""
     here = Path(__file__).parent
     for item in items:
         if here in Path(item.fspath).parents:
             item.add_marker(pytest.mark.browser)
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
 
 
 @pytest.fixture(scope="session")
