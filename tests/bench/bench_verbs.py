@@ -65,6 +65,10 @@ def ours_jaxpr(f, args):
     shown(jaxlens.jaxpr(fresh(f), *args))
 
 
+def ours_jaxpr_text(f, args):
+    shown(jaxlens.jaxpr(jaxlens.capture(fresh(f), *args), text=True))
+
+
 def ours_stablehlo(f, args):
     shown(jaxlens.hlo(jaxlens.capture(fresh(f), *args), stage="stablehlo"))
 
@@ -79,6 +83,7 @@ def ours_compile(f, args):
 
 PAIRS: dict[str, tuple[Callable, Callable, str]] = {
     "%%jaxpr": (ours_jaxpr, bare_jaxpr, "trace + str"),
+    "%%jaxpr --text": (ours_jaxpr_text, bare_jaxpr, "trace + str"),
     "%%hlo --stage stablehlo": (ours_stablehlo, bare_lower, "trace + lower + text"),
     "%%compile": (ours_compile, bare_compile, "trace + lower + compile"),
     "%%hlo": (ours_hlo, bare_compile, "trace + lower + compile"),
@@ -109,7 +114,7 @@ def compare(name: str, f, args, rounds: int, only: str) -> None:
                     times[task].append(taken)
         a, b = statistics.median(times[ours]), statistics.median(times[bare])
         print(
-            f"{name:<14}{verb:<26}{a * 1e3:>11,.1f} ms {b * 1e3:>11,.1f} ms"
+            f"{name:<15}{verb:<26}{a * 1e3:>11,.1f} ms {b * 1e3:>11,.1f} ms"
             f"{a / b:>8.2f}x {(a - b) * 1e3:>+10,.1f} ms   {needs}",
             flush=True,
         )
@@ -137,7 +142,7 @@ def main() -> None:
     parser.add_argument("--verb", default="", help="measure only verbs with this in their name")
     options = parser.parse_args()
     print(f"jax {jax.__version__}, {jax.default_backend()}, medians of CPU time")
-    print(f"{'program':<14}{'verb':<26}{'ours':>14} {'bare':>14}{'ratio':>9} {'more':>13}")
+    print(f"{'program':<15}{'verb':<26}{'ours':>14} {'bare':>14}{'ratio':>9} {'more':>13}")
     if not options.verb:
         extension_load(options.rounds)
     compare("MLP step", *programs.mlp_step(), options.rounds, options.verb)
