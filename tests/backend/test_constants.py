@@ -89,6 +89,7 @@ def test_constants_below_the_limit_stay_in_the_program():
     taken = capture(lambda x: x * table, (jnp.ones(1000),))
     assert "stablehlo.constant dense_resource<__elided__>" in taken.stablehlo.text
     assert "constant({...})" in taken.hlo.text
-    assert len(taken.hlo.text) < 5_000
+    program = taken.hlo.text.partition("ENTRY")[2]  # above it are the names of this machine's files
+    assert 0 < len(program) < 1_000
     assert taken.driver.lowered is not None
     assert [t.note for t in taken.times if t.step == "lower"] == [""]

@@ -248,11 +248,8 @@ def test_callers_stand_before_callees():
 
 
 def test_two_hundred_nested_calls():
-    def nest(x):
-        f = jnp.sin
-        for i in range(200):
-            f = jax.jit(functools.partial(lambda g, i, v: g(v) * i, f, i))
-        return f(x)
+    def nest(x, levels=200):
+        return jax.jit(lambda y: nest(y, levels - 1))(x) * 2 if levels else jnp.sin(x)
 
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(20_000)
