@@ -25,8 +25,8 @@ from jaxlens.render.hlo_view import of_report, tab
 from jaxlens.render.lean import lean
 from jaxlens.render.taken import taken
 
-# Findings of these reports that stand above the tabs: the count and XLA's figure; the sizes.
-_OF_COST, _OF_MEMORY = 2, 1
+# Findings that stand above the tabs: the count, XLA's figure and the gap between them; the sizes.
+_OF_COST, _OF_MEMORY = 3, 1
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 
 

@@ -19,3 +19,11 @@ def test_every_verb_stays_below_100_kB(name: str) -> None:
         for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile)
     }
     assert max(sizes.values()) < MOST, sizes
+
+
+def test_flops_that_differ_are_explained_where_they_stand():
+    f, args = programs.scan_rnn()
+    said = " ".join(str(jaxlens.compile(f, *args)).split())
+    counted, _, rest = said.partition("XLA's own figure for the optimised program")
+    assert "kflop" in counted
+    assert "body" in rest.partition("Memory:")[0]
