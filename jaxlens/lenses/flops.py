@@ -156,6 +156,10 @@ def _pick_and_add(node: Node, shapes: list[tuple[int, ...]]) -> int:
     return math.prod(shapes[0]) * math.prod(_numbers(node, "window_dimensions"))
 
 
+def _one_minus_square(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    return 2 * math.prod(shapes[0])  # 1 - x * x: how jax 0.12 writes the derivative of tanh
+
+
 def _integer_pow(node: Node, shapes: list[tuple[int, ...]]) -> int:
     """Multiplications by repeated squaring; a negative power is one division more."""
     power = int(node.attrs["y"])
@@ -198,6 +202,7 @@ _RULES: dict[str, Rule] = {
     "ragged_dot_general": _ragged_dot,
     "conv_general_dilated": _conv,
     "integer_pow": _integer_pow,
+    "one_minus_square": _one_minus_square,
     "scatter-add": _updates,
     "scatter_add": _updates,
     "scatter-mul": _updates,

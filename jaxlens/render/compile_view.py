@@ -25,8 +25,7 @@ from jaxlens.render.hlo_view import of_report, tab
 from jaxlens.render.lean import lean
 from jaxlens.render.taken import taken
 
-# Findings that stand above the tabs: the count, XLA's figure and the gap between them; the sizes.
-_OF_COST, _OF_MEMORY = 3, 1
+_OF_MEMORY = 1  # findings of that report that stand above the tabs: the sizes
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 
 
@@ -96,7 +95,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     sentences = (
         *verdict.findings,
         runs,
-        *costs.findings[:_OF_COST],
+        *costs.findings,
         *memory.findings[:_OF_MEMORY],
     )
     tabs = (
@@ -107,7 +106,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
             in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
         ),
-        Tab("Cost", tuple(of_report(_beyond(costs, _OF_COST))), in_text=True),
+        Tab("Cost", tuple(of_report(_beyond(costs, len(costs.findings)))), in_text=True),
         Tab("Memory", tuple(of_report(_beyond(memory, _OF_MEMORY))), in_text=True),
         tab(
             BY_NAME["optimized"].title,
