@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxlens.api import capture, compile, hlo, jaxpr, load
+    from jaxlens.captures import Capture
     from jaxlens.errors import LensError
-    from jaxlens.ir.capture import Capture
     from jaxlens.render.view import View
 
 __version__ = "0.1.0"
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Capture": "jaxlens.ir.capture",
+    "Capture": "jaxlens.captures",
     "LensError": "jaxlens.errors",
     "View": "jaxlens.render.view",
 }

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
+from jaxlens.captures import Capture
 from jaxlens.errors import CellError, OptionError, UnavailableError
-from jaxlens.ir.capture import Capture
 from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions, read_options
 from jaxlens.render.view import View
 
@@ -134,7 +134,7 @@ def load(path: str | os.PathLike[str]) -> Capture:
     Raises:
         CaptureFileError: The file holds no capture that this version can read.
     """
-    from jaxlens.ir.saved import load as read
+    from jaxlens.captures import load as read
 
     return read(path)
 

@@ -115,6 +115,9 @@ class Node:
         scope: Name stack or op_name ("jit(f)/jvp()/dot_general"), without the stage's own tags.
         spans: Frames of the user's and libraries' code, innermost first; JAX's own are left out.
         text: The line as the stage printed it, where the reader read text.
+        stamps: The nodes of the stage before that it came from, by exact id (see `stamps.py`):
+            one path for each, the calls that lead to it first, itself last. Ids of equations in
+            StableHLO, of ops in HLO. Empty where nothing was stamped or the compiler kept none.
     """
 
     id: str
@@ -126,6 +129,7 @@ class Node:
     scope: str = ""
     spans: tuple[Span, ...] = ()
     text: str = ""
+    stamps: tuple[tuple[str, ...], ...] = ()
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from jaxlens.ir.hlo_frames import Frames, origin
 from jaxlens.ir.hlo_line import instruction_attributes
 from jaxlens.ir.hlo_text import read_type
 from jaxlens.ir.late import fill
+from jaxlens.ir.stamps import stamps, unstamped
 
 # A frozen dataclass assigns each field through a call; filling its slots takes half the time.
 _set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
@@ -41,13 +42,22 @@ def _results(node: Instruction) -> tuple[Value, ...]:
 def _scope(node: Instruction) -> str:
     scope, spans = _origin(node)
     object.__setattr__(node, "spans", spans)
-    return scope
+    object.__setattr__(node, "stamps", stamps(scope))
+    return unstamped(scope)
 
 
 def _spans(node: Instruction) -> tuple[Span, ...]:
     scope, spans = _origin(node)
-    object.__setattr__(node, "scope", scope)
+    object.__setattr__(node, "scope", unstamped(scope))
+    object.__setattr__(node, "stamps", stamps(scope))
     return spans
+
+
+def _stamps(node: Instruction) -> tuple[tuple[str, ...], ...]:
+    scope, spans = _origin(node)
+    object.__setattr__(node, "scope", unstamped(scope))
+    object.__setattr__(node, "spans", spans)
+    return stamps(scope)
 
 
 def _origin(node: Instruction) -> tuple[str, tuple[Span, ...]]:
@@ -66,4 +76,5 @@ _MAKERS: Mapping[str, Callable[[Instruction], object]] = {
     "attrs": lambda node: instruction_attributes(node.text),
     "scope": _scope,
     "spans": _spans,
+    "stamps": _stamps,
 }

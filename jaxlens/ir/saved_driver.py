@@ -66,7 +66,7 @@ class _KernelRow:
 
 
 class SavedDriver:
-    """Answers from a file. See `ir.capture.Driver` for what each method gives."""
+    """Answers from a file. See `ir.facts.Driver` for what each method gives."""
 
     def __init__(self, archive: saved_file.Archive, manifest: dict[str, Any]) -> None:
         """Reads the manifest; the stages' texts and modules are read when asked for.

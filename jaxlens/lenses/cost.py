@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.flops import flops

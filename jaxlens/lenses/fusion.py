@@ -9,13 +9,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
-from jaxlens.lenses.change import Change, between
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
+from jaxlens.links.change import Change, between
 
 # What stands in a program without doing work of its own.
 PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})

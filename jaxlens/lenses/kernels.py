@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jaxlens.ir.capture import Capture
+from jaxlens.captures import Capture
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.cost import trip_count

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from jaxlens.captures import Capture
 from jaxlens.errors import ReadError, UnavailableError
 from jaxlens.ir import buffers
 from jaxlens.ir.buffers import Buffer, Buffers
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.kernels import inside

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from jaxlens.ir.capture import Capture
+from jaxlens.captures import Capture
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.passes import START
-from jaxlens.lenses.change import Change, between
 from jaxlens.lenses.fusion import length
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
+from jaxlens.links.change import Change, between
 
 # One fact per pass, from what the pass is seen to do and from its description in XLA's source.
 GLOSSARY = {

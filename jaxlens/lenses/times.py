@@ -1,6 +1,6 @@
 """How long each step took here."""
 
-from jaxlens.ir.capture import Capture
+from jaxlens.captures import Capture
 from jaxlens.lenses.report import Cell, Finding, Report, Table
 
 

@@ -1,6 +1,6 @@
 """Whether this very call would have hit JAX's caches, and what is new in it."""
 
-from jaxlens.ir.capture import Capture
+from jaxlens.captures import Capture
 from jaxlens.ir.facts import Verdict
 from jaxlens.lenses.report import Finding, Report, Trust, count
 

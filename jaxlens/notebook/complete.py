@@ -18,7 +18,7 @@ from jaxlens.notebook.options import flags
 from jaxlens.render.options import STAGE_NAMES, CompileOptions, HloOptions, JaxprOptions
 
 if TYPE_CHECKING:
-    from jaxlens.ir.capture import Capture  # %load_ext does without
+    from jaxlens.captures import Capture  # %load_ext does without
 
 _KINDS = {"jaxpr": JaxprOptions, "hlo": HloOptions, "compile": CompileOptions}
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join(_KINDS)})\s(.*)$", re.DOTALL)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from jaxlens.lenses.change import Change, Fate, held
 from jaxlens.lenses.fusion import recomputed
 from jaxlens.lenses.report import count
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
+from jaxlens.links.change import Change, Fate, held
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.render.lean import instructions
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from statistics import median
 from typing import Protocol
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, nearest
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.cost import cost as cost_report
 from jaxlens.lenses.kernels import Work, table, tally, what, works

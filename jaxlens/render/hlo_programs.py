@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.facts import PassStage, Stage
 
 _ENDS = ("hlo", "optimized")

@@ -5,16 +5,16 @@ A stage that this backend does not give is a sentence in its place.
 
 from collections.abc import Callable, Iterator
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.change import Change, between
 from jaxlens.lenses.fusion import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, length
 from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.kernels import tally, works
 from jaxlens.lenses.passes import meaning, size, what
 from jaxlens.lenses.passes import passes as pass_report
 from jaxlens.lenses.report import Finding, Report, count
+from jaxlens.links.change import Change, between
 from jaxlens.render import listings
 from jaxlens.render.change_diff import diff as change_diff
 from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableBlock, Tabs

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from jaxlens.ir.capture import Capture
+from jaxlens.captures import Capture
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import occurrences

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.lenses.cost import count_module, known_trips
 from jaxlens.lenses.kernels import Work, what

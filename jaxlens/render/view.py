@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.capture import Capture
 from jaxlens.render.blocks import walk
 from jaxlens.render.document import Document, GraphPane
 from jaxlens.render.plain import plain

@@ -12,9 +12,9 @@ from typing import Any
 
 import jax
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir import hlo, jaxpr, stablehlo
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -77,7 +77,7 @@ def capture(
 
 
 class LiveDriver:
-    """Drives JAX for one call. See `ir.capture.Driver` for what each method gives."""
+    """Drives JAX for one call. See `ir.facts.Driver` for what each method gives."""
 
     def __init__(self, call: Call, place: Place) -> None:
         self._call = call

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import programs
 import pytest
 
-from jaxlens.ir.capture import Capture
-from jaxlens.lenses.change import uncalled
+from jaxlens.captures import Capture
 from jaxlens.lenses.cost import of
 from jaxlens.lenses.fusion import across_fusion
 from jaxlens.lenses.kernels import works
-from jaxlens.links import relate
+from jaxlens.links.change import uncalled
+from jaxlens.links.follow import relate
 from jaxlens.render import compile_view, hlo_view
 from jaxlens.render.text import text
 from jaxlens.stages.driver import capture

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import hlo
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.facts import (
     Input,
     Kernel,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import jaxlens
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.ir.capture import Capture
 from jaxlens.lenses.fusion import across_fusion
 from jaxlens.lenses.kernels import works
 from jaxlens.render import compile_view, hlo_view, jaxpr_view

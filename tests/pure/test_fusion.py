@@ -3,7 +3,6 @@
 import fixed_captures as fixed
 import pytest
 
-from jaxlens.lenses.change import between
 from jaxlens.lenses.fusion import (
     across_fusion,
     first_fusing,
@@ -12,6 +11,7 @@ from jaxlens.lenses.fusion import (
     recomputed,
     report,
 )
+from jaxlens.links.change import between
 
 HEAD = "HloModule m\n\nENTRY %e (p: f32[4]) -> f32[4] {\n  %p = f32[4]{0} parameter(0)\n"
 

@@ -6,7 +6,8 @@ import fixed_captures as fixed
 import pytest
 
 from jaxlens.ir.numbering import Numbers, number
-from jaxlens.links import Link, Relation, kernels_of, relate, sources_of
+from jaxlens.links.follow import relate
+from jaxlens.links.relation import Link, Relation
 
 
 def entry(body: str, extra: str = "") -> str:
@@ -199,16 +200,6 @@ def test_many_equal_instructions_make_no_quadratic_work() -> None:
     relation = relate(module, module)
     assert time.process_time() - start < 5
     assert len(relation) == 4003
-
-
-def test_kernels_and_source_lines_are_linked_by_name_and_span() -> None:
-    module = fixed.module(fixed.AFTER, "optimized")
-    kernels = kernels_of(module, fixed.capture().kernels)
-    assert kernels.forward("max_fusion") == ("max_fusion",)
-    lines = {str(node.owner) for node in module.nodes() if node.owner}
-    relation = sources_of(module)
-    assert len(lines) == 2
-    assert all(relation.forward(line) for line in lines)
 
 
 def loop(name: str, state: list[str], body: str, root: str) -> str:

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from jaxlens.captures import Capture, load
 from jaxlens.errors import CaptureFileError, UnavailableError
-from jaxlens.ir.capture import Capture
 from jaxlens.ir.check import check
 from jaxlens.ir.facts import Kernel, Memory
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.ir.saved import load
 from jaxlens.ir.saved_columns import from_columns, to_columns
 from jaxlens.ir.saved_facts import from_json, to_json
 from jaxlens.ir.saving import STAGES
@@ -108,7 +107,7 @@ def test_passes_of_equal_text_share_a_module():
 
 def test_loads_without_jax():
     code = (
-        "import sys; from jaxlens.ir.saved import load; cap = load(sys.argv[1]);"
+        "import sys; from jaxlens.captures import load; cap = load(sys.argv[1]);"
         "cap.optimized.module, cap.passes[3].stage.module, cap.jaxpr.module, cap.kernels[0].asm;"
         "print('jax' in sys.modules, 'jaxlib' in sys.modules)"
     )

@@ -16,7 +16,8 @@ from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.numbering import Numbers
 from jaxlens.ir.passes import START, interval
-from jaxlens.links import How, Link, Program, Relation, follow
+from jaxlens.links.follow import Program, follow
+from jaxlens.links.relation import How, Link, Relation
 
 FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
 

@@ -1,84 +1,15 @@
-"""Who came from whom: relations between the nodes of neighbouring stages, by identity, not text.
+"""Follows the instructions of one HLO module into a later one of the same compile.
 
-A `Relation` is many-to-many: fusion may copy an instruction into several kernels, and a pass may
-merge many into one. Each `Link` says how it is known, best first:
-
-- "stamped": by an exact id carried through the compiler. Nothing makes these yet; they are to be
-  put before all others, and `relate` takes what is already known as `known`.
-- "value": both compute the same expression of the same inputs (see `ir.numbering`).
-- "named": the compiler kept the name, the opcode and the type.
-- "span": the same operation on the same source position, and no other on either side has both.
-- "inferred": by reasoning over neighbours.
+By identity, not by text: stamps that are known already, then values (see `ir.numbering`),
+names, and source positions. See `relation.py` for what a link is.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
 
-from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.numbering import Numbers, Occurrence, number, plain
-
-How = Literal["stamped", "value", "named", "span", "inferred"]
-HOWS: tuple[How, ...] = ("stamped", "value", "named", "span", "inferred")
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """`tail` became (a part of) `head`."""
-
-    tail: str
-    head: str
-    how: How
-
-
-class Relation:
-    """Links between two neighbouring modules; from the left forward, from the right back."""
-
-    def __init__(self, links: Iterable[Link] = ()) -> None:
-        self.links = tuple(links)
-
-    @cached_property
-    def _forward(self) -> dict[str, tuple[Link, ...]]:
-        return _grouped(self.links, "tail")
-
-    @cached_property
-    def _back(self) -> dict[str, tuple[Link, ...]]:
-        return _grouped(self.links, "head")
-
-    def forward(self, id: str) -> tuple[str, ...]:
-        """What it became."""
-        return tuple(link.head for link in self._forward.get(id, ()))
-
-    def back(self, id: str) -> tuple[str, ...]:
-        """What it came from."""
-        return tuple(link.tail for link in self._back.get(id, ()))
-
-    def out(self, id: str) -> tuple[Link, ...]:
-        """The links that leave a node, each with how it is known."""
-        return self._forward.get(id, ())
-
-    def compose(self, later: "Relation") -> "Relation":
-        """This relation, then `later`; a chain is known as its weakest link is."""
-        best: dict[tuple[str, str], How] = {}
-        for first in self.links:
-            for second in later.out(first.head):
-                how = max(first.how, second.how, key=HOWS.index)
-                key = first.tail, second.head
-                best[key] = min(best.get(key, how), how, key=HOWS.index)
-        return Relation(Link(tail, head, how) for (tail, head), how in best.items())
-
-    def __len__(self) -> int:
-        return len(self.links)
-
-
-def _grouped(links: Iterable[Link], end: Literal["tail", "head"]) -> dict[str, tuple[Link, ...]]:
-    groups: defaultdict[str, list[Link]] = defaultdict(list)
-    for link in links:
-        groups[link.tail if end == "tail" else link.head].append(link)
-    return {id: tuple(group) for id, group in groups.items()}
+from jaxlens.links.relation import Link, Relation
 
 
 def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relation:
@@ -285,18 +216,3 @@ def _unique(nodes: Rest, key: Callable[[Node], str]) -> dict[object, str]:
             applied = node.id in program.applied
             groups[key(node), node.scope, node.spans, applied].append(node.id)
     return {place: group[0] for place, group in groups.items() if len(group) == 1}
-
-
-def kernels_of(module: Module, kernels: Iterable[Kernel]) -> Relation:
-    """Instructions of the optimised program and the kernels that compute them, by name."""
-    known = {node.id for node in module.nodes()}
-    return Relation(
-        Link(kernel.instruction, kernel.name, "named")
-        for kernel in kernels
-        if kernel.instruction in known
-    )
-
-
-def sources_of(module: Module) -> Relation:
-    """Source lines ("cell 3:4") and the nodes they own, by the nodes' spans."""
-    return Relation(Link(str(node.owner), node.id, "span") for node in module.nodes() if node.owner)

@@ -1,10 +1,14 @@
-"""A Capture: one program, one target, every stage, each computed when first asked for."""
+"""A Capture: one program, one target, every stage, each computed when first asked for.
+
+It can be saved to one file, and loaded where there is no JAX device, or no JAX.
+"""
 
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from jaxlens.errors import UnavailableError, nearest
+from jaxlens.errors import CaptureFileError, UnavailableError, nearest
+from jaxlens.ir import saved_file
 from jaxlens.ir.facts import (
     Constant,
     Driver,
@@ -18,6 +22,8 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
+from jaxlens.ir.saved_driver import SavedDriver
+from jaxlens.ir.saving import save
 from jaxlens.ir.stage import BY_NAME
 
 
@@ -126,6 +132,23 @@ class Capture:
             UnavailableError: There is no stage of such a name.
             CaptureFileError: The file cannot be written.
         """
-        from jaxlens.ir.saving import save  # needed by few
-
         save(self.program, self.driver, path, stages=stages)
+
+
+def load(path: str | os.PathLike[str]) -> Capture:
+    """Reads a capture that `save` wrote. JAX is not imported.
+
+    Raises:
+        CaptureFileError: The file is no saved capture, is damaged, or is of a later version.
+    """
+    archive = saved_file.read(path)
+    manifest = archive.json("manifest.json")
+    if not isinstance(manifest, dict) or manifest.get("format") != saved_file.FORMAT:
+        raise archive.wrong("its manifest is not a capture's")
+    if manifest.get("version") != saved_file.VERSION:
+        raise CaptureFileError(
+            f"expected version {saved_file.VERSION} of the file format, got "
+            f"{manifest.get('version')!r} in {archive.where}; use the jaxlens that wrote it"
+        )
+    driver = SavedDriver(archive, manifest)
+    return Capture(driver.program, driver)

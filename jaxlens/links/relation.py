@@ -1,0 +1,73 @@
+"""Links between the nodes of two programs, each with how it is known, best first.
+
+- "stamped": by an exact id carried through the compiler (see `ir.stamps`).
+- "value": both compute the same expression of the same inputs (see `ir.numbering`).
+- "named": the compiler kept the name, the opcode and the type.
+- "span": the same operation on the same source position, and no other on either side has both.
+- "inferred": by reasoning over neighbours.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+How = Literal["stamped", "value", "named", "span", "inferred"]
+HOWS: tuple[How, ...] = ("stamped", "value", "named", "span", "inferred")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`tail` became (a part of) `head`."""
+
+    tail: str
+    head: str
+    how: How
+
+
+class Relation:
+    """Links between two neighbouring modules; from the left forward, from the right back."""
+
+    def __init__(self, links: Iterable[Link] = ()) -> None:
+        self.links = tuple(links)
+
+    @cached_property
+    def _forward(self) -> dict[str, tuple[Link, ...]]:
+        return _grouped(self.links, "tail")
+
+    @cached_property
+    def _back(self) -> dict[str, tuple[Link, ...]]:
+        return _grouped(self.links, "head")
+
+    def forward(self, id: str) -> tuple[str, ...]:
+        """What it became."""
+        return tuple(link.head for link in self._forward.get(id, ()))
+
+    def back(self, id: str) -> tuple[str, ...]:
+        """What it came from."""
+        return tuple(link.tail for link in self._back.get(id, ()))
+
+    def out(self, id: str) -> tuple[Link, ...]:
+        """The links that leave a node, each with how it is known."""
+        return self._forward.get(id, ())
+
+    def compose(self, later: "Relation") -> "Relation":
+        """This relation, then `later`; a chain is known as its weakest link is."""
+        best: dict[tuple[str, str], How] = {}
+        for first in self.links:
+            for second in later.out(first.head):
+                how = max(first.how, second.how, key=HOWS.index)
+                key = first.tail, second.head
+                best[key] = min(best.get(key, how), how, key=HOWS.index)
+        return Relation(Link(tail, head, how) for (tail, head), how in best.items())
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+
+def _grouped(links: Iterable[Link], end: Literal["tail", "head"]) -> dict[str, tuple[Link, ...]]:
+    groups: defaultdict[str, list[Link]] = defaultdict(list)
+    for link in links:
+        groups[link.tail if end == "tail" else link.head].append(link)
+    return {id: tuple(group) for id, group in groups.items()}
