@@ -4,11 +4,13 @@ A view (`jaxpr_view.py`, `hlo_view.py`, `compile_view.py`) turns a capture into 
 `Document`; nothing here knows what JAX is. All text in it is data: the faces escape it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from jaxlens.lenses.report import Finding, Table
 from jaxlens.render.figure import Figure
+from jaxlens.render.web import Web
 
 Kind = Literal[
     "", "op", "type", "name", "literal", "attr", "comment", "keyword", "fold", "warn"
@@ -49,11 +51,13 @@ class Listing:
         stage: The stage whose ids the lines carry.
         lines: What is shown.
         note: What was left out and where it is ("3,400 more lines: cap.optimized.text").
+        more: The lines left out, for a viewer that scrolls; each is made when looked at.
     """
 
     stage: str
     lines: tuple[Line, ...]
     note: str = ""
+    more: Sequence[Line] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +167,22 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One pane of a set. The text form shows the panes for which `in_text` is true."""
+    """One pane of a set.
+
+    Attributes:
+        title: What stands on it.
+        blocks: What it holds.
+        in_text: Whether the text form shows it.
+        help: What it shows, in a sentence.
+        key: A short name that stays ("source", "jaxpr", "graph", "passes", a stage's name):
+            the viewer remembers by it which panes stand side by side. "" for the title's.
+    """
 
     title: str
     blocks: tuple["Block", ...]
     in_text: bool = False
     help: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +203,10 @@ class Document:
         verb: "jaxpr", "hlo" or "compile".
         taken: The first line: function, inputs, statics, target.
         blocks: What follows.
+        web: Who came from whom among the nodes shown; None where nothing is linked.
     """
 
     verb: str
     taken: str
     blocks: tuple[Block, ...]
+    web: Web | None = None

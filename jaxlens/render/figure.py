@@ -26,6 +26,7 @@ class Box:
         inside: Name of the panel that opens in its place; "" for a plain box.
         hint: Full text for a tooltip.
         line: Owner of the node, as `Line.line`.
+        nodes: Ids of the nodes that it stands for, where that is not `id` alone: a folded run.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Box:
     inside: str = ""
     hint: str = ""
     line: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,13 @@ class Figure:
         panels: Every panel that can be opened.
         depth: How many levels stand open in the static picture.
         note: What was folded or left out.
+        stage: The stage whose ids the boxes carry.
     """
 
     panels: Sequence[Panel]
     depth: int = 1
     note: str = ""
+    stage: str = "jaxpr"
 
     @property
     def named(self) -> Mapping[str, Panel]:
