@@ -5,49 +5,131 @@ to run moves the style to the head of the document and starts the script; the re
 their copies away and only announce themselves, so the first output may be deleted. Copies
 of another version have another name and do not meet.
 
-A kit is `static/NAME.css` and `static/NAME.js`. The script is an ES module that exports
-`live(root)`: it brings every output under `root` to life that is not yet, and returns what
-ends it. Here the word `export` is taken off and the module stands in a function of its own.
-Comments and indentation are dropped line by line, so no line of a template string may begin
-with `//`, `/*` or `*`.
+A kit is a list of files in `static/`. Its scripts are ES modules, one subject each, that are
+joined in order in one function: `import` and `export` are taken off, so a name at the top
+level of a file must be the only one in its kit. The last of them exports `live(root)`, which
+brings every output under `root` to life that is not yet, and returns what ends it. Comments
+and indentation are dropped line by line, so no line of a template string may begin with
+`//`, `/*` or `*`.
+
+The scripts travel deflated, as base64, and so does the CSS of what they make; a browser that
+cannot unpack them (`DecompressionStream`, 2023) shows the output as it is without scripts.
 """
 
+import base64
 import hashlib
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 Kit = Literal["lens", "graph"]
 
-# An element's id is a property of `window` too, so the function has a name of its own.
-_INSTALL = """((key, start) => {
-const d = document, id = "jl-" + key;
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The files of a kit.
+
+    Attributes:
+        styles: CSS that the output needs before any script ran.
+        scripts: ES modules, each after those it imports from; the last exports `live`.
+        late: CSS of what the scripts make.
+    """
+
+    styles: tuple[str, ...]
+    scripts: tuple[str, ...]
+    late: tuple[str, ...] = ()
+
+
+KITS: Mapping[Kit, Parts] = {
+    "lens": Parts(
+        styles=("lens.css",),
+        scripts=("lens.js",),
+    ),
+    "graph": Parts(styles=("graph.css",), scripts=("graph.js",)),
+}
+
+# An element's id is a property of `window` too, so the promise has a name of its own.
+# The inserted element is how text becomes a program where only inline scripts may run.
+_INSTALL = """((key, pack) => {
+const d = document, id = "jl-" + key, name = "jaxlens-" + key;
 for (const s of d.querySelectorAll(`style[data-jl="${key}"]`))
 if (!d.getElementById(id)) { s.id = id; d.head.append(s) } else if (s.id !== id) s.remove();
-(window["jaxlens-" + key] ??= start())(d);
-})("%(key)s", () => {
-%(module)s
-return live;
-})"""
+const start = async () => {
+const bytes = Uint8Array.from(atob(pack), (c) => c.charCodeAt(0));
+const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+const s = d.createElement("script");
+s.textContent = await new Response(plain).text();
+d.head.append(s);
+s.remove();
+return s.live;
+};
+if (window.DecompressionStream) (window[name] ??= start()).then((live) => live(d));
+})("%(key)s", "%(pack)s")"""
+
+_RUN = "document.currentScript.live = (() => {\n%s})();"
+_STYLED = """{
+const style = document.createElement("style");
+style.textContent = %s;
+document.head.append(style);
+}
+"""
 
 
 def styles(kits: Iterable[Kit] = ("lens",)) -> str:
     """The `<style>` elements of an output."""
-    return "".join(f'<style data-jl="{_key(kit)}">{_css(kit)}</style>' for kit in kits)
+    return "".join(f'<style data-jl="{_key(kit)}">{_css(KITS[kit].styles)}</style>' for kit in kits)
 
 
 def scripts(kits: Iterable[Kit] = ("lens",)) -> str:
     """The `<script>` elements of an output."""
-    parts = ({"key": _key(kit), "module": _script(kit)} for kit in kits)
-    return "".join(f"<script>{_INSTALL % part}</script>" for part in parts)
+    return "".join(map(_element, kits))
+
+
+def stylesheet(kit: Kit) -> str:
+    """All CSS of a kit, for a host that brings it in its own way."""
+    return _css((*KITS[kit].styles, *KITS[kit].late))
+
+
+@cache
+def script(kit: Kit) -> str:
+    """The scripts of a kit as the body of one function, which returns `live`."""
+    return "".join(f"{_script(name)}\n" for name in KITS[kit].scripts) + "return live;\n"
+
+
+def packed(text: str) -> str:
+    """Text deflated, as base64: what `DecompressionStream("deflate-raw")` reads."""
+    engine = zlib.compressobj(9, zlib.DEFLATED, -15)
+    data = engine.compress(text.encode(errors="surrogatepass")) + engine.flush()
+    return base64.b64encode(data).decode()
+
+
+@cache
+def _element(kit: Kit) -> str:
+    words = _INSTALL % {"key": _key(kit), "pack": packed(_program(kit))}
+    return f"<script>{words}</script>"
+
+
+@cache
+def _program(kit: Kit) -> str:
+    """What the inserted script element runs."""
+    late = _css(KITS[kit].late)
+    styled = _STYLED % _quoted(late) if late else ""
+    return _RUN % (styled + script(kit))
+
+
+def _quoted(text: str) -> str:
+    """A string of JavaScript."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @cache
 def _key(kit: Kit) -> str:
     """Names this version of a kit by its content."""
-    words = f"{_INSTALL}{_css(kit)}{_script(kit)}"
+    words = f"{_INSTALL}{_css(KITS[kit].styles)}{_program(kit)}"
     return hashlib.blake2b(words.encode(), digest_size=4).hexdigest()
 
 
@@ -56,17 +138,18 @@ def _read(name: str) -> str:
 
 
 @cache
-def _css(kit: Kit) -> str:
+def _css(names: tuple[str, ...]) -> str:
     """Without comments and needless blanks."""
-    text = re.sub(r"/\*.*?\*/", "", _read(f"{kit}.css"), flags=re.DOTALL)
+    text = "\n".join(map(_read, names))
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     return re.sub(r" ?([{};,]) ?|: ", lambda m: m[1] or ":", text).replace(";}", "}").strip()
 
 
 @cache
-def _script(kit: Kit) -> str:
-    """Without comments of their own line, indentation and the word `export`."""
-    text = re.sub(r"^\s*/\*.*?\*/\s*?$", "", _read(f"{kit}.js"), flags=re.DOTALL | re.MULTILINE)
-    lines = (re.sub(r"^export ", "", line.strip()) for line in text.split("\n"))
-    kept = "\n".join(line for line in lines if line and not line.startswith("//"))
-    return kept.replace("</", r"<\/")
+def _script(name: str) -> str:
+    """Without imports, the word `export`, comments of their own line, and indentation."""
+    text = re.sub(r"^\s*/\*.*?\*/\s*?$", "", _read(name), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^import\b[^;]*;$", "", text, flags=re.MULTILINE)
+    lines = (re.sub(r"^export (?:default )?", "", line.strip()) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line and not line.startswith("//"))

@@ -1,8 +1,12 @@
 """The assets of an output: small, self-contained, once per page."""
 
+import base64
+import json
 import re
 import shutil
 import subprocess
+import zlib
+from importlib.resources import files
 from typing import get_args
 
 import pytest
@@ -12,51 +16,6 @@ from jaxlens.render import page
 from jaxlens.render.document import Document, Tab, Tabs
 from jaxlens.render.html import html
 
-# A document with just what the installer and lens.js touch.
-DOM = """
-class Element {
-  constructor(tag, attrs = {}) { Object.assign(this, { tag, attrs, children: [], open: false }); }
-  get id() { return this.attrs.id; }
-  set id(value) { this.attrs.id = value; globalThis[value] ??= this; }  // as browsers do
-  setAttribute(name, value) { this.attrs[name] = value; }
-  hasAttribute(name) { return name in this.attrs; }
-  append(child) { child.remove(); child.parent = this; this.children.push(child); }
-  remove() {
-    if (this.parent) this.parent.children = this.parent.children.filter((c) => c !== this);
-    this.parent = undefined;
-  }
-  *all() { for (const child of this.children) { yield child; yield* child.all(); } }
-}
-globalThis.Element = Element;
-globalThis.HTMLElement = Element;
-globalThis.HTMLDetailsElement = class extends Element {};
-globalThis.window = globalThis;
-const root = new Element("html"), head = new Element("head"), body = new Element("body");
-root.append(head); root.append(body);
-const listeners = [];
-globalThis.document = {
-  head, body,
-  getElementById: (id) => [...root.all()].find((e) => e.id === id) ?? null,
-  addEventListener: (type, run, { signal }) => listeners.push({ type, signal }),
-  querySelectorAll: (selector) => [...root.all()].filter((e) =>
-    selector.startsWith("style") ? e.tag === "style"
-    : selector.includes(".T:not") ? e.tag === "tabs" && !e.hasAttribute("data-live") : false),
-};
-function output() {
-  const cell = new Element("div"), tabs = new Element("tabs");
-  cell.append(new Element("style"));
-  for (const open of [true, false]) {
-    const pane = new HTMLDetailsElement("details", { name: "same" });
-    pane.open = open && !body.children.length;  // the page shuts equal names of later outputs
-    tabs.append(pane);
-  }
-  cell.append(tabs);
-  body.append(cell);
-  return { cell, tabs };
-}
-const styles = () => [...root.all()].filter((e) => e.tag === "style");
-"""
-
 
 def run(script):
     node = shutil.which("node")
@@ -65,14 +24,20 @@ def run(script):
     return subprocess.run([node, "-e", script], capture_output=True, text=True, check=False)
 
 
-def source(kit="lens"):
+def element(kit="lens"):
     return re.fullmatch(r"<script>(.*)</script>", page.scripts([kit]), re.DOTALL)[1]
+
+
+def unpacked(kit="lens"):
+    """What a browser inserts and runs."""
+    pack = re.search(r'"([A-Za-z0-9+/=]+)"\)$', element(kit))[1]
+    return zlib.decompress(base64.b64decode(pack), -15).decode()
 
 
 KITS = get_args(page.Kit)
 
 
-@pytest.mark.parametrize(("kit", "most"), [("lens", 8_000), ("graph", 24_000)])
+@pytest.mark.parametrize(("kit", "most"), [("lens", 36_000), ("graph", 14_000)])
 def test_assets_are_small(kit, most):
     assert len(page.styles([kit])) + len(page.scripts([kit])) < most
 
@@ -88,19 +53,22 @@ def test_an_output_carries_its_assets():
 
 
 def test_nothing_is_fetched():
-    assert not re.search(r"https?://|@import|url\(", page.styles(KITS))
-    assert not re.search(r"\bfetch\(|\bimport\b|XMLHttpRequest|WebSocket", page.scripts(KITS))
+    assert not re.search(r"https?://|@import|url\(", "".join(map(page.stylesheet, KITS)))
+    for kit in KITS:
+        assert not re.search(
+            r"[^.]\bfetch\(|^import\b|XMLHttpRequest|WebSocket", unpacked(kit), re.M
+        )
 
 
 @pytest.mark.parametrize("kit", KITS)
 def test_scripts_cannot_be_ended_early(kit):
-    assert "</" not in source(kit)
+    assert "</" not in element(kit)
     assert "</" not in page.styles([kit]).removesuffix("</style>")
 
 
 @pytest.mark.parametrize("kit", KITS)
 def test_styles_touch_nothing_else_on_the_page(kit):
-    css = re.fullmatch(r"<style[^>]*>(.*)</style>", page.styles([kit]), re.DOTALL)[1]
+    css = page.stylesheet(kit)
     while re.search(r"\{[^{}]*\}", css):
         css = re.sub(r"\{[^{}]*\}", ";", css)
     tops = [top for top in css.split(";") if top]
@@ -112,29 +80,7 @@ def test_each_kit_has_a_name_that_style_and_script_share():
     names = [re.search(r'data-jl="(\w+)"', page.styles([kit]))[1] for kit in KITS]
     assert len(set(names)) == len(KITS)
     for kit, name in zip(KITS, names, strict=True):
-        assert f'("{name}", () => {{' in source(kit)
-
-
-def test_two_outputs_on_one_page_share_assets_and_not_tabs():
-    result = run(
-        f"{DOM} const install = {source()!r};"
-        """
-        const check = (what, told) => { if (!what) throw new Error(told); };
-        const first = output(); (0, eval)(install);
-        check(styles().length === 1 && styles()[0].parent === head, "style moves to the head");
-        const heard = listeners.length;
-        const second = output(); (0, eval)(install);
-        check(styles().length === 1, "one style");
-        check(listeners.length === heard && heard > 0, "listeners once");
-        const name = (o) => new Set(o.tabs.children.map((pane) => pane.attrs.name));
-        check(name(first).size === 1 && name(second).size === 1, "one name a set");
-        check([...name(first)][0] !== [...name(second)][0], "sets differ");
-        check(second.tabs.children[0].open, "a set that the page had shut is open again");
-        first.cell.remove();
-        check(styles().length === 1, "style outlives the first output");
-        """
-    )
-    assert result.returncode == 0, result.stderr
+        assert f'("{name}", "' in element(kit)
 
 
 def test_equal_documents_are_equal_texts_on_one_page():
@@ -143,7 +89,44 @@ def test_equal_documents_are_equal_texts_on_one_page():
 
 
 @pytest.mark.parametrize("kit", KITS)
-def test_a_module_loses_export_and_comments_only(kit):
-    assert not re.search(r"^export|^ |@param", source(kit), re.MULTILINE)
-    assert "root.querySelectorAll" in source(kit)
-    assert run(f"new Function({source(kit)!r})").returncode == 0
+def test_modules_lose_import_export_and_comments_only(kit):
+    program = unpacked(kit)
+    assert not re.search(r"^(?:export|import) |^ |@param", program, re.MULTILINE)
+    assert "root.querySelectorAll" in program
+    assert run(f"new Function({json.dumps(program)})").returncode == 0
+
+
+@pytest.mark.parametrize("kit", KITS)
+def test_names_at_the_top_of_a_kits_files_differ(kit):
+    names = re.findall(
+        r"^(?:export )?(?:async )?(?:const|let|class|function\*?) (\w+)",
+        "\n".join(page._read(name) for name in page.KITS[kit].scripts),
+        re.MULTILINE,
+    )
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("kit", KITS)
+def test_a_file_imports_only_from_files_before_it(kit):
+    before = set()
+    for name in page.KITS[kit].scripts:
+        asked = set(re.findall(r'^import\b[^;]*"\./([\w.]+)";$', page._read(name), re.MULTILINE))
+        assert asked <= before, name
+        before.add(name)
+
+
+def test_every_file_is_in_a_kit():
+    listed = [n for p in page.KITS.values() for n in (*p.styles, *p.scripts, *p.late)]
+    static = {path.name for path in files("jaxlens.render").joinpath("static").iterdir()}
+    assert sorted(listed) == sorted(static)
+
+
+def test_the_page_gets_the_css_of_what_scripts_make(monkeypatch):
+    for cached in (page._css, page._program, page._element, page._key, page.script):
+        cached.cache_clear()
+    monkeypatch.setitem(page.KITS, "graph", page.Parts((), ("graph.js",), ("graph.css",)))
+    program = unpacked("graph")
+    css = json.loads(re.search(r"style.textContent = (.*);", program)[1])
+    assert css == page.stylesheet("graph")
+    for cached in (page._css, page._program, page._element, page._key, page.script):
+        cached.cache_clear()
