@@ -34,12 +34,12 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
     alone = options.text != options.graph
     lines = jaxpr_lines.equations(module)
     if not alone:
-        source = _source_tab(capture, module, lines)
+        source = source_tab(capture, module, lines)
         tabs += [source] if source.blocks else []
     if options.text or not alone:
-        tabs.append(_listing_tab(capture, module, options, lines))
+        tabs.append(listing_tab(capture, module, options, lines))
     if options.graph or not alone:
-        tabs.append(_graph_tab(capture, module, options))
+        tabs.append(graph_tab(capture, module, options))
     summary = Findings(findings(capture, module))
     body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (Tabs(tuple(tabs)),)
     return Document("jaxpr", taken(capture.program), (summary, *body))
@@ -86,28 +86,33 @@ def _constants(constants: tuple[Constant, ...]) -> str:
     return sentence + (advice if total >= _LARGE else "")
 
 
-def _source_tab(capture: Capture, module: Module, lines: LinesById) -> Tab:
+def source_tab(capture: Capture, module: Module, lines: LinesById) -> Tab:
+    """The user's lines over the equations that each became."""
     panes = source_pane.blocks(module, capture.sources, lines)
-    return Tab("Your code", panes, help="Your lines, tinted by the equations each became.")
+    return Tab(
+        "Your code", panes, help="Your lines, tinted by the equations each became.", key="source"
+    )
 
 
-def _listing_tab(
+def listing_tab(
     capture: Capture, module: Module, options: JaxprOptions, lines: LinesById
 ) -> Tab:  # fmt: skip
+    """The jaxpr, line by line."""
     inputs = [leaf.name for leaf in capture.program.inputs]
     limit = _FULL if options.full else jaxpr_lines.LIMIT
     captured = [constant.name for constant in capture.constants]
     listing = jaxpr_lines.listing(
         module, inputs=inputs, captured=captured, limit=limit, known=lines
     )
-    return Tab("jaxpr", (listing,), in_text=True, help=capture.jaxpr.info.meaning)
+    return Tab("jaxpr", (listing,), in_text=True, help=capture.jaxpr.info.meaning, key="jaxpr")
 
 
-def _graph_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
+def graph_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
+    """The jaxpr as a drawing, made when it is looked at."""
     pane: _LatePane = object.__new__(_LatePane)
     object.__setattr__(pane, "_asked", (capture, module, options))
     help = "Equations as boxes, values as arrows; a box with a nested jaxpr opens in place."
-    return Tab("Graph", (pane,), help=help)
+    return Tab("Graph", (pane,), help=help, key="graph")
 
 
 class _LatePane(GraphPane):

@@ -1,0 +1,198 @@
+"""LLVM IR and machine code as lines, kernel after kernel: each line's id is its kernel's name.
+
+A kernel begins with a comment that names it and says what it computes. One that has no code of
+its own says why: a library call, the runtime's own work, or code shared with an equal kernel.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from jaxlens.ir.facts import Kernel
+from jaxlens.lenses.kernels import Work, what
+from jaxlens.lenses.report import count
+from jaxlens.render.document import Kind, Line, Listing, Piece
+from jaxlens.render.late_lines import LateLines
+
+Machine = Literal["llvm", "asm"]
+
+HEAD = 60  # lines that stand in the page; the rest a viewer scrolls to
+MOST = 40_000  # lines of one listing
+_NO_CODE = "call void @llvm.experimental.noalias.scope.decl"  # metadata in the form of a call
+_METADATA = re.compile(r"(?:, !\w[\w.]* !\w+)+$|(?:, !\w+)+$| #\d+(?= \{$)| #\d+$")
+_LLVM = re.compile(r"(\s*)((?:%[\w.\"$-]+ = )?)((?:(?:tail|musttail|notail) )?[a-z_]+)(.*)")
+_LLVM_LABEL = re.compile(r"([\w.$\"-]+:)(\s*;.*)?$")
+_CODE = re.compile(r"(\s*[0-9a-f]+: )([a-z][\w.]*)(.*)")
+_PTX = re.compile(r"(\s*(?:@!?%\w+\s+)?)([a-z][\w.:]*)(\s.*|;)?$")
+_TYPE = re.compile(
+    r"(<\d+ x [\w ]+>|\[\d+ x [^\]]+\]|\b(?:i\d+|float|double|half|bfloat|ptr|void)\b)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A kernel's place in a listing: what stands over its code, and the code, if it has any."""
+
+    work: Work
+    title: str
+    code: str
+
+    @property
+    def size(self) -> int:
+        return 1 + (self.code.count("\n") + 2 if self.code else 0)
+
+
+def listing(
+    works: Sequence[Work], stage: Machine, *, head: int = HEAD, most: int = MOST
+) -> Listing:
+    """The code of every kernel.
+
+    Args:
+        works: The kernels, in the order in which they stand.
+        stage: LLVM IR (as LLVM left it, else as it got it), or the machine's instructions.
+        head: Lines that stand in the page.
+        most: Lines in all; kernels beyond that are left out whole.
+
+    Returns:
+        A listing without metadata; empty where no kernel has such code.
+    """
+    parts = _parts(works, stage)
+    if not any(part.code for part in parts):
+        return Listing(stage, ())
+    kept = _fitting(parts, most)
+    total = sum(part.size for part in kept) - bool(kept[0].code)
+    first = tuple(islice(_lines(kept, stage), head))
+    rest = max(total - len(first), 0)
+    more = LateLines(rest, lambda: islice(_lines(kept, stage), head, None)) if rest else ()
+    return Listing(stage, first, _note(stage, len(parts) - len(kept)), more)
+
+
+def kernel_lines(work: Work, stage: Machine) -> Listing:
+    """The code of one kernel; empty where it has none."""
+    part = next(iter(_parts([work], stage)))
+    return Listing(stage, tuple(_code(part, stage)))
+
+
+def text_of(kernel: Kernel, stage: Machine) -> str:
+    """What is shown of a kernel: the functions of its module alone, without metadata."""
+    if stage == "asm":
+        return kernel.asm.strip("\n")
+    return "\n".join(_functions(kernel.llvm_after or kernel.llvm_before))
+
+
+def _parts(works: Sequence[Work], stage: Machine) -> list[_Part]:
+    """Code that several kernels share stands under the first of them."""
+    parts: list[_Part] = []
+    first: dict[str, str] = {}
+    for work in works:
+        kernel = work.kernel
+        code = text_of(kernel, stage)
+        same = first.setdefault(code, kernel.name) if code else ""
+        said = f"the code of {same}" if same and same != kernel.name else _said(work, code)
+        parts.append(_Part(work, said, "" if same != kernel.name else code))
+    return parts
+
+
+def _said(work: Work, code: str) -> str:
+    if code:
+        return what(work)
+    return work.kernel.note or f"a {work.kernel.kind}, which has no code of its own"
+
+
+def _fitting(parts: Sequence[_Part], most: int) -> list[_Part]:
+    """Whole kernels from the front, as many as one listing takes."""
+    kept: list[_Part] = []
+    size = 0
+    for part in parts:
+        size += part.size
+        if size > most and kept:
+            break
+        kept.append(part)
+    return kept
+
+
+def _note(stage: Machine, left: int) -> str:
+    words = []
+    if stage == "llvm":
+        words.append("Metadata, attributes and declarations are left out: cap.llvm.text has them.")
+    if left:
+        words.append(f"{count(left, 'more kernel')}: cap.{stage}.text has them all.")
+    return " ".join(words)
+
+
+def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
+    ptx = any(part.code.startswith((".", "//")) for part in parts)
+    mark = "//" if ptx else ";"
+    for number, part in enumerate(parts):
+        if number and part.code:
+            yield Line(())
+        pieces = (
+            Piece(f"{mark} ", "comment"),
+            Piece(part.work.kernel.name, "keyword"),
+            Piece(f": {part.title}", "comment"),
+        )
+        yield Line(pieces, part.work.kernel.name)
+        yield from _code(part, stage)
+
+
+def _code(part: _Part, stage: Machine) -> Iterator[Line]:
+    name = part.work.kernel.name
+    for row in part.code.split("\n") if part.code else ():
+        yield Line(tuple(_llvm(row) if stage == "llvm" else _machine(row)), name)
+
+
+def _functions(text: str) -> Iterator[str]:
+    """Lines of the functions that a module defines."""
+    inside = False
+    for row in text.split("\n"):
+        inside = inside or row.startswith("define ")
+        if inside and _NO_CODE not in row:
+            yield _METADATA.sub("", row) if "!" in row or "#" in row else row
+        inside = inside and row != "}"
+
+
+def _llvm(row: str) -> Iterator[Piece]:
+    label = _LLVM_LABEL.match(row)
+    if label:
+        yield Piece(label[1], "keyword")
+        if label[2]:
+            yield Piece(label[2], "comment")
+        return
+    found = _LLVM.match(row)
+    if not found:
+        yield Piece(row)
+        return
+    yield Piece(found[1] + found[2])
+    yield Piece(found[3], "op")
+    yield from _typed(found[4])
+
+
+def _typed(text: str) -> Iterator[Piece]:
+    """Types apart from all else."""
+    for place, run in enumerate(_TYPE.split(text)):
+        kind: Kind = "type" if place % 2 else ""
+        if run:
+            yield Piece(run, kind)
+
+
+def _machine(row: str) -> Iterator[Piece]:
+    """A disassembled instruction behind its address, or a line of PTX."""
+    found = _CODE.match(row)
+    if found:
+        yield Piece(found[1], "comment")
+        yield Piece(found[2], "op")
+        yield Piece(found[3])
+        return
+    stripped = row.strip()
+    if stripped.endswith(":") or stripped.startswith((".", "$")):
+        yield Piece(row, "keyword" if stripped.endswith(":") else "attr")
+        return
+    found = _PTX.match(row)
+    if stripped.startswith("//") or not found:
+        yield Piece(row, "comment" if stripped.startswith("//") else "")
+        return
+    yield Piece(found[1])
+    yield Piece(found[2], "op")
+    yield Piece(found[3] or "")
