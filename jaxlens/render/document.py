@@ -4,8 +4,8 @@ A view (`jaxpr_view.py`, `hlo_view.py`, `compile_view.py`) turns a capture into 
 `Document`; nothing here knows what JAX is. All text in it is data: the faces escape it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from jaxlens.lenses.report import Finding, Table
@@ -156,6 +156,70 @@ class TableBlock:
     table: Table
 
 
+PassMark = Literal[
+    "same", "adjusted", "moved", "renamed", "rewritten", "fused", "merged", "folded", "removed",
+    "added",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PassRow:
+    """One row of a program beside the program before a pass, by identity and not by text.
+
+    Attributes:
+        mark: What became of it. "adjusted": the same value with another layout, attribute or
+            operand name; "moved": the same in another computation.
+        line: The instruction, or the title of a computation (without id).
+        gone: Whether it stands in the program before the pass only.
+        note: A few words on the mark ("with add.3", "dead: nothing read it"), "" for none.
+    """
+
+    mark: PassMark
+    line: Line
+    gone: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PassStep:
+    """The program after one pass that changed it; the first step is the program before any.
+
+    Attributes:
+        index: `PassStage.index`. The viewer knows its instructions by the stage "pass:INDEX".
+        title: Pipeline and pass, unique ("simplification / algsimp (2)").
+        name: The pass ("algsimp").
+        size: Instructions after it; None where they were not counted.
+        did: What it did, in counts ("8 fused, 2 removed"); "" where that is not known.
+        meaning: What such a pass is for, in a sentence; "" where that is not known.
+        rows: The program after it together with what is gone; None where left out.
+        atoms: What links the nodes of its rows (see `web.py`), by id.
+    """
+
+    index: int
+    title: str
+    name: str
+    size: int | None
+    did: str = ""
+    meaning: str = ""
+    rows: tuple[PassRow, ...] | None = None
+    atoms: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PassSteps:
+    """The way through the passes, step by step.
+
+    Attributes:
+        steps: The first is the program before optimisation.
+        tables: The same without rows, for text: the timeline, and what the passes are for.
+        note: What was left out, and where it is.
+    """
+
+    steps: tuple[PassStep, ...]
+    tables: tuple[Table, ...]
+    note: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Fold:
     """Blocks behind a heading that opens them."""
@@ -192,7 +256,9 @@ class Tabs:
     tabs: tuple[Tab, ...]
 
 
-Block = Listing | SourcePane | Diff | GraphPane | Code | Findings | TableBlock | Fold | Tabs
+Block = (
+    Listing | SourcePane | Diff | GraphPane | Code | Findings | TableBlock | PassSteps | Fold | Tabs
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ _MARKS: Mapping[str, Mark] = {
     "folded": Mark("*", "#5be4"),
     "removed": Mark("-", "#d504"),
     "added": Mark("+", "#0974"),
+    "renamed": Mark("@"),
+    "moved": Mark("^"),
+    "adjusted": Mark("."),
 }
 
 

@@ -64,6 +64,20 @@ def instructions(module: Module) -> Mapping[str, Line]:
     return LinesById(module, instruction)
 
 
+def titles(module: Module) -> Mapping[str, Line]:
+    """The title of each computation, by name: its parameters, and who calls it."""
+    callers = _callers(module)
+    return {
+        name: _title(
+            region,
+            name == module.entry,
+            () if name == module.entry else region.parameters,
+            callers.get(name, []),
+        )
+        for name, region in module.regions.items()
+    }
+
+
 def type_pieces(kind: Type) -> list[Piece]:
     """A type with its layout folded; a long tuple as the number of its parts."""
     text = _type_text(kind)
@@ -102,10 +116,7 @@ def _all_lines(
     module: Module, shown: Sequence[Region], wrapped: Mapping[str, Node], brief: bool
 ) -> Iterator[Line]:
     known = {i: str(span) for i, span in owners(module).items()}
-    callers: dict[str, list[str]] = {}
-    for node in module.nodes():
-        for name in node.regions:
-            callers.setdefault(name, []).append(node.id)
+    callers = _callers(module)
     for number, region in enumerate(shown):
         if number:
             yield Line(())
@@ -115,6 +126,15 @@ def _all_lines(
         nodes = _instructions(module, region, brief)
         yield from _body(nodes, frozenset(region.results), known, wrapped)
         yield Line((Piece("}"),))
+
+
+def _callers(module: Module) -> dict[str, list[str]]:
+    """Ids of the instructions that call each computation."""
+    callers: dict[str, list[str]] = {}
+    for node in module.nodes():
+        for name in node.regions:
+            callers.setdefault(name, []).append(node.id)
+    return callers
 
 
 def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[str]) -> Line:
