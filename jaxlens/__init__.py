@@ -2,8 +2,9 @@
 
     %load_ext jaxlens
 
-gives a notebook `%%jaxpr`, `%%hlo` and `%%compile`; the same in Python is
-`jaxlens.jaxpr(f, *args)`, `jaxlens.hlo(f, *args)` and `jaxlens.compile(f, *args)`.
+gives a notebook `%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`; the same in Python is
+`jaxlens.jaxpr(f, *args)`, `jaxlens.hlo(f, *args)`, `jaxlens.compile(f, *args)` and
+`jaxlens.explore(f, *args)`.
 Names are loaded when first used, so importing jaxlens costs next to nothing.
 """
 
@@ -11,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxlens.api import capture, compile, hlo, jaxpr, load
+    from jaxlens.api import capture, compile, explore, hlo, jaxpr, load
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError
     from jaxlens.render.view import View
@@ -25,6 +26,7 @@ __all__ = [
     "__version__",
     "capture",
     "compile",
+    "explore",
     "hlo",
     "jaxpr",
     "load",

@@ -19,11 +19,17 @@ from typing import Any, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import CellError, OptionError, UnavailableError
-from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions, read_options
+from jaxlens.render.options import (
+    CompileOptions,
+    ExploreOptions,
+    HloOptions,
+    JaxprOptions,
+    read_options,
+)
 from jaxlens.render.view import View
 
 Function = Callable[..., Any]
-_Options = TypeVar("_Options", JaxprOptions, HloOptions, CompileOptions)
+_Options = TypeVar("_Options", JaxprOptions, HloOptions, CompileOptions, ExploreOptions)
 
 
 def capture(f: Function, /, *args: Any, target: str | None = None, **kwargs: Any) -> Capture:
@@ -100,6 +106,26 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
 
     cap, options = _asked(CompileOptions, f, args, kwargs)
     return View(cap, lambda: document(cap, **(asdict(options) | {"run": _run(cap, options.run)})))
+
+
+def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
+    """Shows your lines and every stage below them, linked: point at one, and see what it became.
+
+    Panes are your code, the jaxpr and its graph, StableHLO, HLO before, between and after the
+    passes, the kernels, their LLVM IR and machine code. Nothing is run.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, the option `full`.
+
+    Raises:
+        OptionError: An option that does not exist.
+    """
+    from jaxlens.render.explore_view import document
+
+    cap, options = _asked(ExploreOptions, f, args, kwargs)
+    return View(cap, lambda: document(cap, options))
 
 
 def _run(cap: Capture, n: int) -> Any:

@@ -15,12 +15,20 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from jaxlens.errors import LensError
 from jaxlens.ir.stage import STAGES
 from jaxlens.notebook.options import flags
-from jaxlens.render.options import STAGE_NAMES, CompileOptions, HloOptions, JaxprOptions
+from jaxlens.render.options import (
+    STAGE_NAMES,
+    CompileOptions,
+    ExploreOptions,
+    HloOptions,
+    JaxprOptions,
+)
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # %load_ext does without
 
-_KINDS = {"jaxpr": JaxprOptions, "hlo": HloOptions, "compile": CompileOptions}
+_KINDS = {
+    "jaxpr": JaxprOptions, "hlo": HloOptions, "compile": CompileOptions, "explore": ExploreOptions,
+}  # fmt: skip
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join(_KINDS)})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")
 
@@ -33,7 +41,7 @@ def remember(cap: "Capture", verb: str, show: Mapping[str, Any]) -> None:
     with contextlib.suppress(LensError):
         if verb == "hlo" and "stage" not in show:
             _seen["pass"] = tuple(dict.fromkeys(p.name for p in cap.passes))
-        elif verb == "compile":
+        elif verb in ("compile", "explore"):
             _seen["kernel"] = tuple(dict.fromkeys(k.name for k in cap.kernels))
 
 

@@ -6,7 +6,8 @@ from weakref import WeakKeyDictionary
 from jaxlens.notebook.complete import matcher
 from jaxlens.notebook.magics import Lenses
 
-_PLACES = [(kind, name) for kind in ("line", "cell") for name in ("jaxpr", "hlo", "compile")]
+_VERBS = ("jaxpr", "hlo", "compile", "explore")
+_PLACES = [(kind, name) for kind in ("line", "cell") for name in _VERBS]
 
 # Per shell: the magics that had our names, to be put back, and our matcher.
 _loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any]] = WeakKeyDictionary()

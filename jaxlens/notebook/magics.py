@@ -9,12 +9,12 @@ from IPython.display import display
 from jaxlens.notebook.complete import remember
 from jaxlens.notebook.options import Asked, read, takes
 from jaxlens.notebook.tracebacks import of_the_user
-from jaxlens.render.options import CompileOptions, HloOptions, JaxprOptions
+from jaxlens.render.options import CompileOptions, ExploreOptions, HloOptions, JaxprOptions
 
 
 @magics_class
 class Lenses(Magics):
-    """`%%jaxpr`, `%%hlo` and `%%compile`, and their line forms."""
+    """`%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`, and their line forms."""
 
     @line_cell_magic
     @no_var_expand
@@ -79,6 +79,26 @@ class Lenses(Magics):
         jaxlens.compile(jaxlens.capture(step, params, batch), run=20)
         """
         self._look(read(self.compile, line, cell), cell)
+
+    @line_cell_magic
+    @no_var_expand
+    @takes(ExploreOptions)
+    def explore(self, line: str, cell: str | None = None) -> None:
+        """Follow one expression from your line to machine code, and back, in linked panes.
+
+        The cell runs as usual, all but its last expression, which is compiled and not run:
+
+            %%explore
+            step(params, batch)
+
+        Point at a line, an equation, an instruction or a kernel: what it became and what it
+        came from lights up in every pane. A click keeps it, Escape lets it go, ? lists the keys.
+
+            %explore --grad loss(params, x)
+
+        In Python:  jaxlens.explore(step, params, batch)
+        """
+        self._look(read(self.explore, line, cell), cell)
 
     def _look(self, asked: Asked, cell: str | None) -> None:
         """What every magic does once its line is read."""

@@ -59,7 +59,7 @@ class Asked:
 
     Attributes:
         magic: As the user wrote it: "%%jaxpr" or "%jaxpr".
-        verb: "jaxpr", "hlo" or "compile".
+        verb: "jaxpr", "hlo", "compile" or "explore".
         show: Options of the verb that were given, by field name.
         take: What is looked at.
         expression: What stands behind the options of a line magic.

@@ -102,7 +102,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         tab("Your code", lambda: listings.costs(capture, done), help=BY_NAME["source"].meaning),
         tab(
             "Kernels",
-            lambda: _kernels(done),
+            lambda: kernels(done),
             in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
         ),
@@ -141,7 +141,7 @@ def _beyond(report: Report, said: int) -> Report:
     return replace(report, findings=report.findings[said:])
 
 
-def _kernels(done: Sequence[Work]) -> list[Block]:
+def kernels(done: Sequence[Work]) -> list[Block]:
     """The table of kernels, and each fusion behind its name with its HLO."""
     if not done:
         return []

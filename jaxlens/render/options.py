@@ -77,7 +77,14 @@ class CompileOptions:
             raise OptionError(f"run takes a count of 1 or more, got {self.run}")
 
 
-T = TypeVar("T", JaxprOptions, HloOptions, CompileOptions)
+@dataclass(frozen=True, slots=True)
+class ExploreOptions:
+    """What `jaxlens.explore` shows; by default every pane, each as far as it fits."""
+
+    full: bool = option(False, "show metadata, layouts and every line; nothing folded or cut")
+
+
+T = TypeVar("T", JaxprOptions, HloOptions, CompileOptions, ExploreOptions)
 
 
 def flag(name: str) -> str:

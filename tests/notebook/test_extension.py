@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-OURS = ("jaxpr", "hlo", "compile")
+OURS = ("jaxpr", "hlo", "compile", "explore")
 
 
 def state(shell: Any) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def kernel(folder: Path) -> Iterator[Kernel]:
 
 
 def test_a_look_and_its_files(kernel: Kernel, folder: Path) -> None:
-    for verb in ("jaxpr", "hlo", "compile"):
+    for verb in ("jaxpr", "hlo", "compile", "explore"):
         _, shown, error = kernel.run(f"%%{verb}\nheavy.__name__\njnp.tanh(x @ x)")
         assert not error
         assert shown.startswith("expression with x f32[8,8] on cpu\n")

@@ -93,7 +93,7 @@ def test_a_wrong_line_runs_nothing(run: Callable[..., Any], shell: Any) -> None:
     assert "y" not in shell.user_ns
 
 
-@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
 def test_help_runs_nothing_and_is_worth_reading(
     run: Callable[..., Any], shell: Any, verb: str
 ) -> None:

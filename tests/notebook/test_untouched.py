@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import pytest
 
-VERBS = ["jaxpr", "hlo", "compile", "hlo --passes", "compile --asm"]
+VERBS = ["jaxpr", "hlo", "compile", "explore", "hlo --passes", "compile --asm"]
 
 SETUP = """
 import jax, jax.numpy as jnp, numpy as np, random, os, warnings

@@ -41,7 +41,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("code", "error", "lines"), CASES.values(), ids=CASES)
-@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
 def test_the_users_lines(cell: Any, verb: str, code: str, error: str, lines: list[str]) -> None:
     ran = cell(f"%%{verb}\n{code}")
     assert type(ran.error).__name__ == error
@@ -60,7 +60,7 @@ def test_a_leaked_tracer(cell: Any, shell: Any) -> None:
     assert cell("%jaxpr x + 1").ok
 
 
-@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
 def test_a_leaked_tracer_in_the_function(cell: Any, verb: str) -> None:
     cell("kept = []\n@jax.jit\ndef keeps(x):\n    kept.append(x * 2)\n    return x\nkeeps(x);")
     ran = cell(f"%%{verb}\ndef uses(x):\n    return x + kept[0]\nuses(x)")

@@ -22,7 +22,7 @@ def _names(run: Any) -> None:
     assert run(SETUP).ok
 
 
-@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile"])
+@pytest.mark.parametrize("verb", ["jaxpr", "hlo", "compile", "explore"])
 def test_the_same_first_line(look: Any, verb: str) -> None:
     view = look(verb, "f", "x, w")
     assert view.document.verb == verb
@@ -66,6 +66,7 @@ def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
         ("compile", "--why", {"why": True}),
         ("compile", "--cost", {"cost": True}),
         ("compile", "--memory", {"memory": True}),
+        ("explore", "--full", {"full": True}),
     ],
 )
 def test_options_mean_the_same(

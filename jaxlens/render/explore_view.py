@@ -1,0 +1,97 @@
+"""What `%%explore` shows: your lines and every stage below them, linked, in panes side by side."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError
+from jaxlens.lenses.cost import cost as cost_report
+from jaxlens.lenses.kernels import Work, tally, works
+from jaxlens.lenses.memory import memory as memory_report
+from jaxlens.lenses.report import Finding
+from jaxlens.render import compile_view, jaxpr_lines, jaxpr_view, listings
+from jaxlens.render.document import Block, Document, Findings, Tab, Tabs
+from jaxlens.render.machine_lines import MOST
+from jaxlens.render.options import ExploreOptions, JaxprOptions
+from jaxlens.render.panes import machine_pane, pane, stage_pane
+from jaxlens.render.taken import taken
+
+_PROGRAMS = ("stablehlo", "hlo")
+
+
+def document(capture: Capture, options: ExploreOptions | None = None) -> Document:
+    """The output for one capture; traces, lowers and compiles it, and runs nothing.
+
+    Args:
+        capture: What to look at.
+        options: What to show.
+    """
+    options = options or ExploreOptions()
+    module = capture.jaxpr.module
+    done, runs = _works(capture)
+    sentences = (*jaxpr_view.findings(capture, module), runs, *_sizes(capture))
+    tabs = (*_front(capture, done), *_middle(capture, options), *_back(capture, done))
+    blocks: tuple[Block, ...] = (Findings(sentences), Tabs(tabs))
+    return Document("explore", taken(capture.program), blocks)
+
+
+def _works(capture: Capture) -> tuple[Sequence[Work], Finding]:
+    """The kernels, and the sentence that counts them or says why there are none."""
+    try:
+        done = works(capture)
+    except LensError as why:
+        return (), Finding(f"{why}.", "unknown")
+    return done, Finding(tally(done))
+
+
+def _sizes(capture: Capture) -> list[Finding]:
+    """What it costs in a sentence each: flops and bytes, then memory."""
+    found: list[Finding] = []
+    for lens in (cost_report, memory_report):
+        try:
+            found += lens(capture).findings[:1]
+        except LensError as why:
+            found.append(Finding(f"{why}.", "unknown"))
+    return found
+
+
+def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
+    """What JAX made of it: the user's lines, the jaxpr, its graph."""
+    lines = jaxpr_lines.equations(capture.jaxpr.module)
+    options = JaxprOptions()
+    source = pane(
+        "source",
+        lambda: listings.costs(capture, done, lines),
+        title="Your code",
+        in_text=True,
+        help="Your lines, tinted by flops, over the equations and kernels that each became.",
+    )
+    jaxpr = jaxpr_view.listing_tab(capture, capture.jaxpr.module, options, lines)
+    return [
+        source,
+        replace(jaxpr, in_text=False),
+        jaxpr_view.graph_tab(capture, capture.jaxpr.module, options),
+    ]
+
+
+def _middle(capture: Capture, options: ExploreOptions) -> list[Tab]:
+    """What XLA made of it, from the program it was given to the one that runs."""
+    return [
+        *(stage_pane(capture, name, options.full) for name in _PROGRAMS),
+        stage_pane(capture, "optimized", options.full),
+    ]
+
+
+def _back(capture: Capture, done: Sequence[Work]) -> list[Tab]:
+    """What runs: kernels and their code."""
+    return [
+        pane(
+            "kernels",
+            lambda: compile_view.kernels(done),
+            title="Kernels",
+            in_text=True,
+            help="What each kernel computes, from which lines, and the bytes it moves.",
+        ),
+        machine_pane(capture, done, "llvm", MOST),
+        machine_pane(capture, done, "asm", MOST),
+    ]
