@@ -1,0 +1,158 @@
+"""Draws an HLO module: the entry computation as a DAG whose fusions and loops open in place.
+
+The drawing is that of any program (`jaxpr_figure.py`): long computations fold into runs of
+one scope and call path, and a panel is drawn when it is asked for. Here its boxes get the
+words of HLO, and `hlo_plumbing.py` takes out what only packs and unpacks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.late import fill
+from jaxlens.lenses.report import count
+from jaxlens.render import hlo_words, jaxpr_figure
+from jaxlens.render.document import GraphPane
+from jaxlens.render.figure import Box, Figure, Panel, Panels
+from jaxlens.render.hlo_plumbing import Drawn, drawn
+
+MOST = 60
+
+
+def figure(
+    module: Module, *, depth: int = jaxpr_figure.AUTO, max_boxes: int = MOST,
+    outputs: Sequence[str] = (),
+) -> Figure:  # fmt: skip
+    """The program as panels of boxes.
+
+    Args:
+        module: HLO at any stage.
+        depth: How many levels stand open in the static picture; 0 for as many as fit.
+        max_boxes: A computation with more instructions than this is folded.
+        outputs: Names of the program's results.
+
+    Returns:
+        Every panel that can be opened, the entry first.
+    """
+    shown = drawn(module, max_boxes)
+    plain = jaxpr_figure.figure(
+        shown.module, depth=1, max_boxes=max_boxes, inputs=_inputs(module), outputs=outputs
+    )
+    note = plain.note.replace(" equations ", " instructions ", 1)
+    made = Figure(HloPanels(plain, module, shown), max(1, depth), note, module.stage)
+    if depth != jaxpr_figure.AUTO:
+        return made
+    return replace(made, depth=jaxpr_figure.fitting_depth(made))
+
+
+def pane(capture: Capture) -> GraphPane:
+    """The graph of what runs, drawn when it is first looked at.
+
+    Raises:
+        UnavailableError: This backend gives no optimised HLO.
+    """
+    made: _LatePane = object.__new__(_LatePane)
+    object.__setattr__(made, "_asked", (capture, capture.optimized.module))
+    return made
+
+
+class _LatePane(GraphPane):
+    """A GraphPane that is drawn when it is first looked at: text does without."""
+
+    __slots__ = ("_asked",)
+    _asked: tuple[Capture, Module]
+
+    def __getattr__(self, name: str) -> Any:
+        return fill(self, name, {"figure": _figure, "alt": _alt})
+
+
+def _figure(made: _LatePane) -> Figure:
+    capture, module = made._asked
+    return figure(module, outputs=[leaf.name for leaf in capture.outputs])
+
+
+def _alt(made: _LatePane) -> str:
+    boxes = count(len(made.figure.panels[0].boxes), "box", "boxes")
+    return f"Graph of {made._asked[0].program.name} as it runs: {boxes} at the top level."
+
+
+def _instructions(words: str) -> str:
+    """The words of a jaxpr's fold as they are said of HLO."""
+    return words.replace(" eqns", " instrs").replace(": equations ", ": ", 1)
+
+
+def _inputs(module: Module) -> list[str]:
+    """What JAX calls the entry's parameters: it writes their names where a scope stands."""
+    body = module.body()
+    scopes = {node.id: node.scope for node in body.nodes if node.opcode == "parameter"}
+    return [scopes.get(value.name) or value.name for value in body.parameters]
+
+
+class HloPanels(Panels):
+    """A program's panels with the words of HLO."""
+
+    def __init__(self, plain: Figure, module: Module, shown: Drawn) -> None:
+        self.named = _Worded(plain, module, shown)
+        self._plain = plain
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        return self.named[self._plain.panels[index].name]
+
+    def __iter__(self) -> Iterator[Panel]:
+        return map(self.named.__getitem__, self.named)
+
+    def __len__(self) -> int:
+        return len(self._plain.panels)
+
+
+class _Worded(Mapping[str, Panel]):
+    """Panels by name, each worded when it is asked for."""
+
+    def __init__(self, plain: Figure, module: Module, shown: Drawn) -> None:
+        self._plain, self._module, self._drawn = plain.named, module, shown
+        self._whole: dict[str, Node] = {node.id: node for node in module.nodes()}
+        self._shown = {node.id: node for node in shown.module.nodes()}
+        self._worded: dict[str, Panel] = {}
+
+    def __getitem__(self, name: str) -> Panel:
+        if name not in self._worded:
+            panel = self._plain[name]
+            boxes = tuple(self._box(panel, box) for box in panel.boxes)
+            self._worded[name] = replace(panel, boxes=boxes)
+        return self._worded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._plain
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plain)
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    def _box(self, panel: Panel, old: Box) -> Box:
+        shown = self._shown.get(old.id)
+        if shown is None:
+            return self._port(panel, old)
+        id = old.id
+        return hlo_words.box(
+            old, self._whole[id], shown, self._drawn.inner.get(id), self._module,
+            self._drawn.owners.get(id), self._drawn.aside.get(id, ()),
+        )  # fmt: skip
+
+    def _port(self, panel: Panel, old: Box) -> Box:
+        """An input stands for its parameter, and for what takes it out of a tuple."""
+        if old.inside and old.kind == "call":  # a folded run
+            return replace(old, detail=_instructions(old.detail), hint=_instructions(old.hint))
+        start = f"{panel.name} in "
+        if old.kind != "input" or old.inside or not old.id.startswith(start):
+            return old
+        name = old.id.removeprefix(start).partition("[")[0]
+        node = self._whole.get(name)
+        if node is None or node.opcode != "parameter":
+            return old
+        return replace(old, nodes=(name, *self._drawn.aside.get(name, ())))
