@@ -142,7 +142,7 @@ def table(done: Sequence[Work]) -> Table:
     launched = any(work.kernel.launch for work in done)
     rows = tuple(
         (
-            Cell(work.kernel.name, ids=(work.kernel.instruction,)),
+            Cell(work.kernel.name, ids=(work.kernel.name,)),
             Cell(work.kernel.kind),
             Cell(what(work)),
             Cell(listed(work.lines)),
@@ -156,7 +156,8 @@ def table(done: Sequence[Work]) -> Table:
     note = "Bytes: each operand and the result once."
     where = (*(["where"] if placed else []), *(["launch"] if launched else []))
     columns = ("kernel", "kind", "what it fused", "from lines", *where, "read", "written")
-    return Table("Kernels", columns, rows, note, right=(len(columns) - 2, len(columns) - 1))
+    right = (len(columns) - 2, len(columns) - 1)
+    return Table("Kernels", columns, rows, note, right=right, stage="kernels")
 
 
 def what(work: Work) -> str:

@@ -128,7 +128,7 @@ def _temporaries(held: list[Buffer], owners: Mapping[str, list[str]]) -> Table:
     )
     note = "Values that are never needed at once can lie in the same place."
     columns = ("value", "type", "bytes", "from lines")
-    return Table("Largest temporaries", columns, rows, note, right=(2,))
+    return Table("Largest temporaries", columns, rows, note, right=(2,), stage="optimized")
 
 
 def _name(buffer: Buffer) -> str:

@@ -45,6 +45,7 @@ class Table:
         volatile: Holds times or other figures that change from run to run; the stable text
             form leaves such a table out and says so.
         right: Indices of columns aligned right (numbers).
+        stage: The stage whose ids the cells carry, where a viewer is to link them; "" for none.
     """
 
     title: str
@@ -53,6 +54,7 @@ class Table:
     note: str = ""
     volatile: bool = False
     right: tuple[int, ...] = ()
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Tables and findings as HTML."""
 
 from collections.abc import Sequence
+from itertools import repeat
 
 from jaxlens.lenses.report import Cell, Finding, Table
 from jaxlens.render.document import Findings
@@ -27,13 +28,20 @@ def table_html(table: Table, inline: bool = True) -> str:
         for name, (kind, rules) in zip(table.columns, sides, strict=True)
     )
     whole = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
-    rows = "".join(f"<tr>{''.join(map(_cell, row, sides, whole))}</tr>" for row in table.rows)
-    kind = '"t v"' if table.volatile else "t"
+    rows = "".join(_row(table, row, sides, whole) for row in table.rows)
+    kind = ('"t v"' if table.volatile else "t") + attr("data-stage", table.stage)
     label = attr("aria-label", table.title or "table")
     return (
         f"<div class=W tabindex=0 role=group{label}><table class={kind}>{caption}"
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{note(table.note)}"
     )
+
+
+def _row(table: Table, row: Sequence[Cell], sides: Sequence[Side], whole: Sequence[bool]) -> str:
+    """A row; where the table's ids are those of a stage, all of it stands for its first node."""
+    ids = next((cell.ids for cell in row if cell.ids), ()) if table.stage else ()
+    node = attr("data-id", ids[0]) if ids else ""
+    return f"<tr{node}>{''.join(map(_cell, row, sides, whole, repeat(bool(table.stage))))}</tr>"
 
 
 def _side(right: bool, inline: bool) -> Side:
@@ -46,12 +54,12 @@ def _stays_whole(column: Sequence[Cell]) -> bool:
     return any(cell.text for cell in column) and all(len(cell.text) <= _WHOLE for cell in column)
 
 
-def _cell(cell: Cell, side: Side, whole: bool) -> str:
+def _cell(cell: Cell, side: Side, whole: bool, staged: bool) -> str:
     kind, rules = side
     end = round(min(max(cell.bar or 0.0, 0.0), 1.0) * 100)
     if end:
         rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
-    ids = attr("data-id", " ".join(cell.ids))
+    ids = "" if staged else attr("data-id", " ".join(cell.ids))
     text = escaped(cell.text).replace(" ", "&nbsp;") if whole else escaped(cell.text)
     return f"<td{kind}{style(*rules)}{ids}>{text}</td>"
 
