@@ -10,6 +10,7 @@ from itertools import islice
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Kind, Line, Listing, Piece
+from jaxlens.render.late_lines import LateLines
 from jaxlens.render.lines_by_id import LinesById
 
 LIMIT = 2000
@@ -40,12 +41,17 @@ def listing(module: Module, *, limit: int = LIMIT, brief: bool = False) -> Listi
     wrapped = _wrapped(module) if brief else {}
     shown = [region for region in module.regions.values() if region.name not in wrapped]
     total = sum(len(_instructions(module, region, brief)) + 3 for region in shown) - 1
-    kept = tuple(islice(_all_lines(module, shown, wrapped, brief), limit))
+
+    def every() -> Iterator[Line]:
+        return _all_lines(module, shown, wrapped, brief)
+
+    kept = tuple(islice(every(), limit))
     left = total - len(kept)
     stage = module.stage if module.stage in ("hlo", "optimized") else ""
     where = f"cap.{stage}.text has" if stage else "the stage's text has"
     note = f"{left:,} more lines: {where} them all." if left > 0 else ""
-    return Listing(module.stage, kept, note)
+    more = LateLines(left, lambda: islice(every(), limit, None)) if left > 0 else ()
+    return Listing(module.stage, kept, note, more)
 
 
 def instruction(node: Node, owner: str = "", root: bool = False) -> Line:

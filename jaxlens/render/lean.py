@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from jaxlens.ir.graph import Module, Node
 from jaxlens.render import hlo_lines
 from jaxlens.render.document import Line, Listing
+from jaxlens.render.late_lines import LateLines
 from jaxlens.render.lines_by_id import LinesById
 
 _SAID_BY_PLACE = ("calls=", "kind=")  # what a fusion calls stands under it
@@ -34,9 +35,9 @@ def listing(module: Module, limit: int) -> Listing:
     found = hlo_lines.listing(module, limit=limit, brief=True)
     option = f"--stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
     note = f"Metadata and layouts are left out: {option} has them."
-    return Listing(
-        found.stage, tuple(map(lean, found.lines)), " ".join(filter(None, (found.note, note)))
-    )
+    more = LateLines(len(found.more), lambda: map(lean, found.more)) if found.more else ()
+    said = " ".join(filter(None, (found.note, note)))
+    return Listing(found.stage, tuple(map(lean, found.lines)), said, more)
 
 
 def lean(line: Line) -> Line:

@@ -11,6 +11,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.stablehlo_text import PrintedLine, printed
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
+from jaxlens.render.late_lines import LateLines
 from jaxlens.render.stablehlo_words import pieces
 
 LIMIT = 2000
@@ -26,10 +27,17 @@ def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
     """
     known = {i: str(span) for i, span in owners(module).items()}
     arguments = list(_arguments(module))
-    program = [_line(line, known) for line in _printed(text, module, limit)]
     left = len(arguments) + text.rstrip("\n").count("\n") + 1 - limit
-    note = f"{left:,} more lines: cap.stablehlo.text has them all" if left > 0 else ""
-    return Listing("stablehlo", (*arguments, *program)[:limit], note)
+
+    def every(most: int) -> Iterator[Line]:
+        yield from arguments
+        yield from (_line(line, known) for line in _printed(text, module, most))
+
+    kept = tuple(islice(every(limit), limit))
+    if left <= 0:
+        return Listing("stablehlo", kept)
+    more = LateLines(left, lambda: islice(every(limit + left), limit, None))
+    return Listing("stablehlo", kept, f"{left:,} more lines: cap.stablehlo.text has them all", more)
 
 
 def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
