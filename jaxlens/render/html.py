@@ -1,10 +1,15 @@
 """A document as one piece of HTML for a notebook's output, usable with the kernel dead.
 
 Tabs and folds are `<details>`, so they work with no script and no style; `page.py` adds the
-CSS and the scripts, which make the tabs a row and the drawings live wherever they may run.
+CSS and the scripts, which make of this very HTML linked panes wherever they may run. What
+they read off it: `data-pane` on each tab, `data-stage` on each program, `data-id` on what
+shows nodes (several ids with blanks between), `data-file` on the user's lines, `data-line` on
+what a source line owns, and the data of `html_data.py`.
 """
 
 import hashlib
+import re
+from collections.abc import Collection
 
 from jaxlens.render.blocks import Step, walk
 from jaxlens.render.document import (
@@ -16,14 +21,17 @@ from jaxlens.render.document import (
     Fold,
     GraphPane,
     Listing,
+    PassSteps,
     SourcePane,
     Tab,
     TableBlock,
     Tabs,
 )
+from jaxlens.render.html_data import Room, web_html
 from jaxlens.render.html_diff import diff_html
 from jaxlens.render.html_listing import code_html, listing_html
 from jaxlens.render.html_marks import Ink, attr, escaped, ink
+from jaxlens.render.html_passes import passes_html
 from jaxlens.render.html_source import source_html
 from jaxlens.render.html_table import findings_html, table_html
 from jaxlens.render.page import Kit, scripts, styles
@@ -52,9 +60,12 @@ def html(document: Document) -> str:
 
 def body(document: Document) -> str:
     """The document without CSS and scripts: what an untrusted notebook is left with."""
-    hues = ink(document)
+    hues, room = ink(document), Room()
+    kernels = document.web.atoms.get("kernels", {}) if document.web else {}
+    data = web_html(document.web, room) if document.web else ""
     label = attr("aria-label", f"jaxlens {document.verb}")
-    parts = [f"<div class=jl role=group{label}><pre class=h>{escaped(document.taken)}</pre>"]
+    parts = [f"<div class=jl data-key={_KEY} data-verb={document.verb} role=group{label}>"]
+    parts.append(f"<pre class=h>{escaped(document.taken)}</pre>")
     groups: list[str] = []
     opened = behind = 0
     for step in walk(document.blocks):
@@ -63,10 +74,14 @@ def body(document: Document) -> str:
             opened += 1
         hidden = isinstance(step.part, Tab) and step.place > 0
         behind += hidden * {"enter": 1, "leave": -1}.get(step.move, 0)
-        parts.append(_step(step, groups, hues.behind() if behind else hues))
+        paint = hues.behind() if behind else hues
+        if isinstance(step.part, Tabs | Tab | Fold):
+            parts.append(_step(step, groups, kernels))
+        else:
+            parts.append(block_html(step.part, paint, room))
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
-    return _keyed("".join([*parts, "</div>"]))
+    return _keyed("".join([*parts, data, "</div>"]))
 
 
 def _keyed(markup: str) -> str:
@@ -75,33 +90,41 @@ def _keyed(markup: str) -> str:
     return markup.replace(_KEY, f"jl{key}")
 
 
-def _step(step: Step, groups: list[str], hues: Ink) -> str:
+def _step(step: Step, groups: list[str], kernels: Collection[str]) -> str:
     part, enters = step.part, step.move == "enter"
     if isinstance(part, Tabs):
         return "<div class=T>" if enters else "</div>"
-    if isinstance(part, Fold | Tab):
-        if not enters:
-            return "</div></details>"
-        return _tab(part, groups[-1], step.place) if isinstance(part, Tab) else _fold(part)
-    return block_html(part, hues)
+    if not enters:
+        return "</div></details>"
+    if isinstance(part, Tab):
+        return _tab(part, groups[-1], step.place)
+    return _fold(part, kernels) if isinstance(part, Fold) else ""
 
 
-def _fold(fold: Fold) -> str:
+def _fold(fold: Fold, kernels: Collection[str]) -> str:
+    """A heading that begins with a kernel's name shows that kernel."""
     opened = " open" if fold.open else ""
-    return f"<details{opened}><summary>{escaped(fold.title)}</summary><div class=u>"
+    kernel = fold.title.partition(":")[0]
+    node = f" data-stage=kernels{attr('data-id', kernel)}" if kernel in kernels else ""
+    return f"<details{opened}><summary{node}>{escaped(fold.title)}</summary><div class=u>"
 
 
 def _tab(tab: Tab, group: str, place: int) -> str:
     opened = "" if place else " open"
     title = f"<summary{attr('title', tab.help)}>{escaped(tab.title)}</summary>"
-    return f"<details name={group}{opened}>{title}<div>"
+    return f"<details name={group}{attr('data-pane', pane_key(tab))}{opened}>{title}<div>"
 
 
-def block_html(block: Block, hues: Ink) -> str:
-    """One block that holds no others."""
+def pane_key(tab: Tab) -> str:
+    """What the viewer calls a tab: its key, else its title in small letters with dashes."""
+    return tab.key or re.sub(r"\W+", "-", tab.title.lower()).strip("-")
+
+
+def block_html(block: Block, hues: Ink, room: Room | None = None) -> str:
+    """One block that holds no others; `room` is for the lines that it does not show."""
     match block:
         case Listing():
-            return listing_html(block, hues)
+            return listing_html(block, hues, room)
         case SourcePane():
             return source_html(block, hues)
         case Diff():
@@ -112,6 +135,8 @@ def block_html(block: Block, hues: Ink) -> str:
             return findings_html(block)
         case TableBlock():
             return table_html(block.table, hues.inline)
+        case PassSteps():
+            return passes_html(block, hues, room)
         case GraphPane():
             return _graph(block)
         case _:

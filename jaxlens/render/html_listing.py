@@ -3,25 +3,44 @@
 from itertools import groupby
 
 from jaxlens.render.document import Code, Line, Listing
+from jaxlens.render.html_data import Room, more_html
 from jaxlens.render.html_marks import Ink, attr, escaped, has_folds, note, row, style
 
 _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
+_STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
 _MOST = 400  # lines of another language; the rest is a call away
 
 # Shown by the CSS that makes it work; without it folds stay shut.
 FOLDS = "<label class=f hidden=1><input type=checkbox>metadata, layouts, long types</label>"
 
 
-def listing_html(listing: Listing, ink: Ink) -> str:
-    """Lines with ids (`data-id`), each run of one source line (`data-line`) with its bar."""
+def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
+    """Lines with ids (`data-id`), each run of one source line (`data-line`) with its bar.
+
+    Args:
+        listing: What to write.
+        ink: The hues.
+        room: What the output may still carry: `listing.more` goes along as data (`data-jl=more`),
+            and what does not fit is said under the lines. None for nothing.
+    """
     runs = groupby(listing.lines, key=lambda line: line.line)
     body = "".join(_run(owner, list(lines), ink) for owner, lines in runs)
     toggle = FOLDS if has_folds(listing.lines) else ""
     label = attr("aria-label", f"{listing.stage} listing")
+    data, left = more_html(listing.more, room or Room(0, 0))
+    carried = len(listing.more) - left
+    beyond = f"{carried:,} more lines here where scripts run." if carried else ""
+    missing = f"{left:,} more lines in a live session." if left else ""
     return (
-        f"<div class=L>{toggle}<pre class=c tabindex=0 role=group{label}>{body}</pre>"
-        f"{note(listing.note)}</div>"
+        f"<div class=L{attr('data-stage', listing.stage)}>{toggle}"
+        f"<pre class=c tabindex=0 role=group{label}>{body}</pre>{data}"
+        f"{_hidden_later(beyond)}{note(missing)}{note(listing.note)}</div>"
     )
+
+
+def _hidden_later(text: str) -> str:
+    """A remark that the viewer takes away when it shows what is spoken of."""
+    return f'<div class="n b">{escaped(text)}</div>' if text else ""
 
 
 def _run(owner: str, lines: list[Line], ink: Ink) -> str:
@@ -41,6 +60,7 @@ def code_html(code: Code) -> str:
     label = attr("aria-label", _LANGUAGES[code.language])
     title = f"<div class=n><b>{escaped(code.title)}</b></div>" if code.title else ""
     return (
-        f"<div class=L>{title}<pre class=c tabindex=0 role=group{label}>{shown}</pre>"
+        f"<div class=L{attr('data-stage', _STAGES[code.language])}>{title}"
+        f"<pre class=c tabindex=0 role=group{label}>{shown}</pre>"
         f"{note(cut)}{note(code.note)}</div>"
     )

@@ -39,6 +39,7 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
 }
 _INLINE_LINES = 300  # above, inline colours would add a third to an output
 _AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
+_ROOT = Piece("ROOT ", "keyword")
 _BARE = re.compile(r"[\w.%-]+", re.ASCII)
 
 
@@ -81,9 +82,12 @@ def _element(kind: Kind, words: str) -> str:
 
 
 def node_id(line: Line) -> str:
-    """` data-id=ID`; without the ID where the line begins with it, as HLO does."""
-    first = next((piece.text for piece in line.pieces if piece.kind == "name"), "")
-    return " data-id" if line.id and first == line.id else attr("data-id", line.id)
+    """` data-id=ID`; without the ID where the line's first word says it, as in HLO."""
+    if not line.id:
+        return ""
+    words = line.pieces[1:] if line.pieces and line.pieces[0] == _ROOT else line.pieces
+    first = bool(words) and words[0].text == line.id and words[0].kind == "name"
+    return " data-id" if first and " " not in line.id else attr("data-id", line.id)
 
 
 def row(line: Line) -> str:

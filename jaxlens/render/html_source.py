@@ -15,7 +15,8 @@ def source_html(pane: SourcePane, ink: Ink) -> str:
     scale = f" <i>{escaped(pane.scale)}</i>" if pane.scale else ""
     label = attr("aria-label", f"source of {pane.title}")
     return (
-        f"<div class=S><div class=n><b>{escaped(pane.title)}</b>{scale}</div>"
+        f"<div class=S{attr('data-file', pane.title)}>"
+        f"<div class=n><b>{escaped(pane.title)}</b>{scale}</div>"
         f"<pre class=c tabindex=0 role=group{label}>{body}</pre></div>"
     )
 

@@ -112,7 +112,7 @@ def test_bars_stand_out_from_white_and_from_dark(hue):
 def test_first_tab_is_open_and_groups_differ():
     tabs = Tabs((Tab("a", (Tabs((Tab("b", ()), Tab("c", ()))),)), Tab("d", ())))
     markup = body(of(tabs, tabs))
-    opened = re.findall(r"<details name=(\S+?)( open)?><summary>(\w)", markup)
+    opened = re.findall(r"<details name=(\S+) data-pane=\w+( open)?><summary>(\w)", markup)
     assert [(title, bool(is_open)) for _, is_open, title in opened] == [
         ("a", True), ("b", True), ("c", False), ("d", False),
     ] * 2  # fmt: skip

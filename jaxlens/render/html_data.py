@@ -1,0 +1,162 @@
+"""What an output carries for its viewer beside its HTML: links, and lines beyond those shown.
+
+It travels deflated in `<script type="application/json" data-jl=NAME>` (`static/pack.js` reads
+it), at most 5 MB in one output; what did not fit is counted and said. A notebook that is not
+trusted drops these elements and loses nothing that stood in its HTML before.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from jaxlens.render.document import Line
+from jaxlens.render.html_marks import pieces
+from jaxlens.render.page import packed
+from jaxlens.render.visible import visible
+from jaxlens.render.web import Web
+
+MOST = 5_000_000  # bytes of data in one output
+ROWS = 20_000  # lines beyond those shown, in one output: making them takes 0.3 s
+_TRIES = 6
+_Value = TypeVar("_Value")
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left of the data that one output may carry.
+
+    Attributes:
+        bytes: Characters of HTML.
+        rows: Lines of programs.
+    """
+
+    bytes: int = MOST
+    rows: int = ROWS
+
+    def take(self, element: str, rows: int = 0) -> str:
+        """The element, and the room is smaller by it."""
+        self.bytes -= len(element)
+        self.rows -= rows
+        return element
+
+
+def data_html(name: str, data: object) -> str:
+    """Data for the scripts, as an element that shows nothing."""
+    text = json.dumps(data, separators=(",", ":"))  # ASCII, so a lone surrogate passes too
+    return f'<script type="application/json" data-jl={name}>{packed(text)}</script>'
+
+
+def web_html(web: Web, room: Room) -> str:
+    """The links of an output; without call stacks and fates where those are too much."""
+    data = web_data(web)
+    for dropped in ((), ("stacks", "stack"), ("fates", "ends", "how", "made"), ("calls",)):
+        for name in dropped:
+            data.pop(name)
+            data["left"] = [*data.get("left", []), name]
+        element = data_html("web", data)
+        if len(element) <= room.bytes // 2:
+            return room.take(element)
+    return room.take(data_html("web", {"atoms": {}, "left": ["atoms"]}))
+
+
+def web_data(web: Web) -> dict[str, Any]:
+    """A web as JSON-able data: names as the HTML has them, sets of atoms as `runs`."""
+    return {
+        "atoms": {stage: _sets(nodes) for stage, nodes in web.atoms.items()},
+        "lines": _sets(web.lines),
+        "calls": _sets(web.calls),
+        "fates": {visible(id): visible(fate) for id, fate in web.fates.items()},
+        "ends": _named(web.ends),
+        "how": {stage: _named(known) for stage, known in web.how.items()},
+        "stacks": [list(map(visible, stack)) for stack in web.stacks],
+        "stack": _named(web.stack),
+        "made": {id: list(names) for id, names in _named(web.made).items()},
+    }
+
+
+def _named(nodes: Mapping[str, _Value]) -> dict[str, _Value]:
+    return {visible(name): value for name, value in nodes.items()}
+
+
+def _sets(nodes: Mapping[str, Iterable[int]]) -> dict[str, int | list[int]]:
+    """One atom stands alone; more are a list."""
+    written = {}
+    for id, atoms in nodes.items():
+        found = runs(atoms)
+        written[visible(id)] = found[0] if len(found) == 1 else found
+    return written
+
+
+def runs(atoms: Iterable[int]) -> list[int]:
+    """Numbers in order; a negative one says how many follow the number before it: 3, -2 is 3 4 5.
+
+    A loop holds all atoms of its body, so most sets are runs.
+    """
+    found: list[int] = []
+    last = -2
+    for atom in sorted(set(atoms)):
+        if atom != last + 1:
+            found.append(atom)
+        elif found[-1] < 0:
+            found[-1] -= 1
+        else:
+            found.append(-1)
+        last = atom
+    return found
+
+
+def unrolled(written: int | Sequence[int]) -> list[int]:
+    """The atoms that `runs` wrote: what `static/web.js` does, for tests and other readers."""
+    found: list[int] = []
+    for number in [written] if isinstance(written, int) else written:
+        found += range(found[-1] + 1, found[-1] + 1 - number) if number < 0 else [number]
+    return found
+
+
+def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
+    """Lines as the viewer's virtual list takes them, from here or from a live kernel.
+
+    Returns:
+        `rows`: HTML of each line, joined by line breaks, which escaped text does not hold.
+        `ids`: their nodes, in the same way. `lines`: names of source lines, each once, and
+        `owner`: the place in it of each row's owner, -1 for none. `wide`: the most columns.
+    """
+    rows: list[str] = []
+    ids: list[str] = []
+    owner: list[int] = []
+    names: dict[str, int] = {}
+    wide = 0
+    for line in lines:
+        words = pieces(line)
+        rows.append(words)
+        ids.append(visible(line.id))
+        owner.append(names.setdefault(line.line, len(names)) if line.line else -1)
+        shown = sum(len(piece.text) for piece in line.pieces if piece.kind != "fold")
+        wide = max(wide, shown + 2 * line.indent)
+    return {
+        "rows": "\n".join(rows),
+        "ids": "\n".join(ids),
+        "lines": list(names),
+        "owner": owner,
+        "wide": wide,
+    }
+
+
+def more_html(more: Sequence[Line], room: Room) -> tuple[str, int]:
+    """Lines beyond those shown, as many as there is room for.
+
+    Returns:
+        The element, "" for none; and how many lines were left out.
+    """
+    count = min(len(more), max(room.rows, 0))
+    for _ in range(_TRIES):
+        if not count:
+            break
+        left = len(more) - count
+        element = data_html("more", lines_data(islice(more, count)) | {"left": left})
+        if len(element) <= room.bytes:
+            return room.take(element, count), left
+        count = int(count * room.bytes / len(element) * 0.9)
+    return "", len(more)
