@@ -1,13 +1,14 @@
 """The pass timeline: which passes changed the program, and what each did to it in counts."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.passes import START
-from jaxlens.lenses.fusion import length
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
 from jaxlens.links.change import Change, between
 
@@ -71,66 +72,121 @@ GLOSSARY = {
 }
 
 
+_INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[^\s=]+ = ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A dump that changed the program.
+
+    Attributes:
+        stage: The dump.
+        before: The dump that it is to be seen against.
+        sizes: Instructions before and after.
+        change: What became of every instruction; None where that was not worked out.
+    """
+
+    stage: PassStage
+    before: PassStage
+    sizes: tuple[int, int]
+    change: Change | None
+
+
 def passes(capture: Capture, everything: bool = False, limit: int | None = None) -> Report:
     """Which passes changed the program.
 
     Args:
         capture: A capture whose backend dumps passes.
         everything: List the dumps that changed nothing too.
-        limit: Characters of dumps that may be read to say what each pass did; with more the
-            passes are only named. None for no limit.
+        limit: Characters of dumps that may be read to say what each pass did; of those beyond,
+            instructions are counted only. None for no limit.
 
     Raises:
         UnavailableError: The backend dumps no passes.
     """
     stages = capture.passes
-    changed = [stage for stage in stages[1:] if stage.changed]
-    if limit is not None and length(changed) > limit:
-        return _named(changed, len(stages) - 1)
-    first, last = size(stages[0].stage.module), size(stages[-1].stage.module)
+    return report(stages, steps(stages, limit), everything)
+
+
+def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[Step, ...]:
+    """The dumps that changed something, each with what it changed, as far as `limit` goes."""
+    found = []
+    earlier = stages[0]
+    n: int | None = None
+    left = limit
+    for stage in stages[1:]:
+        if not stage.changed:
+            continue
+        left = None if left is None else left - len(stage.stage.text)
+        change = None
+        if left is None or left >= 0:
+            change = between(earlier.stage.module, stage.stage.module)
+            sizes = size(change.before), size(change.after)
+        else:
+            n = instructions(earlier.stage.text) if n is None else n
+            sizes = n, instructions(stage.stage.text)
+        found.append(Step(stage, earlier, sizes, change))
+        earlier, n = stage, sizes[1]
+    return tuple(found)
+
+
+def report(stages: Sequence[PassStage], done: Sequence[Step], everything: bool = False) -> Report:
+    """The steps in a sentence and a table, and what the passes are for."""
+    first = begin(stages, done)
+    last = done[-1].sizes[1] if done else first
     finding = Finding(
-        f"{count(len(changed), 'dump')} of {len(stages) - 1} changed the program: "
+        f"{count(len(done), 'dump')} of {len(stages) - 1} changed the program: "
         f"{first:,} instructions before, {last:,} after.",
     )
-    tables = (timeline(stages, everything), glossary(changed))
+    tables = (timeline(stages, done, everything), glossary([step.stage for step in done]))
     return Report("Passes", (finding,), tables)
 
 
-def _named(changed: Sequence[PassStage], total: int) -> Report:
-    """The passes without what they did, for programs whose dumps are long."""
-    megabytes = length(changed) / 1e6
-    finding = Finding(
-        f"{count(len(changed), 'dump')} of {total} changed the program; they have about "
-        f"{megabytes:.0f} MB: --passes reads them and says what each did."
-    )
-    table = Table("Passes", ("#", "pass"), tuple(map(_names, changed)), right=(0,))
-    return Report("Passes", (finding,), (table, glossary(changed)))
+def begin(stages: Sequence[PassStage], done: Sequence[Step]) -> int:
+    """Instructions before any pass."""
+    return done[0].sizes[0] if done else instructions(stages[0].stage.text)
 
 
-def timeline(stages: Sequence[PassStage], everything: bool = False) -> Table:
+def timeline(stages: Sequence[PassStage], done: Sequence[Step], everything: bool = False) -> Table:
     """One row per dump that changed the program."""
+    known = {step.stage.index: step for step in done}
     rows = []
-    earlier = stages[0]
+    n = begin(stages, done)
     for stage in stages[1:]:
-        if stage.changed:
-            rows.append(_row(stage, between(earlier.stage.module, stage.stage.module)))
-            earlier = stage
+        step = known.get(stage.index)
+        if step is not None:
+            n = step.sizes[1]
+            rows.append((*_names(stage), *cells(*step.sizes), Cell(did(step))))
         elif everything:
-            n = size(earlier.stage.module)
             rows.append((*_names(stage), *cells(n, n), Cell("no change")))
-    hidden = "" if everything else "Dumps without a change are hidden."
     columns = ("#", "pass", "before", "after", "what it did")
-    return Table("Passes", columns, tuple(rows), hidden, right=(0, 2, 3))
+    return Table("Passes", columns, tuple(rows), _left_out(done, everything), right=(0, 2, 3))
+
+
+def _left_out(done: Sequence[Step], everything: bool) -> str:
+    unread = [step for step in done if step.change is None]
+    notes = [] if everything else ["Dumps without a change are hidden."]
+    if unread:
+        megabytes = sum(len(step.stage.stage.text) for step in unread) / 1e6
+        notes.append(
+            f"Of {count(len(unread), 'dump')} ({megabytes:.1f} MB) instructions were counted, "
+            "no more: --passes says what each did."
+        )
+    return " ".join(notes)
 
 
 def _names(stage: PassStage) -> tuple[Cell, ...]:
-    name = f"start of {stage.pipeline}" if stage.name == START else stage.name
-    return (Cell(str(stage.index), stage.index), Cell(name))
+    return (Cell(str(stage.index), stage.index), Cell(named(stage)))
 
 
-def _row(stage: PassStage, change: Change) -> tuple[Cell, ...]:
-    counts = cells(size(change.before), size(change.after))
-    return (*_names(stage), *counts, Cell(what(change)))
+def named(stage: PassStage) -> str:
+    """The pass of a dump; for one that opens a pipeline, that it does."""
+    return f"start of {stage.pipeline}" if stage.name == START else stage.name
+
+
+def did(step: Step) -> str:
+    """What a step did in counts; "" where that was not worked out."""
+    return what(step.change) if step.change else ""
 
 
 def glossary(stages: Sequence[PassStage]) -> Table:
@@ -182,6 +238,11 @@ def _layouts(type_: object) -> str:
 def meaning(stage: PassStage) -> str:
     """One sentence on a pass; "" for one that the glossary does not have."""
     return GLOSSARY.get(stage.name, "")
+
+
+def instructions(text: str) -> int:
+    """How many instructions an HLO text spells out, without reading it."""
+    return len(_INSTRUCTION.findall(text))
 
 
 def size(module: Module) -> int:

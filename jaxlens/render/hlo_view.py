@@ -12,16 +12,15 @@ from jaxlens.lenses.fusion import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, leng
 from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.kernels import tally, works
 from jaxlens.lenses.passes import meaning, size, what
-from jaxlens.lenses.passes import passes as pass_report
 from jaxlens.lenses.report import Finding, Report, count
 from jaxlens.links.change import Change, between
 from jaxlens.render import listings
 from jaxlens.render.change_diff import diff as change_diff
 from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
+from jaxlens.render.passes_pane import passes_blocks
 from jaxlens.render.taken import taken
 
-_PASS_LIMIT = 1_500_000  # characters of dumps that are read for a tab that few open
 _SHOWN = ("stablehlo", "hlo", "optimized")
 
 
@@ -56,7 +55,7 @@ def document(
     if diff:
         blocks += _compared(capture, *diff, full)
     if passes:
-        blocks += of_report(pass_report(capture, everything=full))
+        blocks += passes_blocks(capture, limit=None, everything=full)
     if pass_name:
         blocks += _pass(capture, pass_name, full)
     if fusion:
@@ -82,20 +81,11 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         ),
         tab(
             "Passes",
-            lambda: _passes(capture),
+            lambda: passes_blocks(capture),
             help=BY_NAME["passes"].meaning,
         ),
     ]
     return [Findings(sentences), Tabs(tuple(tabs))]
-
-
-def _passes(capture: Capture) -> list[Block]:
-    """What each pass did, where that is at hand."""
-    if fusing(capture) and not capture.has_all_passes:
-        why = "The program is large, so only the passes that fuse were dumped"
-        text = f"{why}: --passes compiles it again and says what each pass did."
-        return [Findings((Finding(text, "unknown"),))]
-    return of_report(pass_report(capture, limit=_PASS_LIMIT))
 
 
 class _Once:

@@ -15,18 +15,25 @@ from jaxlens.render.document import Line, PassMark, PassRow
 from jaxlens.render.lean import lean
 from jaxlens.render.lines_by_id import LinesById
 
+Known = dict[tuple[str, str, bool], Line]
+"""Lines made already, by what the dump says, owner, and whether it is a root. Dumps repeat most."""
 
-def rows(change: Change) -> tuple[PassRow, ...]:
+
+def rows(change: Change, known: Known | None = None) -> tuple[PassRow, ...]:
     """The program after a change, each row with its mark; what is gone before what came after it.
 
     Rows without an id are titles of computations.
+
+    Args:
+        change: Two programs of one compile.
+        known: Keeps lines from one change to the next.
     """
-    return tuple(_Side(change).rows())
+    return tuple(_Side(change, {} if known is None else known).rows())
 
 
-def whole(module: Module) -> tuple[PassRow, ...]:
+def whole(module: Module, known: Known | None = None) -> tuple[PassRow, ...]:
     """A program that nothing is compared with."""
-    lines, titles = _lines(module), hlo_lines.titles(module)
+    lines, titles = _lines(module, {} if known is None else known), hlo_lines.titles(module)
     return tuple(
         PassRow("same", line)
         for name, region in module.regions.items()
@@ -34,11 +41,15 @@ def whole(module: Module) -> tuple[PassRow, ...]:
     )
 
 
-def _lines(module: Module) -> Mapping[str, Line]:
+def _lines(module: Module, known: Known) -> Mapping[str, Line]:
     roots = {name for region in module.regions.values() for name in region.results}
 
     def line(node: Node, owner: str) -> Line:
-        return lean(hlo_lines.instruction(node, owner, node.name in roots))
+        key = node.text or node.id, owner, node.id in roots
+        made = known.get(key)
+        if made is None or made.id != node.id:
+            made = known[key] = lean(hlo_lines.instruction(node, owner, node.id in roots))
+        return made
 
     return LinesById(module, line)
 
@@ -64,11 +75,11 @@ def _homes(module: Module) -> dict[str, str]:
 class _Side:
     """Both programs of a change, put together row by row."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: Change, known: Known) -> None:
         self.change = change
         self.before, self.after = change.before, change.after
         self.old = {node.id: node for node in self.before.nodes()}
-        self.left, self.right = _lines(self.before), _lines(self.after)
+        self.left, self.right = _lines(self.before, known), _lines(self.after, known)
         self.homes, self.places = _homes(self.before), _homes(self.after)
         self.origins = _origins(change)
         self.partners = self._partners()  # computation before by computation after
@@ -210,6 +221,8 @@ def _into(fate: Fate) -> str:
 
 def _adjusted(old: Node, new: Node) -> str:
     """What is written otherwise of one and the same value; "" for nothing."""
+    if old.text and old.text == new.text:
+        return ""
     if old.type != new.type:
         layouts = old.type.layout, new.type.layout
         return f"layout {layouts[1]}, was {layouts[0]}" if all(layouts) else "another layout"

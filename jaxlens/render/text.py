@@ -18,6 +18,7 @@ from jaxlens.render.document import (
     Fold,
     GraphPane,
     Listing,
+    PassSteps,
     SourcePane,
     Tab,
     TableBlock,
@@ -134,6 +135,8 @@ def block_lines(block: Block, form: Form) -> list[str]:
             return _findings(block, form)
         case TableBlock():
             return _table(block, form)
+        case PassSteps():
+            return _steps(block, form)
         case Listing():
             return [*listing_lines(block, form.full), *_note(block.note, form)]
         case SourcePane():
@@ -171,3 +174,9 @@ def _table(block: TableBlock, form: Form) -> list[str]:
         title = visible(block.table.title)
         return [f"{title}: left out, it changes from run to run; .text(times=True) writes it"]
     return table_lines(block.table, form.width)
+
+
+def _steps(block: PassSteps, form: Form) -> list[str]:
+    """The tables, as if each were a block."""
+    written = [table_lines(table, form.width) for table in block.tables]
+    return [line for lines in written for line in ("", *lines)][1:]

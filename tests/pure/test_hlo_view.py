@@ -4,7 +4,7 @@ import fixed_captures as fixed
 import pytest
 
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.render.document import Diff, Document, Findings, Fold, Listing, TableBlock, Tabs
+from jaxlens.render.document import Diff, Document, Findings, Fold, Listing, PassSteps, Tabs
 from jaxlens.render.hlo_view import document
 from jaxlens.render.text import text
 
@@ -77,9 +77,9 @@ def test_a_pass_shows_what_it_changed_and_the_program_after_it() -> None:
 
 def test_passes_alone() -> None:
     found = document(fixed.capture(), passes=True)
-    assert [block.table.title for block in blocks(found, TableBlock)] == [
-        "Passes", "What they are for",
-    ]  # fmt: skip
+    (steps,) = blocks(found, PassSteps)
+    assert [table.title for table in steps.tables] == ["Passes", "What they are for"]
+    assert [(step.index, step.size) for step in steps.steps] == [(0, 11), (2, 21)]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
 """The pass timeline: counts, hidden dumps, meanings."""
 
+from pathlib import Path
+
 import fixed_captures as fixed
 import pytest
 
+from jaxlens.captures import load
 from jaxlens.errors import UnavailableError
-from jaxlens.lenses.passes import GLOSSARY, passes
+from jaxlens.lenses.passes import GLOSSARY, instructions, passes
+
+RECORDS = Path(__file__).parents[1] / "records"
 
 
 def test_a_dump_that_changed_something_has_a_row_with_counts() -> None:
@@ -32,7 +37,18 @@ def test_meanings_are_sentences() -> None:
     assert all(text.endswith(".") and text[0].isupper() for text in GLOSSARY.values())
 
 
-def test_long_dumps_are_only_named() -> None:
+def test_long_dumps_are_counted_and_not_compared() -> None:
     report = passes(fixed.capture(), limit=10)
-    assert "--passes reads them" in report.findings[0].text
-    assert [[cell.text for cell in row] for row in report.tables[0].rows] == [["2", "fusion"]]
+    assert [[cell.text for cell in row] for row in report.tables[0].rows] == [
+        ["2", "fusion", "11", "21", ""]
+    ]
+    assert report.tables[0].note.endswith(
+        "Of 1 dump (0.0 MB) instructions were counted, no more: --passes says what each did."
+    )
+
+
+@pytest.mark.parametrize("record", sorted(RECORDS.glob("*.jaxlens")), ids=lambda p: p.stem)
+def test_instructions_are_counted_without_reading(record) -> None:
+    for stage in load(record).passes:
+        spelt_out = [node for node in stage.stage.module.nodes() if "#" not in node.id]
+        assert instructions(stage.stage.text) == len(spelt_out)
