@@ -1,0 +1,92 @@
+"""Stages of one program with the atoms of all their nodes: what both `Links` and the web say."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from jaxlens.ir.graph import Module, Node, Span
+from jaxlens.links.atoms import Atoms, atoms
+from jaxlens.links.follow import relate
+from jaxlens.links.places import Place, ops_at
+from jaxlens.links.reach import Reach, reach
+from jaxlens.links.relation import HOWS, How
+from jaxlens.links.stacks import Stacks, owner, stacks
+
+
+class Linked:
+    """Modules by stage, and the atoms of their nodes.
+
+    Attributes:
+        modules: "jaxpr" at least; "stablehlo"; HLO programs by any name ("hlo", "optimized").
+        atoms: What the numbers stand for.
+    """
+
+    def __init__(self, modules: Mapping[str, Module]) -> None:
+        self.modules = dict(modules)
+        later = [m for name, m in modules.items() if name not in ("jaxpr", "stablehlo")]
+        self.atoms: Atoms = atoms(modules["jaxpr"], modules.get("stablehlo"), later)
+        self._reached: dict[str, Reach] = {}
+
+    def of(self, stage: str) -> Mapping[str, tuple[int, ...]]:
+        """Atoms of every node of a stage that has some, by id."""
+        if stage == "jaxpr":
+            return self.atoms.jaxpr
+        if stage == "stablehlo":
+            return self.atoms.ops
+        return self.reached(stage).all
+
+    def how(self, stage: str) -> Mapping[str, How]:
+        """How the atoms of a stage's nodes are known, where they are not stamped."""
+        if stage == "jaxpr":
+            return {}
+        return self.atoms.made if stage == "stablehlo" else self.reached(stage).how
+
+    def reached(self, stage: str) -> Reach:
+        """Where the instructions of an HLO program came from."""
+        if stage not in self._reached:
+            self._reached[stage] = self.reach(self.modules[stage], stage != "hlo")
+        return self._reached[stage]
+
+    def reach(self, module: Module, follow: bool = True) -> Reach:
+        """Where the instructions of any HLO program of this compile came from.
+
+        Args:
+            module: The program.
+            follow: Whether it may be followed from HLO before optimisation, where nothing in it
+                was stamped.
+        """
+        known = None
+        if follow and "hlo" in self.modules and not any(n.stamps for n in module.nodes()):
+            known = self._followed(module)
+        return reach(module, self.atoms, self._places, known)
+
+    def _followed(self, module: Module) -> dict[str, tuple[tuple[int, ...], How]]:
+        before = self.reached("hlo")
+        found: dict[str, tuple[tuple[int, ...], How]] = {}
+        for link in relate(self.modules["hlo"], module).links:
+            if link.tail in before.own:
+                numbers, how = found.get(link.head, ((), link.how))
+                both = tuple(dict.fromkeys((*numbers, *before.own[link.tail])))
+                how = max(how, link.how, before.how.get(link.tail, "stamped"), key=HOWS.index)
+                found[link.head] = both, how
+        return found
+
+    @cached_property
+    def _places(self) -> Mapping[Place, tuple[Node, ...]]:
+        return ops_at(self.modules["stablehlo"]) if "stablehlo" in self.modules else {}
+
+    @cached_property
+    def stacks(self) -> Stacks:
+        """Python's lines behind equations and atoms."""
+        return stacks(self.modules["jaxpr"], self.atoms)
+
+    @cached_property
+    def owners(self) -> tuple[tuple[Span, ...], ...]:
+        """The lines that own each atom: more than one where several calls share it."""
+        memo: dict[object, tuple[Span, ...]] = {}
+        found = []
+        for every in self.stacks.atoms:
+            if every not in memo:
+                spans = (span for stack in every if (span := owner(stack)))
+                memo[every] = tuple({str(span): span for span in spans}.values())
+            found.append(memo[every])
+        return tuple(found)

@@ -1,0 +1,92 @@
+"""The lines of Python that an equation or an atom came from, innermost first.
+
+JAX keeps the whole stack of an equation that was traced in place. The equations of a function
+that several places call (a jitted one) are traced once, so their stacks end in the first call:
+that end is cut off, and each atom gets the stack of the call that leads to it. Equations of
+JAX's own functions have no frames at all and get those of their call in the same way.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from jaxlens.ir.graph import Module, Span
+from jaxlens.links.atoms import Atoms
+
+Stack = tuple[Span, ...]
+
+_MOST = 64  # stacks kept of a body that more calls than that lead to
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """Stacks of equations and atoms.
+
+    Attributes:
+        equations: The stack of each equation; of one that several calls reach, the first's.
+        atoms: The stacks of each atom: more than one where it stands for several calls.
+    """
+
+    equations: Mapping[str, Stack]
+    atoms: tuple[tuple[Stack, ...], ...]
+
+
+def owner(stack: Stack) -> Span | None:
+    """The innermost line that is not a library's; else the innermost there is."""
+    return next((s for s in stack if not s.library), stack[0] if stack else None)
+
+
+def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:
+    """Finds the stacks of all equations and atoms."""
+    local, around = _frames(jaxpr)
+    alone = {id: frames + around[id][0] for id, frames in local.items()}
+    number = {path[0]: n for n, path in enumerate(atoms.paths) if len(path) == 1}
+    memo: dict[tuple[str, ...], tuple[Stack, ...]] = {}
+    found = []
+    for path, equations in zip(atoms.paths, atoms.equations, strict=True):
+        every: dict[Stack, None] = {}
+        calls = _calls(path, number, atoms)
+        for last in equations:
+            chain = tuple(dict.fromkeys((*calls, *last)))
+            if chain not in memo:
+                frames = tuple(span for id in reversed(chain) for span in local[id])
+                memo[chain] = tuple(frames + outer for outer in around[chain[0]])
+            every.update(dict.fromkeys(memo[chain]))
+        found.append(tuple(every))
+    return Stacks(alone, tuple(found))
+
+
+def _calls(path: tuple[str, ...], number: Mapping[str, int], atoms: Atoms) -> list[str]:
+    """The equations whose calls lead to an atom, outermost first."""
+    made = (atoms.equations[number[op]] for op in path[:-1])
+    return [id for equations in made if equations for id in equations[0]]
+
+
+def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...]]]:
+    """Each equation's frames within its body, and the stacks of the calls of that body."""
+    callers: defaultdict[str, list[str]] = defaultdict(list)
+    ends: defaultdict[str, set[Stack]] = defaultdict(set)
+    local: dict[str, Stack] = {}
+    around: dict[str, tuple[Stack, ...]] = {}
+    for region in jaxpr.regions.values():  # callers before callees
+        outer = (local[c] + rest for c in callers[region.name] for rest in around[c])
+        bodies = tuple(dict.fromkeys(islice(outer, _MOST))) or ((),)
+        cut: dict[Stack, Stack] = {}
+        for node in region.nodes:
+            if node.spans not in cut:
+                cut[node.spans] = _within(node.spans, ends[region.name])
+            local[node.id] = cut[node.spans]
+            around[node.id] = bodies
+            for name in node.regions:
+                callers[name].append(node.id)
+                ends[name].add(node.spans)
+    return local, around
+
+
+def _within(stack: Stack, ends: set[Stack]) -> Stack:
+    """A stack without the end that is the stack of a call."""
+    for start in range(len(stack)):
+        if stack[start:] in ends:
+            return stack[:start]
+    return stack

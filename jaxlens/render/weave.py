@@ -1,0 +1,114 @@
+"""The web of one output: who came from whom among the stages that it shows.
+
+Only the stages asked for are read, so that nothing is lowered or compiled for the web's sake;
+what is left out is simply not linked.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import Module
+from jaxlens.links.linked import Linked
+from jaxlens.links.relation import HOWS
+from jaxlens.links.stacks import Stack, owner
+from jaxlens.render.web import Web
+
+_MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
+
+
+def weave(capture: Capture, stages: Iterable[str]) -> Web:
+    """Links the stages of an output, in time linear in the size of their programs.
+
+    Args:
+        capture: Whose stages.
+        stages: Names of the stages that are shown, as in THE TABLE, and "kernels". The jaxpr
+            is always among them, and StableHLO where any later stage is. Asking for "kernels",
+            "llvm", "asm" or "optimized" compiles, as those stages do; a stage that the backend
+            does not give is left out.
+    """
+    wanted = set(stages) | {"jaxpr"}
+    machine = bool(wanted & {"kernels", "llvm", "asm"})
+    if machine:
+        wanted.add("optimized")
+    if wanted & {"hlo", "optimized"}:
+        wanted.add("stablehlo")
+    linked = Linked(_modules(capture, wanted))
+    atoms = {stage: linked.of(stage) for stage in linked.modules}
+    if machine and "optimized" in atoms:
+        atoms["kernels"] = _kernels(capture, atoms["optimized"])
+    lines, calls = _lines(linked)
+    distinct, stack = _stacks(linked)
+    return Web(
+        atoms=atoms,
+        lines=lines,
+        calls=calls,
+        how={stage: how for stage in linked.modules if (how := _how(linked, stage))},
+        stacks=distinct,
+        stack=stack,
+    )
+
+
+def _modules(capture: Capture, wanted: Iterable[str]) -> dict[str, Module]:
+    found = {}
+    for name in _MODULES:
+        if name in wanted:
+            try:
+                found[name] = capture.stage(name).module
+            except UnavailableError:
+                continue
+    return found
+
+
+def _kernels(
+    capture: Capture, instructions: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Kernels by name; the name of a kernel is its function's in LLVM IR and assembly."""
+    try:
+        kernels = capture.kernels
+    except UnavailableError:
+        return {}
+    return {k.name: instructions[k.instruction] for k in kernels if k.instruction in instructions}
+
+
+def _lines(linked: Linked) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Atoms that each line of Python owns, and those made in calls from it."""
+    own: defaultdict[str, list[int]] = defaultdict(list)
+    calls: defaultdict[str, list[int]] = defaultdict(list)
+    memo: dict[tuple[Stack, ...], tuple[frozenset[str], frozenset[str]]] = {}
+    for number, every in enumerate(linked.stacks.atoms):
+        if every not in memo:
+            owners = frozenset(str(span) for stack in every if (span := owner(stack)))
+            passed = frozenset(str(s) for stack in every for s in stack if not s.library)
+            memo[every] = owners, passed - owners
+        for found, names in zip((own, calls), memo[every], strict=True):
+            for name in names:
+                found[name].append(number)
+    return {n: tuple(own[n]) for n in sorted(own)}, {n: tuple(calls[n]) for n in sorted(calls)}
+
+
+def _how(linked: Linked, stage: str) -> dict[str, str]:
+    """How a stage's links are known: the usual way under "", and by id where it is another."""
+    if stage == "jaxpr":
+        return {}
+    others = linked.how(stage)
+    ways = Counter[str](others.get(id, "stamped") for id in linked.of(stage))
+    usual = max(HOWS, key=lambda how: ways[how])
+    every = ((id, str(others.get(id, "stamped"))) for id in linked.of(stage))
+    return {"": usual, **{id: how for id, how in every if how != usual}}
+
+
+def _stacks(linked: Linked) -> tuple[tuple[tuple[str, ...], ...], dict[str, int]]:
+    """Distinct call stacks in words, from the owner outward, and which an equation has."""
+    numbers: dict[tuple[str, ...], int] = {}
+    memo: dict[Stack, int] = {}
+    found = {}
+    for id, stack in linked.stacks.equations.items():
+        if stack and stack not in memo:
+            start = stack.index(span) if (span := owner(stack)) else 0
+            words = tuple(f"{s} in {s.function}" if s.function else str(s) for s in stack[start:])
+            memo[stack] = numbers.setdefault(words, len(numbers))
+        if stack:
+            found[id] = memo[stack]
+    return tuple(numbers), found
