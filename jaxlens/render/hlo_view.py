@@ -3,10 +3,10 @@
 A stage that this backend does not give is a sentence in its place.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
+from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.fusion import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, length
 from jaxlens.lenses.fusion import report as fusion_report
@@ -16,8 +16,9 @@ from jaxlens.lenses.report import Finding, Report, count
 from jaxlens.links.change import Change, between
 from jaxlens.render import listings
 from jaxlens.render.change_diff import diff as change_diff
-from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableBlock, Tabs
+from jaxlens.render.document import Block, Document, Findings, Fold, TableBlock, Tabs
 from jaxlens.render.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
+from jaxlens.render.panes import pane, stage_pane
 from jaxlens.render.passes_pane import passes_blocks
 from jaxlens.render.taken import taken
 
@@ -67,25 +68,19 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     """All tabs, with the sentences above them."""
     found = _Once(capture)
     sentences = tuple(_sentences(capture, found))
-    tabs = [
-        tab("Your code", lambda: listings.became(capture), help=BY_NAME["source"].meaning),
-        tab(
-            "Before and after fusion",
+    tabs = (
+        pane("source", lambda: listings.became(capture), title="Your code"),
+        pane(
+            "change",
             lambda: [change_diff(found.change[0], "Before fusion", "After", found.change[1], full)],
+            title="Before and after fusion",
             in_text=True,
             help="Each fusion with the instructions it swallowed, then all else that changed.",
         ),
-        *(
-            tab(BY_NAME[name].title, _listing(capture, name, full), help=BY_NAME[name].meaning)
-            for name in _SHOWN
-        ),
-        tab(
-            "Passes",
-            lambda: passes_blocks(capture),
-            help=BY_NAME["passes"].meaning,
-        ),
-    ]
-    return [Findings(sentences), Tabs(tuple(tabs))]
+        *(stage_pane(capture, name, full) for name in _SHOWN),
+        pane("passes", lambda: passes_blocks(capture), title="Passes"),
+    )
+    return [Findings(sentences), Tabs(tabs)]
 
 
 class _Once:
@@ -114,10 +109,6 @@ def _fusion(capture: Capture, full: bool) -> list[Block]:
     change, note = across_fusion(capture)
     shown = change_diff(change, "Before fusion", "After", note, full)
     return [*of_report(fusion_report(change)), shown]
-
-
-def _listing(capture: Capture, name: str, full: bool) -> Callable[[], list[Block]]:
-    return lambda: [listings.listing(capture.stage(name), full, alone=False)]
 
 
 def _stage(capture: Capture, name: str, full: bool) -> list[Block]:
@@ -176,14 +167,3 @@ def of_report(report: Report) -> list[Block]:
     """A report's sentences and tables as blocks."""
     found: list[Block] = [Findings(report.findings)] if report.findings else []
     return [*found, *(TableBlock(table) for table in report.tables)]
-
-
-def tab(
-    title: str, blocks: Callable[[], list[Block]], *, in_text: bool = False, help: str = ""
-) -> Tab:
-    """A tab; where its stage is not given, the reason stands in its place."""
-    try:
-        shown = blocks()
-    except LensError as why:
-        shown = [Findings((Finding(f"{title}: {why}.", "unknown"),))]
-    return Tab(title, tuple(shown), in_text, help)
