@@ -8,7 +8,7 @@ name the regions they call; nothing here recurses, however deep a program nests.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 # Bits an element takes in memory; what is not here has no known size.
@@ -164,7 +164,7 @@ class Region:
 
     name: str
     parameters: tuple[Value, ...]
-    nodes: tuple[Node, ...]
+    nodes: Sequence[Node]
     results: tuple[str, ...]
     kind: str
 

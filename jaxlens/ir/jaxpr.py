@@ -5,17 +5,21 @@ Only attribute names are used (`eqns`, `invars`, `constvars`, `outvars`, `primit
 frames are all JAX's own has no spans.
 """
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any
 
-from jaxlens.ir import jaxpr_params
+from jaxlens.ir import jaxpr_columns, jaxpr_params
 from jaxlens.ir.collection import paused
-from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.ir.jaxpr_bodies import Body, bodies, callee, opened
+from jaxlens.ir.columns import LITERAL, LateNodes, Program, from_columns
+from jaxlens.ir.graph import Module, Node, Region, Value
+from jaxlens.ir.jaxpr_bodies import Body, Finder, bodies, callee, opened
 from jaxlens.ir.jaxpr_frames import Resolver, resolver
-from jaxlens.ir.jaxpr_names import Names, is_literal, variables
+from jaxlens.ir.jaxpr_names import Names
 from jaxlens.ir.jaxpr_params import unsaid
 from jaxlens.ir.jaxpr_types import notation, type_of
+from jaxlens.ir.late import fill
 
 _NUMBERS: tuple[type, ...] = (bool, int, float, complex)
 _PRINTED = {"jvp_jaxpr_fun": "jvp", "fwd_jaxpr_thunk": "fwd"}
@@ -31,22 +35,26 @@ def read(
     """Reads a traced program.
 
     Args:
-        jaxpr: A jaxpr, closed or not. It must not change while it is read.
+        jaxpr: A jaxpr, closed or not. It must not change while the module is used.
         name: What the module is called.
         spans: Gives a traceback's spans; by default from Python's own column tables.
         scope: Gives a name stack's text.
 
     Returns:
         A module whose entry is "main". `attrs["constants"]` lists the entry's parameters
-        that are captured constants; they come before the inputs.
+        that are captured constants; they come before the inputs. Nodes are made when they
+        are looked at.
     """
     with paused():
         found = bodies(opened(jaxpr))
-        reader = _Reader(found, spans or resolver(), scope)
-        regions = {body.name: reader.region(body) for body in found.values()}
+        reader = _Reader(found)
+        columns = jaxpr_columns.program(found, spans or resolver(), scope, reader.words)
+    reader.columns = columns
+    regions = {body.name: _late(reader, body) for body in found.values()}
     main = next(iter(found.values()))
-    constants = " ".join(reader.names[id(var)] for var in main.jaxpr.constvars)
-    return Module(name, "jaxpr", main.name, regions, {"constants": constants} if constants else {})
+    constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
+    attrs = {"constants": constants} if constants else {}
+    return from_columns(name, "jaxpr", main.name, regions, attrs, columns, reader.find)
 
 
 def occurrences(module: Module) -> dict[str, int]:
@@ -63,74 +71,149 @@ def occurrences(module: Module) -> dict[str, int]:
     return times
 
 
-class _Reader:
-    """The memories of one reading: names, types, scopes and parameters already put in words.
+class _Region(Region):
+    """A Region whose parameters and results are named, and nodes made, when first looked at."""
 
-    Keys are identities of objects that the jaxpr keeps alive.
+    __slots__ = ("_body", "_reader")
+    _body: Body
+    _reader: "_Reader"
+
+    def __getattr__(self, name: str) -> Any:
+        return fill(self, name, _MAKERS)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Region) and all(
+            getattr(self, key) == getattr(other, key)
+            for key in ("name", "parameters", "nodes", "results", "kind")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _late(reader: "_Reader", body: Body) -> Region:
+    region: _Region = object.__new__(_Region)
+    fields = {"name": body.name, "kind": "jaxpr", "_body": body, "_reader": reader}
+    for key, value in fields.items():
+        object.__setattr__(region, key, value)
+    return region
+
+
+_MAKERS: Mapping[str, Callable[[_Region], object]] = {
+    "parameters": lambda region: region._reader.parameters(region._body),
+    "nodes": lambda region: region._reader.nodes(region._body),
+    "results": lambda region: region._reader.results(region._body),
+}
+
+
+class _Reader:
+    """Makes the nodes of one program, with a memory of parameters already put in words.
+
+    Attributes:
+        columns: The columns of the program; set before anything but `words` is asked for.
     """
 
-    def __init__(
-        self, found: dict[int, Body], spans: Resolver, scope: Callable[[Any], str]
-    ) -> None:
+    columns: Program
+
+    def __init__(self, found: dict[int, Body]) -> None:
         self.found = found
-        self.names: Names = variables(found)
-        self._spans = spans
-        self._scope = scope
-        self._scopes: dict[int, str] = {}
-        self._types: dict[int, Type] = {}
         self._words: dict[int, str] = {}
 
-    def region(self, body: Body) -> Region:
-        """One body with all its equations."""
-        jaxpr = body.jaxpr
-        return Region(
-            body.name,
-            tuple(map(self._value, (*jaxpr.constvars, *jaxpr.invars))),
-            tuple(
-                self._node(eqn, ident, body.inner.get(index, ()))
-                for index, (eqn, ident) in enumerate(zip(jaxpr.eqns, body.ids, strict=True))
-            ),
-            tuple(map(self._operand, jaxpr.outvars)),
-            "jaxpr",
+    @cached_property
+    def _names(self) -> Names:
+        return Names(self.found, self.columns)
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, int, Body]]:
+        """First number and first equation of each run of ids, in the order of numbers."""
+        runs = (
+            (number, first, body)
+            for body in self.found.values()
+            for first, number, stop in body.ids.runs()
+            if first < stop
+        )
+        return sorted(runs, key=lambda run: run[0])
+
+    @cached_property
+    def _nodes(self) -> dict[str, Sequence[Node]]:
+        return {
+            body.name: LateNodes(len(body.ids), partial(self._node, body))
+            for body in self.found.values()
+        }
+
+    def find(self, ident: str) -> Node:
+        """The node of an id; raises KeyError where there is none."""
+        if not (ident[:1] == "e" and ident[1:].isdecimal()):
+            raise KeyError(ident)
+        number = int(ident[1:])
+        place = bisect_right(self._runs, number, key=lambda run: run[0]) - 1
+        if place >= 0:
+            start, first, body = self._runs[place]
+            step = first + number - start
+            if step < len(body.ids) and body.ids[step] == ident:
+                return self._nodes[body.name][step]
+        raise KeyError(ident)
+
+    def nodes(self, body: Body) -> Sequence[Node]:
+        """The equations of a body."""
+        return self._nodes[body.name]
+
+    def parameters(self, body: Body) -> tuple[Value, ...]:
+        """Constants and inputs of a body."""
+        return tuple(self._values(body.name, range(self.columns.regions[body.name].parameters)))
+
+    def results(self, body: Body) -> tuple[str, ...]:
+        """Names of what goes out of a body."""
+        values = self.columns.regions[body.name].results
+        return tuple(
+            self._literal(atom) if value < 0 else self.name(body.name, value)
+            for atom, value in zip(body.jaxpr.outvars, values, strict=True)
         )
 
-    def _node(self, eqn: Any, ident: str, inner: Any) -> Node:
-        source = eqn.source_info
-        stack = source.name_stack
-        scope = self._scopes.get(id(stack))
-        if scope is None:
-            scope = self._scopes[id(stack)] = self._scope(stack)
+    def name(self, region: str, value: int) -> str:
+        """What a value is called."""
+        return self._names.of(region, value)
+
+    def words(self, eqn: Any) -> tuple[object, ...]:
+        """An equation in words that do not say how its bodies are called."""
+        bodies = {self.found[id(inner)].name for _, inner in Finder().held(eqn.params)}
+        attrs = self._attrs(eqn.params).items()
+        told = (pair for pair in attrs if not any(name in pair[1] for name in bodies))
+        return eqn.primitive.name, *told
+
+    def _node(self, body: Body, step: int) -> Node:
+        region, eqn = self.columns.regions[body.name], body.jaxpr.eqns[step]
+        place = self.columns.places[region.place[step]]
+        first = region.made[step]
+        back = region.back[region.read[step] : region.read[step + 1]]
         return Node(
-            ident,
+            body.ids[step],
             eqn.primitive.name,
-            tuple(map(self._operand, eqn.invars)),
-            tuple(map(self._value, eqn.outvars)),
+            tuple(
+                self._literal(atom)
+                if distance == LITERAL
+                else self.name(body.name, first - distance)
+                for atom, distance in zip(eqn.invars, back, strict=True)
+            ),
+            tuple(self._values(body.name, range(first, region.made[step + 1]))),
             self._attrs(eqn.params) if eqn.params else _NONE,
-            tuple(self.found[id(jaxpr)].name for jaxpr in inner),
-            scope,
-            self._spans(source.traceback),
+            region.calls.get(step, ()),
+            place.scope,
+            place.spans,
         )
 
-    def _value(self, var: Any) -> Value:
-        return Value(self.names[id(var)], self._type(var.aval))
-
-    def _operand(self, atom: Any) -> str:
-        return self._literal(atom) if is_literal(atom) else self.names[id(atom)]
-
-    def _type(self, aval: Any) -> Type:
-        known = self._types.get(id(aval))
-        if known is None:
-            known = self._types[id(aval)] = type_of(aval)
-        return known
+    def _values(self, region: str, values: Iterable[int]) -> Iterator[Value]:
+        types = self.columns.regions[region].types
+        for value in values:
+            yield Value(self.name(region, value), self.columns.types[types[value]])
 
     def _literal(self, atom: Any) -> str:
         """As JAX prints it: the number with its type; an array's contents are never printed."""
-        value = atom.val
+        value = getattr(atom, "val", "?")  # a variable of nowhere: no legal jaxpr has one
         if getattr(value, "shape", ()):
             words = "[...]"
         else:
             words = str(_number(value.item() if hasattr(value, "item") else value))
-        return f"{words}:{notation(self._type(atom.aval))}"
+        return f"{words}:{notation(type_of(atom.aval))}"
 
     def _attrs(self, params: Mapping[str, Any]) -> dict[str, str]:
         """Sorted, named and left out as JAX prints them, a call's name first."""

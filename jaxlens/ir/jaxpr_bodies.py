@@ -6,12 +6,56 @@ generators on a stack.
 """
 
 import heapq
+from array import array
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 _NAME = 80  # characters of a body's name
+
+
+class Ids(Sequence[str]):
+    """Ids of a body's equations: numbers that run on, but jump over nested bodies.
+
+    Only the jumps are kept, so a million equations take no room.
+    """
+
+    __slots__ = ("_count", "_numbers", "_steps")
+
+    def __init__(self) -> None:
+        self._steps: list[int] = []
+        self._numbers: list[int] = []
+        self._count = 0
+
+    def run_on(self, number: int, count: int) -> None:
+        """The next `count` equations have the numbers from `number` on."""
+        last = self._numbers[-1] + self._count - self._steps[-1] if self._steps else -1
+        if number != last:
+            self._steps.append(self._count)
+            self._numbers.append(number)
+        self._count += count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(self._count))]
+        step = index + self._count if index < 0 else index
+        if not 0 <= step < self._count:
+            raise IndexError(index)
+        run = bisect_right(self._steps, step) - 1
+        return f"e{self._numbers[run] + step - self._steps[run]}"
+
+    def __iter__(self) -> Iterator[str]:
+        for first, number, stop in self.runs():
+            yield from (f"e{number + n}" for n in range(stop - first))
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """First equation, its number, and the equation after the last of each run of numbers."""
+        yield from zip(self._steps, self._numbers, [*self._steps[1:], self._count], strict=True)
 
 
 @dataclass(slots=True)
@@ -22,6 +66,8 @@ class Body:
         jaxpr: The object with `eqns`.
         name: Unique within the program.
         ids: An id per equation, in program order over nested bodies.
+        kinds: A number per equation that equations of equal primitive and parameters share; 0
+            where only their text can tell.
         inner: For the equations that hold jaxprs, by index: those jaxprs, by sorted parameter.
         times: Call sites that reach it when every shared body is written out at each use;
             loops count once.
@@ -29,16 +75,37 @@ class Body:
 
     jaxpr: Any
     name: str
-    ids: list[str] = field(default_factory=list)
+    ids: Ids = field(default_factory=Ids)
+    kinds: "array[int]" = field(default_factory=lambda: array("i"))
     inner: dict[int, list[Any]] = field(default_factory=dict)
     times: int = 0
 
 
 class Finder:
-    """Tells which parameters hold jaxprs, remembering the answer by type."""
+    """Tells which parameters hold jaxprs, remembering the answer by type and by value."""
 
     def __init__(self) -> None:
         self._leaf: set[type] = {int, float, bool, str, type(None)}
+        self._plain: dict[Any, int] = {}
+
+    def look(self, eqn: Any) -> tuple[int, list[tuple[str, Any]]]:
+        """A number that equations of equal primitive and parameters share, and what they hold.
+
+        The number is 0 for an equation that holds jaxprs or whose parameters do not compare.
+        """
+        params = eqn.params
+        key: tuple[Any, ...] | None = (eqn.primitive, *params.values())
+        try:
+            known = self._plain.get(key)
+        except Exception:  # whatever a parameter of the user's own class raises
+            key, known = None, None
+        if known is not None:
+            return known, _NOTHING
+        held = self.held(params)
+        if held or key is None:
+            return 0, held
+        number = self._plain[key] = len(self._plain) + 1
+        return number, _NOTHING
 
     def held(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """Parameter name and jaxpr, sorted by name; containers are opened."""
@@ -64,6 +131,9 @@ class Finder:
                 self._leaf.add(kind)
 
 
+_NOTHING: list[tuple[str, Any]] = []
+
+
 def opened(value: Any) -> Any:
     """The jaxpr that a value is or closes over; None for anything else."""
     inner = getattr(value, "jaxpr", value)
@@ -75,11 +145,11 @@ def bodies(jaxpr: Any) -> dict[int, Body]:
     found: dict[int, Body] = {}
     names: dict[str, int] = {}
     find = Finder()
-    counter = iter(range(1 << 62))
+    count = [0]
 
     def enter(inner: Any, name: str) -> tuple[Body, Iterator[tuple[str, Any]]]:
         body = found[id(inner)] = Body(inner, _unique(name, names))
-        return body, _walk(body, find, counter)
+        return body, _walk(body, find, count)
 
     stack = [enter(jaxpr, "main")]
     while stack:
@@ -95,15 +165,28 @@ def bodies(jaxpr: Any) -> dict[int, Body]:
     return ordered
 
 
-def _walk(body: Body, find: Finder, counter: Iterator[int]) -> Iterator[tuple[str, Any]]:
-    """Numbers a body's equations; yields each jaxpr that they hold, with a name for it."""
-    ids, inner = body.ids, body.inner
-    for index, eqn in enumerate(body.jaxpr.eqns):
-        ids.append(f"e{next(counter)}")
-        held = find.held(eqn.params)
+def _walk(body: Body, find: Finder, count: list[int]) -> Iterator[tuple[str, Any]]:
+    """Numbers a body's equations; yields each jaxpr that they hold, with a name for it.
+
+    `count` holds how many equations the program has so far, those of `body` from `start` on
+    not counted.
+    """
+    kinds, inner, start = body.kinds, body.inner, 0
+    eqns = body.jaxpr.eqns
+    for index, eqn in enumerate(eqns):
+        kind, held = find.look(eqn)
+        kinds.append(kind)
         if held:
             inner[index] = [jaxpr for _, jaxpr in held]
+            start = _number(body, count, start, index + 1)
             yield from zip(_names(eqn, held), inner[index], strict=True)
+    _number(body, count, start, len(eqns))
+
+
+def _number(body: Body, count: list[int], start: int, stop: int) -> int:
+    body.ids.run_on(count[0], stop - start)
+    count[0] += stop - start
+    return stop
 
 
 def _names(eqn: Any, held: list[tuple[str, Any]]) -> list[str]:

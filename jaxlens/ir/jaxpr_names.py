@@ -1,51 +1,152 @@
-"""Gives variables the letters that JAX prints: a, b, ..., z, ba, ...
+"""Gives values the letters that JAX prints: a, b, ..., z, ba, ...
 
 A reader who prints the same jaxpr should see the same names. JAX names a variable when
 it first prints it, prints shared and long bodies before the rest, and lets the inputs
 and outputs of a `jit` body share the names outside; so the same order is walked here.
 Values that nothing reads print as `_`; here each is called `_1`, `_2`, ..., because
 names within a region are unique.
+
+A name is kept as a number until it is asked for: a letter's, or a negative one for `_`.
 """
 
-from collections.abc import Iterator, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxlens.ir.columns import LITERAL, Program
 from jaxlens.ir.jaxpr_bodies import Body, breadth_first
 
 LONG = 10  # a body with more equations than this is printed before the rest
+_UNNAMED = -(1 << 31)
 
 
-class Names(dict[int, str]):
-    """Name by the identity of a variable; asking for an unknown one names it."""
+class Names:
+    """Names of all values of a program.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._fresh = _letters()
-        self._dropped = 0
+    Args:
+        found: Its bodies, the whole program first.
+        program: Their columns.
+    """
 
-    def __missing__(self, key: int) -> str:
-        name = self[key] = next(self._fresh)
-        return name
+    def __init__(self, found: Mapping[int, Body], program: Program) -> None:
+        self._found, self._program = found, program
+        self._letters = self._dropped = 0
+        self._numbers = {
+            name: array("i", [_UNNAMED]) * len(region.types)
+            for name, region in program.regions.items()
+        }
+        self._name_all()
 
-    def drop(self, var: Any) -> None:
-        """Names a variable that nothing reads."""
-        self._dropped += 1
-        self[id(var)] = f"_{self._dropped}"
+    def of(self, region: str, value: int) -> str:
+        """The name of a value, by its number in the region."""
+        number = self._numbers[region][value]
+        return _letters(number) if number >= 0 else f"_{-number}"
 
-    def share(self, inner: Sequence[Any], outer: Sequence[Any]) -> None:
-        """Gives the inner variables the outer ones' names, each name to one at most."""
+    def _name_all(self) -> None:
+        main = next(iter(self._found.values()))
+        self._drop_unread(main)
+        first = [b for b in breadth_first(dict(self._found)) if _stands_first(b, main)]
+        hoisted = {id(body.jaxpr) for body in first}
+        for start in [*first, main]:
+            stack = [self._walk(start, hoisted)]
+            while stack:
+                inner = next(stack[-1], None)
+                if inner is None:
+                    stack.pop()
+                else:
+                    stack.append(self._walk(self._found[id(inner)], hoisted))
+
+    def _drop_unread(self, main: Body) -> None:
+        """JAX looks for unread values in the outermost body alone, from its end on."""
+        made = self._program.regions[main.name].made
+        places = [(-bisect_right(made, value), value) for value in self._unread(main)]
+        for _, value in sorted(places):
+            self._drop(self._numbers[main.name], value)
+
+    def _unread(self, body: Body) -> list[int]:
+        """Values that the body makes and nothing in it reads or returns."""
+        region = self._program.regions[body.name]
+        made, starts, back = region.made, region.read, region.back
+        read = bytearray(len(region.types) + 1)  # the last is for results that are literals
+        for step in range(len(region)):
+            first = made[step]
+            for distance in back[starts[step] : starts[step + 1]]:
+                if distance != LITERAL:
+                    read[first - distance] = 1
+        for value in region.results:
+            read[value] = 1
+        return [value for value in range(made[0], len(region.types)) if not read[value]]
+
+    def _walk(self, body: Body, hoisted: set[int]) -> Iterator[Any]:
+        """Names a body's values in printing order; yields the bodies printed in the middle."""
+        region, numbers = self._program.regions[body.name], self._numbers[body.name]
+        dropped = set(self._dropped_by_jax(body))
+        self._name(numbers, range(region.parameters), dropped)
+        start = 0
+        for step, inner in body.inner.items():
+            self._name(numbers, range(region.made[start], region.made[step]), dropped)
+            start = step
+            eqn = body.jaxpr.eqns[step]
+            if eqn.primitive.name == "jit" and id(inner[0]) not in hoisted:
+                self._share(body, step, self._found[id(inner[0])])
+            self._name(numbers, range(region.made[step], region.made[step + 1]), dropped)
+            start = step + 1
+            for held in inner:
+                if id(held) not in hoisted:
+                    yield held
+        self._name(numbers, range(region.made[start], len(numbers)), dropped)
+
+    def _dropped_by_jax(self, body: Body) -> Iterator[int]:
+        """Unread values that JAX itself marks as such."""
+        made = self._program.regions[body.name].made
+        for value in self._unread(body):
+            step = bisect_right(made, value) - 1
+            var = body.jaxpr.eqns[step].outvars[value - made[step]]
+            if type(var).__name__ == "DropVar":
+                yield value
+
+    def _share(self, body: Body, step: int, inner: Body) -> None:
+        """Gives a call's values to its body's inputs and results, each name to one at most."""
+        outer, region = self._program.regions[body.name], self._program.regions[inner.name]
+        first = outer.made[step]
+        operands = [
+            first - n if n else -1 for n in outer.back[outer.read[step] : outer.read[step + 1]]
+        ]
+        self._share_all(body, operands, inner, range(region.parameters))
+        self._share_all(body, range(first, outer.made[step + 1]), inner, region.results)
+
+    def _share_all(
+        self, body: Body, outer: Sequence[int], inner: Body, values: Sequence[int]
+    ) -> None:
+        theirs, ours = self._numbers[body.name], self._numbers[inner.name]
         used: set[int] = set()
-        if len(inner) != len(outer):
+        if len(outer) != len(values):
             return
-        for var, like in zip(inner, outer, strict=True):
-            if is_literal(var) or is_literal(like) or id(like) in used or id(var) in self:
+        for value, like in zip(values, outer, strict=True):
+            if value < 0 or like < 0 or like in used or ours[value] != _UNNAMED:
                 continue
-            used.add(id(like))
-            name = self[id(like)]
-            if name.startswith("_"):
-                self.drop(var)
+            used.add(like)
+            self._name(theirs, (like,), set())
+            if theirs[like] < 0:
+                self._drop(ours, value)
             else:
-                self[id(var)] = name
+                ours[value] = theirs[like]
+
+    def _name(self, numbers: "array[int]", values: Sequence[int], dropped: set[int]) -> None:
+        letters = self._letters
+        for value in values:
+            if numbers[value] == _UNNAMED:
+                if value in dropped:
+                    self._drop(numbers, value)
+                else:
+                    numbers[value] = letters
+                    letters += 1
+        self._letters = letters
+
+    def _drop(self, numbers: "array[int]", value: int) -> None:
+        self._dropped += 1
+        numbers[value] = -self._dropped
 
 
 def is_literal(atom: Any) -> bool:
@@ -53,72 +154,13 @@ def is_literal(atom: Any) -> bool:
     return hasattr(atom, "val")
 
 
-def variables(ordered: dict[int, Body]) -> Names:
-    """Names every variable of a program.
-
-    Args:
-        ordered: Its bodies, the whole program first.
-
-    Returns:
-        Names by `id` of the variable object.
-    """
-    names = Names()
-    main = next(iter(ordered.values()))
-    _drop_unread(main.jaxpr, names)
-    first = [b for b in breadth_first(ordered) if _stands_first(b, main)]
-    hoisted = {id(body.jaxpr) for body in first}
-    for start in [*first, main]:
-        stack = [_walk(start, names, hoisted)]
-        while stack:
-            inner = next(stack[-1], None)
-            if inner is None:
-                stack.pop()
-            else:
-                stack.append(_walk(ordered[id(inner)], names, hoisted))
-    return names
-
-
 def _stands_first(body: Body, main: Body) -> bool:
     return body is not main and (body.times > 1 or len(body.jaxpr.eqns) > LONG)
 
 
-def _walk(body: Body, names: Names, hoisted: set[int]) -> Iterator[Any]:
-    """Names a body's variables in printing order; yields the bodies printed in the middle."""
-    jaxpr = body.jaxpr
-    for var in (*jaxpr.constvars, *jaxpr.invars):
-        names[id(var)]
-    for index, eqn in enumerate(jaxpr.eqns):
-        inner = body.inner.get(index)
-        if inner is not None and eqn.primitive.name == "jit" and id(inner[0]) not in hoisted:
-            names.share(inner[0].invars, eqn.invars)
-            names.share(inner[0].outvars, eqn.outvars)
-        for var in eqn.outvars:
-            if type(var).__name__ == "DropVar":
-                names.drop(var)
-            else:
-                names[id(var)]
-        if inner is not None:
-            for held in inner:
-                if id(held) not in hoisted:
-                    yield held
-
-
-def _drop_unread(jaxpr: Any, names: Names) -> None:
-    """JAX looks for unread values in the outermost body alone, and so do we."""
-    read = {id(atom) for atom in jaxpr.outvars}
-    for eqn in reversed(jaxpr.eqns):
-        for var in eqn.outvars:
-            if id(var) not in read:
-                names.drop(var)
-        read.update(map(id, eqn.invars))
-
-
-def _letters() -> Iterator[str]:
-    """Numbers in base 26, digits a to z: a, ..., z, ba, bb, ..."""
-    n = 0
-    while True:
-        digits, rest = chr(97 + n % 26), n // 26
-        while rest:
-            digits, rest = chr(97 + rest % 26) + digits, rest // 26
-        yield digits
-        n += 1
+def _letters(number: int) -> str:
+    """A number in base 26, digits a to z: a, ..., z, ba, bb, ..."""
+    digits, rest = chr(97 + number % 26), number // 26
+    while rest:
+        digits, rest = chr(97 + rest % 26) + digits, rest // 26
+    return digits

@@ -1,0 +1,274 @@
+"""A program as columns of numbers: what counting, folding and drawing ask of every node.
+
+A node costs some 30 bytes here where a `Node` costs some hundreds, and what a picture shows
+of a large program is a few of them. Steps are a region's nodes in program order, without those that
+only stand for parameters (HLO); values are numbered too, the region's parameters first, then
+what each step makes.
+"""
+
+from array import array
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from jaxlens.ir.graph import Module, Node, Region, Span, Type
+
+K = TypeVar("K", bound=Hashable)
+LITERAL = 0  # "made 0 values before": no step reads what it makes
+
+
+class Pool(dict[K, int], Generic[K]):
+    """Distinct things, each with its number in the order of first mention."""
+
+    def number(self, item: K) -> int:
+        """The number that equal items share."""
+        return self.setdefault(item, len(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where nodes come from: name stack, and frames innermost first."""
+
+    scope: str
+    spans: tuple[Span, ...]
+
+    @property
+    def owner(self) -> Span | None:
+        """As `Node.owner`."""
+        return next((s for s in self.spans if not s.library), self.spans[0] if self.spans else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """One region.
+
+    Attributes:
+        name: The region's name.
+        kind: Per step, a number that steps doing the same share over the whole program: opcode,
+            attributes, literals, types of results, bodies. Not where they stand or what they read.
+        place: Per step, index into `Program.places`.
+        made: Per step, the first value it makes, the first of all being the number of
+            parameters; one more at the end.
+        read: Per step, the first of its `back`; one more at the end.
+        back: Per operand, how many values before the step's own first one the operand stands;
+            `LITERAL` for what is no value of this region.
+        types: Per value, index into `Program.types`.
+        results: Values that go out; -1 for a literal.
+        calls: Names of the regions that a step calls, for those that call any.
+        steps: Per step, its index in `Region.nodes`.
+    """
+
+    name: str
+    kind: "array[int]"
+    place: "array[int]"
+    made: "array[int]"
+    read: "array[int]"
+    back: "array[int]"
+    types: "array[int]"
+    results: "array[int]"
+    calls: dict[int, tuple[str, ...]]
+    steps: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def reads(self, step: int) -> list[int]:
+        """Values that a step reads, in order; literals are left out."""
+        first = self.made[step]
+        back = self.back[self.read[step] : self.read[step + 1]]
+        return [first - n for n in back if n != LITERAL]
+
+    @property
+    def parameters(self) -> int:
+        """How many values come in."""
+        return self.made[0]
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the columns take."""
+        columns = (self.kind, self.place, self.made, self.read, self.back, self.types)
+        return sum(len(column) * column.itemsize for column in columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A whole module.
+
+    Attributes:
+        regions: Columns by region name, callers before callees.
+        opcodes: Per kind, its opcode.
+        places: Scopes and stacks that steps come from.
+        types: Types of values.
+    """
+
+    regions: Mapping[str, Columns]
+    opcodes: Sequence[str]
+    places: Sequence[Place]
+    types: Sequence[Type]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.regions.values()))
+
+
+class ColumnsModule(Module):
+    """A Module that its reader made from columns: its nodes are made when looked at."""
+
+    __slots__ = ("columns", "find")
+    columns: Program
+    find: Callable[[str], Node]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Module) and _fields(self) == _fields(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def from_columns(
+    name: str,
+    stage: str,
+    entry: str,
+    regions: Mapping[str, Region],
+    attrs: Mapping[str, str],
+    columns: Program,
+    find: Callable[[str], Node],
+) -> Module:
+    """A module whose reader has its columns; `find` gives a node by id, or raises KeyError."""
+    module: ColumnsModule = object.__new__(ColumnsModule)
+    fields = {"name": name, "stage": stage, "entry": entry, "regions": regions, "attrs": attrs}
+    late = {"unknown": (), "columns": columns, "find": find}
+    for key, value in (fields | late).items():
+        object.__setattr__(module, key, value)
+    return module
+
+
+def columns(module: Module) -> Program:
+    """The columns of a module; made anew unless its reader kept them."""
+    return module.columns if isinstance(module, ColumnsModule) else _Reader(module).program()
+
+
+def finder(module: Module) -> Callable[[str], Node]:
+    """A function from an id to its node; raises KeyError where there is none."""
+    if isinstance(module, ColumnsModule):
+        return module.find
+    return {node.id: node for node in module.nodes()}.__getitem__
+
+
+def _fields(module: Module) -> tuple[object, ...]:
+    return (
+        module.name, module.stage, module.entry, dict(module.regions), dict(module.attrs),
+        module.unknown,
+    )  # fmt: skip
+
+
+class LateNodes(Sequence[Node]):
+    """The nodes of a region, each made when it is first looked at and then kept."""
+
+    __slots__ = ("_kept", "_make", "_size")
+
+    def __init__(self, size: int, make: Callable[[int], Node]) -> None:
+        self._size = size
+        self._make = make
+        self._kept: dict[int, Node] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self[n] for n in range(*index.indices(self._size)))
+        step = index + self._size if index < 0 else index
+        if not 0 <= step < self._size:
+            raise IndexError(index)
+        return self._node(step)
+
+    def __iter__(self) -> Iterator[Node]:
+        return map(self._node, range(self._size))
+
+    def _node(self, step: int) -> Node:
+        node = self._kept.get(step)
+        if node is None:
+            node = self._kept[step] = self._make(step)
+        return node
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
+
+
+def blank(name: str, steps: Sequence[int]) -> Columns:
+    """Columns of no steps yet, for a reader to fill."""
+    kind, place, back, types, results = (array("i") for _ in range(5))
+    made, read = array("i", [0]), array("i", [0])
+    return Columns(name, kind, place, made, read, back, types, results, {}, steps)
+
+
+def shape(region: Columns) -> Hashable:
+    """What regions that compute the same have in common, whatever they are called."""
+    columns = (region.kind, region.back, region.read, region.made, region.types, region.results)
+    return tuple(column.tobytes() for column in columns)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Columns of a module of nodes, whoever read it."""
+
+    module: Module
+    kinds: Pool[Hashable] = field(default_factory=Pool)
+    shapes: Pool[Hashable] = field(default_factory=Pool)
+    places: Pool[Place] = field(default_factory=Pool)
+    types: Pool[Type] = field(default_factory=Pool)
+    shape_of: dict[str, int] = field(default_factory=dict)
+    opcodes: list[str] = field(default_factory=list)
+
+    def program(self) -> Program:
+        made = {}
+        for name in reversed(list(self.module.regions)):  # callees first: kinds know their bodies
+            made[name] = self._region(self.module.regions[name])
+            self.shape_of[name] = self.shapes.number(shape(made[name]))
+        regions = {name: made[name] for name in self.module.regions}
+        return Program(regions, self.opcodes, tuple(self.places), tuple(self.types))
+
+    def _region(self, region: Region) -> Columns:
+        number = {value.name: n for n, value in enumerate(region.parameters)}
+        steps = array("i")
+        made = blank(region.name, steps)
+        made.types.extend(self.types.number(value.type) for value in region.parameters)
+        made.made[0] = len(made.types)
+        for index, node in enumerate(region.nodes):
+            if node.opcode == "parameter" and number.get(node.name, len(number)) < made.made[0]:
+                continue  # it only stands for a parameter
+            if node.regions:
+                made.calls[len(made)] = node.regions
+            first = made.made[-1]
+            made.back.extend(first - number.get(name, first) for name in node.operands)
+            made.read.append(len(made.back))
+            made.place.append(self.places.number(Place(node.scope, node.spans)))
+            made.kind.append(self._kind(node, number))
+            steps.append(index)
+            for value in node.results:
+                number[value.name] = len(made.types)
+                made.types.append(self.types.number(value.type))
+            made.made.append(len(made.types))
+        made.results.extend(number.get(name, -1) for name in region.results)
+        return made
+
+    def _kind(self, node: Node, number: Mapping[str, int]) -> int:
+        literals = tuple(name for name in node.operands if name not in number)
+        attrs = tuple(
+            pair for pair in node.attrs.items()
+            if not any(name in pair[1] for name in node.regions)
+        )  # fmt: skip
+        bodies = tuple(self.shape_of.get(name, -1) for name in node.regions)
+        types = tuple([value.type for value in node.results])
+        kind = self.kinds.number((node.opcode, attrs, literals, bodies, types))
+        if kind == len(self.opcodes):
+            self.opcodes.append(node.opcode)
+        return kind
