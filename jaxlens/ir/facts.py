@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from jaxlens.ir.graph import Module, Span, Type
 from jaxlens.ir.stage import StageInfo
+from jaxlens.ir.stamps import unstamped
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +182,14 @@ class Stage:
         self._read = read
 
     @cached_property
-    def text(self) -> str:
-        """What JAX or XLA printed."""
+    def raw(self) -> str:
+        """What was printed where the program carried stamps (`ir.stamps`), with them."""
         return self._text()
+
+    @cached_property
+    def text(self) -> str:
+        """What JAX or XLA printed, as it is where nobody stamps."""
+        return unstamped(self.raw)
 
     @cached_property
     def module(self) -> Module:

@@ -3,8 +3,8 @@
 One regular expression reads a line as XLA prints it; what does not fit it (operands with
 types, long literals, quotes in odd places, instructions over several lines) is read token
 by token. Computations are found at once and read when first looked at, as are a node's type,
-attributes and frames. A line that cannot be read goes to `Module.unknown`; text that is no
-module, or breaks off, is a ReadError at once.
+attributes, scope, stamps and frames. A line that cannot be read goes to `Module.unknown`; text
+that is no module, or breaks off, is a ReadError at once.
 
 What a Node holds beyond the contract: `opcode` is as printed, so the sugared forms of
 asynchronous ops (`all-gather-start`, `custom-call-done`) stay; a parameter's number and a
@@ -49,17 +49,19 @@ _FIRST = re.compile(r"\s*HloModule\s+([^\s,]+)")
 
 # A frozen dataclass assigns each field through a call; filling its slots halves a reader's time.
 _new = object.__new__
-_set_id, _set_opcode, _set_operands, _set_regions, _set_text = (
-    vars(Node)[name].__set__ for name in ("id", "opcode", "operands", "regions", "text")
+_set_id, _set_opcode, _set_operands, _set_regions = (
+    vars(Node)[name].__set__ for name in ("id", "opcode", "operands", "regions")
 )
-_set_shape, _set_frames = (vars(Instruction)[name].__set__ for name in ("_shape", "_frames"))
+_set_line, _set_shape, _set_frames = (
+    vars(Instruction)[name].__set__ for name in ("_line", "_shape", "_frames")
+)
 
 
 def read(text: str, *, stage: str = "hlo") -> Module:
     """Reads what `as_text(dialect="hlo")`, `compiled.as_text()` or a dump holds.
 
     Args:
-        text: One module.
+        text: One module, with stamps if it has any (`Stage.raw`).
         stage: The module's stage in `ir.stage.STAGES`.
 
     Raises:
@@ -236,7 +238,7 @@ class _Reader:
             _set_opcode(node, opcode)
             _set_operands(node, names)
             _set_regions(node, called)
-            _set_text(node, line)
+            _set_line(node, line)
             _set_shape(node, shape)
             _set_frames(node, frames)
             region.nodes.append(node)
@@ -267,7 +269,7 @@ class _Reader:
         _set_opcode(node, parts.opcode)
         _set_operands(node, names)
         _set_regions(node, called)
-        _set_text(node, line)
+        _set_line(node, line)
         _set_shape(node, parts.type)
         _set_frames(node, self.frames)
         region.nodes.append(node)

@@ -13,7 +13,7 @@ from jaxlens.ir.hlo_frames import Frames, origin
 from jaxlens.ir.hlo_line import instruction_attributes
 from jaxlens.ir.hlo_text import read_type
 from jaxlens.ir.late import fill
-from jaxlens.ir.stamps import stamps, unstamped
+from jaxlens.ir.stamps import plain, stamps, unstamped
 
 # A frozen dataclass assigns each field through a call; filling its slots takes half the time.
 _set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
@@ -22,10 +22,11 @@ _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 
 class Instruction(Node):
-    """A Node whose `results`, `attrs`, `scope` and `spans` are made when first read."""
+    """A Node of which all but id, opcode, operands and regions is made when first read."""
 
-    __slots__ = ("_frames", "_shape")
+    __slots__ = ("_frames", "_line", "_shape")
     _frames: Frames
+    _line: str  # as printed, with stamps
     _shape: str
 
     def __getattr__(self, name: str) -> Any:
@@ -43,35 +44,36 @@ def _scope(node: Instruction) -> str:
     scope, spans = _origin(node)
     object.__setattr__(node, "spans", spans)
     object.__setattr__(node, "stamps", stamps(scope))
-    return unstamped(scope)
+    return plain(scope)
 
 
 def _spans(node: Instruction) -> tuple[Span, ...]:
     scope, spans = _origin(node)
-    object.__setattr__(node, "scope", unstamped(scope))
+    object.__setattr__(node, "scope", plain(scope))
     object.__setattr__(node, "stamps", stamps(scope))
     return spans
 
 
 def _stamps(node: Instruction) -> tuple[tuple[str, ...], ...]:
     scope, spans = _origin(node)
-    object.__setattr__(node, "scope", unstamped(scope))
+    object.__setattr__(node, "scope", plain(scope))
     object.__setattr__(node, "spans", spans)
     return stamps(scope)
 
 
 def _origin(node: Instruction) -> tuple[str, tuple[Span, ...]]:
-    text = node.text
+    text = node._line
     quote = text.find('"')
     if text.endswith(_BEFORE, 0, max(quote, 0)) and (plain := _PLAIN.match(text, quote)):
         scope, frame = plain.groups()
         return scope, node._frames.stack(frame) if frame else ()
     if "metadata=" not in text:
         return "", ()
-    return origin(node.attrs.get("metadata", ""), node._frames)
+    return origin(instruction_attributes(text).get("metadata", ""), node._frames)
 
 
 _MAKERS: Mapping[str, Callable[[Instruction], object]] = {
+    "text": lambda node: unstamped(node._line),
     "results": _results,
     "attrs": lambda node: instruction_attributes(node.text),
     "scope": _scope,

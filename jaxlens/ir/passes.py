@@ -98,7 +98,7 @@ def pass_stages(names: Sequence[str], texts: Texts) -> tuple[PassStage, ...]:
 
 def _stage(texts: Texts, index: int, title: str, same: Stage | None) -> Stage:
     def text() -> str:
-        return same.text if same is not None else texts[index]
+        return same.raw if same is not None else texts[index]
 
     def read() -> Module:
         return same.module if same is not None else hlo.read(texts[index], stage="passes")

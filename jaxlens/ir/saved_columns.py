@@ -82,7 +82,7 @@ def to_columns(module: Module) -> dict[str, Any]:
 
 def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
     nodes = list(nodes)
-    return {
+    columns: dict[str, list[Any]] = {
         "id": pools.strings(n.id for n in nodes),
         "opcode": pools.strings(n.opcode for n in nodes),
         "operands": [pools.strings(n.operands) for n in nodes],
@@ -93,6 +93,9 @@ def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
         "spans": [pools.stack(n.spans) for n in nodes],
         "text": pools.strings(n.text for n in nodes),
     }
+    if any(n.stamps for n in nodes):
+        columns["stamps"] = [[pools.strings(path) for path in n.stamps] for n in nodes]
+    return columns
 
 
 def from_columns(data: Any) -> Module:
@@ -157,8 +160,10 @@ def _nodes(
     columns: Any, strings: list[str], types: list[Type], stacks: list[tuple[Span, ...]]
 ) -> Iterable[Node]:
     names = ("id", "opcode", "operands", "results", "attrs", "regions", "scope", "spans", "text")
-    for id_, opcode, operands, results, attrs, regions, scope, stack, text in zip(
-        *(columns[name] for name in names), strict=True
+    # Files of before there were stamps have none.
+    stamps = columns.get("stamps", [[] for _ in columns["id"]])
+    for id_, opcode, operands, results, attrs, regions, scope, stack, text, paths in zip(
+        *(columns[name] for name in names), stamps, strict=True
     ):
         words = [strings[i] for i in attrs]
         yield Node(
@@ -171,4 +176,5 @@ def _nodes(
             strings[scope],
             stacks[stack],
             strings[text],
+            tuple(tuple(strings[i] for i in path) for path in paths),
         )

@@ -154,7 +154,7 @@ class SavedDriver:
         def read() -> Module:
             if like is not None:
                 return like.module
-            return self._named(hlo.read(stage.text, stage=name))
+            return self._named(hlo.read(stage.raw, stage=name))
 
         stage = Stage(BY_NAME[name], lambda: self._text("hlo.bin", number), read, title)
         return stage

@@ -116,7 +116,7 @@ class _Writer:
         if stage is None:
             return
         self._stages[name] = len(texts)
-        texts.append(stage.text)
+        texts.append(stage.raw)
         if name in ("jaxpr", "stablehlo"):
             self._parts[f"{name}.json"] = _dumped(to_columns(stage.module))
 
@@ -129,7 +129,7 @@ class _Writer:
                 "changed": one.changed, "before": one.before, "title": one.stage.title,
                 "text": len(self._hlo),
             })  # fmt: skip
-            self._hlo.append(one.stage.text)
+            self._hlo.append(one.stage.raw)
         return rows
 
     def _kernels(self) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ text (of a saved capture) is parsed by them first. A block's closing op (`return
 region's results and no node. JAX itself is not imported.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxlens.errors import ReadError, UnavailableError
@@ -14,6 +14,7 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo_order import callers_first
 from jaxlens.ir.stablehlo_locations import resolver
 from jaxlens.ir.stablehlo_names import Scope
+from jaxlens.ir.stablehlo_stamps import CLOSING, Paths
 from jaxlens.ir.stablehlo_types import attribute, constant_text, shortened, type_of
 
 _ROLES = {
@@ -23,16 +24,16 @@ _ROLES = {
     "stablehlo.sort": ("comparator",),
     "stablehlo.case": (),
 }
-_CLOSING = frozenset({"stablehlo.return", "func.return", "sdy.return", "mhlo.return"})
 _UNSAID = {"api_version": "1", "called_computations": "[]", "has_side_effect": "false"}
 _CALLEES = ("callee", "called_computations", "decomposition")
 
 
-def read(module: Any) -> Module:
+def read(module: Any, stamps: Sequence[Paths] = ()) -> Module:
     """Reads a program.
 
     Args:
         module: An MLIR module (`lowered.compiler_ir("stablehlo")`), or its text.
+        stamps: What `restamp` gave when it stamped this module.
 
     Returns:
         Ids are "s0", "s1", ...: a block's ops in order, then those of the blocks inside it.
@@ -47,7 +48,7 @@ def read(module: Any) -> Module:
     if isinstance(module, str):
         module = parse(module)
     with paused():
-        return _Reader(ir).module(module)
+        return _Reader(ir, stamps).module(module)
 
 
 def parse(text: str) -> Any:
@@ -96,7 +97,8 @@ def _context(ir: Any) -> Any:
 class _Reader:
     """The memories of one reading, keyed by MLIR's own unique objects."""
 
-    def __init__(self, ir: Any) -> None:
+    def __init__(self, ir: Any, stamps: Sequence[Paths]) -> None:
+        self._stamps = stamps
         self._dense = ir.DenseElementsAttr
         self._place = resolver(ir)
         self._types: dict[Any, Type] = {}
@@ -150,7 +152,7 @@ class _Reader:
         results: tuple[str, ...] = ()
         for op in map(_plain, block.operations):
             name = op.name
-            if name in _CLOSING:
+            if name in CLOSING:
                 results = tuple(self._values[v] for v in op.operands)
                 continue
             blocks = list(_blocks(op, name)) if len(op.regions) else []
@@ -181,9 +183,13 @@ class _Reader:
         known = self._values
         where, frames = self._place(op.location)
         ident = f"s{self._next}"
+        paths = self._stamps[self._next] if self._stamps else ()
         self._next += 1
         operands = tuple([known[operand] for operand in op.operands])
-        return Node(ident, name, operands, tuple(values), attrs, inner + called, where, frames)
+        regions = inner + called
+        return Node(
+            ident, name, operands, tuple(values), attrs, regions, where, frames, stamps=paths
+        )
 
     def _called(self, attrs: dict[str, str]) -> tuple[str, ...]:
         """Functions that an op's attributes name."""

@@ -10,41 +10,52 @@ from typing import Any
 
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import Frame, spans
+from jaxlens.ir.stamps import plain
 
 _WHOLE = re.compile(r"p?jit\([^/]*\)$")
 Place = tuple[str, tuple[Span, ...]]
 
 
 def resolver(ir: Any) -> Callable[[Any], Place]:
-    """Makes a function from a location to its scope and spans.
+    """Makes a function from a location to its scope, without stamps, and spans.
 
     Args:
         ir: The bindings' module.
     """
     known: dict[Any, Place] = {}
+    stacks: dict[Any, tuple[Span, ...]] = {}
+
+    def stack(location: Any) -> tuple[Span, ...]:
+        """A stamped location is one op's alone, while many share the frames in it."""
+        key = location.attr
+        found = stacks.get(key)
+        if found is None:
+            found = stacks[key] = spans(_frames(location, ir))
+        return found
 
     def resolve(location: Any) -> Place:
         key = location.attr
         place = known.get(key)
         if place is None:
-            place = known[key] = _place(location, ir)
+            place = known[key] = _place(location, stack, ir)
         return place
 
     return resolve
 
 
-def _place(location: Any, ir: Any) -> Place:
+def _place(location: Any, stack: Callable[[Any], tuple[Span, ...]], ir: Any) -> Place:
     scopes: list[str] = []
-    frames: list[Frame] = []
+    frames: tuple[Span, ...] = ()
     parts = list(location.locations) if isinstance(location, ir.FusedLoc) else [location]
     for part in parts:
         if isinstance(part, ir.NameLoc):
-            scopes.append(part.name_str)
+            scopes.append(plain(part.name_str))
             part = part.child_loc
-        frames = frames or _frames(part, ir)
+        frames = frames or stack(part)
+    scopes = [scope for scope in dict.fromkeys(scopes) if scope]
     if len(scopes) == 1 and _WHOLE.match(scopes[0]):
-        frames = []  # made by the lowering and not by an equation: the stack is that of `lower()`
-    return ";".join(dict.fromkeys(scopes)), spans(frames)
+        frames = ()  # made by the lowering and not by an equation: the stack is that of `lower()`
+    return ";".join(scopes), frames
 
 
 def _frames(location: Any, ir: Any) -> list[Frame]:

@@ -1,12 +1,13 @@
 """Exact ids that travel through the compiler, as one more part of a scope.
 
 Before lowering each equation's name stack ends in its own stamp, so that StableHLO's locations
-name the equation: `jit(f)/jvp()/_jle12_/mul`. Before compiling each op's location gets the op's
+name the equation: `jit(f)/jvp(_jle12_)/mul`. Before compiling each op's location gets the op's
 stamp instead, so that HLO's op_names name the op: `jit(f)/jvp()/_jls7_/mul`. XLA keeps op_names
 as it rewrites, joins those of merged instructions with `;`, and puts a call's before those of
 what it inlines: so a scope can hold several paths of stamps, the last of each being its own.
 
 Only letters, digits and `_` survive the way to HLO. What a reader shows has no stamps in it.
+What a user wrote that looks like a stamp gets a zero more on the way to HLO, and loses it here.
 """
 
 import re
@@ -14,6 +15,11 @@ import re
 _STAMP = re.compile(r"_jl([es]\d+)_")
 # A stamp stands alone between slashes, ends a scope, or is all that a transform wraps.
 _PART = re.compile(r"/_jl[es]\d+_(?![^/;()\"])|_jl[es]\d+_/?")
+# With the braces of metadata that holds nothing else.
+_OP_NAME = 'op_name="'
+_NAMED = re.compile(r'((?:, metadata=\{)?)op_name="([^"]*_jl[^"]*)"( ?\}?)')
+_ALIKE = re.compile(r"_jl(0*[es]\d+_)")
+_ESCAPED = re.compile(r"_jl0(0*[es]\d+_)")
 
 
 def stamp(id: str) -> str:
@@ -29,8 +35,41 @@ def stamps(scope: str) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(path for path in paths if path))
 
 
+def alike(text: str) -> bool:
+    """Whether a text of the user's could be taken for a stamp, or for an escaped one."""
+    return "_jl" in text and _ALIKE.search(text) is not None
+
+
+def escaped(scope: str) -> str:
+    """A scope of the user's in which nothing is a stamp; `unstamped` undoes it."""
+    return _ALIKE.sub(r"_jl0\1", scope)
+
+
+def plain(scope: str) -> str:
+    """A scope without stamps: as it were had nobody stamped.
+
+    XLA joins the names of instructions that it merges, but none that are equal.
+    """
+    if "_jl" not in scope:
+        return scope
+    if ";" in scope and _STAMP.search(scope):
+        parts = (_ESCAPED.sub(r"_jl\1", _PART.sub("", part)) for part in scope.split(";"))
+        return ";".join(part for part in dict.fromkeys(parts) if part)
+    return _ESCAPED.sub(r"_jl\1", _PART.sub("", scope))
+
+
 def unstamped(text: str) -> str:
-    """A scope, or any text with scopes in it, without stamps: as it were had nobody stamped."""
+    """A text of HLO without stamps: each `op_name="..."` as it were had nobody stamped."""
     if "_jl" not in text:
         return text
-    return _PART.sub("", text)
+    return _NAMED.sub(_without, text)
+
+
+def _without(match: re.Match[str]) -> str:
+    before, scope, behind = match.groups()
+    scope = plain(scope)
+    if scope:
+        return f'{before}{_OP_NAME}{scope}"{behind}'
+    if behind == "}" and before.endswith("{"):
+        return ""  # there would be no metadata
+    return f"{before}{behind.lstrip()}"

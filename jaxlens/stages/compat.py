@@ -10,7 +10,7 @@ import importlib.util
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def _private(name: str) -> Any:
@@ -415,3 +415,37 @@ def register_cuda() -> None:
     name = next((n for n in _CUDA_PLUGINS if importlib.util.find_spec(f"jax_plugins.{n}")), "")
     if name and not registered:
         importlib.import_module(f"jax_plugins.{name}").initialize()
+
+
+class _End(NamedTuple):
+    """An element of a name stack that stands behind all others, however the stack is extended.
+
+    A plain scope would change what transforms print: `jvp(while)/body` would be
+    `jvp(stamp)/while/body`, and nobody could tell how it was.
+    """
+
+    name: str
+
+    def wrap(self, parts: list[str]) -> None:
+        """Adds its name to the parts of the stack's text, which are the last first."""
+        ends = next((i for i, part in enumerate(parts) if not part.startswith("_jl")), len(parts))
+        parts.insert(ends, self.name)
+
+
+def name_stack_end() -> Callable[[Any, str], Any] | None:
+    """Makes a name stack whose text ends in a word more, and stays the same otherwise.
+
+    Gone: None; equations are not stamped.
+    """
+    from jax.extend import source_info_util
+
+    def end(stack: Any, word: str) -> Any:
+        return type(stack)((*stack.stack, _End(word)))
+
+    try:
+        outer = end(source_info_util.new_name_stack("f").transform("jvp"), "_jle1_")
+        inner = end(source_info_util.new_name_stack("g"), "_jle2_")
+        works = str(outer + inner) == "f/jvp(g)/_jle1_/_jle2_" and str(outer) == "f/jvp(_jle1_)"
+    except (AttributeError, TypeError):
+        return None
+    return end if works else None

@@ -27,9 +27,10 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
+from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages import cache, constants, isolate, lower, sources, trace
+from jaxlens.stages import cache, constants, isolate, lower, sources, stamp, trace
 from jaxlens.stages.calls import Call, prepare
 from jaxlens.stages.compile import FUSING, Compiled, compile_lowered
 from jaxlens.stages.held import Held, hold
@@ -112,15 +113,15 @@ class LiveDriver:
         return Stage(
             BY_NAME["jaxpr"],
             lambda: _printed(program),
-            lambda: jaxpr.read(program, self._call.name),
+            lambda: _read(program, self._call.name),
         )
 
     def _stablehlo_stage(self) -> Stage:
-        lowered = self.lowered
+        lowered, stamps = self.lowered, self._lowering.stamps
         return Stage(
             BY_NAME["stablehlo"],
             lambda: lower.stablehlo_text(lowered),
-            lambda: stablehlo.read(lowered.compiler_ir("stablehlo")),
+            lambda: stablehlo.read(lowered.compiler_ir("stablehlo"), stamps),
         )
 
     def _hlo_stage(self) -> Stage:
@@ -128,7 +129,7 @@ class LiveDriver:
         stage = Stage(
             BY_NAME["hlo"],
             lambda: lower.hlo_text(lowered),
-            lambda: hlo.read(stage.text, stage="hlo"),
+            lambda: hlo.read(stage.raw, stage="hlo"),
         )
         return stage
 
@@ -264,8 +265,13 @@ class LiveDriver:
         return sources.sources(self.stage("jaxpr").module, self._call.span)
 
 
+def _read(program: Any, name: str) -> Module:
+    with stamp.none():
+        return jaxpr.read(program, name)
+
+
 def _printed(program: Any) -> str:
-    with isolate.deeper():
+    with isolate.deeper(), stamp.none():
         return str(program.pretty_print(use_color=False))
 
 

@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from jaxlens.stages import compat, isolate
+from jaxlens.ir.stablehlo_stamps import Paths
+from jaxlens.stages import compat, isolate, stamp
 from jaxlens.stages.calls import Call
 from jaxlens.stages.target import Place
 from jaxlens.stages.trace import Trace
@@ -26,15 +27,17 @@ class Lowering:
         lowered: JAX's own object.
         seconds: How long lowering took, wall clock.
         note: What was done differently from a plain lowering, or "".
+        stamps: For each op, by its number, the equations that made it, as far as it is known.
     """
 
     lowered: Any
     seconds: float
     note: str = ""
+    stamps: tuple[Paths, ...] = ()
 
 
 def lower(done: Trace, call: Call, place: Place) -> Lowering:
-    """Lowers a traced call.
+    """Lowers a traced call, with stamps that tell where each op and instruction came from.
 
     Captured arrays that are too large become arguments, by JAX's own means: the call is
     traced once more so that they stay literals, which lowering can hoist.
@@ -44,11 +47,15 @@ def lower(done: Trace, call: Call, place: Place) -> Lowering:
         if done.large:
             with compat.constants_as_arguments():
                 traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
-                lowered = compat.lower_hoisting(traced, place.platforms)
+                lowered, stamps = stamp.lowered(
+                    traced, lambda t: compat.lower_hoisting(t, place.platforms), done.traced.jaxpr
+                )
         else:
-            lowered = done.traced.lower(lowering_platforms=place.platforms)
+            lowered, stamps = stamp.lowered(
+                done.traced, lambda t: t.lower(lowering_platforms=place.platforms)
+            )
         seconds = time.perf_counter() - start
-    return Lowering(lowered, seconds, HOISTED if done.large else "")
+    return Lowering(lowered, seconds, HOISTED if done.large else "", stamps)
 
 
 def stablehlo_text(lowered: Any, locations: bool = False) -> str:
