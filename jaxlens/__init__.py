@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from jaxlens.api import capture, compile, explore, hlo, jaxpr, load
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError
+    from jaxlens.notebook.widgets import Explorer
     from jaxlens.render.view import View
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Capture",
+    "Explorer",
     "LensError",
     "View",
     "__version__",
@@ -34,6 +36,7 @@ __all__ = [
 
 _HOMES = {
     "Capture": "jaxlens.captures",
+    "Explorer": "jaxlens.notebook.widgets",
     "LensError": "jaxlens.errors",
     "View": "jaxlens.render.view",
 }

@@ -4,13 +4,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from jaxlens.notebook.complete import matcher
+from jaxlens.notebook.live import Lines
 from jaxlens.notebook.magics import Lenses
 
 _VERBS = ("jaxpr", "hlo", "compile", "explore")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in _VERBS]
 
-# Per shell: the magics that had our names, to be put back, and our matcher.
-_loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any]] = WeakKeyDictionary()
+_VIEW = ("jaxlens.render.view", "View")  # by name, so that loading imports no view
+
+# Per shell: the magics that had our names, to be put back, our matcher, and the open lines.
+_loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any, Lines]] = WeakKeyDictionary()
 
 
 def load(shell: Any) -> None:
@@ -19,21 +22,27 @@ def load(shell: Any) -> None:
         return
     magics = shell.magics_manager.magics
     ours = matcher()
-    _loaded[shell] = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}, ours
-    shell.register_magics(Lenses(shell))
+    lines = Lines(shell)
+    _loaded[shell] = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}, ours, lines
+    shell.register_magics(Lenses(shell, lines))
     shell.Completer.custom_matchers.append(ours)
+    shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, lines.bundle)
+    shell.events.register("post_run_cell", lines.cell_done)
 
 
 def unload(shell: Any) -> None:
     """Takes away what `load` added, and puts back what stood in its place."""
     if shell not in _loaded:
         return
-    before, ours = _loaded.pop(shell)
+    before, ours, lines = _loaded.pop(shell)
     for (kind, name), magic in before.items():
         held = shell.magics_manager.magics[kind]
         held.pop(name, None)
         if magic is not None:
             held[name] = magic
     shell.magics_manager.registry.pop(Lenses.__name__, None)
+    shell.events.unregister("post_run_cell", lines.cell_done)
+    shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
+    lines.close()
     if ours in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(ours)

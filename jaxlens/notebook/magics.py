@@ -7,6 +7,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.display import display
 
 from jaxlens.notebook.complete import remember
+from jaxlens.notebook.live import Lines
 from jaxlens.notebook.options import Asked, read, takes
 from jaxlens.notebook.tracebacks import of_the_user
 from jaxlens.render.options import CompileOptions, ExploreOptions, HloOptions, JaxprOptions
@@ -14,7 +15,16 @@ from jaxlens.render.options import CompileOptions, ExploreOptions, HloOptions, J
 
 @magics_class
 class Lenses(Magics):
-    """`%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`, and their line forms."""
+    """`%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`, and their line forms.
+
+    Args:
+        shell: IPython's shell.
+        lines: Opens the line between a live kernel and what is shown.
+    """
+
+    def __init__(self, shell: Any, lines: Lines) -> None:
+        super().__init__(shell)
+        self._lines = lines
 
     @line_cell_magic
     @no_var_expand
@@ -150,5 +160,5 @@ class Lenses(Magics):
         that change from run to run are in it.
         """
         if "text/html" in self.shell.display_formatter.active_types:
-            return dict(view._repr_mimebundle_())
+            return dict(self._lines.bundle(view))
         return {"text/plain": view.text(full=full, times=True)}

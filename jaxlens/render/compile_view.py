@@ -10,7 +10,6 @@ from typing import Protocol
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, nearest
-from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.cost import cost as cost_report
 from jaxlens.lenses.kernels import Work, table, tally, what, works
 from jaxlens.lenses.memory import memory as memory_report
@@ -21,12 +20,17 @@ from jaxlens.lenses.times import times as times_report
 from jaxlens.lenses.verdict import verdict as verdict_report
 from jaxlens.render import hlo_lines, listings
 from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
-from jaxlens.render.hlo_view import of_report, tab
+from jaxlens.render.hlo_view import of_report
 from jaxlens.render.lean import lean
+from jaxlens.render.machine_lines import MOST, Machine
+from jaxlens.render.panes import machine_pane, pane, stage_pane
 from jaxlens.render.taken import taken
+from jaxlens.render.weave import weave
 
 _OF_MEMORY = 1  # findings of that report that stand above the tabs: the sizes
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
+_LINKED = ("jaxpr", "optimized", "kernels")
+_CODE = 4000  # lines of LLVM IR and of machine code
 
 
 class Run(Protocol):
@@ -84,7 +88,9 @@ def document(
     if not blocks:
         blocks = _default(capture, full)
     measured = [TableBlock(_measured(run))] if run else []
-    return Document("compile", taken(capture.program), (*measured, *blocks))
+    linked = any(isinstance(block, Tabs) for block in blocks) and not kernel
+    web = weave(capture, _LINKED) if linked else None
+    return Document("compile", taken(capture.program), (*measured, *blocks), web)
 
 
 def _default(capture: Capture, full: bool) -> list[Block]:
@@ -98,25 +104,28 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         *costs.findings,
         *memory.findings[:_OF_MEMORY],
     )
+    machines: tuple[Machine, ...] = ("llvm", "asm") if done else ()
     tabs = (
-        tab("Your code", lambda: listings.costs(capture, done), help=BY_NAME["source"].meaning),
-        tab(
-            "Kernels",
-            lambda: kernels(done),
-            in_text=True,
+        pane(
+            "source", lambda: listings.costs(capture, done), title="Your code",
+            help="Your lines, tinted by flops, over the kernels that each became.",
+        ),
+        pane(
+            "kernels", lambda: [*kernels(done), *_computed_by(done)], title="Kernels", in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
         ),
-        Tab("Cost", tuple(of_report(_beyond(costs, len(costs.findings)))), in_text=True),
-        Tab("Memory", tuple(of_report(_beyond(memory, _OF_MEMORY))), in_text=True),
-        tab(
-            BY_NAME["optimized"].title,
-            lambda: [listings.listing(capture.optimized, full, alone=False)],
-            help=BY_NAME["optimized"].meaning,
-        ),
-    )
+        _figures("cost", "Cost", _beyond(costs, len(costs.findings))),
+        _figures("memory", "Memory", _beyond(memory, _OF_MEMORY)),
+        stage_pane(capture, "optimized", full),
+        *(machine_pane(capture, done, stage, MOST if full else _CODE) for stage in machines),
+    )  # fmt: skip
     # Asked for last, when all steps are done.
-    seconds = tab("Time", lambda: of_report(times_report(capture)), in_text=True)
+    seconds = pane("time", lambda: of_report(times_report(capture)), title="Time", in_text=True)
     return [Findings(sentences), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
+
+
+def _figures(key: str, title: str, report: Report) -> Tab:
+    return Tab(title, tuple(of_report(report)), True, "", key)
 
 
 def _works(capture: Capture) -> tuple[Sequence[Work], Finding]:
@@ -142,18 +151,22 @@ def _beyond(report: Report, said: int) -> Report:
 
 
 def kernels(done: Sequence[Work]) -> list[Block]:
-    """The table of kernels, and each fusion behind its name with its HLO."""
+    """The table of kernels."""
     if not done:
         return []
     shown = done[:_ROWS]
     left = len(done) - len(shown)
     cut = Findings((Finding(f"{left:,} more kernels are not listed: cap.kernels has all."),))
+    return [TableBlock(table(shown)), *([cut] if left else [])]
+
+
+def _computed_by(done: Sequence[Work]) -> list[Block]:
+    """Each fusion behind its name with its HLO."""
     fused = [work for work in done if len(work.inside) > 1]
     each = [Fold(f"{w.kernel.name}: {what(w)}", tuple(_computed(w))) for w in fused[:_MOST]]
     rest = len(fused) - len(each)
     more = [Findings((Finding(f"{rest:,} more: --kernel NAME shows one."),))] if rest else []
-    folds = [Fold("What each fusion computes", (*each, *more))] if each else []
-    return [TableBlock(table(shown)), *([cut] if left else []), *folds]
+    return [Fold("What each fusion computes", (*each, *more))] if each else []
 
 
 def _kernel(capture: Capture, name: str, only_asm: bool) -> list[Block]:

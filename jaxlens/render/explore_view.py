@@ -9,14 +9,16 @@ from jaxlens.lenses.cost import cost as cost_report
 from jaxlens.lenses.kernels import Work, tally, works
 from jaxlens.lenses.memory import memory as memory_report
 from jaxlens.lenses.report import Finding
-from jaxlens.render import compile_view, jaxpr_lines, jaxpr_view, listings
+from jaxlens.render import compile_view, hlo_figure, jaxpr_lines, jaxpr_view, listings
 from jaxlens.render.document import Block, Document, Findings, Tab, Tabs
 from jaxlens.render.machine_lines import MOST
 from jaxlens.render.options import ExploreOptions, JaxprOptions
 from jaxlens.render.panes import machine_pane, pane, stage_pane
+from jaxlens.render.passes_pane import passes_blocks
 from jaxlens.render.taken import taken
+from jaxlens.render.weave import weave
 
-_PROGRAMS = ("stablehlo", "hlo")
+_LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
 
 
 def document(capture: Capture, options: ExploreOptions | None = None) -> Document:
@@ -32,7 +34,7 @@ def document(capture: Capture, options: ExploreOptions | None = None) -> Documen
     sentences = (*jaxpr_view.findings(capture, module), runs, *_sizes(capture))
     tabs = (*_front(capture, done), *_middle(capture, options), *_back(capture, done))
     blocks: tuple[Block, ...] = (Findings(sentences), Tabs(tabs))
-    return Document("explore", taken(capture.program), blocks)
+    return Document("explore", taken(capture.program), blocks, weave(capture, _LINKED))
 
 
 def _works(capture: Capture) -> tuple[Sequence[Work], Finding]:
@@ -77,8 +79,16 @@ def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
 def _middle(capture: Capture, options: ExploreOptions) -> list[Tab]:
     """What XLA made of it, from the program it was given to the one that runs."""
     return [
-        *(stage_pane(capture, name, options.full) for name in _PROGRAMS),
+        stage_pane(capture, "stablehlo", options.full),
+        stage_pane(capture, "hlo", options.full),
+        pane("passes", lambda: passes_blocks(capture, everything=options.full)),
         stage_pane(capture, "optimized", options.full),
+        pane(
+            "hlo-graph",
+            lambda: [hlo_figure.pane(capture)],
+            title="Its graph",
+            help="Instructions of the optimised program as boxes; a fusion opens in place.",
+        ),
     ]
 
 

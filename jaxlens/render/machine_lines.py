@@ -51,7 +51,8 @@ def listing(
 
     Args:
         works: The kernels, in the order in which they stand.
-        stage: LLVM IR (as LLVM left it, else as it got it), or the machine's instructions.
+        stage: LLVM IR (as LLVM got it, which is a fraction of what it unrolls that to; else as
+            it left it), or the machine's instructions.
         head: Lines that stand in the page.
         most: Lines in all; kernels beyond that are left out whole.
 
@@ -79,7 +80,7 @@ def text_of(kernel: Kernel, stage: Machine) -> str:
     """What is shown of a kernel: the functions of its module alone, without metadata."""
     if stage == "asm":
         return kernel.asm.strip("\n")
-    return "\n".join(_functions(kernel.llvm_after or kernel.llvm_before))
+    return "\n".join(_functions(kernel.llvm_before or kernel.llvm_after))
 
 
 def _parts(works: Sequence[Work], stage: Machine) -> list[_Part]:
@@ -116,7 +117,10 @@ def _fitting(parts: Sequence[_Part], most: int) -> list[_Part]:
 def _note(stage: Machine, left: int) -> str:
     words = []
     if stage == "llvm":
-        words.append("Metadata, attributes and declarations are left out: cap.llvm.text has them.")
+        words.append(
+            "As XLA handed it to LLVM, without metadata and declarations: cap.llvm.text has all, "
+            "and %%compile --kernel NAME what LLVM made of it."
+        )
     if left:
         words.append(f"{count(left, 'more kernel')}: cap.{stage}.text has them all.")
     return " ".join(words)

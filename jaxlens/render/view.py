@@ -51,6 +51,10 @@ class View:
 
     def html(self) -> str:
         """One HTML fragment that needs no network and no kernel."""
+        return self._html
+
+    @cached_property
+    def _html(self) -> str:
         from jaxlens.render.html import html  # text needs none of it
 
         return html(self.document)

@@ -48,7 +48,9 @@ def test_the_verdict_comes_first_and_times_are_volatile() -> None:
 
 def test_tabs_by_default() -> None:
     found = tabs(document(fixed.capture()))
-    assert list(found) == ["Your code", "Kernels", "Cost", "Memory", "Optimised HLO"]
+    assert list(found) == [
+        "Your code", "Kernels", "Cost", "Memory", "Optimised HLO", "LLVM IR", "Assembly"
+    ]  # fmt: skip
     assert titles(found["Kernels"]) == ["Kernels"]
     assert titles(found["Cost"]) == ["Cost", "Flops by line"]
     assert titles(found["Memory"]) == ["Memory", "Largest temporaries"]
@@ -143,4 +145,4 @@ def test_the_text_has_the_tables_and_names_the_other_tabs() -> None:
     written = text(document(fixed.capture()))
     for table in ("Kernels\n", "Cost\n", "Memory\n"):
         assert f"  {table}" in written
-    assert written.endswith("writes them): Your code, Optimised HLO.")
+    assert written.endswith("writes them): Your code, Optimised HLO, LLVM IR, Assembly.")

@@ -1,0 +1,83 @@
+"""The live widget: a view that a kernel serves, and whose selection Python can see and set.
+
+An output of `%%explore` is HTML, which a saved notebook keeps; while the kernel lives, an
+`Explorer` that nobody displays answers what its viewer asks for (`notebook/live.py` opens it).
+Displayed, the same `Explorer` shows the view itself, for those who build an interface round it.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import anywidget
+import traitlets
+
+from jaxlens.errors import LensError
+from jaxlens.render.fetch import answer, key_of
+from jaxlens.render.view import View
+
+
+class Explorer(anywidget.AnyWidget):
+    """A view as a widget.
+
+    The selection is what is pinned: `{"stage": "optimized", "id": "fusion.3"}`,
+    `{"line": "cell 3:4"}`, or None. It goes both ways:
+
+        explorer = jaxlens.Explorer(jaxlens.explore(step, params, x))
+        explorer.observe(lambda change: print(change.new), "selection")
+        explorer.selection = {"line": "cell 3:4"}
+
+    Two Explorers of one view see each other's outputs: they have the same key.
+
+    Args:
+        view: What `jaxlens.explore` or another verb gave.
+
+    Attributes:
+        key: Names the view's outputs on a page: their `data-key`.
+        selection: The node or line that is pinned, or None.
+    """
+
+    _esm = files("jaxlens.notebook").joinpath("explorer.js").read_text("utf-8")
+    key = traitlets.Unicode(read_only=True).tag(sync=True)
+    selection = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+
+    def __init__(self, view: View, **traits: Any) -> None:
+        self._view = view
+        self._html = view.html()
+        super().__init__(**traits)
+        self.on_msg(self._hear)
+
+    @traitlets.default("key")
+    def _key(self) -> str:
+        return key_of(self._html)
+
+    @traitlets.validate("selection")
+    def _checked(self, proposal: Mapping[str, Any]) -> dict[str, str] | None:
+        given = proposal["value"]
+        if not given:
+            return None
+        if set(given) not in ({"line"}, {"stage", "id"}):
+            raise traitlets.TraitError(
+                'a selection is {"line": NAME}, {"stage": STAGE, "id": ID} or None, '
+                f"got {sorted(given)}"
+            )
+        return {name: str(value) for name, value in given.items()}
+
+    def _hear(self, _: Any, message: Any, __: Any) -> None:
+        """Answers a question of the viewer's; whatever happens, there is an answer."""
+        if not isinstance(message, dict) or "ask" not in message:
+            return
+        asked = message.get("what")
+        try:
+            said = self._answer(asked if isinstance(asked, dict) else {})
+        except Exception as why:
+            said = {"error": f"{type(why).__name__}: {why}"}
+        self.send({"answer": message["ask"], **said})
+
+    def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        if asked.get("kind") == "html":
+            return {"ok": self._html}
+        try:
+            return answer(self._view.capture, self._view.document, asked)
+        except LensError as why:
+            return {"error": str(why)}

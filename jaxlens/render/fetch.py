@@ -1,0 +1,99 @@
+"""What a live kernel adds to an output: answers to what its viewer asks for.
+
+A saved output holds what fits; the rest is asked for when somebody scrolls, steps or clicks
+there. A question is plain data with a `kind`, and so is its answer; text in it is escaped as in
+the output itself. Nothing is compiled again and nothing is run for an answer.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError, OptionError, ReadError, nearest
+from jaxlens.lenses.kernels import works
+from jaxlens.render.blocks import walk
+from jaxlens.render.document import Document, Listing, Tab
+from jaxlens.render.html_data import lines_data
+from jaxlens.render.machine_lines import Machine, kernel_lines
+from jaxlens.render.passes_data import step_rows
+
+_LINES = 20_000  # lines in one answer
+_ROOT = re.compile(r"<div class=jl data-key=(\w+)")
+
+
+def key_of(html: str) -> str:
+    """What names an output on a page; a live kernel serves the outputs of that name."""
+    found = _ROOT.search(html)
+    if found is None:
+        raise ReadError("expected the HTML of a view, got HTML without a key")
+    return found[1]
+
+
+def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Answers one question.
+
+    Args:
+        capture: The program.
+        document: The output that asks.
+        asked: `{"kind": "lines", "pane": KEY, "from": i, "to": j}` for lines of the listing in a
+            pane, counted from its first; `{"kind": "kernel", "stage": "llvm", "name": NAME}` for
+            a kernel's code; `{"kind": "pass", "step": INDEX}` for the rows of a step through the
+            passes.
+
+    Returns:
+        `{"ok": data}`, or `{"error": a sentence}`.
+    """
+    kinds: dict[str, Callable[[Capture, Document, Mapping[str, Any]], Any]] = {
+        "lines": _lines, "kernel": _kernel, "pass": _pass,
+    }  # fmt: skip
+    kind = str(asked.get("kind"))
+    try:
+        if kind not in kinds:
+            raise OptionError(f"no question {kind!r}; {nearest(kind, kinds)}")
+        return {"ok": kinds[kind](capture, document, asked)}
+    except LensError as why:
+        return {"error": str(why)}
+    except (KeyError, TypeError, ValueError) as why:
+        return {"error": f"the question {kind!r} does not fit: {why!r}"}
+
+
+def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Lines of a listing, those in the page counted."""
+    listing = _in_pane(document, str(asked["pane"]), Listing)
+    first, end = int(asked["from"]), int(asked["to"])
+    shown = len(listing.lines)
+    end = min(end, first + _LINES, shown + len(listing.more))
+    if not 0 <= first <= end:
+        raise OptionError(f"no lines {first} to {end} in a listing of {shown + len(listing.more)}")
+    kept = (*listing.lines[first:end], *listing.more[max(first - shown, 0) : max(end - shown, 0)])
+    return lines_data(kept) | {"from": first, "left": shown + len(listing.more) - end}
+
+
+def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The code of one kernel."""
+    name, stage = str(asked["name"]), str(asked["stage"])
+    if stage not in get_args(Machine):
+        raise OptionError(f"no code {stage!r}; {nearest(stage, get_args(Machine))}")
+    done = {work.kernel.name: work for work in works(capture)}
+    if name not in done:
+        raise OptionError(f"no kernel {name!r}; {nearest(name, done)}")
+    return lines_data(kernel_lines(done[name], "asm" if stage == "asm" else "llvm").lines)
+
+
+def _pass(capture: Capture, document: Document, asked: Mapping[str, Any]) -> Any:
+    """The rows of one step through the passes."""
+    return step_rows(capture, int(asked["step"]))
+
+
+def _in_pane(document: Document, key: str, kind: type[Any]) -> Any:
+    """The first block of a kind in the pane of that key."""
+    keys = []
+    inside = False
+    for step in walk(document.blocks):
+        if isinstance(step.part, Tab):
+            keys.append(step.part.key)
+            inside = step.move == "enter" and step.part.key == key
+        elif inside and isinstance(step.part, kind):
+            return step.part
+    raise OptionError(f"no {kind.__name__} in a pane {key!r}; {nearest(key, dict.fromkeys(keys))}")
