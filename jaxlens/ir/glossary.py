@@ -1,0 +1,152 @@
+"""One sentence and the name of one page for each word that a program's text may show.
+
+The words stand in `glossary.tsv`, one a line: its kind, the word as JAX or XLA prints it, the
+page that says more, and the sentence. What XLA's compilers for closed machines do is not
+documented; where only a pass's name says it, the sentence says so too.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from jaxlens.ir.stage import STAGES
+
+Kind = Literal[
+    "primitive", "op", "instruction", "attribute", "pass", "target", "llvm", "asm", "ptx", "stage"
+]  # "target": names that custom calls call; "asm": machine instructions of CPUs
+
+_NUMBERED = re.compile(r"[-.]\d+$")
+_HALF = re.compile(r"-(?:start|update|done)$")
+_LAPACK = re.compile(r"^lapack-[sdcz]")
+_INDEX = re.compile(r"\[\d+\]$")
+
+# Where a page is, by how its name starts; `{}` is the rest of the name.
+_ADDRESSES = {
+    "jax.": "https://docs.jax.dev/en/latest/_autosummary/jax.{}.html",
+    "module ": "https://docs.jax.dev/en/latest/{}.html",
+    "StableHLO: ": "https://openxla.org/stablehlo/spec#{}",
+    "XLA: ": "https://openxla.org/xla/operation_semantics#{}",
+    "LLVM: ": "https://llvm.org/docs/LangRef.html#{}-instruction",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What there is to say of a word.
+
+    Attributes:
+        sentence: What it computes, means or does.
+        link: Name of the page that says more ("jax.lax.scan", "StableHLO: add"); "" for none.
+    """
+
+    sentence: str
+    link: str
+
+
+def entry(kind: Kind, word: str) -> Entry | None:
+    """What there is to say of a word as a program's text shows it.
+
+    Args:
+        kind: What the word is.
+        word: The word; numbers behind it, quotes and halves of asynchronous instructions are
+            looked through. An attribute may stand behind its primitive or opcode
+            ("scan.length"), since one name can mean several things.
+
+    Returns:
+        The entry, or None where the glossary has none.
+    """
+    words = _table()[kind]
+    return next((words[form] for form in _forms(kind, _key(word)) if form in words), None)
+
+
+def words(kind: Kind) -> Mapping[str, Entry]:
+    """Every entry of a kind, by the word as the table writes it."""
+    return MappingProxyType(_rows()[kind])
+
+
+def address(link: str) -> str:
+    """Where a page is; "" for a name that is none. Nothing is fetched.
+
+    Args:
+        link: `Entry.link`.
+    """
+    if page := _pages().get(link):
+        return page
+    for start, pattern in _ADDRESSES.items():
+        if link.startswith(start):
+            name = link.removeprefix(start)
+            return pattern.format(name.lower() if start == "XLA: " else name)
+    return ""
+
+
+def _key(word: str) -> str:
+    """The word without what is written now so, now otherwise."""
+    return word.strip('"').replace("_", "-").lower()
+
+
+def _forms(kind: Kind, key: str) -> Iterator[str]:
+    """The word, then what it may be a form of, the nearest first."""
+    yield key
+    plain = _NUMBERED.sub("", key)
+    if kind == "attribute":
+        plain = _INDEX.sub("", key)
+        yield plain
+        yield plain.rpartition(".")[2]
+    elif kind == "op":
+        yield f"func.{key}"
+        yield f"stablehlo.{key.rpartition('.')[2]}"
+    elif kind == "instruction":
+        yield _HALF.sub("", plain)
+    elif kind == "primitive":
+        yield plain.removesuffix("-p")
+        yield plain.partition("[")[0]
+    elif kind == "pass":
+        yield plain
+        yield _NUMBERED.sub("", plain)
+    elif kind == "target":
+        yield from _routines(key.removesuffix("-ffi"))
+    elif kind in ("asm", "ptx", "llvm"):
+        yield from _cut(key)
+
+
+def _routines(key: str) -> Iterator[str]:
+    """A library's routine: for any element type, then any routine of the library."""
+    yield key
+    yield _LAPACK.sub("lapack-", key)
+    library, mark, _ = key.lstrip("-").partition("$")
+    yield f"--{library}" if mark else f"{key.partition('-')[0]}-"
+
+
+def _cut(key: str) -> Iterator[str]:
+    """`fma.rn.f32` is a form of `fma.rn` and of `fma`; `vaddps` has a row of its own."""
+    while "." in key:
+        key = key.rpartition(".")[0]
+        yield key
+
+
+@cache
+def _rows() -> Mapping[str, Mapping[str, Entry]]:
+    """The table, by kind and word."""
+    found: dict[str, dict[str, Entry]] = {kind: {} for kind in (*get_args(Kind), "page")}
+    text = files("jaxlens.ir").joinpath("glossary.tsv").read_text("utf-8")
+    for row in text.splitlines()[1:]:
+        kind, word, link, sentence = row.split("\t")
+        found[kind][word] = Entry(sentence, link)
+    found["stage"] = {stage.name: Entry(stage.meaning, "") for stage in STAGES}
+    return found
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, Entry]]:
+    """The table, by kind and key."""
+    return {kind: {_key(word): e for word, e in of.items()} for kind, of in _rows().items()}
+
+
+@cache
+def _pages() -> Mapping[str, str]:
+    """Addresses of pages that have no rule."""
+    return {word: e.link for word, e in _rows()["page"].items()}
