@@ -7,6 +7,7 @@ what each step makes.
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -55,6 +56,7 @@ class Columns:
         types: Per value, index into `Program.types`.
         results: Values that go out; -1 for a literal.
         calls: Names of the regions that a step calls, for those that call any.
+        ids: Per step, the node's id.
         steps: Per step, its index in `Region.nodes`.
     """
 
@@ -67,6 +69,7 @@ class Columns:
     types: "array[int]"
     results: "array[int]"
     calls: dict[int, tuple[str, ...]]
+    ids: Sequence[str]
     steps: Sequence[int]
 
     def __len__(self) -> int:
@@ -113,9 +116,14 @@ class Program:
 class ColumnsModule(Module):
     """A Module that its reader made from columns: its nodes are made when looked at."""
 
-    __slots__ = ("columns", "find")
+    __slots__ = ("columns", "locate")
     columns: Program
-    find: Callable[[str], Node]
+    locate: Callable[[str], tuple[str, int]]
+
+    def node(self, ident: str) -> Node:
+        """The node of an id; raises KeyError where there is none."""
+        region, step = self.locate(ident)
+        return self.regions[region].nodes[step]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Module) and _fields(self) == _fields(other)
@@ -130,12 +138,15 @@ def from_columns(
     regions: Mapping[str, Region],
     attrs: Mapping[str, str],
     columns: Program,
-    find: Callable[[str], Node],
+    locate: Callable[[str], tuple[str, int]],
 ) -> Module:
-    """A module whose reader has its columns; `find` gives a node by id, or raises KeyError."""
+    """A module whose reader has its columns.
+
+    `locate` gives region and step of an id, or raises KeyError.
+    """
     module: ColumnsModule = object.__new__(ColumnsModule)
     fields = {"name": name, "stage": stage, "entry": entry, "regions": regions, "attrs": attrs}
-    late = {"unknown": (), "columns": columns, "find": find}
+    late = {"unknown": (), "columns": columns, "locate": locate}
     for key, value in (fields | late).items():
         object.__setattr__(module, key, value)
     return module
@@ -146,10 +157,42 @@ def columns(module: Module) -> Program:
     return module.columns if isinstance(module, ColumnsModule) else _Reader(module).program()
 
 
+def calls(module: Module) -> dict[str, Mapping[int, tuple[str, ...]]]:
+    """The regions that nodes call, by region and by the node's place in it."""
+    if isinstance(module, ColumnsModule):
+        return {name: region.calls for name, region in module.columns.regions.items()}
+    return {
+        name: {n: node.regions for n, node in enumerate(region.nodes) if node.regions}
+        for name, region in module.regions.items()
+    }
+
+
+def counts(module: Module) -> Counter[str]:
+    """How many nodes have each opcode; equally many in the order of first mention."""
+    if not isinstance(module, ColumnsModule):
+        return Counter(node.opcode for node in module.nodes())
+    kinds: Counter[int] = Counter()
+    for region in module.columns.regions.values():
+        kinds.update(region.kind)
+    found: Counter[str] = Counter()
+    for kind, n in kinds.items():
+        found[module.columns.opcodes[kind]] += n
+    return found
+
+
+def mentioned(module: Module) -> Iterator[tuple[Span, ...]]:
+    """The stacks of nodes in program order; large programs mention each of their places once."""
+    if not isinstance(module, ColumnsModule):
+        yield from (node.spans for node in module.nodes())
+        return
+    for region in module.columns.regions.values():
+        yield from (module.columns.places[n].spans for n in dict.fromkeys(region.place))
+
+
 def finder(module: Module) -> Callable[[str], Node]:
     """A function from an id to its node; raises KeyError where there is none."""
     if isinstance(module, ColumnsModule):
-        return module.find
+        return module.node
     return {node.id: node for node in module.nodes()}.__getitem__
 
 
@@ -203,11 +246,11 @@ class LateNodes(Sequence[Node]):
         return tuple, (tuple(self),)
 
 
-def blank(name: str, steps: Sequence[int]) -> Columns:
+def blank(name: str, ids: Sequence[str], steps: Sequence[int]) -> Columns:
     """Columns of no steps yet, for a reader to fill."""
     kind, place, back, types, results = (array("i") for _ in range(5))
     made, read = array("i", [0]), array("i", [0])
-    return Columns(name, kind, place, made, read, back, types, results, {}, steps)
+    return Columns(name, kind, place, made, read, back, types, results, {}, ids, steps)
 
 
 def shape(region: Columns) -> Hashable:
@@ -238,8 +281,8 @@ class _Reader:
 
     def _region(self, region: Region) -> Columns:
         number = {value.name: n for n, value in enumerate(region.parameters)}
-        steps = array("i")
-        made = blank(region.name, steps)
+        steps, ids = array("i"), list[str]()
+        made = blank(region.name, ids, steps)
         made.types.extend(self.types.number(value.type) for value in region.parameters)
         made.made[0] = len(made.types)
         for index, node in enumerate(region.nodes):
@@ -253,6 +296,7 @@ class _Reader:
             made.place.append(self.places.number(Place(node.scope, node.spans)))
             made.kind.append(self._kind(node, number))
             steps.append(index)
+            ids.append(node.id)
             for value in node.results:
                 number[value.name] = len(made.types)
                 made.types.append(self.types.number(value.type))

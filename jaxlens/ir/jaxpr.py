@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxlens.ir import jaxpr_columns, jaxpr_params
 from jaxlens.ir.collection import paused
-from jaxlens.ir.columns import LITERAL, LateNodes, Program, from_columns
+from jaxlens.ir.columns import LITERAL, LateNodes, Program, calls, from_columns
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.jaxpr_bodies import Body, Finder, bodies, callee, opened
 from jaxlens.ir.jaxpr_frames import Resolver, resolver
@@ -48,13 +48,13 @@ def read(
     with paused():
         found = bodies(opened(jaxpr))
         reader = _Reader(found)
-        columns = jaxpr_columns.program(found, spans or resolver(), scope, reader.words)
-    reader.columns = columns
+        program = jaxpr_columns.program(found, spans or resolver(), scope, reader.words)
+    reader.columns = program
     regions = {body.name: _late(reader, body) for body in found.values()}
     main = next(iter(found.values()))
     constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
     attrs = {"constants": constants} if constants else {}
-    return from_columns(name, "jaxpr", main.name, regions, attrs, columns, reader.find)
+    return from_columns(name, "jaxpr", main.name, regions, attrs, program, reader.locate)
 
 
 def occurrences(module: Module) -> dict[str, int]:
@@ -64,10 +64,10 @@ def occurrences(module: Module) -> dict[str, int]:
     """
     times = dict.fromkeys(module.regions, 0)
     times[module.entry] = 1
-    for region in module.regions.values():
-        for node in region.nodes:
-            for inner in node.regions:
-                times[inner] += times[region.name]
+    for name, called in calls(module).items():
+        for regions in called.values():
+            for inner in regions:
+                times[inner] += times[name]
     return times
 
 
@@ -133,15 +133,8 @@ class _Reader:
         )
         return sorted(runs, key=lambda run: run[0])
 
-    @cached_property
-    def _nodes(self) -> dict[str, Sequence[Node]]:
-        return {
-            body.name: LateNodes(len(body.ids), partial(self._node, body))
-            for body in self.found.values()
-        }
-
-    def find(self, ident: str) -> Node:
-        """The node of an id; raises KeyError where there is none."""
+    def locate(self, ident: str) -> tuple[str, int]:
+        """Body and index of an equation; raises KeyError where there is none of that id."""
         if not (ident[:1] == "e" and ident[1:].isdecimal()):
             raise KeyError(ident)
         number = int(ident[1:])
@@ -150,12 +143,12 @@ class _Reader:
             start, first, body = self._runs[place]
             step = first + number - start
             if step < len(body.ids) and body.ids[step] == ident:
-                return self._nodes[body.name][step]
+                return body.name, step
         raise KeyError(ident)
 
     def nodes(self, body: Body) -> Sequence[Node]:
         """The equations of a body."""
-        return self._nodes[body.name]
+        return LateNodes(len(body.ids), partial(self._node, body))
 
     def parameters(self, body: Body) -> tuple[Value, ...]:
         """Constants and inputs of a body."""

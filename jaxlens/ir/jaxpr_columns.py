@@ -59,7 +59,7 @@ class _Maker:
     def region(self, body: Body) -> Columns:
         """One body; those that it calls are done."""
         jaxpr = body.jaxpr
-        made = blank(body.name, range(len(jaxpr.eqns)))
+        made = blank(body.name, body.ids, range(len(jaxpr.eqns)))
         number: dict[int, int] = {}
         for var in (*jaxpr.constvars, *jaxpr.invars):
             number[id(var)] = len(made.types)

@@ -5,11 +5,14 @@ without frames belongs to the line of the one call that reaches its body; where 
 lines reach it, to none, and the count of such nodes is given.
 """
 
+from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from jaxlens.ir.graph import Module, Node, Span
+from jaxlens.ir.columns import ColumnsModule, Place
+from jaxlens.ir.graph import Module, Span
 
 _BACKWARD = "transpose("
 
@@ -54,71 +57,166 @@ def spot(span: Span) -> Spot:
     return span.key or span.file, span.line
 
 
-def owners(module: Module) -> dict[str, Span]:
+class Owners(Mapping[str, Span]):
     """The span that owns each node, by id; nodes that no line owns are left out."""
-    found: dict[str, Span] = {}
-    callers = _callers(module)
-    for region in module.regions.values():  # callers come first
-        lines = {spot(s): s for c in callers.get(region.name, ()) if (s := found.get(c.id))}
-        missing = any(c.id not in found for c in callers.get(region.name, ()))
-        handed = next(iter(lines.values())) if len(lines) == 1 and not missing else None
-        for node in region.nodes:
-            owner = node.owner or handed
-            if owner is not None:
-                found[node.id] = owner
-    return found
+
+    def __init__(
+        self, module: Module, rows: Sequence["_Rows"], handed: Mapping[str, Span | None]
+    ) -> None:
+        self._locate = module.locate if isinstance(module, ColumnsModule) else None
+        self._rows, self._handed = rows, handed
+
+    @cached_property
+    def _spans(self) -> dict[str, Span]:
+        return {
+            ident: owner
+            for row in self._rows
+            for ident, place in zip(row.ids, row.place, strict=True)
+            if (owner := row.places[place].owner or self._handed[row.name]) is not None
+        }
+
+    @cached_property
+    def _row(self) -> dict[str, "_Rows"]:
+        return {row.name: row for row in self._rows}
+
+    def __getitem__(self, ident: str) -> Span:
+        if self._locate is None:
+            return self._spans[ident]
+        region, step = self._locate(ident)
+        row = self._row[region]
+        owner = row.places[row.place[step]].owner or self._handed[region]
+        if owner is None:
+            raise KeyError(ident)
+        return owner
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._spans)
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+
+def owners(module: Module) -> Mapping[str, Span]:
+    """The span that owns each node, by id; nodes that no line owns are left out."""
+    rows = _rows(module)
+    return Owners(module, rows, _handed(rows))
 
 
 def lines(module: Module) -> Lines:
-    """Attributes every node of a module to lines of Python."""
-    found = owners(module)
+    """Attributes every node of a module to lines of Python.
+
+    Nodes of one place are attributed together: a large program has few places.
+    """
+    rows = _rows(module)
+    handed = _handed(rows)
     own: dict[Spot, list[str]] = {}
     made: dict[Spot, list[str]] = {}
     names: dict[str, str] = {}
     backward: Counter[Spot] = Counter()
-    for node in module.nodes():
-        owner = found.get(node.id)
-        for span in (*((owner,) if owner else ()), *node.spans):
-            names.setdefault(span.key or span.file, span.file)
-        if owner is not None:
-            own.setdefault(spot(owner), []).append(node.id)
-            backward[spot(owner)] += _BACKWARD in node.scope
-        if node.spans and node.spans[0].library:
-            made.setdefault(spot(node.spans[0]), []).append(node.id)
+    for row in rows:
+        counts = Counter(row.place)  # in the order of first mention
+        to_own: dict[int, list[str]] = {}
+        to_made: dict[int, list[str]] = {}
+        for n, nodes in counts.items():
+            place = row.places[n]
+            owner = place.owner or handed[row.name]
+            for span in (*((owner,) if owner else ()), *place.spans):
+                names.setdefault(span.key or span.file, span.file)
+            if owner is not None:
+                to_own[n] = own.setdefault(spot(owner), [])
+                backward[spot(owner)] += nodes * (_BACKWARD in place.scope)
+            if place.spans and place.spans[0].library:
+                to_made[n] = made.setdefault(spot(place.spans[0]), [])
+        _sort(row, to_own)
+        _sort(row, to_made)
     return Lines(
         module.stage,
-        found,
+        Owners(module, rows, handed),
         {line: tuple(ids) for line, ids in own.items()},
-        _through(module, found),
+        _through(rows, handed),
         {line: tuple(ids) for line, ids in made.items()},
         names,
-        sum(len(region.nodes) for region in module.regions.values()),
+        sum(len(row.place) for row in rows),
         +backward,
     )
 
 
-def _callers(module: Module) -> dict[str, list[Node]]:
-    callers: dict[str, list[Node]] = {}
-    for node in module.nodes():
-        for inner in node.regions:
-            callers.setdefault(inner, []).append(node)
-    return callers
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What is asked of the nodes of one region: an id each, a place each, and what they call."""
+
+    name: str
+    ids: Sequence[str]
+    place: Sequence[int]
+    calls: Mapping[int, tuple[str, ...]]
+    places: Sequence[Place]
 
 
-def _through(module: Module, found: Mapping[str, Span]) -> Counter[Spot]:
+def _rows(module: Module) -> list[_Rows]:
+    """Callers before callees."""
+    if isinstance(module, ColumnsModule):
+        known = module.columns
+        return [
+            _Rows(region.name, region.ids, region.place, region.calls, known.places)
+            for region in known.regions.values()
+        ]
+    places: list[Place] = []
+    seen: dict[tuple[int, bool], int] = {}  # readers share equal stacks, and hashing them is slow
+    found = []
+    for region in module.regions.values():
+        place, calls = array("i"), {}
+        for n, node in enumerate(region.nodes):
+            key = id(node.spans), _BACKWARD in node.scope
+            if key not in seen:
+                seen[key] = len(places)
+                places.append(Place(node.scope, node.spans))
+            place.append(seen[key])
+            if node.regions:
+                calls[n] = node.regions
+        found.append(_Rows(region.name, [n.id for n in region.nodes], place, calls, places))
+    return found
+
+
+def _sort(row: _Rows, lists: Mapping[int, list[str]]) -> None:
+    """Puts the ids of a region's nodes into the lists of their places."""
+    if lists:
+        for ident, place in zip(row.ids, row.place, strict=True):
+            if place in lists:
+                lists[place].append(ident)
+
+
+def _handed(rows: Sequence[_Rows]) -> dict[str, Span | None]:
+    """The span that nodes without frames have from the calls of their region, by region."""
+    callers: dict[str, list[tuple[_Rows, int]]] = {}
+    for row in rows:
+        for step, regions in row.calls.items():
+            for inner in regions:
+                callers.setdefault(inner, []).append((row, step))
+    handed: dict[str, Span | None] = {}
+    for row in rows:
+        calls = callers.get(row.name, ())
+        found = [who.places[who.place[n]].owner or handed[who.name] for who, n in calls]
+        distinct = {spot(span): span for span in found if span is not None}
+        one = len(distinct) == 1 and None not in found
+        handed[row.name] = next(iter(distinct.values())) if one else None
+    return handed
+
+
+def _through(rows: Sequence[_Rows], handed: Mapping[str, Span | None]) -> Counter[Spot]:
     """Counts a node for each line on its stack and on the stacks of what calls its region."""
-    stacks: dict[tuple[Span, ...], frozenset[Spot]] = {}
     around: dict[str, frozenset[Spot]] = {}
     count: Counter[Spot] = Counter()
-    for region in module.regions.values():
-        outside = around.get(region.name, frozenset())
-        count.update(dict.fromkeys(outside, len(region.nodes)))
-        for node in region.nodes:
-            spans = node.spans or ((found[node.id],) if node.id in found else ())
-            on_stack = stacks.get(spans)
-            if on_stack is None:
-                on_stack = stacks[spans] = frozenset(map(spot, spans))
-            count.update(on_stack - outside)
-            for inner in node.regions:
-                around[inner] = around.get(inner, frozenset()) | outside | on_stack
+    for row in rows:
+        outside = around.get(row.name, frozenset())
+        given = handed[row.name]
+        count.update(dict.fromkeys(outside, len(row.place)))
+        stacks: dict[int, frozenset[Spot]] = {}
+        for n, nodes in Counter(row.place).items():
+            spans = row.places[n].spans or ((given,) if given else ())
+            stacks[n] = frozenset(map(spot, spans))
+            count.update(dict.fromkeys(stacks[n] - outside, nodes))
+        for step, regions in row.calls.items():
+            inside = outside | stacks[row.place[step]]
+            for inner in regions:
+                around[inner] = around.get(inner, frozenset()) | inside
     return count

@@ -3,11 +3,15 @@
 A body that several equations use is written once, under its name, and named after that.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from itertools import groupby, islice
-from typing import TypeAlias
+from itertools import accumulate, groupby
+from typing import TypeAlias, overload
 
+from jaxlens.ir.columns import calls
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.report import count
 from jaxlens.render.document import Line, Listing, Piece
@@ -20,8 +24,18 @@ _WIDTH = 96  # characters after which a list of variables goes on in the next li
 _MANY = 24  # inputs named one by one
 
 
-Steps: TypeAlias = "Iterator[Line | Steps]"
-"""Lines, and further steps that stand where they come."""
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring equations that take one line each."""
+
+    region: Region
+    low: int
+    high: int
+    indent: int
+
+
+Steps: TypeAlias = "Iterator[Line | _Run | Steps]"
+"""Lines, runs of lines, and further steps that stand where they come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +45,54 @@ class _Page:
     module: Module
     known: LinesById
     shared: frozenset[str]
+    calls: Mapping[str, Mapping[int, tuple[str, ...]]]
 
-    @property
-    def owners(self) -> Mapping[str, str]:
-        """Name of the source line that owns a node, by id."""
-        return self.known.owners
+
+class _Rows(Sequence[Line]):
+    """All lines of a listing; those of equations without new bodies are made when looked at."""
+
+    def __init__(self, page: _Page, rows: Iterable[Line | _Run], first: int = 0) -> None:
+        self._page = page
+        self._rows = list(rows)
+        self._first = first
+        sizes = (row.high - row.low if isinstance(row, _Run) else 1 for row in self._rows)
+        self._starts = [0, *accumulate(sizes)]
+
+    def after(self, first: int) -> "_Rows":
+        """The lines from `first` on."""
+        later = copy(self)
+        later._first = self._first + first
+        return later
+
+    def __len__(self) -> int:
+        return max(0, self._starts[-1] - self._first)
+
+    @overload
+    def __getitem__(self, place: int) -> Line: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Line, ...]: ...
+    def __getitem__(self, place: int | slice) -> Line | tuple[Line, ...]:
+        if isinstance(place, slice):
+            return tuple(self._line(n) for n in range(*place.indices(len(self))))
+        index = place + len(self) if place < 0 else place
+        if not 0 <= index < len(self):
+            raise IndexError(place)
+        return self._line(index)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def _line(self, index: int) -> Line:
+        place = bisect_right(self._starts, index + self._first) - 1
+        row = self._rows[place]
+        if isinstance(row, Line):
+            return row
+        step = row.low + index + self._first - self._starts[place]
+        line = self._page.known[row.region.nodes[step].id]
+        return Line(line.pieces, line.id, row.indent, line.line)
 
 
 def listing(
@@ -57,14 +114,15 @@ def listing(
 
     Returns:
         Lines with the ids of their equations; the lines that open and close an equation
-        with bodies both have its id.
+        with bodies both have its id. Lines beyond the limit are made when looked at.
     """
     page = _page(module, known or equations(module))
-    kept = tuple(islice(_all_lines(page, inputs, captured), limit))
+    rows = _Rows(page, _all_rows(page, inputs, captured))
+    kept = rows[:limit]
     total = sum(len(region.nodes) for region in module.regions.values())
     left = total - len({line.id for line in kept if line.id})
     note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
-    return Listing("jaxpr", kept, note)
+    return Listing("jaxpr", kept, note, rows.after(limit) if limit < len(rows) else ())
 
 
 def equations(module: Module) -> LinesById:
@@ -73,16 +131,14 @@ def equations(module: Module) -> LinesById:
 
 
 def _page(module: Module, known: LinesById) -> _Page:
-    uses: dict[str, int] = {}
-    for node in module.nodes():
-        for inner in node.regions:
-            uses[inner] = uses.get(inner, 0) + 1
-    return _Page(module, known, frozenset(name for name, n in uses.items() if n > 1))
+    called = calls(module)
+    uses = Counter(
+        inner for inside in called.values() for regions in inside.values() for inner in regions
+    )
+    return _Page(module, known, frozenset(name for name, n in uses.items() if n > 1), called)
 
 
-def _all_lines(
-    page: _Page, inputs: Sequence[str], captured: Sequence[str]
-) -> Iterator[Line]:  # fmt: skip
+def _all_rows(page: _Page, inputs: Sequence[str], captured: Sequence[str]) -> Iterator[Line | _Run]:
     """Bodies are entered through a stack, so that nesting costs no recursion."""
     yield from _named_inputs(page.module, inputs, captured)
     written: set[str] = set()
@@ -91,7 +147,7 @@ def _all_lines(
         step = next(stack[-1], None)
         if step is None:
             stack.pop()
-        elif isinstance(step, Line):
+        elif isinstance(step, Line | _Run):
             yield step
         else:
             stack.append(step)
@@ -138,7 +194,7 @@ def _body(
 ) -> Steps:
     """`{ lambda ; a:f32[]. let`, the equations, `in (b,) }`."""
     written.add(region.name)
-    owner = page.owners.get(node, "")
+    owner = page.known.owner(node)
     if region.name in page.shared:
         start = [*start, Piece(region.name, "keyword"), Piece(" = ")]
     split = _constants(page.module) if region.name == page.module.entry else 0
@@ -153,24 +209,22 @@ def _body(
         yield Line(
             (*head, *_trimmed(row, bool(tail)), *tail), node, indent + 2 * (index > 0), owner
         )
-    for inner in region.nodes:
-        if inner.regions:
-            yield _nested(page, inner, indent + 1, written)
-        else:
-            line = page.known[inner.id]
-            yield Line(line.pieces, line.id, indent + 1, line.line)
+    low = 0
+    for step, called in page.calls[region.name].items():
+        if all(name in written for name in called):
+            continue  # on one line, like an equation without bodies
+        yield _Run(region, low, step, indent + 1)
+        yield _nested(page, region.nodes[step], indent + 1, written)
+        low = step + 1
+    yield _Run(region, low, len(region.nodes), indent + 1)
     comma = "," if len(region.results) == 1 else ""
     results = f"({', '.join(map(shown, region.results))}{comma}) }}"
     yield Line((Piece("in ", "keyword"), Piece(results)), node, indent, owner)
 
 
 def _nested(page: _Page, node: Node, indent: int, written: set[str]) -> Steps:
-    """`c:f32[] = scan[length=8`, the bodies, `] a b`; on one line if all are written already."""
-    owner = page.owners.get(node.id, "")
-    if all(name in written for name in node.regions):
-        line = page.known[node.id]
-        yield Line(line.pieces, line.id, indent, line.line)
-        return
+    """`c:f32[] = scan[length=8`, the bodies, `] a b`."""
+    owner = page.known.owner(node.id)
     plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}
     first = params(node, plain, close=False) or [Piece("[")]
     yield Line((*left(node), Piece(node.opcode, "op"), *first), node.id, indent, owner)

@@ -1,9 +1,9 @@
 """What `%%jaxpr` shows: the user's lines, the jaxpr beside them, and the graph."""
 
-from collections import Counter
 from typing import Any
 
 from jaxlens.captures import Capture
+from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import occurrences
@@ -47,7 +47,7 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
 
 def findings(capture: Capture, module: Module) -> tuple[Finding, ...]:
     """The program in a few sentences: equations, bodies, captured constants."""
-    nodes = Counter(node.opcode for node in module.nodes())
+    nodes = counts(module)
     total = sum(nodes.values())
     most = ", ".join(f"{n:,} {k}" if n > 1 else k for k, n in nodes.most_common(_KINDS))
     rest = ", ..." if len(nodes) > _KINDS else ""

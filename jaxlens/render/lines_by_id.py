@@ -5,6 +5,7 @@ A source line shows a few of the nodes under it; a big program has many more.
 
 from collections.abc import Callable, Iterator, Mapping
 
+from jaxlens.ir.columns import finder
 from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Line
@@ -18,24 +19,30 @@ class LinesById(Mapping[str, Line]):
         make: Makes a line of a node and the name of its owner ("" for none).
 
     Attributes:
-        owners: Name of the source line that owns a node, by id.
+        owners: The span that owns a node, by id.
     """
 
     def __init__(self, module: Module, make: Callable[[Node, str], Line]) -> None:
-        self._nodes = {node.id: node for node in module.nodes()}
-        self.owners = {ident: str(span) for ident, span in owners(module).items()}
+        self._module = module
+        self._node = finder(module)
+        self.owners = owners(module)
         self._make = make
         self._made: dict[str, Line] = {}
+
+    def owner(self, ident: str) -> str:
+        """Name of the source line that owns a node, "" for none."""
+        span = self.owners.get(ident)
+        return str(span) if span else ""
 
     def __getitem__(self, ident: str) -> Line:
         line = self._made.get(ident)
         if line is None:
-            line = self._make(self._nodes[ident], self.owners.get(ident, ""))
+            line = self._make(self._node(ident), self.owner(ident))
             self._made[ident] = line
         return line
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._nodes)
+        return (node.id for node in self._module.nodes())
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return sum(len(region.nodes) for region in self._module.regions.values())

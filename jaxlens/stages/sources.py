@@ -3,6 +3,7 @@
 import linecache
 from collections.abc import Mapping
 
+from jaxlens.ir.columns import mentioned
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Span
 
@@ -18,7 +19,7 @@ def sources(module: Module, *more: Span | None) -> Mapping[str, Source]:
         Source by `Span.key`, in the order of first mention.
     """
     found: dict[str, Source] = {}
-    spans = [span for node in module.nodes() for span in node.spans]
+    spans = [span for stack in mentioned(module) for span in stack]
     for span in (*(s for s in more if s is not None), *spans):
         if span.key and span.key not in found:
             found[span.key] = Source(span.file, _text(span.key), span.library)
