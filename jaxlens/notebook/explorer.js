@@ -67,8 +67,8 @@ function asking(model, signal) {
  * @param {Root} root @param {Model} model @param {(what: object) => Promise<any>} fetch
  * @param {AbortSignal} signal */
 function join(root, model, fetch, signal) {
-  const own = root.jaxlens;
-  if (!own || own.fetch === fetch) return;
+  const own = (root.jaxlens ??= {});
+  if (own.fetch === fetch) return;
   own.fetch = fetch;
   root.dataset.kernel = "live";
   root.addEventListener(
@@ -111,14 +111,19 @@ function initialize({ model }) {
   const end = new AbortController();
   const { signal } = end;
   const fetch = asking(model, signal);
+  // An output says which panes it shows when it comes to life, and whenever that changes.
   document.addEventListener(
-    "jl-ready",
+    "jl-panes",
     (event) => {
       const root = event.target;
-      if (root instanceof HTMLElement && root.dataset.key === model.get("key"))
-        join(root, model, fetch, signal);
+      if (!(root instanceof HTMLElement) || root.dataset.key !== model.get("key")) return;
+      join(root, model, fetch, signal);
+      const { open } = /** @type {CustomEvent} */ (event).detail;
+      if (JSON.stringify(open) === JSON.stringify(model.get("panes"))) return;
+      model.set("panes", open);
+      model.save_changes();
     },
-    { signal },
+    { signal, capture: true }, // it does not bubble
   );
   const select = () => {
     for (const root of outputs(model)) pin(root, model.get("selection"));
@@ -138,7 +143,7 @@ function initialize({ model }) {
  * @param {{model: Model, el: HTMLElement}} given */
 function render({ model, el }) {
   const end = new AbortController();
-  asking(model, end.signal)({ kind: "html" }).then(
+  asking(model, end.signal)({ html: true }).then(
     (html) => el.replaceChildren(document.createRange().createContextualFragment(html)),
     (why) => end.signal.aborted || el.replaceChildren(String(why.message)),
   );

@@ -35,10 +35,12 @@ class Explorer(anywidget.AnyWidget):
     Attributes:
         key: Names the view's outputs on a page: their `data-key`.
         selection: The node or line that is pinned, or None.
+        panes: Keys of the panes that are open, left to right; the viewer writes it.
     """
 
     _esm = files("jaxlens.notebook").joinpath("explorer.js").read_text("utf-8")
     key = traitlets.Unicode(read_only=True).tag(sync=True)
+    panes = traitlets.List(traitlets.Unicode()).tag(sync=True)
     selection = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
 
     def __init__(self, view: View, **traits: Any) -> None:
@@ -75,7 +77,7 @@ class Explorer(anywidget.AnyWidget):
         self.send({"answer": message["ask"], **said})
 
     def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        if asked.get("kind") == "html":
+        if "html" in asked:
             return {"ok": self._html}
         try:
             return answer(self._view.capture, self._view.document, asked)

@@ -1,8 +1,8 @@
 """What a live kernel adds to an output: answers to what its viewer asks for.
 
 A saved output holds what fits; the rest is asked for when somebody scrolls, steps or clicks
-there. A question is plain data with a `kind`, and so is its answer; text in it is escaped as in
-the output itself. Nothing is compiled again and nothing is run for an answer.
+there. A question is plain data, one name with what it is about, and so is its answer; text in
+it is escaped as in the output itself. Nothing is compiled again and nothing is run for an answer.
 """
 
 import re
@@ -36,26 +36,22 @@ def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
     Args:
         capture: The program.
         document: The output that asks.
-        asked: `{"kind": "lines", "pane": KEY, "from": i, "to": j}` for lines of the listing in a
-            pane, counted from its first; `{"kind": "kernel", "stage": "llvm", "name": NAME}` for
-            a kernel's code; `{"kind": "pass", "step": INDEX}` for the rows of a step through the
-            passes.
+        asked: `{"lines": {"pane": KEY, "from": i, "to": j}}` for lines of the listing in a pane,
+            counted from its first; `{"kernel": {"stage": "llvm", "id": NAME}}` for a kernel's
+            code; `{"pass": INDEX}` for a step through the passes with its rows.
 
     Returns:
         `{"ok": data}`, or `{"error": a sentence}`.
     """
-    kinds: dict[str, Callable[[Capture, Document, Mapping[str, Any]], Any]] = {
-        "lines": _lines, "kernel": _kernel, "pass": _pass,
-    }  # fmt: skip
-    kind = str(asked.get("kind"))
+    kind = next(iter(asked), "")
     try:
-        if kind not in kinds:
-            raise OptionError(f"no question {kind!r}; {nearest(kind, kinds)}")
-        return {"ok": kinds[kind](capture, document, asked)}
+        if kind not in _ANSWERS:
+            raise OptionError(f"no question {kind!r}; {nearest(kind, _ANSWERS)}")
+        return {"ok": _ANSWERS[kind](capture, document, asked[kind])}
     except LensError as why:
         return {"error": str(why)}
-    except (KeyError, TypeError, ValueError) as why:
-        return {"error": f"the question {kind!r} does not fit: {why!r}"}
+    except (LookupError, TypeError, ValueError) as why:
+        return {"error": f"the question {kind!r} does not fit: {type(why).__name__} {why}"}
 
 
 def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +68,7 @@ def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
 
 def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The code of one kernel."""
-    name, stage = str(asked["name"]), str(asked["stage"])
+    name, stage = str(asked["id"]), str(asked["stage"])
     if stage not in get_args(Machine):
         raise OptionError(f"no code {stage!r}; {nearest(stage, get_args(Machine))}")
     done = {work.kernel.name: work for work in works(capture)}
@@ -81,9 +77,9 @@ def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> d
     return lines_data(kernel_lines(done[name], "asm" if stage == "asm" else "llvm").lines)
 
 
-def _pass(capture: Capture, document: Document, asked: Mapping[str, Any]) -> Any:
+def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:
     """The rows of one step through the passes."""
-    return step_rows(capture, int(asked["step"]))
+    return step_rows(capture, int(index))
 
 
 def _in_pane(document: Document, key: str, kind: type[Any]) -> Any:
@@ -96,4 +92,10 @@ def _in_pane(document: Document, key: str, kind: type[Any]) -> Any:
             inside = step.move == "enter" and step.part.key == key
         elif inside and isinstance(step.part, kind):
             return step.part
-    raise OptionError(f"no {kind.__name__} in a pane {key!r}; {nearest(key, dict.fromkeys(keys))}")
+    known = [other for other in dict.fromkeys(keys) if other != key]
+    raise OptionError(f"no {kind.__name__.lower()} in a pane {key!r}; {nearest(key, known)}")
+
+
+_ANSWERS: Mapping[str, Callable[[Capture, Document, Any], Any]] = {
+    "lines": _lines, "kernel": _kernel, "pass": _pass,
+}  # fmt: skip
