@@ -1,0 +1,338 @@
+// @ts-check
+/**
+ * The pass scrubber: a slider over the passes that changed something, above it a bar for the
+ * instructions after each, below it what the pass did and the rows that it changed.
+ *
+ * The rows have the stage `pass:INDEX`, so that pointing and lighting work as in any listing.
+ * All is built when the pane is first seen; without it a table says the same.
+ */
+import { unpacked } from "./pack.js";
+import { scrollTo } from "./rows.js";
+import { passAtoms, passEnds, passFilled, passPart, passPlan, passRow } from "./passes_rows.js";
+
+/** @typedef {import("./passes_rows.js").PassData} PassData */
+/** @typedef {import("./passes_rows.js").PassStepData} PassStepData */
+/** @typedef {{stage?: string, id?: string} | null} PassSpot */
+
+const PASS_ROWS = 1500; // drawn at once; more on demand
+const PASS_PACE = 1400; // milliseconds of a step at play; twice that where motion is unwelcome
+
+/** The scrubber of one pane. */
+export class PassScrubber {
+  /** @param {HTMLElement} pane @param {PassData} data @param {AbortSignal} signal */
+  constructor(pane, data, signal) {
+    this.data = data;
+    this.root = /** @type {HTMLElement & {jaxlens?: any}} */ (pane.closest(".jl"));
+    this.last = data.steps.length - 1;
+    this.at = Math.min(1, this.last);
+    /** @type {PassSpot} */
+    this.pinned = null;
+    /** @type {{atoms: Set<number>, calls?: Set<number>, stage?: string, id?: string}} */
+    this.lit = { atoms: new Set() };
+    /** @type {Map<HTMLElement, number>} rows on the page, and the line that each shows */
+    this.drawn = new Map();
+    this.end = -1;
+    /** @type {ReturnType<typeof setInterval> | undefined} */
+    this.playing = undefined;
+    this.build(pane);
+    /** @param {string} name @param {(detail: any) => void} act */
+    const heed = (name, act) =>
+      this.root.addEventListener(name, (event) => act(/** @type {CustomEvent} */ (event).detail), {
+        signal,
+      });
+    heed("jl-pin", (spot) => this.pin(spot));
+    heed("jl-light", (light) => this.light(light));
+    heed("jl-reveal", (spot) => this.reveal(spot));
+    signal.addEventListener("abort", () => this.stop());
+    this.show();
+    this.pin(null);
+  }
+
+  /** @param {HTMLElement} pane */
+  build(pane) {
+    this.slider = /** @type {HTMLInputElement} */ (
+      passPart("input", { type: "range", min: "0", max: `${this.last}`, "aria-label": "Pass" })
+    );
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    this.play = this.button("Play", () => (this.playing ? this.stop() : this.start()));
+    this.ended = this.button("Where it ended", () => this.jump());
+    this.whole = /** @type {HTMLInputElement} */ (passPart("input", { type: "checkbox" }));
+    this.whole.addEventListener("change", () => this.draw());
+    this.said = passPart("div", { class: "said", "aria-live": "polite" });
+    this.rows = passPart("pre", { class: "c", "data-own": "marks", role: "group" });
+    this.bars = this.data.steps.map((_, place) => this.bar(place));
+    this.table = passPart("details", {}, passPart("summary", {}, "All passes in a table"));
+    this.table.append(...pane.childNodes);
+    this.table.addEventListener("click", (event) => this.choose(event.target));
+    const spark = passPart("div", { class: "spark", "aria-hidden": "true" }, ...this.bars);
+    const buttons = [
+      this.button("First", () => this.go(0)),
+      this.button("Back", () => this.go(this.at - 1)),
+      this.play,
+      this.button("Forward", () => this.go(this.at + 1)),
+      this.button("Last", () => this.go(this.last)),
+      this.ended,
+      passPart("label", {}, this.whole, " whole program"),
+    ];
+    const slide = passPart("div", { class: "slide" }, spark, this.slider);
+    slide.style.setProperty("--steps", `${this.last + 1}`);
+    const controls = passPart("div", { class: "buttons" }, ...buttons);
+    pane.append(passPart("div", { class: "scrub" }, slide, controls, this.said), this.rows, this.table);
+  }
+
+  /** @param {string} text @param {() => void} act */
+  button(text, act) {
+    const made = /** @type {HTMLButtonElement} */ (passPart("button", { type: "button" }, text));
+    made.addEventListener("click", act);
+    return made;
+  }
+
+  /** @param {number} place a step; its bar is as high as its program is long */
+  bar(place) {
+    const most = Math.max(1, ...this.data.steps.map((step) => step.size ?? 0));
+    const inner = passPart("i", {});
+    inner.style.height = `${(100 * (this.data.steps[place].size ?? 0)) / most}%`;
+    const made = passPart("i", { title: this.label(place) }, inner);
+    made.addEventListener("click", () => this.go(place));
+    return made;
+  }
+
+  /** @param {number} place */
+  label(place) {
+    const { name, size } = this.data.steps[place];
+    const counted = size === null ? "" : `, ${size.toLocaleString("en")} instructions`;
+    return `${place} of ${this.last}: ${place ? name : "before optimisation"}${counted}`;
+  }
+
+  /** @param {number} place */
+  go(place) {
+    const next = Math.max(0, Math.min(place, this.last));
+    if (next === this.at) return;
+    this.at = next;
+    this.show();
+  }
+
+  start() {
+    if (this.at === this.last) this.go(0);
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.play.textContent = "Pause";
+    this.playing = setInterval(() => this.tick(), calm ? 2 * PASS_PACE : PASS_PACE);
+  }
+
+  tick() {
+    if (this.root.isConnected) this.go(this.at + 1);
+    if (this.at === this.last || !this.root.isConnected) this.stop();
+  }
+
+  stop() {
+    clearInterval(this.playing);
+    this.playing = undefined;
+    this.play.textContent = "Play";
+  }
+
+  /** Shows the step that the scrubber stands at. */
+  show() {
+    const step = this.data.steps[this.at];
+    this.slider.value = `${this.at}`;
+    this.slider.setAttribute("aria-valuetext", this.label(this.at));
+    this.bars.forEach((bar, place) => bar.classList.toggle("now", place === this.at));
+    for (const row of this.tableRows())
+      if (row.cells[0].textContent === `${step.index}`) row.setAttribute("aria-current", "step");
+      else row.removeAttribute("aria-current");
+    const sizes = this.data.steps.slice(Math.max(this.at - 1, 0), this.at + 1).map((s) => s.size);
+    const counts = sizes.map((n) => n?.toLocaleString("en")).filter(Boolean).join(" → ");
+    const facts = [counts && `${counts} instructions`, step.did].filter(Boolean).join(": ");
+    this.said.replaceChildren(
+      passPart("b", {}, this.at ? `${step.index}: ${step.title}` : step.title),
+      passPart("span", {}, facts),
+      passPart("div", {}, step.for),
+    );
+    this.rows.setAttribute("data-stage", `pass:${step.index}`);
+    this.rows.setAttribute("aria-label", `program after ${step.name}`);
+    (this.rows.closest(".pb") ?? this.rows).scrollTop = 0;
+    this.draw();
+    this.pin(this.pinned);
+  }
+
+  /** @returns {HTMLTableRowElement[]} */
+  tableRows() {
+    return [...this.table.querySelectorAll("tbody tr")].map(
+      (row) => /** @type {HTMLTableRowElement} */ (row),
+    );
+  }
+
+  /** @param {EventTarget | null} target a place in the table */
+  choose(target) {
+    const row = target instanceof Element ? target.closest("tbody tr") : null;
+    const index = row?.firstElementChild?.textContent;
+    const place = this.data.steps.findIndex((step) => `${step.index}` === index);
+    if (place >= 0) this.go(place);
+  }
+
+  /** Writes the rows of the step: those that changed, or the program after it. */
+  draw() {
+    const step = this.data.steps[this.at];
+    if (!step.lines) this.ask(step);
+    else this.write(step, passPlan(this.data, step, this.whole.checked || !this.at));
+  }
+
+  /** @param {PassStepData} step @param {(number | number[])[]} plan */
+  write(step, plan) {
+    this.drawn.clear();
+    this.link(step);
+    const shown = plan.slice(0, PASS_ROWS).map((item) => this.item(step, item));
+    const left = plan.slice(PASS_ROWS).flat();
+    if (left.length) shown.push(this.folded(step, left, `${left.length} more rows`));
+    if (plan.every(Array.isArray)) shown.unshift(passPart("em", {}, "Every row is as it was.\n"));
+    this.rows.replaceChildren(...shown);
+    this.relight();
+  }
+
+  /** @param {PassStepData} step @param {number | number[]} item */
+  item(step, item) {
+    if (Array.isArray(item)) return this.folded(step, item, `${item.length} the same`);
+    return this.row(step, item);
+  }
+
+  /** @param {PassStepData} step @param {number} place */
+  row(step, place) {
+    const made = passRow(this.data, step, place);
+    this.drawn.set(made, step.lines?.[place] ?? 0);
+    return made;
+  }
+
+  /** Tells the web which atoms the rows of a step have. @param {PassStepData} step */
+  link(step) {
+    /** @type {Record<string, number[]>} */
+    const nodes = {};
+    for (const line of step.lines ?? []) {
+      const [, id, , ...runs] = this.data.lines[line];
+      if (id && runs.length) nodes[id] = runs;
+    }
+    this.root.jaxlens?.web?.add(`pass:${step.index}`, nodes);
+  }
+
+  /** A button that gives way to its rows. @param {PassStepData} step @param {number[]} rows @param {string} text */
+  folded(step, rows, text) {
+    const made = this.button(text, () => {
+      const next = rows.slice(0, PASS_ROWS).map((place) => this.row(step, place));
+      const left = rows.slice(PASS_ROWS);
+      next[0].tabIndex = -1;
+      if (left.length) next.push(this.folded(step, left, `${left.length} more rows`));
+      made.replaceWith(...next);
+      next[0].focus();
+      this.relight();
+    });
+    return made;
+  }
+
+  /** A step whose rows did not travel with the output: a live kernel may have them. @param {PassStepData} step */
+  async ask(step) {
+    const fetch = this.root.jaxlens?.fetch;
+    this.rows.replaceChildren(fetch ? "Asking the kernel for this step …" : this.data.note);
+    if (!fetch) return;
+    try {
+      passFilled(this.data, step, await fetch({ pass: step.index }));
+    } catch (error) {
+      this.rows.replaceChildren(`${this.data.note} (${error})`);
+      return;
+    }
+    if (this.data.steps[this.at] === step) this.draw();
+  }
+
+  /**
+   * Marks the rows that have an atom of what is lit, and the one that is pinned.
+   * @param {{atoms: Set<number>, calls?: Set<number>, stage?: string, id?: string}} light
+   */
+  light(light) {
+    this.lit = light;
+    this.relight();
+  }
+
+  relight() {
+    const { atoms, calls, stage, id } = this.lit;
+    const here = this.rows.getAttribute("data-stage");
+    for (const [row, line] of this.drawn) {
+      const own = passAtoms(this.data, line);
+      const name = row.getAttribute("data-id");
+      const lit = own.some((atom) => atoms.has(atom));
+      row.classList.toggle("lit", lit);
+      row.classList.toggle("call", !lit && own.some((atom) => calls?.has(atom)));
+      row.classList.toggle("at", stage === here && name === id);
+      row.classList.toggle("pin", this.pinned?.stage === here && name === this.pinned?.id);
+    }
+  }
+
+  /** What is pinned decides what "where it ended" means. @param {PassSpot} spot */
+  pin(spot) {
+    this.pinned = spot;
+    const id = spot?.id;
+    this.end = id ? this.endOf(spot?.stage ?? "", id) : -1;
+    this.ended.disabled = this.end < 0;
+    this.ended.textContent = !id ? "Where it ended"
+      : this.end < 0 ? `${id} lives on` : `Where ${id} ended`;
+    this.ended.title = id ? "" : "Pin an equation or an instruction first";
+  }
+
+  /**
+   * The step at which an equation or an instruction ended; -1 where none is known.
+   * @param {string} stage @param {string} id
+   */
+  endOf(stage, id) {
+    if (stage === "jaxpr") {
+      const index = this.root.jaxlens?.web?.ends?.get(id);
+      return index === undefined ? -1 : this.data.steps.findIndex((step) => step.index >= index);
+    }
+    if (stage !== "hlo" && !stage.startsWith("pass:")) return -1;
+    const from = this.data.steps.findIndex((step) => `pass:${step.index}` === stage);
+    return this.data.steps.findIndex(
+      (step, place) => place >= Math.max(from, 0) && passEnds(this.data, step, id),
+    );
+  }
+
+  /** Goes to where the pinned node ended, and to its row there. */
+  jump() {
+    if (this.end < 0) return;
+    this.stop();
+    const id = this.pinned?.id ?? "";
+    this.at = this.end;
+    this.whole.checked = false;
+    this.show();
+    const rows = [...this.drawn.keys()];
+    const row = rows.find((row) => row.matches(".was.lit")) ?? rows.find((row) => row.matches(".lit"));
+    this.look(rows.find((row) => row.matches(".was") && row.dataset.id === id) ?? row);
+  }
+
+  /** @param {HTMLElement | undefined} row */
+  look(row) {
+    if (row) scrollTo(row, "center");
+  }
+
+  /** Another pane asks for a row of a step. @param {PassSpot} spot */
+  reveal(spot) {
+    const place = this.data.steps.findIndex((step) => `pass:${step.index}` === spot?.stage);
+    if (place < 0) return;
+    this.whole.checked = true;
+    if (place === this.at) this.draw();
+    this.go(place);
+    this.look([...this.drawn.keys()].find((row) => row.dataset.id === spot?.id));
+  }
+}
+
+/**
+ * Builds the scrubber of each pane of an output when it is first seen.
+ * @param {HTMLElement} root @param {AbortSignal} signal
+ */
+export function passesIn(root, signal) {
+  const watch = new IntersectionObserver((seen) => {
+    for (const { target, isIntersecting } of seen) {
+      if (!isIntersecting || !(target instanceof HTMLElement)) continue;
+      watch.unobserve(target);
+      unpacked(target, "passes").then((data) => {
+        if (data && !signal.aborted) new PassScrubber(target, data, signal);
+      });
+    }
+  });
+  signal.addEventListener("abort", () => watch.disconnect());
+  root.querySelectorAll(".P").forEach((pane) => watch.observe(pane));
+}

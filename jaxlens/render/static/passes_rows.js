@@ -1,0 +1,136 @@
+// @ts-check
+/**
+ * A step of the pass scrubber as rows: which are shown, and each as an element.
+ * Rows were matched and marked in Python (`passes_rows.py`); rows without an id are titles of
+ * computations. All words are text nodes.
+ */
+import { unrolled } from "./web.js";
+
+/**
+ * @typedef {[pieces: string[], id: string, owner: number, ...atoms: number[]]} PassLine
+ * @typedef {{index: number, title: string, name: string, size: number | null, did: string,
+ *   for: string, marks?: string, lines?: number[], notes?: Record<string, number>}} PassStepData
+ * @typedef {{marks: Record<string, [word: string, sign: string, tint: string]>, note: string,
+ *   steps: PassStepData[], lines: PassLine[], owners: [name: string, hue: number][],
+ *   notes: string[]}} PassData
+ */
+
+/** @type {Record<string, string>} */
+const PASS_TAGS = { o: "b", t: "var", l: "samp", a: "small", c: "em", k: "strong", w: "mark" };
+const PASS_SAME = "a";
+
+/**
+ * An element with attributes and children; text stays text.
+ * @param {string} tag @param {Record<string, string>} attributes @param {(Node | string)[]} inside
+ * @returns {HTMLElement}
+ */
+export function passPart(tag, attributes, ...inside) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...inside);
+  return made;
+}
+
+/**
+ * What is shown of a step: rows, and between them runs of rows that are the same.
+ * @param {PassData} data @param {PassStepData} step @param {boolean} whole
+ * @returns {(number | number[])[]} places of rows; a list of them stands behind a button
+ */
+export function passPlan(data, step, whole) {
+  const rows = (step.lines ?? []).map((_, row) => row);
+  const marks = step.marks ?? "";
+  if (whole) return rows.filter((row) => marks[row] === marks[row].toLowerCase());
+  /** @type {(number | number[])[]} */
+  const plan = [];
+  /** @param {number[]} run */
+  const fold = (run) => {
+    const last = plan.at(-1);
+    if (Array.isArray(last)) last.push(...run);
+    else plan.push([...run]);
+  };
+  for (const part of passParts(data, step, rows)) {
+    if (part.every((row) => marks[row] === PASS_SAME)) fold(part);
+    else {
+      plan.push(part[0]);
+      for (const row of part.slice(1)) marks[row] === PASS_SAME ? fold([row]) : plan.push(row);
+    }
+  }
+  return plan;
+}
+
+/**
+ * The rows of each computation, its title first.
+ * @param {PassData} data @param {PassStepData} step @param {number[]} rows
+ */
+function passParts(data, step, rows) {
+  /** @type {number[][]} */
+  const parts = [];
+  for (const row of rows) {
+    const titled = !data.lines[step.lines?.[row] ?? 0][1];
+    if (titled || !parts.length) parts.push([]);
+    parts[parts.length - 1].push(row);
+  }
+  return parts;
+}
+
+/**
+ * One row: what became of it, what it says, and a note on that.
+ * @param {PassData} data @param {PassStepData} step @param {number} row
+ */
+export function passRow(data, step, row) {
+  const [pieces, id, owner] = data.lines[step.lines?.[row] ?? 0];
+  const letter = step.marks?.[row] ?? PASS_SAME;
+  const [word, sign, tint] = data.marks[letter.toLowerCase()];
+  const gone = letter !== letter.toLowerCase();
+  const said = gone && word === "rewritten" ? "was" : word;
+  const mark = passPart("i", {}, letter === PASS_SAME ? "" : `${sign} ${said}`);
+  if (tint) mark.style.background = tint;
+  const note = step.notes?.[row];
+  const [line, hue] = owner ? data.owners[owner - 1] : ["", -1];
+  const kind = hue < 0 ? {} : { class: `h${hue}` };
+  const made = passPart("div", kind, mark, ...passWords(pieces));
+  if (note !== undefined) made.append(passPart("u", {}, data.notes[note]));
+  if (id) made.setAttribute("data-id", id);
+  if (line) made.title = line;
+  made.classList.toggle("was", gone);
+  made.classList.toggle("title", !id);
+  made.setAttribute("data-row", "");
+  return made;
+}
+
+/** @param {PassData} data @param {number} line */
+export function passAtoms(data, line) {
+  const [, , , ...runs] = data.lines[line];
+  return unrolled(runs);
+}
+
+/** Whether a step is the last of an instruction. @param {PassData} data @param {PassStepData} step @param {string} id */
+export const passEnds = (data, step, id) =>
+  (step.lines ?? []).some(
+    (line, row) => data.lines[line][1] === id && (step.marks?.[row] ?? "a") < "a",
+  );
+
+/** @param {string[]} pieces */
+const passWords = (pieces) =>
+  pieces.map((piece) => {
+    const tag = PASS_TAGS[piece[0]];
+    return tag ? passPart(tag, {}, piece.slice(1)) : piece.slice(1);
+  });
+
+/**
+ * Puts the rows that a live kernel sent where the step has none.
+ * @param {PassData} data @param {PassStepData} step @param {PassData} sent
+ */
+export function passFilled(data, step, sent) {
+  const [lines, owners, notes] = [data.lines.length, data.owners.length, data.notes.length];
+  data.owners.push(...sent.owners);
+  data.notes.push(...sent.notes);
+  for (const [pieces, id, owner, ...atoms] of sent.lines)
+    data.lines.push([pieces, id, owner && owner + owners, ...atoms]);
+  const [found] = sent.steps;
+  const moved = Object.entries(found.notes ?? {}).map(([row, note]) => [row, note + notes]);
+  Object.assign(step, found, {
+    lines: found.lines?.map((line) => line + lines),
+    notes: Object.fromEntries(moved),
+  });
+}
