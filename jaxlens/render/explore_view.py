@@ -80,13 +80,13 @@ def _middle(capture: Capture, options: ExploreOptions) -> list[Tab]:
     """What XLA made of it, from the program it was given to the one that runs."""
     return [
         stage_pane(capture, "stablehlo", options.full),
-        stage_pane(capture, "hlo", options.full),
-        pane("passes", lambda: passes_blocks(capture, everything=options.full)),
+        stage_pane(capture, "hlo", options.full, title="HLO"),
+        pane("passes", lambda: passes_blocks(capture, everything=options.full), title="Passes"),
         stage_pane(capture, "optimized", options.full),
         pane(
             "hlo-graph",
             lambda: [hlo_figure.pane(capture)],
-            title="Its graph",
+            title="HLO graph",
             help="Instructions of the optimised program as boxes; a fusion opens in place.",
         ),
     ]

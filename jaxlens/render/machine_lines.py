@@ -18,7 +18,7 @@ from jaxlens.render.late_lines import LateLines
 
 Machine = Literal["llvm", "asm"]
 
-HEAD = 60  # lines that stand in the page; the rest a viewer scrolls to
+HEAD = 24  # lines that stand in the page; the rest a viewer scrolls to
 MOST = 40_000  # lines of one listing
 _NO_CODE = "call void @llvm.experimental.noalias.scope.decl"  # metadata in the form of a call
 _METADATA = re.compile(r"(?:, !\w[\w.]* !\w+)+$|(?:, !\w+)+$| #\d+(?= \{$)| #\d+$")

@@ -40,9 +40,11 @@ def pane(
     return Tab(name, shown, in_text, help or (stage.meaning if stage else ""), key)
 
 
-def stage_pane(capture: Capture, name: str, full: bool = False) -> Tab:
+def stage_pane(capture: Capture, name: str, full: bool = False, title: str = "") -> Tab:
     """A stage's program, line by line."""
-    return pane(name, lambda: [listings.listing(capture.stage(name), full, alone=False)])
+    return pane(
+        name, lambda: [listings.listing(capture.stage(name), full, alone=False)], title=title
+    )
 
 
 def machine_pane(
