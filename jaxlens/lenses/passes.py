@@ -7,70 +7,11 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import PassStage
+from jaxlens.ir.glossary import entry
 from jaxlens.ir.graph import Module
 from jaxlens.ir.passes import START
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
 from jaxlens.links.change import Change, between
-
-# One fact per pass, from what the pass is seen to do and from its description in XLA's source.
-GLOSSARY = {
-    "pipeline-start": "What changed since the last dump was not dumped by the pass that did it.",
-    "algsimp": "Rewrites by algebra: x*1, transposes into dots, broadcasts of constants.",
-    "call-inliner": "Puts the bodies of calls in place of the calls.",
-    "constant_folding": "Computes at compile time what depends on constants only.",
-    "cse": "Keeps one of several instructions that compute the same value.",
-    "dce": "Removes what nothing reads.",
-    "dot-library-rewriter": "Hands dots and some reductions to a library, as fusions of its own.",
-    "dot_decomposer": "Turns general dots into the batched matrix products that backends know.",
-    "flatten-call-graph": "Gives each caller a computation of its own.",
-    "fusion": "Joins producers with consumers, so that values between them are never stored.",
-    "triton-gemm-rewriter": "Puts dots and what surrounds them into fusions for Triton.",
-    "triton-softmax-rewriter": "Puts a reduction and what surrounds it into one Triton fusion.",
-    "dot_dimension_merger": "Makes one batch dimension of several in a dot.",
-    "rename_fusions": "Names fusions after what they hold.",
-    "computation-deduplicator": "Keeps one of several equal computations.",
-    "config-assigner": "Chooses tile sizes and algorithms, by measurement where the GPU is there.",
-    "priority-fusion": "Fuses the producer that is estimated to gain most first.",
-    "multi_output_fusion": "Joins fusions that read the same inputs into one with many outputs.",
-    "fusion-wrapper": "Wraps what was left alone into a fusion, so that it becomes a kernel too.",
-    "layout-assignment": "Chooses the order in memory of each value's dimensions.",
-    "reshape-decomposer": "Splits reshapes into a transpose and a bitcast, which moves nothing.",
-    "tree_reduction_rewriter": "Splits long reductions in two steps, for speed and accuracy.",
-    "while-loop-trip-count-annotator": "Writes down how often a loop runs, where that is known.",
-    "simplify-while-loops": "Removes loop state that never changes, and loops that run once.",
-    "while-loop-invariant-code-motion": "Moves what every trip computes alike out of the loop.",
-    "small-while-loop-hoisting": "Compiles small loops whole, as one call.",
-    "conditional-canonicalizer": "Gives every conditional a tuple as its result.",
-    "dynamic-dimension-simplifier": "Simplifies reshapes of dimensions whose size can change.",
-    "scatter_simplifier": "Puts scatters into the one form that later passes expect.",
-    "comparison-expander": "Writes total-order comparisons of floats out as integer ones.",
-    "shape-canonicalizer": "Shares equal shape objects; the program stays as it is.",
-    "propagate-call-metadata": "Copies the source position of calls to what they call.",
-    "scheduling-instruction-annotator": "Writes down each instruction's name in the schedule.",
-    "latency-hiding-scheduler": "Orders instructions so that waiting and work overlap.",
-    "sanitize-constant-names": "Gives constants names that generated code may have.",
-    "scheduling": "Fixes the order in which instructions run.",
-    "copy-insertion": "Adds copies where two values would share a buffer that only one may have.",
-    "adding_copies_to_resolve_interference": "Copies values that live too long to share a buffer.",
-    "removing_unnecessary_copies": "Takes back the copies that turn out not to be needed.",
-    "adding_special-case_copies": "Copies what a caller or a constant owns.",
-    "zero_sized_hlo_elimination": "Replaces arrays of no elements by constants.",
-    "reshape-mover": "Moves reshapes past elementwise operations so that they can cancel.",
-    "simplification": "The pipeline of algebra, folding and removal as a whole.",
-    "gather_expander": "Turns gathers that the backend has no code for into loops or slices.",
-    "scatter_expander": "Turns scatters into loops.",
-    "convolution-canonicalization": "Puts convolutions into the layout that the library wants.",
-    "transpose-folding": "Lets a dot or convolution read its operand transposed.",
-    "conditional_simplifier": "Removes branches that are the same or never taken.",
-    "rng-bit-generator-expander": "Writes random-bit generation out as arithmetic.",
-    "topk-rewriter": "Finds sorts that only want the largest few.",
-    "float-normalization-bf16": "Converts types that the backend has no arithmetic for.",
-    "all-reduce-combiner": "Joins small all-reduces into one message.",
-    "cpu-all-reduce-combiner": "Joins small all-reduces into one message.",
-    "spmd-partitioning": "Makes the program of one device out of the program of all.",
-    "sharding-propagation": "Decides how values without an annotation are split over devices.",
-}
-
 
 _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[^\s=]+ = ", re.MULTILINE)
 
@@ -191,8 +132,8 @@ def did(step: Step) -> str:
 
 def glossary(stages: Sequence[PassStage]) -> Table:
     """What the passes among these dumps are for, each once."""
-    named = dict.fromkeys(stage.name for stage in stages if stage.name in GLOSSARY)
-    rows = tuple(cells(name, GLOSSARY[name]) for name in named)
+    told = {stage.name: meaning(stage) for stage in stages}
+    rows = tuple(cells(name, sentence) for name, sentence in told.items() if sentence)
     return Table("What they are for", ("pass", "what it is for"), rows)
 
 
@@ -237,7 +178,8 @@ def _layouts(type_: object) -> str:
 
 def meaning(stage: PassStage) -> str:
     """One sentence on a pass; "" for one that the glossary does not have."""
-    return GLOSSARY.get(stage.name, "")
+    found = entry("pass", stage.name)
+    return found.sentence if found else ""
 
 
 def instructions(text: str) -> int:

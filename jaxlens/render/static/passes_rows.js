@@ -18,6 +18,7 @@ import { unrolled } from "./web.js";
 /** @type {Record<string, string>} */
 const PASS_TAGS = { o: "b", t: "var", l: "samp", a: "small", c: "em", k: "strong", w: "mark" };
 const PASS_SAME = "a";
+const PASS_NEAR = 2; // rows that are the same and stand alone between others are shown
 
 /**
  * An element with attributes and children; text stays text.
@@ -55,7 +56,7 @@ export function passPlan(data, step, whole) {
       for (const row of part.slice(1)) marks[row] === PASS_SAME ? fold([row]) : plan.push(row);
     }
   }
-  return plan;
+  return plan.flatMap((item) => (Array.isArray(item) && item.length <= PASS_NEAR ? item : [item]));
 }
 
 /**
