@@ -47,9 +47,32 @@ class Parts:
 KITS: Mapping[Kit, Parts] = {
     "lens": Parts(
         styles=("lens.css",),
-        scripts=("lens.js",),
+        scripts=(
+            "pack.js",
+            "web.js",
+            "rows.js",
+            "panes.js",
+            "links.js",
+            "passes_rows.js",
+            "passes.js",
+            "lens.js",
+        ),
+        late=("viewer.css", "passes.css"),
     ),
-    "graph": Parts(styles=("graph.css",), scripts=("graph.js",)),
+    "graph": Parts(
+        styles=("graph_pane.css",),
+        scripts=(
+            "graph_stretch.js",
+            "graph_paint.js",
+            "graph_index.js",
+            "graph_view.js",
+            "graph_tools.js",
+            "graph_links.js",
+            "graph_keys.js",
+            "graph.js",
+        ),
+        late=("graph.css", "graph_live.css"),
+    ),
 }
 
 # An element's id is a property of `window` too, so the promise has a name of its own.
@@ -70,6 +93,7 @@ return s.live;
 if (window.DecompressionStream) (window[name] ??= start()).then((live) => live(d));
 })("%(key)s", "%(pack)s")"""
 
+_COMMENT = r"^\s*/\*(?:(?!\*/).)*\*/\s*?$"  # one that has its lines to itself
 _RUN = "document.currentScript.live = (() => {\n%s})();"
 _STYLED = """{
 const style = document.createElement("style");
@@ -149,7 +173,7 @@ def _css(names: tuple[str, ...]) -> str:
 @cache
 def _script(name: str) -> str:
     """Without imports, the word `export`, comments of their own line, and indentation."""
-    text = re.sub(r"^\s*/\*.*?\*/\s*?$", "", _read(name), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(_COMMENT, "", _read(name), flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^import\b[^;]*;$", "", text, flags=re.MULTILINE)
     lines = (re.sub(r"^export (?:default )?", "", line.strip()) for line in text.split("\n"))
     return "\n".join(line for line in lines if line and not line.startswith("//"))

@@ -13,6 +13,7 @@ import sample_documents as sample
 from jaxlens.render.document import Document, GraphPane
 from jaxlens.render.figure import Box, Edge, Figure, Panel
 from jaxlens.render.html import body, html
+from jaxlens.render.page import styles
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 FIGURE = Figure((Panel("main", "f", (Box("x", "x", kind="input"), Box("e0", "tanh")),
@@ -43,32 +44,45 @@ def show(chromium):
 
 def open_tabs(page):
     return page.evaluate(
-        "[...document.querySelectorAll('.T')].map(t => [...t.children].filter(d => d.open)"
-        ".map(d => d.firstChild.textContent).join())"
+        "[...document.querySelectorAll('.bar')].map(bar => [...bar.querySelectorAll("
+        "'[aria-pressed=true]')].map(b => b.textContent).join())"
     )
 
 
 def test_equal_outputs_keep_their_own_tabs_and_share_the_style(show):
     one = html(sample.everything())
     page = show(one, one)
-    assert open_tabs(page) == ["Your lines", "Your lines"]
-    page.locator("summary", has_text="Kernels").nth(1).click()
-    assert open_tabs(page) == ["Your lines", "Kernels"]
-    assert page.evaluate("document.querySelectorAll('style').length") == 1
+    page.wait_for_selector(".bar")
+    assert open_tabs(page) == ["Your lines,Kernels"] * 2
+    page.locator(".bar button", has_text="jaxpr").nth(1).click()
+    assert open_tabs(page) == ["Your lines,Kernels", "Your lines,jaxpr"]
+    assert page.evaluate("document.querySelectorAll('style').length") == 2  # before scripts, after
     page.evaluate("document.querySelector('.out').remove()")
-    color = "getComputedStyle(document.querySelector('.jl .T > details > summary')).color"
+    color = "getComputedStyle(document.querySelector('.jl .n')).color"
     assert page.evaluate(color) == "rgb(87, 96, 106)"
 
 
-def test_tabs_stand_in_a_row_and_work_by_keyboard(show):
+def test_panes_are_chosen_by_buttons_in_a_row_and_by_keyboard(show):
     page = show(html(sample.everything()))
+    buttons = page.locator(".bar > button")
+    assert buttons.nth(0).bounding_box()["y"] == buttons.nth(6).bounding_box()["y"]
+    buttons.nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert open_tabs(page) == ["Your lines,jaxpr"]
+    page.keyboard.press("Enter")
+    assert open_tabs(page) == ["Your lines"]
+    page.keyboard.press("Enter")
+    assert open_tabs(page) == ["jaxpr"]
+
+
+def test_tabs_without_scripts_stand_in_a_row_and_work_by_keyboard(show):
+    page = show(styles() + body(sample.everything()))
     tabs = page.locator(".T > details > summary")
     assert tabs.nth(0).bounding_box()["y"] == tabs.nth(6).bounding_box()["y"]
     tabs.nth(1).focus()
     page.keyboard.press("Enter")
-    assert open_tabs(page) == ["jaxpr"]
-    page.keyboard.press("Enter")
-    assert open_tabs(page) == ["jaxpr"]
+    assert page.locator(".T > details[open] > summary").all_inner_texts() == ["jaxpr"]
 
 
 def test_folds_open_by_their_box_and_tell_themselves(show):
@@ -133,7 +147,8 @@ def test_text_has_contrast_in_both_themes(show, light):
 def test_a_drawing_comes_to_life_in_every_output(show):
     page = show(html(DRAWN), html(DRAWN), html(sample.everything()))
     assert page.locator(".jaxlens-graph[data-live]").count() == 2
-    assert page.evaluate("document.querySelectorAll('style').length") == 2
+    styles = page.evaluate("[...document.querySelectorAll('style')].map(s => s.textContent)")
+    assert len(styles) == len(set(styles))
 
 
 @pytest.mark.parametrize("width", [500, 900])
@@ -145,7 +160,7 @@ def test_a_drawing_behind_a_tab_fits_once_it_is_shown(show, width):
     findings = sample.findings()
     tabs = sample.Tabs((sample.Tab("Said", (findings,)), sample.Tab("Drawn", (wide,))))
     page = show(html(Document("jaxpr", "f(x)", (tabs,))), width=width)
-    page.locator("summary", has_text="Drawn").click()
+    page.locator(".bar button", has_text="Drawn").click()
     drawing = page.locator(".jaxlens-graph svg")
     page.wait_for_function(
         "() => { const g = document.querySelector('.jaxlens-graph svg');"

@@ -1,40 +1,72 @@
 // @ts-check
 /**
- * Small comforts of a saved output. Without this script everything still opens and closes:
- * - one tab of a set stays open, and equal outputs on one page do not share their tabs;
- * - a line with folded pieces tells them when pointed at.
+ * Brings outputs to life: tabs become panes, and what is pointed at lights up where it came from
+ * and where it went. Without this script everything still opens and closes.
  *
- * Listeners stand on the document, once, so outputs come and go without leaving any behind.
+ * `root.jaxlens` is what other scripts count on: `ready` (a promise of the rest), `web`,
+ * `atoms(stage, id)`, `ids(stage, atom)`, `lines`, `panes`, `links`, and `fetch(what)`, which
+ * a live kernel puts there.
  */
+import { unpacked } from "./pack.js";
+import { Web } from "./web.js";
+import { panesOf } from "./panes.js";
+import { Links } from "./links.js";
+import { passesIn } from "./passes.js";
+
+/** What else an output gets, in order. @type {((root: HTMLElement, signal: AbortSignal) => void)[]} */
+const PARTS = [passesIn];
 
 /** @type {AbortController | undefined} */
-let listening;
-let groups = 0;
+let living;
 
-/** @param {EventTarget | null} target @param {string} selector */
-const near = (target, selector) =>
-  target instanceof Element ? target.closest(`.jl ${selector}`) : null;
-
-/** @param {Event} event */
-function keepOpen(event) {
-  if (near(event.target, ".T > details[open] > summary")) event.preventDefault();
-}
-
-/** @param {Event} event */
+/** A line with folded pieces tells them when pointed at. @param {Event} event */
 function tellFolds(event) {
-  const line = near(event.target, "[data-id]");
+  const line = event.target instanceof Element ? event.target.closest(".jl [data-id]") : null;
   if (line instanceof HTMLElement && !line.title && line.querySelector("s"))
     line.title = (line.textContent ?? "").trim();
 }
 
-/** @param {Element} tabs */
-function ownName(tabs) {
-  tabs.setAttribute("data-live", "");
-  const panes = [...tabs.children].filter((pane) => pane instanceof HTMLDetailsElement);
-  const name = `jl-tabs-${++groups}`;
-  const open = panes.findIndex((pane) => pane.open);
-  panes.forEach((pane) => pane.setAttribute("name", name));
-  if (panes.length) panes[Math.max(open, 0)].open = true;
+let groups = 0;
+
+/** Tabs inside a pane: one stays open, and equal outputs do not share them. @param {HTMLElement} root */
+function ownTabs(root) {
+  for (const tabs of root.querySelectorAll(".T:not([data-live])")) {
+    const panes = [...tabs.children].filter((pane) => pane instanceof HTMLDetailsElement);
+    const open = panes.findIndex((pane) => pane.open);
+    const name = `jl-tabs-${++groups}`;
+    panes.forEach((pane) => pane.setAttribute("name", name));
+    if (panes.length) panes[Math.max(open, 0)].open = true;
+  }
+}
+
+/** A tab that is open stays so. @param {Event} event */
+function keepOpen(event) {
+  const tab = event.target instanceof Element ? event.target.closest(".jl .T > details[open] > summary") : null;
+  if (tab) event.preventDefault();
+}
+
+/** @param {HTMLElement} root @param {AbortSignal} signal */
+async function wake(root, signal) {
+  root.classList.toggle("framed", window !== window.top);
+  const panes = panesOf(root, signal);
+  ownTabs(root);
+  const lens = /** @type {any} */ (root).jaxlens ?? {};
+  /** @type {any} */ (root).jaxlens = lens;
+  lens.panes = panes;
+  const data = unpacked(root, "web");
+  lens.ready = data.then((found) => {
+    const web = new Web(found ?? { atoms: {} });
+    Object.assign(lens, {
+      web,
+      lines: web.lines,
+      atoms: web.atoms.bind(web),
+      ids: web.ids.bind(web),
+      links: new Links(root, web, signal),
+    });
+    for (const part of PARTS) part(root, signal);
+    return lens;
+  });
+  await lens.ready;
 }
 
 /**
@@ -43,15 +75,19 @@ function ownName(tabs) {
  * @returns {() => void} ends it for the whole page
  */
 export function live(root) {
-  if (!listening) {
-    listening = new AbortController();
-    const { signal } = listening;
+  if (!living) {
+    living = new AbortController();
+    const { signal } = living;
     document.addEventListener("click", keepOpen, { signal });
     document.addEventListener("mouseover", tellFolds, { signal });
   }
-  root.querySelectorAll(".jl .T:not([data-live])").forEach(ownName);
+  for (const output of root.querySelectorAll(".jl:not([data-live])")) {
+    if (!(output instanceof HTMLElement)) continue;
+    output.setAttribute("data-live", "");
+    wake(output, living.signal);
+  }
   return () => {
-    listening?.abort();
-    listening = undefined;
+    living?.abort();
+    living = undefined;
   };
 }

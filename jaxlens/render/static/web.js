@@ -1,0 +1,137 @@
+// @ts-check
+/**
+ * Who came from whom: `render/web.py` on this side. Two things are linked where they share an
+ * atom, so all that is asked here is which ids of a stage have an atom of a set.
+ *
+ * @typedef {number | number[]} Runs
+ * @typedef {{atoms: Record<string, Record<string, Runs>>, lines?: Record<string, Runs>,
+ *   calls?: Record<string, Runs>, fates?: Record<string, string>, ends?: Record<string, number>,
+ *   how?: Record<string, Record<string, string>>, stacks?: string[][],
+ *   stack?: Record<string, number>, made?: Record<string, string[]>, left?: string[]}} WebData
+ */
+
+const ORDER = ["kernels", "optimized", "hlo", "stablehlo", "jaxpr"];
+
+/** A negative number says how many follow the number before it. @param {Runs} runs */
+export function unrolled(runs) {
+  if (typeof runs === "number") return [runs];
+  /** @type {number[]} */
+  const atoms = [];
+  for (const n of runs)
+    if (n >= 0) atoms.push(n);
+    else for (let k = 0, last = atoms[atoms.length - 1]; k < -n; k++) atoms.push(++last);
+  return atoms;
+}
+
+/** @param {Record<string, any> | undefined} record */
+const mapOf = (record) => new Map(Object.entries(record ?? {}));
+
+export class Web {
+  /** @param {WebData} data */
+  constructor(data) {
+    this.data = data;
+    this.linked = Object.keys(data.atoms).length > 0;
+    /** @type {Map<string, Map<string, Runs>>} */
+    this.stages = new Map();
+    for (const [stage, nodes] of Object.entries(data.atoms)) this.stages.set(stage, mapOf(nodes));
+    this.lines = /** @type {Map<string, Runs>} */ (mapOf(data.lines));
+    this.calls = /** @type {Map<string, Runs>} */ (mapOf(data.calls));
+    this.fates = /** @type {Map<string, string>} */ (mapOf(data.fates));
+    this.ends = /** @type {Map<string, number>} */ (mapOf(data.ends));
+    this.made = /** @type {Map<string, string[]>} */ (mapOf(data.made));
+    this.stack = /** @type {Map<string, number>} */ (mapOf(data.stack));
+    /** @type {Map<string, Map<number, string[]>>} */
+    this.by = new Map();
+  }
+
+  /** Nodes of a stage that came later, such as a pass. @param {string} stage @param {Record<string, Runs>} nodes */
+  add(stage, nodes) {
+    this.stages.set(stage, mapOf(nodes));
+    this.by.delete(stage);
+  }
+
+  /** Lines of machine code are known by their kernel. @param {string} stage */
+  nodes(stage) {
+    return this.stages.get(stage) ?? (stage === "llvm" || stage === "asm" ? this.stages.get("kernels") : undefined);
+  }
+
+  /** @param {string} stage @param {string} id */
+  has(stage, id) {
+    return this.nodes(stage)?.has(id) ?? false;
+  }
+
+  /** @param {string} stage @param {string} id @returns {number[]} */
+  atoms(stage, id) {
+    const runs = this.nodes(stage)?.get(id);
+    if (runs !== undefined) return unrolled(runs);
+    return id.includes(" ") ? id.split(" ").flatMap((part) => this.atoms(stage, part)) : [];
+  }
+
+  /** @param {Map<string, Runs>} lines @param {string} line @returns {number[]} */
+  of(lines, line) {
+    const runs = lines.get(line);
+    return runs === undefined ? [] : unrolled(runs);
+  }
+
+  /** Ids of a stage that hold an atom. @param {string} stage @param {number} atom @returns {string[]} */
+  ids(stage, atom) {
+    return this.index(stage, this.nodes(stage)).get(atom) ?? [];
+  }
+
+  /** @param {string} name @param {Map<string, Runs> | undefined} nodes */
+  index(name, nodes) {
+    let index = this.by.get(name);
+    if (!index) {
+      this.by.set(name, (index = new Map()));
+      for (const [id, runs] of nodes ?? [])
+        for (const atom of unrolled(runs)) {
+          const ids = index.get(atom);
+          if (ids) ids.push(id);
+          else index.set(atom, [id]);
+        }
+    }
+    return index;
+  }
+
+  /** All ids of a stage with an atom of the set. @param {string} stage @param {Iterable<number>} atoms */
+  touched(stage, atoms) {
+    return this.gathered(this.index(stage, this.nodes(stage)), atoms);
+  }
+
+  /** Source lines that own an atom of the set. @param {Iterable<number>} atoms */
+  owners(atoms) {
+    return this.gathered(this.index("\0lines", this.lines), atoms);
+  }
+
+  /** Source lines in whose calls an atom of the set was made. @param {Iterable<number>} atoms */
+  callers(atoms) {
+    return this.gathered(this.index("\0calls", this.calls), atoms);
+  }
+
+  /** @param {Map<number, string[]>} index @param {Iterable<number>} atoms */
+  gathered(index, atoms) {
+    /** @type {Set<string>} */
+    const found = new Set();
+    for (const atom of atoms) for (const id of index.get(atom) ?? []) found.add(id);
+    return found;
+  }
+
+  /** The stage an id belongs to: the one its place names, if that knows it, else the last that does. @param {string} named @param {string} id */
+  stageOf(named, id) {
+    const first = id.split(" ", 1)[0];
+    if (this.has(named, first)) return named;
+    return ORDER.find((stage) => this.has(stage, first)) ?? named;
+  }
+
+  /** How a node's links are known. @param {string} stage @param {string} id */
+  how(stage, id) {
+    const known = this.data.how?.[stage];
+    return known && ((Object.hasOwn(known, id) && known[id]) || known[""]);
+  }
+
+  /** Python lines through which an equation was made, the owner first. @param {string} id @returns {string[]} */
+  lineage(id) {
+    const place = this.stack.get(id);
+    return place === undefined ? [] : this.data.stacks?.[place] ?? [];
+  }
+}
