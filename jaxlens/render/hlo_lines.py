@@ -47,11 +47,8 @@ def listing(module: Module, *, limit: int = LIMIT, brief: bool = False) -> Listi
 
     kept = tuple(islice(every(), limit))
     left = total - len(kept)
-    stage = module.stage if module.stage in ("hlo", "optimized") else ""
-    where = f"cap.{stage}.text has" if stage else "the stage's text has"
-    note = f"{left:,} more lines: {where} them all." if left > 0 else ""
     more = LateLines(left, lambda: islice(every(), limit, None)) if left > 0 else ()
-    return Listing(module.stage, kept, note, more)
+    return Listing(module.stage, kept, more=more)
 
 
 def instruction(node: Node, owner: str = "", root: bool = False) -> Line:

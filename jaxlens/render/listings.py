@@ -31,7 +31,12 @@ _NO_LINES = "No line of known source text owns any of it."
 
 
 def listing(
-    stage: Stage, full: bool = False, inputs: Sequence[str] = (), *, alone: bool = True
+    stage: Stage,
+    full: bool = False,
+    inputs: Sequence[str] = (),
+    *,
+    alone: bool = True,
+    head: int = _PANE,
 ) -> Listing:
     """A program, line by line.
 
@@ -41,15 +46,16 @@ def listing(
         inputs: Names of a jaxpr's inputs.
         alone: Whether it is what was asked for, and not one pane of many: then HLO keeps its
             metadata and layouts, folded.
+        head: Lines that one pane among many holds; a viewer scrolls to the rest.
     """
     module = stage.module
     if stage.info.name == "jaxpr":
         limit = _EVERYTHING if full else jaxpr_lines.LIMIT
         return jaxpr_lines.listing(module, inputs=inputs, limit=limit)
     if stage.info.name == "stablehlo":
-        limit = _EVERYTHING if full else stablehlo_lines.LIMIT
+        limit = _EVERYTHING if full else stablehlo_lines.LIMIT if alone else head
         return stablehlo_lines.listing(module, stage.text, limit=limit)
-    limit = _EVERYTHING if full else hlo_lines.LIMIT if alone else _PANE
+    limit = _EVERYTHING if full else hlo_lines.LIMIT if alone else head
     return hlo_lines.listing(module, limit=limit) if alone or full else lean.listing(module, limit)
 
 

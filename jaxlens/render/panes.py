@@ -13,6 +13,8 @@ from jaxlens.lenses.report import Finding
 from jaxlens.render import listings, machine_lines
 from jaxlens.render.document import Block, Findings, Tab
 
+_HEAD = 60  # lines of a program that stand in the page where many do; the rest is deflated
+
 
 def pane(
     key: str,
@@ -43,7 +45,9 @@ def pane(
 def stage_pane(capture: Capture, name: str, full: bool = False, title: str = "") -> Tab:
     """A stage's program, line by line."""
     return pane(
-        name, lambda: [listings.listing(capture.stage(name), full, alone=False)], title=title
+        name,
+        lambda: [listings.listing(capture.stage(name), full, alone=False, head=_HEAD)],
+        title=title,
     )
 
 

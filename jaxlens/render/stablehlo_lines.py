@@ -37,7 +37,7 @@ def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
     if left <= 0:
         return Listing("stablehlo", kept)
     more = LateLines(left, lambda: islice(every(limit + left), limit, None))
-    return Listing("stablehlo", kept, f"{left:,} more lines: cap.stablehlo.text has them all", more)
+    return Listing("stablehlo", kept, more=more)
 
 
 def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:

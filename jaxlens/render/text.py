@@ -103,7 +103,8 @@ def _step_lines(step: Step, form: Form) -> list[str]:
     if isinstance(part, Tabs):
         return _tabs_elsewhere(part, form) if move == "leave" else []
     if not isinstance(part, Fold | Tab):
-        return _bounded(block_lines(part, form), form)
+        beyond = len(part.more) if isinstance(part, Listing) and not form.full else 0
+        return _bounded(block_lines(part, form), form, beyond)
     if move == "enter":
         return [f"{visible(part.title)}:"]
     folded = isinstance(part, Fold) and move == "skip"
@@ -121,10 +122,10 @@ def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:
     )  # fmt: skip
 
 
-def _bounded(lines: list[str], form: Form) -> list[str]:
-    if form.full or len(lines) <= form.limit:
+def _bounded(lines: list[str], form: Form, beyond: int) -> list[str]:
+    left = max(len(lines) - form.limit, 0) + beyond
+    if form.full or not left:
         return lines
-    left = len(lines) - form.limit
     return [*lines[: form.limit], f"... {left:,} more lines; .text(full=True) writes them"]
 
 

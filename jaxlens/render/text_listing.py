@@ -15,10 +15,11 @@ def line_text(line: Line, full: bool) -> str:
 
 def listing_lines(block: Listing, full: bool) -> list[str]:
     """Program lines, with their source line behind the first of each run."""
-    written = [line_text(line, full) for line in block.lines]
+    shown = (*block.lines, *block.more) if full else block.lines
+    written = [line_text(line, full) for line in shown]
     column = min(max(map(len, written), default=0), _CODE)
     lines, owner = [], ""
-    for line, words in zip(block.lines, written, strict=True):
+    for line, words in zip(shown, written, strict=True):
         new = line.line if line.line != owner else ""
         lines.append(f"{words:<{column}}  # {visible(new)}" if new else words)
         owner = line.line

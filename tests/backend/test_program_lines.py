@@ -74,16 +74,17 @@ def test_stablehlo_names_the_arguments_above_what_jax_prints():
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_a_limit_cuts_and_says_what_is_left(index):
+def test_a_limit_cuts_and_the_rest_is_made_when_looked_at(index):
     def make(limit=2000):
         if index == 0:
             return stablehlo_listing(limit)
         return hlo_lines.listing(programs()[index], limit=limit)
 
     whole, cut = make(), make(limit=7)
-    assert whole.note == ""
+    assert not whole.more
     assert cut.lines == whole.lines[:7]
-    assert cut.note.startswith(f"{len(whole.lines) - 7:,} more lines: cap.")
+    assert len(cut.more) == len(whole.lines) - 7
+    assert tuple(cut.more) == whole.lines[7:]
 
 
 def test_lines_by_id_are_those_of_the_listing():
