@@ -4,8 +4,9 @@ Rows, not objects, because there are many: see `graph_data` for their columns.
 """
 
 import json
+import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from jaxlens.errors import GraphError
@@ -29,9 +30,12 @@ _LISTED = ("input", "output", "constant")  # what opens in such a box is a plain
 _MISSES = 8  # panels that did not fit, after which no smaller one is looked for
 _BOX_BYTES = 60  # numbers and punctuation of a box, and of an edge
 _EDGE_BYTES = 120
+_NUMBERED = re.compile(r"e(0|[1-9]\d*)")
 
 
-def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
+def graph_data(
+    figure: Figure, *, budget: int = _BUDGET, hues: Mapping[str, int] | None = None
+) -> dict[str, Any]:
     """Everything that the live drawing needs.
 
     Args:
@@ -39,18 +43,23 @@ def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
         budget: About how many bytes the JSON may take. Panels are taken breadth first, the
             second of two boxes that read alike later, plain lists last; a box whose panel is
             left out does not open, and the note counts them.
+        hues: Index of the hue of each source line.
 
     Returns:
         - `kinds`: names that boxes point to.
         - `panels`: rows `[title, free, w, h, boxes, edges]`, the first being the program;
           `free` is 1 where opening it opens what is inside too.
           A box is `[id, label, detail, kind, inside, hint, line, x, y, w, h, columns of the
-          label, columns of the detail]`; `inside` is an index of a panel or -1.
+          label, columns of the detail]`; `inside` is an index of a panel or -1. Where it stands
+          for other nodes than its id says, `[..., nodes]`: "e3" for one, "e12-40" for a run of
+          numbers; what a fold that opens stands for is what is in it.
           An edge is `[tail, head, type, points]`, and `[..., label's columns, x, y, place on
           the curve, label]` where its label is shown; the label is left out where it is the
           type.
         - `open`: places that stand open at first, "3.1" for box 1 of the panel of box 3.
         - `note`: what was folded or left out.
+        - `stage`: the stage whose ids these are.
+        - `hues`: index of the hue of each source line that has one.
 
     Raises:
         GraphError: The first panel could not be laid out.
@@ -67,7 +76,15 @@ def graph_data(figure: Figure, *, budget: int = _BUDGET) -> dict[str, Any]:
         "panels": rows,
         "open": [places(map(str, path)) for path in paths],
         "note": "; ".join(notes),
+        "stage": figure.stage,
+        "hues": _hues(rows, hues or {}),
     }
+
+
+def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, int]:
+    """Those of the lines that boxes are from."""
+    lines = {box[6] for row in rows for box in row[4] if box[6]}
+    return {line: hues[line] for line in sorted(lines) if line in hues}
 
 
 def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
@@ -102,6 +119,8 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
     for row in rows:
         for box in row[4]:
             box[4] = index.get(box[4], _SHUT) if box[4] not in refused else _SHUT
+            if len(box) > 13 and ".." in box[0] and box[4] != _SHUT:
+                box.pop()
     return rows, len(refused)
 
 
@@ -128,6 +147,7 @@ def _row(panel: Panel, placed: Layout) -> list[Any]:
             clean(box.id), box_label(box), box_detail(box), KINDS.index(box.kind), box.inside,
             _hint(box), clean(box.line),
             spot.x, spot.y, spot.w, spot.h, columns(box_label(box)), columns(box_detail(box)),
+            *([spelled] if (spelled := _runs(box.nodes)) else []),
         ]
         for box, spot in zip(panel.boxes, placed.spots, strict=True)
     ]  # fmt: skip
@@ -140,6 +160,23 @@ def _hint(box: Box) -> str:
     """The hint where it says more than the box does."""
     hint, label, detail = box_hint(box), box_label(box), box_detail(box)
     return "" if hint in (label, f"{label} {detail}", f"{label}: {detail}") else hint
+
+
+def _runs(ids: Sequence[str]) -> list[str]:
+    """Ids with runs of numbers as one: ["e3", "e12-40"]."""
+    runs: list[str] = []
+    start = last = -1
+    for id in ids:
+        name, number = _NUMBERED.fullmatch(id), -1
+        if name:
+            number = int(name[1])
+            if runs and number == last + 1:
+                last = number
+                runs[-1] = f"e{start}-{last}"
+                continue
+        start = last = number
+        runs.append(clean(id))
+    return runs
 
 
 def _edges(panel: Panel, placed: Layout) -> Iterator[list[Any]]:

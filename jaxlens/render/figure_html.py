@@ -1,25 +1,28 @@
 """A figure as HTML: a picture that shows everywhere, and the data that brings it to life.
 
 Where no script runs (an untrusted notebook, GitHub) the `<img>` stays. Where one does,
-`static/graph.js` reads the JSON beside it and puts the live drawing in its place.
+`static/graph.js` reads the data beside it, deflated JSON, and puts the live drawing in its place.
 """
 
 import base64
 import json
+from collections.abc import Mapping
 from html import escape
 
 from jaxlens.render.figure import Figure
 from jaxlens.render.figure_data import graph_data
 from jaxlens.render.figure_text import clean
+from jaxlens.render.page import packed
 from jaxlens.render.svg import svg
 
 
-def graph_html(figure: Figure, alt: str) -> str:
+def graph_html(figure: Figure, alt: str, hues: Mapping[str, int] | None = None) -> str:
     """The container of one drawing.
 
     Args:
         figure: What to draw.
         alt: What it shows, in words.
+        hues: Index of the hue of each source line, as in the panes beside it.
 
     Returns:
         HTML; its style and script are the page's (`page.py`).
@@ -33,11 +36,10 @@ def graph_html(figure: Figure, alt: str) -> str:
     return (
         f'<div class="jaxlens-graph"><img alt="{words}" style="max-width:100%;height:auto"'
         f' src="data:image/svg+xml;base64,{picture}">{note}'
-        f'<script type="application/json">{_in_script(graph_data(figure))}</script></div>'
+        f'<script type="application/json">"{packed(_text(graph_data(figure, hues=hues)))}"'
+        "</script></div>"
     )
 
 
-def _in_script(data: object) -> str:
-    """JSON that cannot end its `<script>` nor open a comment in it."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+def _text(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

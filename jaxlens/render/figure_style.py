@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
+from jaxlens.render.figure import BoxKind
 from jaxlens.render.figure_text import DETAIL_SIZE, EDGE_SIZE, FONT, LABEL_SIZE
 from jaxlens.render.palette import DARK, FAMILIES, LIGHT
 
@@ -28,19 +29,16 @@ def page_style() -> str:
     """The rules of the live drawing: the drawing itself and what stands round it."""
     root, line = ".jaxlens-graph", _both("line")
     rules = {
-        "": "max-width:100%;width:max-content",
-        " img": "max-width:100%;height:auto",
         " .view": "overflow:auto;max-height:80vh;border-radius:8px",
         " .tools": "display:flex;gap:4px;justify-content:flex-end;padding:2px 4px;opacity:.6",
         ":is(:hover,:focus-within) .tools": "opacity:1",
         " button": f"font:12px/1 {FONT};min-width:26px;height:24px;padding:0 6px;cursor:pointer;"
         f"color:{_both('text')};background:{_both('panel')};border:1px solid {line};"
         "border-radius:5px",
-        " .note": f"font:12px/1.5 {FONT};color:{_both('dim')};padding:2px 4px",
         " svg": "display:block",
         " [aria-expanded]": "cursor:pointer",
         " .bx:focus": "outline:none",
-        " .bx:focus-visible>.ou": f"stroke:{_both('focus')};stroke-width:3",
+        " .bx:focus-visible": f"outline:2.5px solid {_both('focus')};outline-offset:3px",
         " .ed.hot path": f"stroke:{_both('focus')};stroke-width:1.8",
         " .ed.hot .ar": f"fill:{_both('focus')}",
     }
@@ -67,6 +65,11 @@ def _both(name: str) -> str:
     return f"light-dark({_light(name)},{_dark(name)})"
 
 
+def kind_class(kind: BoxKind) -> str:
+    """The class of a box of that family; `call` is what a viewer calls another thing."""
+    return "called" if kind == "call" else kind
+
+
 def _rules(color: Callable[[str], str]) -> dict[str, str]:
     rules = {
         "": f"font:{LABEL_SIZE:g}px {FONT}",
@@ -87,9 +90,10 @@ def _rules(color: Callable[[str], str]) -> dict[str, str]:
         if kind == "quiet":
             rules[" .quiet .ou"] = "fill:none;stroke:none"
             continue
-        rules[f" .{kind} .ou"] = f"fill:{color(f'{kind}-fill')};stroke:{color(kind)}"
+        name = kind_class(kind)
+        rules[f" .{name} .ou"] = f"fill:{color(f'{kind}-fill')};stroke:{color(kind)}"
         if kind in ("output", "call"):
-            rules[f" .{kind} .in"] = f"stroke:{color(kind)}"
+            rules[f" .{name} .in"] = f"stroke:{color(kind)}"
     rules[" .matmul .ou"] += ";stroke-width:2.4"
     rules[" .input .ou"] += ";stroke-width:1.8"
     rules[" .constant .ou"] += ";stroke-dasharray:2 2"

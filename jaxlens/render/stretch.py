@@ -9,7 +9,7 @@ Boxes that were apart stay apart: the maps never bring two points nearer; the im
 open box's interval, to either side of its centre, has room for half of the grown box; and
 images of disjoint intervals are disjoint.
 
-`static/graph.js` does the same arithmetic in the same order; a test compares the two.
+`static/graph_stretch.js` does the same arithmetic in the same order; a test compares the two.
 """
 
 from bisect import bisect_right

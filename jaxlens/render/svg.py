@@ -5,7 +5,7 @@
   form follows the `color-scheme` of the page that it stands in.
 - Families differ in outline and border as well as in colour.
 
-`static/graph.js` draws the same shapes live.
+`static/graph_paint.js` draws the same shapes live.
 """
 
 from collections.abc import Collection, Iterator
@@ -13,7 +13,7 @@ from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from jaxlens.render.figure import Figure
-from jaxlens.render.figure_style import style
+from jaxlens.render.figure_style import kind_class, style
 from jaxlens.render.figure_text import (
     ADVANCE,
     DETAIL_SIZE,
@@ -97,7 +97,7 @@ def _box(drawn: Drawn, bare: bool) -> str:
         about = f" data-id={quoteattr(clean(box.id))}{line}"
         hint = f"<title>{escape(box_hint(box))}</title>"
     return (
-        f'<g class="bx {box.kind}{" open" if drawn.open else ""}"{about}'
+        f'<g class="bx {kind_class(box.kind)}{" open" if drawn.open else ""}"{about}'
         f' transform="translate({_n(drawn.x)} {_n(drawn.y)})">{hint}{shape}{_words(drawn)}</g>'
     )
 

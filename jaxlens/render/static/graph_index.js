@@ -1,0 +1,132 @@
+// @ts-check
+/**
+ * Which boxes stand for which nodes, and which boxes are neighbours. Nothing here is drawn.
+ *
+ * @typedef {import("./graph_stretch.js").Box} Box
+ * @typedef {import("./graph_stretch.js").Data} Data
+ */
+
+import { within } from "./graph_stretch.js";
+
+const PORTS = ["input", "output", "constant"];
+
+/** The ids that `["e3", "e12-40"]` stands for. @param {string[]} rows @returns {string[]} */
+function spelled(rows) {
+  return rows.flatMap((row) => {
+    const run = /^(\D+)(\d+)-(\d+)$/.exec(row);
+    if (!run) return [row];
+    const [low, high] = [+run[2], +run[3]];
+    return Array.from({ length: high - low + 1 }, (_, n) => run[1] + (low + n));
+  });
+}
+
+/** The nodes of a drawing by box, by panel and by id. */
+export class NodeIndex {
+  /** @param {Data} data */
+  constructor(data) {
+    this.data = data;
+    /** @type {Map<Box, string[]>} */
+    this.own = new Map();
+    /** @type {Map<number, Set<string>>} */
+    this.held = new Map([[-1, new Set()]]);
+    /** @type {Map<number, [number, number]>} where a panel opens first: panel and box */
+    this.door = new Map();
+    data.panels.forEach(([, , , , boxes], panel) =>
+      boxes.forEach(([, , , , inside], n) => {
+        if (inside > 0 && !this.door.has(inside)) this.door.set(inside, [panel, n]);
+      }));
+  }
+
+  /** What a box stands for itself, its contents aside. @param {Box} box @returns {string[]} */
+  of(box) {
+    let ids = this.own.get(box);
+    if (!ids) {
+      const port = PORTS.includes(this.data.kinds[box[3]]);
+      ids = box[13] ? spelled(box[13]) : port || this.isFold(box) ? [] : [box[0]];
+      this.own.set(box, ids);
+    }
+    return ids;
+  }
+
+  /** A folded run has no node of its own, and its id is no node's. @param {Box} box */
+  isFold(box) {
+    return box[0].includes("..");
+  }
+
+  /** Every node in a panel and in what opens in it. @param {number} panel @returns {Set<string>} */
+  in(panel) {
+    const known = this.held.get(panel);
+    if (known) return known;
+    /** @type {Set<string>} */
+    const ids = new Set();
+    const seen = new Set([panel]);
+    for (const at of seen)
+      for (const box of this.data.panels[at][4]) {
+        for (const id of this.of(box)) ids.add(id);
+        if (box[4] >= 0) seen.add(box[4]);
+      }
+    this.held.set(panel, ids);
+    return ids;
+  }
+
+  /** The place of the box that stands for a node: the deepest there is. @param {string} id */
+  find(id) {
+    let best = "";
+    this.data.panels.forEach(([, , , , boxes], panel) =>
+      boxes.forEach((box, n) => {
+        if (!this.of(box).includes(id)) return;
+        const path = this.place(panel, n);
+        // A box of its own says more than a fold that holds it.
+        if (path !== undefined && (!best || box[0] === id)) best = path;
+      }));
+    return best;
+  }
+
+  /** @param {number} panel @param {number} n @returns {string | undefined} the first place of a box */
+  place(panel, n) {
+    const steps = [n];
+    const seen = new Set();
+    while (panel) {
+      const door = this.door.get(panel);
+      if (!door || seen.has(panel)) return undefined;
+      seen.add(panel);
+      [panel, n] = door;
+      steps.unshift(n);
+    }
+    return steps.join(".");
+  }
+}
+
+/** The panel that a place is in, and the number of its box there. @param {Data} data @param {string} path */
+export function homeOf(data, path) {
+  const steps = path.split(".").map(Number);
+  let panel = 0;
+  for (const n of steps.slice(0, -1)) panel = data.panels[panel][4][n][4];
+  return { panel, n: steps[steps.length - 1], outer: steps.slice(0, -1).join(".") };
+}
+
+/**
+ * The boxes that a box reads from or is read by, and these again, `steps` times.
+ * @param {Data} data @param {string} path @param {number} steps
+ */
+export function around(data, path, steps) {
+  const { panel, n, outer } = homeOf(data, path);
+  const edges = data.panels[panel][5];
+  const near = new Set([n]);
+  // Readers of readers and makers of makers: what flows through the box.
+  for (const [from, to] of [[0, 1], [1, 0]]) {
+    let edge = new Set([n]);
+    for (let step = 0; step < steps; step++) {
+      edge = new Set(edges.filter((row) => edge.has(row[from])).map((row) => row[to]));
+      for (const box of edge) near.add(box);
+    }
+  }
+  return new Set([...near].map((box) => within(outer, box)));
+}
+
+/** Boxes one edge on: `side` 1 for readers, 0 for what is read. @param {Data} data @param {string} path @param {0 | 1} side */
+export function linked(data, path, side) {
+  const { panel, n, outer } = homeOf(data, path);
+  const rows = data.panels[panel][5].filter((edge) => edge[1 - side] === n);
+  return [...new Set(rows.map((edge) => within(outer, edge[side])))];
+}

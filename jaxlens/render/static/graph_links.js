@@ -1,0 +1,151 @@
+// @ts-check
+/**
+ * What a drawing says to the other panes and hears from them, by events on the output's root:
+ * `jl-point` and `jl-pin` name the node of a box, `jl-light` says which nodes to mark, and
+ * `jl-reveal` asks for one.
+ *
+ * A box that stands for several nodes names them all, with blanks between.
+ */
+
+import { badge } from "./graph_paint.js";
+
+/** @typedef {import("./graph_stretch.js").Drawn} Drawn */
+/** @typedef {import("./graph.js").Drawing} Drawing */
+/**
+ * @typedef {{atoms?: Iterable<number>, calls?: Iterable<number>, stage?: string, id?: string,
+ *   line?: string, pinned?: boolean}} Light
+ * @typedef {{ids?: (stage: string, atom: number) => Iterable<string>,
+ *   ready?: Promise<unknown>}} Api
+ */
+
+/** One drawing's share in an output. */
+export class Links {
+  /** @param {Drawing} drawing @param {HTMLElement} host @param {AbortSignal} signal */
+  constructor(drawing, host, signal) {
+    this.drawing = drawing;
+    this.root = host.closest(".jl") ?? host;
+    this.stage = drawing.data.stage;
+    /** @type {Light} */
+    this.light = {};
+    /** @type {Light | null} */
+    this.pinned = null;
+    this.wanted = "";
+    host.setAttribute("data-own", "points");
+    /** @type {[string, (detail: any) => void][]} */
+    const heard = [
+      ["jl-light", (detail) => this.lit(detail ?? {})],
+      ["jl-pin", (detail) => this.pin(detail)],
+      ["jl-reveal", (detail) => detail?.stage === this.stage && this.reveal(String(detail.id))],
+    ];
+    for (const [type, act] of heard)
+      this.root.addEventListener(type, (event) => act(/** @type {CustomEvent} */ (event).detail), { signal });
+    this.api()?.ready?.then(() => this.mark());
+  }
+
+  /** @returns {Api | undefined} */
+  api() {
+    return /** @type {any} */ (this.root).jaxlens;
+  }
+
+  /** The nodes of a box, its contents where it has none of its own. @param {Drawn} drawn @returns {string[]} */
+  nodes({ box }) {
+    const own = this.drawing.index.of(box);
+    return own.length ? own : [...this.drawing.index.in(box[4])];
+  }
+
+  /** @param {"jl-point" | "jl-pin"} type @param {string} path */
+  say(type, path) {
+    const drawn = this.drawing.boxes.get(path);
+    const id = drawn ? this.nodes(drawn).join(" ") : "";
+    const detail = id ? { stage: this.stage, id } : null;
+    this.drawing.svg.dispatchEvent(new CustomEvent(type, { bubbles: true, detail }));
+  }
+
+  /** @param {Light} light */
+  lit(light) {
+    this.light = light;
+    this.mark();
+  }
+
+  /** What another pane pinned comes into view; what was clicked here is. @param {Light | null} pinned */
+  pin(pinned) {
+    this.pinned = pinned;
+    this.mark();
+    if (pinned && !this.drawing.svg.contains(document.activeElement)) requestAnimationFrame(() => this.show());
+  }
+
+  /** The ids in this drawing's stage of some atoms. @param {Iterable<number> | undefined} atoms */
+  idsOf(atoms) {
+    /** @type {Set<string>} */
+    const found = new Set();
+    const api = this.api();
+    for (const atom of atoms ?? []) for (const id of api?.ids?.(this.stage, atom) ?? []) found.add(id);
+    return found;
+  }
+
+  /** Marks boxes: `lit`, `via` (made in calls), `pin`, and how many a shut box holds. */
+  mark() {
+    const { drawing, light } = this;
+    const lit = this.idsOf(light.atoms);
+    const via = this.idsOf(light.calls);
+    if (light.stage === this.stage && light.id) for (const id of light.id.split(" ")) lit.add(id);
+    const pinned = this.pinned?.stage === this.stage ? this.pinned.id : undefined;
+    let any = false;
+    for (const [path, drawn] of drawing.boxes) {
+      const element = drawing.at(path);
+      if (!element) continue;
+      const own = drawing.index.of(drawn.box);
+      const inner = drawn.open ? 0 : count(this.within(drawn), lit);
+      const marks = {
+        lit: own.some((id) => lit.has(id)),
+        via: own.some((id) => via.has(id)) || (!drawn.open && count(this.within(drawn), via) > 0),
+        holds: inner > 0,
+        pin: !!pinned && (own.includes(pinned) || this.nodes(drawn).join(" ") === pinned),
+      };
+      for (const [name, on] of Object.entries(marks)) element.classList.toggle(name, on);
+      element.setAttribute("aria-pressed", String(marks.pin));
+      element.querySelector(":scope > .ct")?.remove();
+      if (inner) element.append(badge(drawn, inner));
+      any ||= marks.lit || marks.holds;
+    }
+    drawing.svg.classList.toggle("dim", !!this.pinned && any);
+  }
+
+  /** What a shut box holds: the nodes of what opens in it, or of the run that it folds. @param {Drawn} drawn @returns {Iterable<string>} */
+  within({ box }) {
+    if (box[4] >= 0) return this.drawing.index.in(box[4]);
+    return this.drawing.index.isFold(box) ? this.drawing.index.of(box) : [];
+  }
+
+  /** Brings a marked box into view where none is. */
+  show() {
+    const { drawing } = this;
+    const marked = [...drawing.svg.querySelectorAll(".bx:is(.pin, .lit, .holds)")];
+    const boxes = marked.flatMap((box) => drawing.boxes.get(box.getAttribute("data-path") ?? "") ?? []);
+    if (boxes.length && !boxes.some((box) => drawing.view.shows(box))) drawing.view.centre(boxes[0]);
+  }
+
+  /** Opens what must be open for a node to be seen, and puts its box in the middle. @param {string} id */
+  reveal(id) {
+    if (!this.drawing.view.box.clientWidth) {
+      this.wanted = id;
+      return;
+    }
+    this.wanted = "";
+    const path = this.drawing.index.find(id);
+    if (path) this.drawing.uncover(path);
+  }
+
+  /** What was asked for while the pane was shut. */
+  shown() {
+    if (this.wanted) this.reveal(this.wanted);
+    else if (this.pinned) this.show();
+  }
+}
+
+/** @param {Iterable<string>} ids @param {Set<string>} among */
+function count(ids, among) {
+  let found = 0;
+  if (among.size) for (const id of ids) if (among.has(id)) found++;
+  return found;
+}

@@ -1,0 +1,107 @@
+// @ts-check
+/**
+ * Moving over a drawing: zoom, fit, pan by dragging, and bringing a box into view.
+ *
+ * The drawing is a picture in a box that scrolls, so a page scrolls by the wheel as ever;
+ * with Ctrl (or a pinch) the wheel zooms.
+ */
+
+import { num } from "./graph_paint.js";
+
+const LEAST = 0.1;
+const MOST = 3;
+
+/** A picture in its scrolling box. */
+export class View {
+  /** @param {SVGElement} svg @param {AbortSignal} signal */
+  constructor(svg, signal) {
+    this.svg = svg;
+    this.signal = signal;
+    this.box = document.createElement("div");
+    this.box.className = "view";
+    this.box.append(svg);
+    this.zoom = 1;
+    this.w = this.h = 1;
+    this.moved = false;
+    this.box.addEventListener("wheel", (event) => this.wheel(event), { signal, passive: false });
+    this.box.addEventListener("pointerdown", (event) => this.drag(event), { signal });
+  }
+
+  /** @param {number} w @param {number} h */
+  size(w, h) {
+    [this.w, this.h] = [w, h];
+    this.svg.setAttribute("viewBox", `0 0 ${num(w)} ${num(h)}`);
+    this.resize();
+  }
+
+  resize() {
+    this.svg.setAttribute("width", num(this.w * this.zoom));
+    this.svg.setAttribute("height", num(this.h * this.zoom));
+  }
+
+  /** @param {number} zoom @param {number} [x] @param {number} [y] point of the view that stays */
+  scale(zoom, x = this.box.clientWidth / 2, y = this.box.clientHeight / 2) {
+    const next = Math.min(MOST, Math.max(LEAST, zoom));
+    const [left, top] = [(this.box.scrollLeft + x) / this.zoom, (this.box.scrollTop + y) / this.zoom];
+    this.zoom = next;
+    this.resize();
+    this.box.scrollTo(left * next - x, top * next - y);
+  }
+
+  /** Room for the picture: the output's width, and most of the window's height. */
+  room() {
+    const host = this.box.parentElement?.parentElement;
+    return [host?.clientWidth || 900, Math.max(240, window.innerHeight * 0.75)];
+  }
+
+  /** As wide as there is room, at most actual size and at least half of it. */
+  fitWidth() {
+    this.zoom = Math.min(1, Math.max(0.5, this.room()[0] / this.w));
+    this.resize();
+  }
+
+  /** The whole picture, whatever its size. */
+  fit() {
+    const [w, h] = this.room();
+    this.zoom = Math.min(1, Math.max(LEAST, Math.min(w / this.w, h / this.h)));
+    this.resize();
+    this.box.scrollTo(0, 0);
+  }
+
+  /** Puts a part of the picture in the middle. @param {{x: number, y: number}} at in the picture's units */
+  centre({ x, y }) {
+    const { clientWidth, clientHeight } = this.box;
+    this.box.scrollTo(x * this.zoom - clientWidth / 2, y * this.zoom - clientHeight / 2);
+  }
+
+  /** @param {{x: number, y: number}} at @returns {boolean} whether it is in the part that shows */
+  shows({ x, y }) {
+    const { scrollLeft, scrollTop, clientWidth, clientHeight } = this.box;
+    const [left, top] = [x * this.zoom - scrollLeft, y * this.zoom - scrollTop];
+    return left >= 0 && top >= 0 && left <= clientWidth && top <= clientHeight;
+  }
+
+  /** @param {WheelEvent} event */
+  wheel(event) {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const box = this.box.getBoundingClientRect();
+    const zoom = this.zoom * Math.exp(-event.deltaY / 300);
+    this.scale(zoom, event.clientX - box.left, event.clientY - box.top);
+  }
+
+  /** @param {PointerEvent} event */
+  drag(event) {
+    this.moved = false;
+    if (event.button || event.pointerType === "touch") return;
+    const [x, y, left, top] = [event.clientX, event.clientY, this.box.scrollLeft, this.box.scrollTop];
+    const drag = new AbortController();
+    const both = { signal: AbortSignal.any([this.signal, drag.signal]) };
+    window.addEventListener("pointermove", (move) => {
+      if (Math.hypot(move.clientX - x, move.clientY - y) > 4) this.moved = true;
+      if (this.moved) this.box.scrollTo(left + x - move.clientX, top + y - move.clientY);
+    }, both);
+    for (const end of ["pointerup", "pointercancel"])
+      window.addEventListener(end, () => drag.abort(), both);
+  }
+}
