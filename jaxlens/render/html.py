@@ -138,12 +138,12 @@ def block_html(block: Block, hues: Ink, room: Room | None = None) -> str:
         case PassSteps():
             return passes_html(block, hues, room)
         case GraphPane():
-            return _graph(block)
+            return _graph(block, hues)
         case _:
             raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
 
 
-def _graph(pane: GraphPane) -> str:
+def _graph(pane: GraphPane, hues: Ink) -> str:
     from jaxlens.render.figure_html import graph_html  # Graphviz is loaded when drawn
 
-    return graph_html(pane.figure, pane.alt)
+    return graph_html(pane.figure, pane.alt, hues.hues)
