@@ -43,6 +43,7 @@ export class PassScrubber {
     heed("jl-pin", (spot) => this.pin(spot));
     heed("jl-light", (light) => this.light(light));
     heed("jl-reveal", (spot) => this.reveal(spot));
+    heed("jl-kernel", () => this.data.steps[this.at].lines || this.draw());
     signal.addEventListener("abort", () => this.stop());
     this.show();
     this.pin(null);
@@ -232,7 +233,9 @@ export class PassScrubber {
     this.rows.replaceChildren(fetch ? "Asking the kernel for this step …" : this.data.note);
     if (!fetch) return;
     try {
-      passFilled(this.data, step, await fetch({ pass: step.index }));
+      const sent = await fetch({ pass: step.index });
+      if (sent.steps[0]?.title !== step.title) throw new Error("the kernel has other passes now");
+      passFilled(this.data, step, sent);
     } catch (error) {
       this.rows.replaceChildren(`${this.data.note} (${error})`);
       return;
