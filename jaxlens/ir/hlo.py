@@ -24,7 +24,7 @@ from jaxlens.errors import ReadError
 from jaxlens.ir import hlo_module, hlo_text
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo_blocks import HEADER, Block, find_blocks
-from jaxlens.ir.hlo_frames import Frames
+from jaxlens.ir.hlo_frames import Frames, Origins
 from jaxlens.ir.hlo_line import cut
 from jaxlens.ir.hlo_node import Instruction
 from jaxlens.ir.hlo_order import callers_first, in_order
@@ -57,18 +57,20 @@ _set_line, _set_shape, _set_frames = (
 )
 
 
-def read(text: str, *, stage: str = "hlo") -> Module:
+def read(text: str, *, stage: str = "hlo", origins: Origins | None = None) -> Module:
     """Reads what `as_text(dialect="hlo")`, `compiled.as_text()` or a dump holds.
 
     Args:
         text: One module, with stamps if it has any (`Stage.raw`).
         stage: The module's stage in `ir.stage.STAGES`.
+        origins: Gives the frames of the ops that the stamps name. Stamps keep apart what would
+            have been one location, and XLA keeps no frames of two.
 
     Raises:
         ReadError: The text does not begin with `HloModule`, breaks off within a computation,
             names two computations alike, or has no one ENTRY.
     """
-    return _Reader(text, Frames(), {}).module(stage)
+    return _Reader(text, Frames(origins), {}).module(stage)
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ that is its own parent. A table with a 0 in it, or with none that is shifted, is
 """
 
 import re
+from collections.abc import Callable
 
-from jaxlens.ir.graph import Span
+from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo_text import unescape, unquote
 from jaxlens.ir.spans import Frame, spans
 
@@ -23,10 +24,27 @@ _METADATA = re.compile(r'(\w+)=("[^"\\]*(?:\\.[^"\\]*)*"|\{[^{}"]*\}|[^\s{}",]+)
 _DEEPEST = 1000  # Python's own limit on a stack; a broken table could hold a longer chain
 
 
+Origins = Callable[[str], tuple[Span, ...]]
+"""Gives the frames of a StableHLO op by its id; none for one that is not known."""
+
+
+def origins(stablehlo: Callable[[], Module]) -> Origins:
+    """Frames by op of a module that is read when the first are asked for."""
+    known: dict[str, tuple[Span, ...]] = {}
+
+    def frames(op: str) -> tuple[Span, ...]:
+        if not known:
+            known.update((node.id, node.spans) for node in stablehlo().nodes())
+        return known.get(op, ())
+
+    return frames
+
+
 class Frames:
     """The tables at the head of one module; each stack is made once, when first asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, origins: Origins | None = None) -> None:
+        self._origins = origins
         self._names: dict[str, dict[int, str]] = {"FileNames": {}, "FunctionNames": {}}
         self._fields: dict[str, dict[int, dict[str, int]]] = {
             "FileLocations": {},
@@ -70,6 +88,16 @@ class Frames:
         if found is None:
             found = self._stacks[frame] = spans(self._chain(int(frame)))
         return found
+
+    def merged(self, scope: str, paths: tuple[tuple[str, ...], ...]) -> tuple[Span, ...]:
+        """The frames of an instruction that was merged from equal ops of one place.
+
+        Without stamps their locations would have been one, and its frames been kept.
+        """
+        if self._origins is None or scope.count(";") + 1 != len(paths):
+            return ()
+        stacks = {self._origins(path[-1]) for path in paths}
+        return stacks.pop() if len(stacks) == 1 else ()
 
     def _chain(self, frame: int) -> list[Frame]:
         frames = self._fields["StackFrames"]

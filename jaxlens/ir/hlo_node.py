@@ -17,6 +17,7 @@ from jaxlens.ir.stamps import plain, stamps, unstamped
 
 # A frozen dataclass assigns each field through a call; filling its slots takes half the time.
 _set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
+Paths = tuple[tuple[str, ...], ...]
 _BEFORE = ", metadata={op_name="
 _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
@@ -41,24 +42,28 @@ def _results(node: Instruction) -> tuple[Value, ...]:
 
 
 def _scope(node: Instruction) -> str:
-    scope, spans = _origin(node)
-    object.__setattr__(node, "spans", spans)
-    object.__setattr__(node, "stamps", stamps(scope))
-    return plain(scope)
+    return _told(node)[0]
 
 
 def _spans(node: Instruction) -> tuple[Span, ...]:
-    scope, spans = _origin(node)
-    object.__setattr__(node, "scope", plain(scope))
-    object.__setattr__(node, "stamps", stamps(scope))
-    return spans
+    return _told(node)[1]
 
 
-def _stamps(node: Instruction) -> tuple[tuple[str, ...], ...]:
+def _stamps(node: Instruction) -> Paths:
+    return _told(node)[2]
+
+
+def _told(node: Instruction) -> tuple[str, tuple[Span, ...], Paths]:
+    """Scope, frames and stamps, which are in one piece of the line: all are kept."""
     scope, spans = _origin(node)
-    object.__setattr__(node, "scope", plain(scope))
+    paths = stamps(scope)
+    if paths:
+        spans = spans or node._frames.merged(scope, paths)
+        scope = plain(scope)
+    object.__setattr__(node, "scope", scope)
     object.__setattr__(node, "spans", spans)
-    return stamps(scope)
+    object.__setattr__(node, "stamps", paths)
+    return scope, spans, paths
 
 
 def _origin(node: Instruction) -> tuple[str, tuple[Span, ...]]:

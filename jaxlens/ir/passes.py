@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from jaxlens.ir import hlo
 from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo_frames import Origins
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.texts import Texts
 
@@ -67,12 +68,15 @@ def in_order(files: Iterable[str]) -> list[str]:
     return [file for _, _, file in sorted(known)]
 
 
-def pass_stages(names: Sequence[str], texts: Texts) -> tuple[PassStage, ...]:
+def pass_stages(
+    names: Sequence[str], texts: Texts, origins: Origins | None = None
+) -> tuple[PassStage, ...]:
     """The dumps as stages; each text is put together, and read, when asked for.
 
     Args:
         names: File names as `in_order` gives them.
         texts: The texts of those files.
+        origins: See `hlo.read`.
 
     Returns:
         As many stages, the first being HLO before optimisation where it was dumped. Titles
@@ -89,19 +93,23 @@ def pass_stages(names: Sequence[str], texts: Texts) -> tuple[PassStage, ...]:
         if seen[title] > 1:
             title = f"{title} ({seen[title]})"
         same = stages[-1].stage if index > 0 and not changed else None
-        stage = _stage(texts, index, title, same)
+        stage = _stage(texts, index, title, same, origins)
         stages.append(
             PassStage(index, name.pipeline, name.after, stage, changed, before=name.before)
         )
     return tuple(stages)
 
 
-def _stage(texts: Texts, index: int, title: str, same: Stage | None) -> Stage:
+def _stage(
+    texts: Texts, index: int, title: str, same: Stage | None, origins: Origins | None
+) -> Stage:
     def text() -> str:
         return same.raw if same is not None else texts[index]
 
     def read() -> Module:
-        return same.module if same is not None else hlo.read(texts[index], stage="passes")
+        if same is not None:
+            return same.module
+        return hlo.read(texts[index], stage="passes", origins=origins)
 
     return Stage(BY_NAME["passes"], text, read, title)
 

@@ -21,6 +21,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.hlo_frames import Origins, origins
 from jaxlens.ir.kernel_text import LazyKernel, Text
 from jaxlens.ir.saved_columns import from_columns
 from jaxlens.ir.saved_facts import from_json
@@ -154,10 +155,15 @@ class SavedDriver:
         def read() -> Module:
             if like is not None:
                 return like.module
-            return self._named(hlo.read(stage.raw, stage=name))
+            return self._named(hlo.read(stage.raw, stage=name, origins=self._origins))
 
         stage = Stage(BY_NAME[name], lambda: self._text("hlo.bin", number), read, title)
         return stage
+
+    @cached_property
+    def _origins(self) -> Origins | None:
+        kept = "stablehlo" in self._numbers
+        return origins(lambda: self.stage("stablehlo").module) if kept else None
 
     def _columns(self, name: str) -> Module:
         try:

@@ -53,9 +53,14 @@ def plain(scope: str) -> str:
     if "_jl" not in scope:
         return scope
     if ";" in scope and _STAMP.search(scope):
-        parts = (_ESCAPED.sub(r"_jl\1", _PART.sub("", part)) for part in scope.split(";"))
+        parts = map(bare, scope.split(";"))
         return ";".join(part for part in dict.fromkeys(parts) if part)
-    return _ESCAPED.sub(r"_jl\1", _PART.sub("", scope))
+    return bare(scope)
+
+
+def bare(text: str) -> str:
+    """A text in which scopes stand anywhere, without stamps."""
+    return _ESCAPED.sub(r"_jl\1", _PART.sub("", text)) if "_jl" in text else text
 
 
 def unstamped(text: str) -> str:

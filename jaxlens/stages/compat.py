@@ -8,7 +8,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -432,20 +432,30 @@ class _End(NamedTuple):
         parts.insert(ends, self.name)
 
 
-def name_stack_end() -> Callable[[Any, str], Any] | None:
-    """Makes a name stack whose text ends in a word more, and stays the same otherwise.
+def named_last() -> Callable[[Any, str], Any] | None:
+    """Makes an equation's source info whose scope ends in a word more, and is the same otherwise.
 
     Gone: None; equations are not stamped.
     """
     from jax.extend import source_info_util
 
-    def end(stack: Any, word: str) -> Any:
-        return type(stack)((*stack.stack, _End(word)))
+    def named(source: Any, word: str) -> Any:
+        stack = source.name_stack
+        return type(source)(source.traceback, type(stack)((*stack.stack, _End(word))))
 
     try:
-        outer = end(source_info_util.new_name_stack("f").transform("jvp"), "_jle1_")
-        inner = end(source_info_util.new_name_stack("g"), "_jle2_")
+        plain = source_info_util.new_source_info()
+        outer = source_info_util.new_name_stack("f").transform("jvp")
+        outer = named(plain.replace(name_stack=outer), "_jle1_").name_stack
+        inner = source_info_util.new_name_stack("g")
+        inner = named(plain.replace(name_stack=inner), "_jle2_").name_stack
         works = str(outer + inner) == "f/jvp(g)/_jle1_/_jle2_" and str(outer) == "f/jvp(_jle1_)"
     except (AttributeError, TypeError):
         return None
-    return end if works else None
+    return named if works else None
+
+
+def scope_names(source: Any) -> Iterable[Any]:
+    """The parts of an equation's name stack, each with a `name`; they can be hashed."""
+    parts: Iterable[Any] = source.name_stack.stack
+    return parts

@@ -11,7 +11,7 @@ is left of the compile ends in a thread of its own, which removes what it wrote 
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,8 +20,10 @@ import jax
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import hlo, llvm, native
 from jaxlens.ir.facts import Kernel, Memory, PassStage, Stage, Timing
+from jaxlens.ir.hlo_frames import Origins
 from jaxlens.ir.passes import pass_stages
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.stamps import bare
 from jaxlens.stages import compat
 from jaxlens.stages.disassemble import readable
 from jaxlens.stages.dump import Dump, folder, read, remove
@@ -47,6 +49,7 @@ class Compiled:
         dump: The files that XLA wrote, as they are.
         times: Seconds of the compile and of reading the files.
         passes_asked: Whether dumps of passes were asked for; a text: of those with such names.
+        origins: Gives the frames of the ops that the program's stamps name; see `hlo.read`.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Compiled:
     dump: Dump = field(repr=False)
     times: tuple[Timing, ...] = ()
     passes_asked: bool | str = False
+    origins: Origins | None = field(default=None, repr=False)
 
     def gives(self, passes: bool | str) -> bool:
         """Whether it was made with the dumps that these would ask for."""
@@ -64,7 +68,11 @@ class Compiled:
     def optimized(self) -> Stage:
         """Optimised HLO, the form that runs."""
         text = self.dump.optimized or self.executable.as_text() or self._lacks("optimised HLO")
-        return Stage(BY_NAME["optimized"], lambda: text, lambda: hlo.read(text, stage="optimized"))
+        return Stage(
+            BY_NAME["optimized"],
+            lambda: text,
+            lambda: hlo.read(text, stage="optimized", origins=self.origins),
+        )
 
     @property
     def before(self) -> str:
@@ -76,7 +84,7 @@ class Compiled:
         """The HLO before optimisation and after each pass that changed something, in order."""
         if not self.dump.pass_names:
             self._lacks("dump of a pass" if self.passes_asked else "passes: none were asked for")
-        return pass_stages(self.dump.pass_names, self.dump.pass_texts)
+        return pass_stages(self.dump.pass_names, self.dump.pass_texts, self.origins)
 
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -107,7 +115,7 @@ class Compiled:
     def buffers(self) -> str:
         """Buffer assignment, and behind it the live ranges where XLA wrote them."""
         text = self.dump.buffers or self._lacks("buffer assignment")
-        return f"{text}\n{self.dump.live}" if self.dump.live else text
+        return bare(f"{text}\n{self.dump.live}" if self.dump.live else text)
 
     @cached_property
     def memory(self) -> Memory:
@@ -146,7 +154,9 @@ def cost(executable: Any, platform: str) -> dict[str, float]:
     return {key: float(figures[key]) for key in sorted(figures)}
 
 
-def compile_lowered(lowered: Any, *, name: str, passes: bool | str = False) -> Compiled:
+def compile_lowered(
+    lowered: Any, *, name: str, passes: bool | str = False, origins: Origins | None = None
+) -> Compiled:
     """Compiles exactly once, with what XLA dumps.
 
     Args:
@@ -154,6 +164,7 @@ def compile_lowered(lowered: Any, *, name: str, passes: bool | str = False) -> C
         name: The program's name, for messages.
         passes: Whether to dump the HLO after each pass that changed it (costs a large program
             10 % more time and 50 MB); a text is a regular expression on pass names.
+        origins: Gives the frames of the program's ops, where it is stamped.
 
     Returns:
         The executable and the texts. LLVM IR, objects, buffers and live ranges are always among
@@ -162,7 +173,8 @@ def compile_lowered(lowered: Any, *, name: str, passes: bool | str = False) -> C
     Raises:
         Exception: What JAX raises where the program does not compile, unchanged.
     """
-    return interruptible(lambda abandon: _compile(lowered, name, passes, abandon))
+    done = interruptible(lambda abandon: _compile(lowered, name, passes, abandon))
+    return replace(done, origins=origins)
 
 
 def _compile(lowered: Any, name: str, passes: bool | str, abandon: Abandon) -> Compiled:

@@ -28,7 +28,9 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo_frames import Origins, origins
 from jaxlens.ir.jaxpr_types import type_of
+from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import cache, constants, isolate, lower, sources, stamp, trace
 from jaxlens.stages.calls import Call, prepare
@@ -117,19 +119,23 @@ class LiveDriver:
         )
 
     def _stablehlo_stage(self) -> Stage:
-        lowered, stamps = self.lowered, self._lowering.stamps
+        lowered = self._lowering.lowered
         return Stage(
             BY_NAME["stablehlo"],
             lambda: lower.stablehlo_text(lowered),
-            lambda: stablehlo.read(lowered.compiler_ir("stablehlo"), stamps),
+            lambda: stablehlo.read(lowered.compiler_ir("stablehlo"), self._stamps),
         )
+
+    @cached_property
+    def _origins(self) -> Origins:
+        return origins(lambda: self.stage("stablehlo").module)
 
     def _hlo_stage(self) -> Stage:
         lowered = self.lowered
         stage = Stage(
             BY_NAME["hlo"],
             lambda: lower.hlo_text(lowered),
-            lambda: hlo.read(stage.raw, stage="hlo"),
+            lambda: hlo.read(stage.raw, stage="hlo", origins=self._origins),
         )
         return stage
 
@@ -140,8 +146,14 @@ class LiveDriver:
 
     @property
     def lowered(self) -> Any:
-        """JAX's own lowered object."""
+        """JAX's own lowered object, each op's location with a stamp of its own."""
+        self._stamps  # noqa: B018 - puts them there
         return self._lowering.lowered
+
+    @cached_property
+    def _stamps(self) -> tuple[Paths, ...]:
+        """The equations that each op came from; worked out no earlier than something needs it."""
+        return stamp.ops(self._lowering.lowered, self._lowering.ids)
 
     @cached_property
     def _trace(self) -> trace.Trace:
@@ -167,7 +179,9 @@ class LiveDriver:
             compiled = self._compiled
             if compiled is not None and compiled.gives(passes):
                 return compiled
-            done = compile_lowered(self.lowered, name=self._call.name, passes=passes)
+            done = compile_lowered(
+                self.lowered, name=self._call.name, passes=passes, origins=self._origins
+            )
             self._compiles += [_again(t) if compiled else t for t in done.times]
             self._compiled = done
             return done

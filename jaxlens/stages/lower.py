@@ -1,10 +1,9 @@
 """The one lowering of a look, and the two texts that need no compile."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.stages import compat, isolate, stamp
 from jaxlens.stages.calls import Call
 from jaxlens.stages.target import Place
@@ -27,13 +26,13 @@ class Lowering:
         lowered: JAX's own object.
         seconds: How long lowering took, wall clock.
         note: What was done differently from a plain lowering, or "".
-        stamps: For each op, by its number, the equations that made it, as far as it is known.
+        ids: Which equation each stamp in its locations stands for; see `stamp.ops`.
     """
 
     lowered: Any
     seconds: float
     note: str = ""
-    stamps: tuple[Paths, ...] = ()
+    ids: stamp.Ids = field(default_factory=dict)
 
 
 def lower(done: Trace, call: Call, place: Place) -> Lowering:
@@ -47,21 +46,22 @@ def lower(done: Trace, call: Call, place: Place) -> Lowering:
         if done.large:
             with compat.constants_as_arguments():
                 traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
-                lowered, stamps = stamp.lowered(
+                lowered, ids = stamp.lowered(
                     traced, lambda t: compat.lower_hoisting(t, place.platforms), done.traced.jaxpr
                 )
         else:
-            lowered, stamps = stamp.lowered(
+            lowered, ids = stamp.lowered(
                 done.traced, lambda t: t.lower(lowering_platforms=place.platforms)
             )
         seconds = time.perf_counter() - start
-    return Lowering(lowered, seconds, HOISTED if done.large else "", stamps)
+    return Lowering(lowered, seconds, HOISTED if done.large else "", ids)
 
 
 def stablehlo_text(lowered: Any, locations: bool = False) -> str:
     """StableHLO as MLIR prints it, large constants elided; with source locations if asked."""
     operation = lowered.compiler_ir("stablehlo").operation
-    return str(operation.get_asm(large_elements_limit=ELIDE, enable_debug_info=locations))
+    with stamp.none():  # no other thread is at its locations
+        return str(operation.get_asm(large_elements_limit=ELIDE, enable_debug_info=locations))
 
 
 def hlo_text(lowered: Any) -> str:

@@ -26,30 +26,36 @@ _one_at_a_time = threading.RLock()
 # JAX hands out one module where it has lowered the very jaxpr before; its stamps are then there.
 _modules: weakref.WeakKeyDictionary[Any, tuple[Paths, ...]] = weakref.WeakKeyDictionary()
 Saved = list[tuple[Any, Any]]
+Ids = dict[str, str]
 
 
-def lowered(
-    traced: Any, lower: Callable[[Any], Any], meant: Any = None
-) -> tuple[Any, tuple[Paths, ...]]:
-    """Lowers with stamps; the module that comes out carries those of its own ops.
+def lowered(traced: Any, lower: Callable[[Any], Any], meant: Any = None) -> tuple[Any, Ids]:
+    """Lowers with stamps in the equations.
 
     Args:
         traced: JAX's own traced object.
         lower: Lowers `traced`.
         meant: The jaxpr whose ids are wanted, where `traced` is another trace of the same call.
-            If its equations are others, no op names one.
+            If its equations are others, none is stamped.
 
     Returns:
-        JAX's own lowered object, and for each op by number the equations that made it; see
-        `ir.stablehlo_stamps.restamp`.
+        JAX's own lowered object, and which equation each stamp stands for; both are for `ops`.
+    """
+    with stamped(traced.jaxpr, meant) as ids:
+        return lower(traced), ids
+
+
+def ops(done: Any, ids: Ids) -> tuple[Paths, ...]:
+    """Has the lowered program's ops stamped instead; to be called before anything else reads it.
+
+    Returns:
+        For each op, by its number, the equations that made it (`ir.stablehlo_stamps.restamp`).
     """
     with _one_at_a_time:
-        with stamped(traced.jaxpr, meant) as ids:
-            done = lower(traced)
         module = done.compiler_ir("stablehlo")
         if module not in _modules:
             _modules[module] = restamp(module, ids)
-        return done, _modules[module]
+        return _modules[module]
 
 
 @contextmanager
@@ -60,14 +66,14 @@ def none() -> Iterator[None]:
 
 
 @contextmanager
-def stamped(jaxpr: Any, meant: Any = None) -> Iterator[dict[str, str]]:
+def stamped(jaxpr: Any, meant: Any = None) -> Iterator[Ids]:
     """Within it, every equation of a jaxpr is stamped; gives which stamp stands for which id.
 
     Ids are those of `ir.jaxpr.read`. Nothing is stamped where a scope or function of the user's
     could be taken for a stamp, where JAX's name stacks are not as we know them, or in kernels.
     """
     saved: Saved = []
-    ids: dict[str, str] = {}
+    ids: Ids = {}
     with _one_at_a_time:
         try:
             found = bodies(opened(jaxpr))
@@ -78,48 +84,41 @@ def stamped(jaxpr: Any, meant: Any = None) -> Iterator[dict[str, str]]:
             _restore(saved)
 
 
-def _stamp(found: dict[int, Body], ids: dict[str, str], saved: Saved) -> None:
-    end_with = compat.name_stack_end()
-    if end_with is None or _looks_stamped(found):
+def _stamp(found: dict[int, Body], ids: Ids, saved: Saved) -> None:
+    named = compat.named_last()
+    if named is None:
         return
     kernels = _in_kernels(found)
+    names: set[Any] = set()
+    functions: set[Any] = set()
     for key, body in found.items():
         if key in kernels:
             continue
         for eqn, ident in zip(body.jaxpr.eqns, body.ids, strict=True):
-            source = eqn.source_info
-            serial = f"e{next(_serial)}"
-            stack = end_with(source.name_stack, stamp(serial))
+            source, serial = eqn.source_info, f"e{next(_serial)}"
+            names.update(compat.scope_names(source))
+            if "name" in eqn.params:
+                functions.add(str(eqn.params["name"]))
             saved.append((eqn, source))
-            eqn.source_info = source.replace(name_stack=stack)
+            eqn.source_info = named(source, stamp(serial))
             ids[serial] = ident
+    if any(map(alike, functions)) or any(alike(part.name) for part in names):
+        _restore(saved)
+        ids.clear()
 
 
 def _restore(saved: Saved) -> None:
     """Puts all back, also where an interrupt comes in between."""
-    interrupt = None
-    while saved:
+    interrupt: KeyboardInterrupt | None = None
+    while True:
         try:
-            eqn, source = saved[-1]
-            eqn.source_info = source
-            saved.pop()
+            for eqn, source in reversed(saved):
+                eqn.source_info = source
+            break
         except KeyboardInterrupt as error:
             interrupt = error
     if interrupt is not None:
         raise interrupt
-
-
-def _looks_stamped(found: dict[int, Body]) -> bool:
-    """Whether a scope, or a function whose name becomes one, could be taken for a stamp."""
-    stacks: dict[int, Any] = {}
-    for body in found.values():
-        for eqn in body.jaxpr.eqns:
-            stack = eqn.source_info.name_stack
-            stacks[id(stack)] = stack
-            name = eqn.params.get("name")
-            if isinstance(name, str) and alike(name):
-                return True
-    return any(alike(str(stack)) for stack in stacks.values())
 
 
 def _in_kernels(found: dict[int, Body]) -> set[int]:
