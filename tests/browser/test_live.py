@@ -108,7 +108,7 @@ def check_graph(page, output):
     box = drawing.locator(f'[data-path="{path}"]')
     before = drawing.evaluate(HEIGHT)
     inside = drawing.locator(f'[data-path^="{path}."]')
-    for act in (box.click, lambda: page.keyboard.press("Enter")):
+    for act in (box.dblclick, lambda: page.keyboard.press("Enter")):
         assert inside.count() == 0
         act()
         assert box.get_attribute("aria-expanded") == "true"

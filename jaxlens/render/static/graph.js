@@ -70,20 +70,16 @@ export class Drawing {
     return [note];
   }
 
-  /** Behind a closed tab there is no width to fit. @param {HTMLElement} host @param {AbortSignal} signal */
+  /** Behind a closed tab there is no width to fit; beside another pane it changes. @param {HTMLElement} host @param {AbortSignal} signal */
   whenShown(host, signal) {
-    let seen = host.clientWidth > 0;
+    let before = host.clientWidth;
     const sized = new ResizeObserver(() => {
-      const shows = host.clientWidth > 0;
-      if (shows && !seen) {
-        if (!this.sized) this.view.fitWidth();
-        this.links.shown();
-      }
-      this.sized ||= shows;
-      seen = shows;
+      const { clientWidth } = host;
+      if (clientWidth && this.view.auto) this.view.fitWidth();
+      if (clientWidth && !before) this.links.shown();
+      before = clientWidth;
     });
-    this.sized = seen;
-    sized.observe(host);
+    sized.observe(host.parentElement ?? host);
     signal.addEventListener("abort", () => sized.disconnect(), { once: true });
   }
 

@@ -21,6 +21,7 @@ export class View {
     this.box.className = "view";
     this.box.append(svg);
     this.zoom = 1;
+    this.auto = true; // until the reader chooses a size
     this.w = this.h = 1;
     this.moved = false;
     this.box.addEventListener("wheel", (event) => this.wheel(event), { signal, passive: false });
@@ -41,6 +42,7 @@ export class View {
 
   /** @param {number} zoom @param {number} [x] @param {number} [y] point of the view that stays */
   scale(zoom, x = this.box.clientWidth / 2, y = this.box.clientHeight / 2) {
+    this.auto = false;
     const next = Math.min(MOST, Math.max(LEAST, zoom));
     const [left, top] = [(this.box.scrollLeft + x) / this.zoom, (this.box.scrollTop + y) / this.zoom];
     this.zoom = next;
@@ -51,7 +53,8 @@ export class View {
   /** Room for the picture: the output's width, and most of the window's height. */
   room() {
     const host = this.box.parentElement?.parentElement;
-    return [host?.clientWidth || 900, Math.max(240, window.innerHeight * 0.75)];
+    const tall = parseFloat(getComputedStyle(this.box).maxHeight) || window.innerHeight * 0.75;
+    return [host?.clientWidth || 900, Math.max(240, tall)];
   }
 
   /** As wide as there is room, at most actual size and at least half of it. */
@@ -62,6 +65,7 @@ export class View {
 
   /** The whole picture, whatever its size. */
   fit() {
+    this.auto = false;
     const [w, h] = this.room();
     this.zoom = Math.min(1, Math.max(LEAST, Math.min(w / this.w, h / this.h)));
     this.resize();

@@ -1,0 +1,380 @@
+"""The graph pane in a real browser: choosing, opening, walking, neighbours, and links to it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "pure"))
+
+from drawn_modules import branching, layers, predict
+from test_hlo_figure import LOOP
+
+from jaxlens.ir.hlo import read
+from jaxlens.render.document import Document, GraphPane, Tab, Tabs
+from jaxlens.render.figure import Box, Edge, Figure, Panel
+from jaxlens.render.hlo_figure import figure as hlo_figure
+from jaxlens.render.html import html
+from jaxlens.render.jaxpr_figure import figure
+from jaxlens.render.web import Web
+
+PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
+HOSTILE = "</script><img src=x onerror=window.pwned=1>"
+
+# Three atoms in two lines; `e3` is a call, of which `e4` is the body.
+WEB = Web(
+    {"jaxpr": {"e0": (0,), "e2": (1,), "e3": (1, 2), "e4": (2,)}},
+    {"cell 1:1": (0,), "cell 1:2": (1,), "cell 1:3": (2,)},
+    {"cell 1:1": (1,)},
+)
+SAID = """() => {
+  window.said = [];
+  for (const type of ["jl-point", "jl-pin"])
+    document.querySelector(".jl").addEventListener(type, (e) => said.push([type, e.detail]));
+}"""
+TELL = """([type, detail]) => document.querySelector(".jl").dispatchEvent(
+  new CustomEvent(type, { detail }))"""
+
+
+@pytest.fixture
+def show(chromium):
+    """`show(figure) -> page`: a page with one live drawing."""
+    pages, wrong = [], []
+
+    def show_(drawn: Figure, web: Web = WEB, width: int = 1100):
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        pages.append(page)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        pane = GraphPane(drawn, "A drawing.")
+        tabs = Tabs((Tab("Graph", (pane,), key="graph"),))
+        document = Document("jaxpr", "f(x)", (tabs,), web)
+        page.set_content(PAGE.format("true", html(document)))
+        page.wait_for_selector(".jaxlens-graph svg")
+        page.wait_for_function("document.querySelector('.jl').jaxlens?.web")
+        page.evaluate(SAID)
+        return page
+
+    yield show_
+    for page in pages:
+        page.close()
+    assert not wrong
+
+
+def box(page, node):
+    return page.locator(f'.jaxlens-graph [data-node="{node}"]')
+
+
+def marked(page, name):
+    return sorted(page.locator(f".bx.{name}").evaluate_all("all => all.map(e => e.dataset.node)"))
+
+
+def said(page, kind):
+    return [detail for told, detail in page.evaluate("window.said") if told == kind]
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.dataset.node")
+
+
+def point(page, line, kind="jl-point"):
+    """As another pane does when a line is pointed at; `wait` for the frame that lights it."""
+    page.evaluate(TELL, [kind, {"line": line} if line else None])
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+
+
+def reveal(page, stage, node):
+    page.evaluate(TELL, ["jl-reveal", {"stage": stage, "id": node}])
+
+
+def test_a_click_pins_and_opens_nothing(show):
+    page = show(figure(predict()))
+    box(page, "e3").click()
+    assert said(page, "jl-pin") == [{"stage": "jaxpr", "id": "e3"}]
+    assert box(page, "e3").get_attribute("aria-expanded") == "false"
+    assert focused(page) == "e3"
+    assert marked(page, "pin") == ["e3"]
+    assert box(page, "e3").get_attribute("aria-pressed") == "true"
+    page.keyboard.press("Escape")
+    assert said(page, "jl-pin")[-1] is None
+    assert marked(page, "pin") == []
+
+
+def test_pointing_says_what_at(show):
+    page = show(figure(predict()))
+    box(page, "e2").hover()
+    assert said(page, "jl-point")[-1] == {"stage": "jaxpr", "id": "e2"}
+    page.mouse.move(5, 5)
+    assert said(page, "jl-point")[-1] is None
+
+
+@pytest.mark.parametrize("act", ["door", "double click", "Enter"])
+def test_the_marker_a_double_click_and_enter_open(show, act):
+    page = show(figure(predict()))
+    closed = box(page, "e3")
+
+    def do():
+        if act == "door":
+            closed.locator(":scope > .door").click()
+        elif act == "double click":
+            closed.locator(":scope > .ou").dblclick(position={"x": 60, "y": 6})
+        else:
+            closed.focus()
+            page.keyboard.press("Enter")
+
+    do()
+    assert closed.get_attribute("aria-expanded") == "true"
+    assert box(page, "e4").count() == 1
+    do()
+    assert closed.get_attribute("aria-expanded") == "false"
+    assert box(page, "e4").count() == 0
+
+
+def test_what_other_panes_point_at_lights_up(show):
+    page = show(figure(predict()))
+    point(page, "cell 1:2")
+    assert marked(page, "lit") == ["e2", "e3"]
+    point(page, "cell 1:1")
+    assert marked(page, "lit") == ["e0"]
+    assert marked(page, "via") == ["e2", "e3"]
+    point(page, "")
+    assert marked(page, "lit") == marked(page, "via") == []
+
+
+def test_pointing_at_a_box_lights_its_kin(show):
+    page = show(figure(predict(), depth=2))
+    box(page, "e4").hover()
+    page.wait_for_selector("[data-node=e4].lit")
+    assert marked(page, "lit") == ["e3", "e4"]
+
+
+def test_a_shut_box_tells_how_much_of_what_is_lit_it_holds(show):
+    page = show(figure(predict()))
+    point(page, "cell 1:3", "jl-pin")
+    assert marked(page, "holds") == ["e3"]
+    assert box(page, "e3").locator(".ct").text_content() == "1"
+    box(page, "e3").locator(":scope > .door").click()
+    page.mouse.move(5, 5)
+    box(page, "e3").blur()
+    page.wait_for_selector("[data-node=e4].lit")
+    assert marked(page, "lit") == ["e3", "e4"]
+    assert marked(page, "holds") == []
+    assert page.locator(".ct").count() == 0
+
+
+def test_a_folded_run_tells_it_too_and_stands_for_all_in_it(show):
+    web = Web(
+        {"jaxpr": {f"e{n}": (n,) for n in range(85)}},
+        {f"cell 1:{n}": (n, n + 2) for n in range(80)},
+    )
+    page = show(figure(layers(12), max_boxes=20), web)
+    fold = page.locator(".bx.called[aria-expanded]").first
+    name = fold.get_attribute("data-node")
+    low, high = (int(end[1:].partition("×")[0]) for end in name.split(".."))
+    point(page, f"cell 1:{low}")
+    assert fold.locator(".ct").text_content() == "2"
+    fold.click()
+    assert said(page, "jl-pin")[-1]["id"].split() == [f"e{n}" for n in range(low, high + 1)]
+    assert marked(page, "pin") == [name]
+
+
+def test_reveal_opens_what_must_be_open(show):
+    page = show(figure(branching()))
+    assert box(page, "e21").count() == 0
+    reveal(page, "optimized", "e21")
+    assert box(page, "e21").count() == 0  # another stage's
+    reveal(page, "jaxpr", "e21")
+    assert box(page, "e21").count() == 1
+    inside = """e => { const [a, b] = [e, e.closest('.view')].map((x) => x.getBoundingClientRect());
+      return a.top >= b.top && a.bottom <= b.bottom && a.left >= b.left && a.right <= b.right; }"""
+    assert box(page, "e21").evaluate(inside)
+
+
+def test_what_is_pinned_elsewhere_comes_into_view(show):
+    web = Web({"jaxpr": {"e27": (7,)}}, {"cell 1:5": (7,)})
+    page = show(figure(layers(4), max_boxes=60), web, width=600)
+    view = page.locator(".jaxlens-graph .view")
+    assert view.evaluate("e => e.scrollTop") == 0
+    point(page, "cell 1:5", "jl-pin")
+    page.wait_for_function("document.querySelector('.view').scrollTop > 100")
+    assert page.locator("svg.dim").count() == 1
+
+
+def test_neighbours_alone(show):
+    page = show(figure(layers(3), max_boxes=60))
+    everything = page.locator(".bx").count()
+    size = "e => e.getBoundingClientRect().height"
+    tall = page.locator(".jaxlens-figure").evaluate(size)
+    box(page, "e9").click()
+    button = page.locator(".tools button").first
+    button.click()
+    one = set(page.locator(".bx").evaluate_all("all => all.map(e => e.dataset.node)"))
+    assert one == {"e8", "e9", "e10"}
+    assert page.locator(".jaxlens-figure").evaluate(size) < tall / 2
+    assert page.locator(".ed").count() == 2
+    box(page, "e9").focus()
+    page.keyboard.press("n")
+    two = set(page.locator(".bx").evaluate_all("all => all.map(e => e.dataset.node)"))
+    assert two == {"e7", "e8", "e9", "e10", "e11"}
+    assert button.text_content() == "2 steps"
+    page.keyboard.press("n")
+    assert page.locator(".bx").count() == everything
+    page.keyboard.press("n")
+    page.keyboard.press("Escape")
+    assert page.locator(".bx").count() == everything
+    assert button.text_content() == "neighbours"
+
+
+def test_neighbours_of_an_inner_box_keep_what_is_open_round_them(show):
+    page = show(figure(predict(), depth=2))
+    box(page, "e4").click()
+    page.keyboard.press("n")
+    shown = page.locator(".bx").evaluate_all("all => all.map(e => e.dataset.node)")
+    assert set(shown) == {"e3", "e4", "relu in d", "relu out 0"}
+    inner, outer = (box(page, node).bounding_box() for node in ("e4", "e3"))
+    assert outer["x"] < inner["x"]
+    assert inner["y"] + inner["height"] < outer["y"] + outer["height"]
+
+
+def test_a_chosen_box_shows_its_edges(show):
+    page = show(figure(predict()))
+    box(page, "e2").click()
+    ends = page.locator(".ed.on").evaluate_all(
+        "all => all.map(e => [e.dataset.tail, e.dataset.head])"
+    )
+    path = box(page, "e2").get_attribute("data-path")
+    assert len(ends) == 3
+    assert all(path in pair for pair in ends)
+
+
+def test_arrows_walk_along_the_edges_into_and_out_of_open_boxes(show):
+    page = show(figure(predict(), depth=2))
+    box(page, "e0").focus()
+    walked = []
+    for key in ["ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"]:
+        page.keyboard.press(key)
+        walked.append(focused(page))
+    assert walked == ["e2", "e3", "relu in d", "e4", "relu out 0", "main out 0"]
+    for node in ["e3", "e2"]:
+        page.keyboard.press("ArrowUp")
+        assert focused(page) == node
+    page.keyboard.press("Space")
+    assert said(page, "jl-pin")[-1] == {"stage": "jaxpr", "id": "e2"}
+    page.keyboard.press("ArrowUp")
+    first = focused(page)
+    page.keyboard.press("ArrowRight")
+    assert focused(page) != first
+    assert page.locator("[data-path][tabindex='0']").count() == 1
+
+
+def test_fit_zoom_and_pan(show):
+    page = show(figure(layers(6), max_boxes=60), width=700)
+    drawing = page.locator(".jaxlens-figure")
+    width = "e => e.getBoundingClientRect().width"
+    height = "e => e.getBoundingClientRect().height"
+    assert drawing.evaluate(height) > 900
+    box(page, "e0").focus()
+    page.keyboard.press("f")
+    assert drawing.evaluate(height) <= 0.75 * 900 + 1
+    fitted = drawing.evaluate(width)
+    page.keyboard.press("+")
+    assert drawing.evaluate(width) == pytest.approx(1.25 * fitted, rel=0.01)
+    page.keyboard.press("-")
+    assert drawing.evaluate(width) == pytest.approx(fitted, rel=0.01)
+    page.keyboard.press("1")
+    view = page.locator(".jaxlens-graph .view")
+    view.evaluate("e => e.scrollTo(0, 0)")
+    page.keyboard.press("Shift+ArrowDown")
+    assert view.evaluate("e => e.scrollTop") == 80
+    room = view.bounding_box()
+    page.mouse.move(room["x"] + 5, room["y"] + 300)
+    page.mouse.down()
+    page.mouse.move(room["x"] + 5, room["y"] + 200, steps=3)
+    page.mouse.up()
+    assert view.evaluate("e => e.scrollTop") == 180
+    assert said(page, "jl-pin") == []  # a drag is no click
+    before = drawing.evaluate(width)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -120)
+    page.keyboard.up("Control")
+    page.wait_for_function(
+        f"w => ({width})(document.querySelector('.jaxlens-figure')) > w", arg=before
+    )
+    scrolled = "e => e.scrollTop"
+    old = view.evaluate(scrolled)
+    now = drawing.evaluate(width)
+    page.mouse.wheel(0, 50)
+    page.wait_for_function(f"t => ({scrolled})(document.querySelector('.view')) !== t", arg=old)
+    assert drawing.evaluate(width) == now
+
+
+def test_the_question_mark_tells_the_keys(show):
+    page = show(figure(predict()))
+    keys = page.locator(".jaxlens-graph .keys")
+    assert not keys.is_visible()
+    box(page, "e0").focus()
+    page.keyboard.press("?")
+    for word in ("neighbours", "fit", "pin", "open", "Escape"):
+        assert word in keys.inner_text()
+    page.keyboard.press("Escape")
+    assert not keys.is_visible()
+
+
+def test_everything_that_has_the_focus_says_what_it_is(show):
+    page = show(figure(predict(), depth=2))
+    named = page.locator(".jaxlens-graph :is(button, [tabindex], [role])")
+    assert named.evaluate_all("all => all.filter((e) => !e.ariaLabel).length") == 0
+    box(page, "e0").focus()
+    page.keyboard.press("ArrowDown")
+    ring = page.evaluate("getComputedStyle(document.activeElement).outline")
+    assert "solid" in ring
+    assert "0px" not in ring
+
+
+def test_fusions_in_a_loop_open_in_place(show):
+    atoms = {"tanh.1": (5,), "mul_tanh": (4, 5), "multiply.1": (4,)}
+    page = show(
+        hlo_figure(read(LOOP, stage="optimized"), depth=1),
+        Web({"optimized": atoms}, {"cell 1:2": (5,)}),
+    )
+    point(page, "cell 1:2")
+    assert marked(page, "holds") == ["while.1"]
+    assert box(page, "while.1").locator(".ct").text_content() == "2"
+    reveal(page, "optimized", "tanh.1")
+    assert marked(page, "lit") == ["mul_tanh", "tanh.1"]
+    box(page, "wrapped_add").click()
+    assert said(page, "jl-pin")[-1]["id"].split()[0] == "wrapped_add"
+
+
+def test_hues_are_those_of_the_lines_beside_it(show):
+    import sample_documents as sample
+
+    source = sample.source_pane()
+    line = next(row.line for row in source.lines if row.line)
+    boxes = (Box("e0", "tanh", line=line), Box("e1", "sin"))
+    drawn = Figure((Panel("main", "f", boxes, (Edge("e0", "e1", "f32[8]"),)),))
+    document = Document("jaxpr", "f(x)", (source, GraphPane(drawn, "A drawing.")))
+    page = show(drawn)
+    page.set_content(PAGE.format("true", html(document)))
+    bar = page.locator(".jaxlens-graph .hu")
+    bar.wait_for(state="attached")
+    assert bar.count() == 1
+    assert bar.evaluate("e => getComputedStyle(e).fill") not in ("rgba(0, 0, 0, 0)", "none")
+
+
+def test_hostile_names_are_text(show):
+    boxes = (
+        Box(HOSTILE, HOSTILE, HOSTILE, "call", HOSTILE, HOSTILE, HOSTILE, (HOSTILE, "a b", "")),
+        Box(f"2{HOSTILE}", HOSTILE),
+    )
+    top = Panel("main", HOSTILE, boxes, (Edge(HOSTILE, f"2{HOSTILE}", HOSTILE),))
+    inner = Panel(HOSTILE, HOSTILE, (Box(f'3"{HOSTILE}', HOSTILE),), ())
+    page = show(Figure((top, inner), 1, HOSTILE))
+    first = page.locator(".bx").first
+    first.dblclick()
+    assert page.locator(".bx").count() == 3
+    page.keyboard.press("n")
+    reveal(page, "jaxpr", f'3"{HOSTILE}')
+    page.evaluate(TELL, ["jl-point", {"stage": "jaxpr", "id": HOSTILE}])
+    assert page.locator(".jaxlens-graph :is(img, script)").count() == 0
+    assert page.evaluate("window.pwned") is None
+    assert HOSTILE[:8] in first.text_content()
