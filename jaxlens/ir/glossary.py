@@ -59,8 +59,8 @@ def entry(kind: Kind, word: str) -> Entry | None:
     Returns:
         The entry, or None where the glossary has none.
     """
-    words = _table()[kind]
-    return next((words[form] for form in _forms(kind, _key(word)) if form in words), None)
+    known = _table()[kind]
+    return next((known[form] for form in _forms(kind, _key(kind, word)) if form in known), None)
 
 
 def words(kind: Kind) -> Mapping[str, Entry]:
@@ -83,9 +83,10 @@ def address(link: str) -> str:
     return ""
 
 
-def _key(word: str) -> str:
+def _key(kind: str, word: str) -> str:
     """The word without what is written now so, now otherwise."""
-    return word.strip('"').replace("_", "-").lower()
+    key = word.strip('"').replace("_", "-")
+    return key.lower() if kind == "pass" else key
 
 
 def _forms(kind: Kind, key: str) -> Iterator[str]:
@@ -109,8 +110,12 @@ def _forms(kind: Kind, key: str) -> Iterator[str]:
         yield _NUMBERED.sub("", plain)
     elif kind == "target":
         yield from _routines(key.removesuffix("-ffi"))
-    elif kind in ("asm", "ptx", "llvm"):
+    elif kind == "llvm":
+        yield key.rpartition(" ")[2]
+    elif kind == "ptx":
         yield from _cut(key)
+    elif kind == "asm":
+        yield from _stems(key)
 
 
 def _routines(key: str) -> Iterator[str]:
@@ -122,10 +127,17 @@ def _routines(key: str) -> Iterator[str]:
 
 
 def _cut(key: str) -> Iterator[str]:
-    """`fma.rn.f32` is a form of `fma.rn` and of `fma`; `vaddps` has a row of its own."""
+    """`fma.rn.f32` is a form of `fma.rn` and of `fma`."""
     while "." in key:
         key = key.rpartition(".")[0]
         yield key
+
+
+def _stems(key: str) -> Iterator[str]:
+    """`vaddps` is a form of `add*`: the table has a star for what instructions of a family add."""
+    plain = key.removeprefix("v")
+    yield plain
+    yield from (f"{plain[:end]}*" for end in range(len(plain), 0, -1))
 
 
 @cache
@@ -143,7 +155,7 @@ def _rows() -> Mapping[str, Mapping[str, Entry]]:
 @cache
 def _table() -> Mapping[str, Mapping[str, Entry]]:
     """The table, by kind and key."""
-    return {kind: {_key(word): e for word, e in of.items()} for kind, of in _rows().items()}
+    return {kind: {_key(kind, word): e for word, e in of.items()} for kind, of in _rows().items()}
 
 
 @cache

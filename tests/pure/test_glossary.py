@@ -22,7 +22,7 @@ def test_the_table_is_sorted_and_has_each_word_once() -> None:
     assert ROWS[0] == ["kind", "word", "link", "sentence"]
     assert [len(row) for row in ROWS] == [4] * len(ROWS)
     assert ROWS[1:] == sorted(ROWS[1:])
-    keys = [(row[0], glossary._key(row[1])) for row in ROWS[1:]]
+    keys = [(row[0], glossary._key(row[0], row[1])) for row in ROWS[1:]]
     assert len(set(keys)) == len(keys)
 
 
@@ -40,7 +40,7 @@ def test_every_link_is_a_page_with_an_address() -> None:
         elif link:
             assert address(link).startswith("https://"), (kind, word, link)
         else:
-            assert kind == "attribute", word  # what it belongs to has the page
+            assert kind in ("attribute", "asm"), word  # what it belongs to has the page
 
 
 def test_every_opcode_and_attribute_of_hlo_has_an_entry() -> None:
@@ -79,6 +79,12 @@ def test_every_word_of_the_records_has_an_entry(file: Path) -> None:
         ("attribute", "cond.branches[1]", "cond.branches"),
         ("target", '"lapack_spotrf_ffi"', "lapack_"),
         ("target", "__cublas$symm", "__cublas"),
+        ("llvm", "tail call", "call"),
+        ("ptx", "ld.global.v4.b32", "ld.global"),
+        ("asm", "vfmadd213ps", "fmadd*"),
+        ("asm", "vaddss", "add*"),
+        ("asm", "add", "add"),
+        ("asm", "jne", "j*"),
     ],
 )
 def test_forms_of_a_word_have_its_entry(kind, word, like) -> None:
