@@ -65,6 +65,12 @@ class Explorer(anywidget.AnyWidget):
             )
         return {name: str(value) for name, value in given.items()}
 
+    def close(self) -> None:
+        """Lets go of the outputs; they go on as those of a saved notebook do."""
+        layout = self.layout
+        super().close()
+        layout.close()  # a widget of its own, which ipywidgets leaves open
+
     def _hear(self, _: Any, message: Any, __: Any) -> None:
         """Answers a question of the viewer's; whatever happens, there is an answer."""
         if not isinstance(message, dict) or "ask" not in message:

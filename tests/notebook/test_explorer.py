@@ -1,0 +1,164 @@
+"""The line between a kernel and its outputs: when it opens, what it answers, when it closes."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import traitlets
+
+import jaxlens
+from jaxlens.notebook.live import Lines, cell_of
+
+F = "import jaxlens\nimport jax.numpy as jnp\ndef f(x): return jnp.sin(x).sum()\nx = jnp.ones(3)"
+
+
+class Front:
+    """What a kernel knows of the front end that sent the running request."""
+
+    def __init__(self) -> None:
+        self.parent: Any = {"metadata": {"cellId": "a"}}
+
+    def get_parent(self) -> Any:
+        return self.parent
+
+
+@pytest.fixture
+def view(run: Any, shell: Any) -> Any:
+    assert run(F).ok
+    return jaxlens.jaxpr(shell.user_ns["f"], shell.user_ns["x"])
+
+
+@pytest.fixture
+def lines(view: Any) -> Any:
+    shell = SimpleNamespace(kernel=Front(), execution_count=1)
+    made = Lines(shell)
+    yield made
+    made.close()
+
+
+def ran(lines: Any, cell: str, *views: Any) -> list[Any]:
+    """A cell shows some views; gives the Explorers that are open after."""
+    lines._shell.kernel.parent = {"metadata": {"cellId": cell}}
+    lines._shell.execution_count += 1
+    for view in views:
+        assert set(lines.bundle(view)) == {"text/plain", "text/html"}
+    lines.cell_done()
+    return [explorer for _, held in lines._open.values() for explorer in held]
+
+
+@pytest.mark.parametrize(
+    "parent", [None, {}, {"metadata": {}}, {"metadata": {"cellId": None}}, {"metadata": {"x": 1}}]
+)
+def test_without_a_cells_name_nothing_opens(lines: Any, view: Any, parent: Any) -> None:
+    lines._shell.kernel.parent = parent
+    lines.bundle(view)
+    lines.cell_done()
+    assert not lines._open
+
+
+def test_a_terminal_has_no_cells() -> None:
+    assert cell_of(SimpleNamespace()) == ""
+    assert cell_of(SimpleNamespace(kernel=None)) == ""
+
+
+def test_a_view_is_served_once_its_cell_is_done(lines: Any, view: Any) -> None:
+    (explorer,) = ran(lines, "a", view)
+    assert f"data-key={explorer.key} " in view.html()
+
+
+def test_a_cell_that_runs_again_closes_what_it_had(lines: Any, view: Any) -> None:
+    (first,) = ran(lines, "a", view)
+    (second,) = ran(lines, "a", view)
+    assert second is not first
+    assert first.comm is None
+    assert ran(lines, "a") == []
+    assert second.comm is None
+
+
+def test_the_number_of_lines_is_bounded(lines: Any, view: Any) -> None:
+    for cell in "abcdefghijklmnop":
+        held = ran(lines, cell, view)
+    assert len(held) == 8
+    assert list(lines._open) == list("ijklmnop")
+    assert len(ran(lines, "q", *[view] * 20)) == 8
+
+
+def test_closing_leaves_no_widget(lines: Any, view: Any) -> None:
+    from ipywidgets.widgets.widget import _instances
+
+    before = len(_instances)
+    held = ran(lines, "a", view, view)
+    assert len(_instances) > before
+    lines.close()
+    assert all(explorer.comm is None for explorer in held)
+    assert len(_instances) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"stage": "hlo", "id": "add.1"}, {"stage": "hlo", "id": "add.1"}),
+        ({"line": "cell 3:4"}, {"line": "cell 3:4"}),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_a_selection(view: Any, given: Any, kept: Any) -> None:
+    explorer = jaxlens.Explorer(view)
+    seen: list[Any] = []
+    explorer.selection = {"line": "else"}
+    explorer.observe(lambda change: seen.append(change.new), "selection")
+    explorer.selection = given
+    assert seen == [kept]
+    explorer.close()
+
+
+def test_a_selection_of_another_form_is_told(view: Any) -> None:
+    explorer = jaxlens.Explorer(view)
+    with pytest.raises(traitlets.TraitError, match="a selection is"):
+        explorer.selection = {"id": "e1"}
+    explorer.close()
+
+
+def answered(explorer: Any, message: Any) -> list[Any]:
+    sent: list[Any] = []
+    explorer.send = lambda content, buffers=None: sent.append(content)
+    explorer._hear(explorer, message, [])
+    return sent
+
+
+def test_every_question_is_answered(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    explorer = jaxlens.Explorer(view)
+    (said,) = answered(explorer, {"ask": 1, "what": {"html": True}})
+    assert said == {"answer": 1, "ok": view.html()}
+    (said,) = answered(
+        explorer, {"ask": 2, "what": {"lines": {"pane": "jaxpr", "from": 0, "to": 3}}}
+    )
+    assert said["answer"] == 2
+    assert "sin" in said["ok"]["rows"]
+    for what in (None, 3, {}, {"nope": 1}):
+        (said,) = answered(explorer, {"ask": 3, "what": what})
+        assert said["answer"] == 3
+        assert "no question" in said["error"]
+    assert answered(explorer, "noise") == []
+    monkeypatch.setattr("jaxlens.notebook.widgets.answer", lambda *_: 1 / 0)
+    (said,) = answered(explorer, {"ask": 4, "what": {"lines": 1}})
+    assert said == {"answer": 4, "error": "ZeroDivisionError: division by zero"}
+    explorer.close()
+
+
+def test_loading_opens_nothing_and_imports_no_widgets() -> None:
+    code = (
+        "import sys, time\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "shell.run_cell('%load_ext jaxlens')\n"
+        "shell.run_cell('import jax.numpy as jnp')\n"
+        "shell.run_cell('%jaxpr -o v jnp.ones(3).sum()')\n"
+        "assert shell.user_ns['v'].document\n"
+        "print([m for m in ('ipywidgets', 'anywidget') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

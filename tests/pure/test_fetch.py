@@ -1,0 +1,73 @@
+"""What a live kernel answers: each question gets data or a sentence, never an exception."""
+
+import json
+
+import fixed_captures as fixed
+import pytest
+
+from jaxlens.errors import ReadError
+from jaxlens.render import compile_view, html
+from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
+from jaxlens.render.fetch import answer, key_of
+
+LINES = tuple(Line((Piece(f"<{n}>"),), f"n{n}", 0, "cell 3:2") for n in range(10))
+PANES = (Tab("a", (), key="a"), Tab("b", (Listing("hlo", LINES[:4], more=LINES[4:]),), key="b"))
+DOCUMENT = Document("explore", "f", (Tabs(PANES),))
+
+
+def asked(**question) -> dict:
+    return json.loads(json.dumps(answer(fixed.capture(), DOCUMENT, question)))
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 2), (3, 6), (5, 9), (8, 100), (10, 12), (0, 0)])
+def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
+    found = asked(lines={"pane": "b", "from": first, "to": end})["ok"]
+    ids = found["ids"].split("\n") if found["ids"] else []
+    assert ids == [line.id for line in LINES[first:end]]
+    assert found["left"] == len(LINES) - min(end, len(LINES))
+    assert "<" not in found["rows"]
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        (
+            {"lines": {"pane": "c", "from": 0, "to": 1}},
+            "no listing in a pane 'c'",
+        ),
+        ({"lines": {"pane": "b", "from": 4, "to": 1}}, "no lines 4 to 1 in a listing of 10"),
+        ({"lines": {"pane": "b", "from": -4, "to": 1}}, "no lines -4 to 1 in a listing of 10"),
+        ({"lines": {}}, "the question 'lines' does not fit"),
+        ({"lines": 3}, "the question 'lines' does not fit"),
+        ({"lines": {"pane": "b", "from": "x", "to": 1}}, "the question 'lines' does not fit"),
+        ({"kernel": {"stage": "asm", "id": "nope"}}, "no kernel 'nope'"),
+        ({"kernel": {"stage": "ams", "id": "dot.1"}}, "no code 'ams'; did you mean 'asm'?"),
+        ({"pass": 900}, "no pass 900"),
+        ({"liens": 1}, "no question 'liens'; did you mean 'lines'?"),
+        ({}, "no question ''"),
+    ],
+)
+def test_a_wrong_question_is_answered_in_a_sentence(question: dict, says: str) -> None:
+    found = asked(**question)
+    assert list(found) == ["error"]
+    assert says in found["error"]
+    assert "\n" not in found["error"]
+
+
+def test_a_kernels_code() -> None:
+    found = asked(kernel={"stage": "asm", "id": "max_fusion"})["ok"]
+    assert "ret" in found["rows"]
+    assert found["ids"] == "max_fusion"
+
+
+def test_a_step_through_the_passes_has_its_rows() -> None:
+    (step,) = asked(**{"pass": 2})["ok"]["steps"]
+    assert step["index"] == 2
+    assert step["lines"]
+
+
+def test_the_key_is_that_of_the_html() -> None:
+    markup = html.html(compile_view.document(fixed.capture()))
+    assert f"data-key={key_of(markup)} " in markup
+    with pytest.raises(ReadError):
+        key_of("<p>data-key=x</p>")
