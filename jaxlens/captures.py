@@ -25,14 +25,25 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.saved_driver import SavedDriver
 from jaxlens.ir.saving import save
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.links.links import Links
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """One program at every stage. See `Driver` for what each property holds and may raise."""
+    """One program at every stage. See `Driver` for what each property holds and may raise.
+
+    Attributes:
+        program: What was taken.
+        driver: Where its stages and facts come from.
+        links: Who came from whom among its stages; worked out when asked.
+    """
 
     program: Program
     driver: Driver = field(repr=False)
+    links: Links = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "links", Links(self.driver))
 
     def stage(self, name: str) -> Stage:
         """The stage of that name.

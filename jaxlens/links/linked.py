@@ -90,3 +90,12 @@ class Linked:
                 memo[every] = tuple({str(span): span for span in spans}.values())
             found.append(memo[every])
         return tuple(found)
+
+    @cached_property
+    def lines(self) -> Mapping[str, tuple[int, ...]]:
+        """Atoms that each line of Python owns, by the line's name."""
+        found: dict[str, list[int]] = {}
+        for number, spans in enumerate(self.owners):
+            for span in spans:
+                found.setdefault(str(span), []).append(number)
+        return {line: tuple(numbers) for line, numbers in found.items()}

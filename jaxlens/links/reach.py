@@ -21,7 +21,7 @@ TRIVIAL = frozenset({
     "add-dependency", "opt-barrier", "partition-id", "replica-id",
 })  # fmt: skip
 # They hand a value on in another place, order or type.
-_MOVING = frozenset({
+MOVING = frozenset({
     "copy", "copy-start", "copy-done", "bitcast", "bitcast-convert", "reshape", "transpose",
     "convert", "slice", "pad", "reverse", "get-tuple-element", "opt-barrier", "all-gather-done",
     "all-reduce-done", "async-done", "async-update", "collective-permute-done", "reduce-precision",
@@ -115,7 +115,7 @@ class _Neighbours:
 
     def _moved(self, node: Node) -> tuple[int, ...]:
         """What moves a value belongs to who made it."""
-        if node.opcode not in _MOVING or not node.operands:
+        if node.opcode not in MOVING or not node.operands:
             return ()
         if node.opcode == "get-tuple-element":
             return self._element(node)

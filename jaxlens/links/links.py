@@ -1,0 +1,273 @@
+"""`cap.links`: from any stage of a capture to any other, the fate of equations, and coverage.
+
+All of it rests on atoms (see `atoms.py`): two nodes are linked where they share one, here as in
+the viewer. Nothing is computed before it is asked for, and a question about a stage makes that
+stage and no other.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.facts import Driver, PassStage
+from jaxlens.ir.graph import Module, Node
+from jaxlens.links.fate import EquationFate, fates
+from jaxlens.links.linked import Linked
+from jaxlens.links.reach import TRIVIAL
+from jaxlens.links.relation import HOWS, How, Link
+
+_CODE = ("kernels", "llvm", "asm")
+STAGES = ("source", "jaxpr", "stablehlo", "hlo", "optimized", *_CODE)
+_PASS = re.compile(r"passes\[(\d+)\]")
+_LINE = re.compile(r".+:\d+")
+_ENOUGH = 30_000_000  # characters of pass dumps that are read to name a fate's pass
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that no link reaches, and why."""
+
+    stage: str
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much is linked.
+
+    Attributes:
+        instructions: Share, 0..1, of the optimised program's instructions that reach a line of
+            Python; those of `reach.TRIVIAL`, which compute nothing, are not counted.
+        equations: Share of the equations, nested ones too, whose fate is known.
+        missing: The rest, and why.
+        counted: How many instructions and how many equations were counted.
+        inferred: How many of the instructions are only known by their neighbours.
+    """
+
+    instructions: float
+    equations: float
+    missing: tuple[Missing, ...]
+    counted: tuple[int, int]
+    inferred: int = 0
+
+
+class Links:
+    """Links between the stages of one capture.
+
+    Stages go by the names of THE TABLE; "passes[7]" is the program after a pass, and "kernels",
+    "llvm" and "asm" hold functions by name. Lines of Python are "cell 3:4" or "model.py:12".
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._linked: Linked | None = None
+        self._sharing: dict[str, Mapping[int, list[str]]] = {}
+        self._fates: dict[str, EquationFate] | None = None
+        self._dumped = False
+
+    def forward(self, id: str, to: str, at: str = "") -> tuple[str, ...]:
+        """What a line, equation, op or instruction became.
+
+        Args:
+            id: The node's id, or the line.
+            to: The stage to look in.
+            at: The stage where the id stands; "" for the first that has it.
+
+        Raises:
+            OptionError: There is no such stage, or no stage has that id.
+            UnavailableError: The backend does not give a stage that the question needs.
+        """
+        return tuple(link.head for link in self.links(id, to, at or self._home(id, STAGES)))
+
+    def back(self, id: str, to: str, at: str = "") -> tuple[str, ...]:
+        """What a node came from; as `forward`, but `at` is the last stage that has the id.
+
+        With `to="source"` these are the lines that own it.
+        """
+        return tuple(link.head for link in self.links(id, to, at or self._home(id, STAGES[::-1])))
+
+    def links(self, id: str, to: str, at: str) -> tuple[Link, ...]:
+        """The links of a node to a stage, each known as surely as the weaker of its ends."""
+        linked = self._with(at, to)
+        mine = self._atoms(linked, at).get(id)
+        if mine is None and not self._has(id, at):
+            raise OptionError(f"no {id!r} in {at}; cap.{at}.module.nodes() has what there is")
+        best: dict[str, How] = {}
+        for number in mine or ():
+            for head in self._by_atom(linked, to).get(number, ()):
+                known = (_way(linked, at, id), _way(linked, to, head), _made(linked, number))
+                how = max(known, key=HOWS.index)
+                best[head] = min(best.get(head, how), how, key=HOWS.index)
+        return tuple(Link(id, head, how) for head, how in best.items() if (head, to) != (id, at))
+
+    def fate(self, id: str) -> EquationFate:
+        """What became of an equation; compiles, if nothing has yet.
+
+        The pass that did it is named where the compile dumped its passes (`cap.passes`).
+
+        Raises:
+            OptionError: There is no such equation.
+            UnavailableError: The backend does not give a stage that the question needs.
+        """
+        known = self.fates()
+        if id not in known:
+            raise OptionError(f"no equation {id!r}; {nearest(id, known)}")
+        return known[id]
+
+    def fates(self) -> Mapping[str, EquationFate]:
+        """The fates of all equations, nested ones too."""
+        linked = self._with("jaxpr", "stablehlo", "hlo", "optimized")
+        dumps = self._dumps()
+        if self._fates is None or (dumps and not self._dumped):
+            self._fates, self._dumped = fates(linked, dumps), bool(dumps)
+        return self._fates
+
+    def coverage(self) -> Coverage:
+        """How much of the program is linked, and why the rest is not; compiles."""
+        linked = self._with("jaxpr", "stablehlo", "hlo", "optimized")
+        nodes = [n for n in linked.modules["optimized"].nodes() if n.opcode not in TRIVIAL]
+        reached, how = linked.of("optimized"), linked.how("optimized")
+        lost = [n for n in nodes if not _reaches(linked, n, reached.get(n.id, ()))]
+        known = self.fates()
+        unknown = [fate for fate in known.values() if fate.name == "unknown"]
+        by_id = {n.id: n for n in linked.modules["optimized"].nodes()}
+        return Coverage(
+            1 - len(lost) / max(len(nodes), 1),
+            1 - len(unknown) / max(len(known), 1),
+            (
+                *(Missing("optimized", n.id, _why(n, by_id)) for n in lost),
+                *(Missing("jaxpr", fate.id, fate.sentence) for fate in unknown),
+            ),
+            (len(nodes), len(known)),
+            sum(1 for n in nodes if how.get(n.id) == "inferred"),
+        )
+
+    def linked(self, *stages: str) -> Linked:
+        """The atoms of these stages and of those between them and Python."""
+        return self._with(*stages)
+
+    def _with(self, *stages: str) -> Linked:
+        """The modules that a question needs, beside those that were asked for before."""
+        modules = dict(self._linked.modules) if self._linked else {}
+        for name in _needs(stages):
+            if name not in modules:
+                modules[name] = self._module(name)
+        if self._linked is None or len(modules) > len(self._linked.modules):
+            self._linked, self._sharing = Linked(modules), {}
+        return self._linked
+
+    def _module(self, name: str) -> Module:
+        match = _PASS.fullmatch(name)
+        if match is None:
+            return self._driver.stage(name).module
+        dumps = self._driver.passes()
+        index = int(match[1])
+        if index >= len(dumps):
+            raise OptionError(f"no passes[{index}]; there are {len(dumps)} dumps")
+        return dumps[index].stage.module
+
+    def _dumps(self) -> tuple[PassStage, ...]:
+        """The dumps of the passes, if they are at hand and short enough to be read whole."""
+        if not getattr(self._driver, "has_all_passes", True):
+            return ()
+        try:
+            dumps = self._driver.passes()
+        except UnavailableError:
+            return ()
+        length = sum(len(stage.stage.text) for stage in dumps if stage.changed)
+        return dumps if length <= _ENOUGH else ()
+
+    def _atoms(self, linked: Linked, stage: str) -> Mapping[str, tuple[int, ...]]:
+        if stage == "source":
+            return linked.lines
+        if stage not in _CODE:
+            return linked.of(stage)
+        instructions = linked.of("optimized")
+        return {
+            kernel.name: instructions.get(kernel.instruction, ())
+            for kernel in self._driver.kernels()
+            if stage == "kernels"
+            or (stage == "llvm" and (kernel.llvm_after or kernel.llvm_before))
+            or (stage == "asm" and kernel.asm)
+        }
+
+    def _by_atom(self, linked: Linked, stage: str) -> Mapping[int, list[str]]:
+        if stage not in self._sharing:
+            found: defaultdict[int, list[str]] = defaultdict(list)
+            for id, numbers in self._atoms(linked, stage).items():
+                for number in numbers:
+                    found[number].append(id)
+            self._sharing[stage] = found
+        return self._sharing[stage]
+
+    def _home(self, id: str, order: tuple[str, ...]) -> str:
+        """The first stage of an order that has the id."""
+        if _LINE.fullmatch(id) and self._has(id, "source"):
+            return "source"
+        for kind, stage in (("e", "jaxpr"), ("s", "stablehlo")):
+            if id[:1] == kind and id[1:].isdigit() and self._has(id, stage):
+                return stage
+        for stage in order:
+            if stage in ("hlo", "optimized", "kernels") and self._has(id, stage):
+                return stage
+        raise OptionError(f"no stage has {id!r}: equations are e0, e1, ..., ops s0, s1, ...")
+
+    def _has(self, id: str, stage: str) -> bool:
+        linked = self._with(stage)
+        if stage == "source" or stage in _CODE:
+            return id in self._atoms(linked, stage)
+        return id in self._ids(linked.modules[stage])
+
+    def _ids(self, module: Module) -> set[str]:
+        return {node.id for node in module.nodes()}
+
+
+def _needs(stages: tuple[str, ...]) -> list[str]:
+    """The modules that linking these stages takes, in pipeline order."""
+    wanted = set(stages)
+    for name in stages:
+        if name not in STAGES and not _PASS.fullmatch(name):
+            raise OptionError(f"no stage {name!r}; {nearest(name, (*STAGES, 'passes[0]'))}")
+    if wanted & set(_CODE):
+        wanted.add("optimized")
+    if wanted - {"source", "jaxpr"}:
+        wanted.add("stablehlo")
+    if any(name == "optimized" or _PASS.fullmatch(name) for name in wanted):
+        wanted.add("hlo")
+    known = [name for name in STAGES if name in wanted and name not in ("source", *_CODE)]
+    known += sorted(name for name in wanted if name not in STAGES)
+    return known if "jaxpr" in known else ["jaxpr", *known]
+
+
+def _way(linked: Linked, stage: str, id: str) -> How:
+    """How a node's own atoms are known."""
+    if stage == "source":
+        return "span"
+    if stage in _CODE:
+        return "named"
+    return linked.how(stage).get(id, "stamped")
+
+
+def _made(linked: Linked, number: int) -> How:
+    """How it is known which equation an atom belongs to."""
+    path = linked.atoms.paths[number]
+    return linked.atoms.made.get(path[-1], "stamped") if path else "stamped"
+
+
+def _reaches(linked: Linked, node: Node, numbers: tuple[int, ...]) -> bool:
+    return any(linked.owners[n] for n in numbers) or node.owner is not None
+
+
+def _why(node: Node, nodes: Mapping[str, Node]) -> str:
+    """Why nothing is known of an instruction."""
+    source = node
+    while source.opcode in ("copy", "bitcast", "copy-done", "copy-start") and source.operands:
+        source = nodes.get(source.operands[0], source)
+        if source is node:
+            break
+    if source.opcode == "parameter":
+        return f"{node.opcode} of the argument {source.id}, which no equation changes"
+    return f"the compiler put in this {node.opcode} under no name, and no neighbour has one"
