@@ -79,7 +79,7 @@ def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> d
 
 def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:
     """The rows of one step through the passes."""
-    return step_rows(capture, int(index))
+    return step_rows(capture, int(index), document.web)
 
 
 def _in_pane(document: Document, key: str, kind: type[Any]) -> Any:

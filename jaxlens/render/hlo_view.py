@@ -19,10 +19,12 @@ from jaxlens.render.change_diff import diff as change_diff
 from jaxlens.render.document import Block, Document, Findings, Fold, TableBlock, Tabs
 from jaxlens.render.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
 from jaxlens.render.panes import pane, stage_pane
-from jaxlens.render.passes_pane import passes_blocks
+from jaxlens.render.passes_pane import Atoms, beside, passes_blocks
 from jaxlens.render.taken import taken
+from jaxlens.render.weave import weave
 
 _SHOWN = ("stablehlo", "hlo", "optimized")
+_LINKED = ("jaxpr", *_SHOWN)
 
 
 def document(
@@ -61,10 +63,15 @@ def document(
         blocks += _pass(capture, pass_name, full)
     if fusion:
         blocks += _fusion(capture, full)
-    return Document("hlo", taken(capture.program), tuple(blocks or _default(capture, full)))
+    web = None
+    if not blocks:
+        fusing(capture)  # first: a compile made without the dumps would be made again
+        web = weave(capture, _LINKED)
+        blocks = _default(capture, full, beside(capture, web))
+    return Document("hlo", taken(capture.program), tuple(blocks), web)
 
 
-def _default(capture: Capture, full: bool) -> list[Block]:
+def _default(capture: Capture, full: bool, atoms: Atoms) -> list[Block]:
     """All tabs, with the sentences above them."""
     found = _Once(capture)
     sentences = tuple(_sentences(capture, found))
@@ -78,7 +85,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
             help="Each fusion with the instructions it swallowed, then all else that changed.",
         ),
         *(stage_pane(capture, name, full) for name in _SHOWN),
-        pane("passes", lambda: passes_blocks(capture), title="Passes"),
+        pane("passes", lambda: passes_blocks(capture, atoms=atoms), title="Passes"),
     )
     return [Findings(sentences), Tabs(tabs)]
 

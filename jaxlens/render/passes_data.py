@@ -12,8 +12,9 @@ from jaxlens.captures import Capture
 from jaxlens.render.document import Kind, Line, PassMark, PassStep, PassSteps
 from jaxlens.render.fates import mark
 from jaxlens.render.html_data import runs
-from jaxlens.render.passes_pane import Atoms, step
+from jaxlens.render.passes_pane import beside, step
 from jaxlens.render.visible import visible
+from jaxlens.render.web import Web
 
 MARKS: tuple[PassMark, ...] = (
     "same", "adjusted", "moved", "renamed", "rewritten", "fused", "merged", "folded", "removed",
@@ -44,13 +45,19 @@ def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, A
     return {"marks": marks, "note": visible(block.note), "steps": written, **pool.columns()}
 
 
-def step_rows(capture: Capture, index: int, atoms: Atoms | None = None) -> dict[str, Any]:
+def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str, Any]:
     """One step with its rows, as `data` has it: what a live kernel answers.
+
+    Args:
+        capture: The program.
+        index: `PassStep.index`.
+        web: The web of the output that asks, in whose numbers the rows are linked.
 
     Raises:
         OptionError: There is no such step.
         UnavailableError: The backend dumps no passes.
     """
+    atoms = beside(capture, web) if web else None
     return data(PassSteps((step(capture, index, atoms),), ()))
 
 

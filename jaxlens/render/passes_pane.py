@@ -11,12 +11,15 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
+from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.passes import Step, begin, did, meaning, named, report, size, steps
 from jaxlens.lenses.report import Finding, Table, count
 from jaxlens.links.change import between
+from jaxlens.links.linked import Linked
 from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
 from jaxlens.render.hlo_programs import fusing
 from jaxlens.render.passes_rows import Known, rows, whole
+from jaxlens.render.web import Web
 
 READ = 1_500_000  # characters of dumps that are compared for a pane that few open
 _ROWS = 60_000  # rows that one output holds, about 300 kB of it
@@ -55,6 +58,20 @@ def passes_blocks(
     return [Findings(tuple(found)), _block(stages, done, told.tables, atoms)]
 
 
+def beside(capture: Capture, web: Web) -> Atoms:
+    """Links the dumps of a capture with an output of it, in the numbers that its web has."""
+    stages = [stage for stage in web.atoms if stage in BY_NAME]
+    linked = Linked({stage: capture.stage(stage).module for stage in stages})
+    known: dict[int, tuple[Module, Mapping[str, tuple[int, ...]]]] = {}
+
+    def atoms(module: Module) -> Mapping[str, tuple[int, ...]]:
+        if id(module) not in known:  # the module is kept, so that its id stays its own
+            known[id(module)] = module, linked.reach(module).all
+        return known[id(module)][1]
+
+    return atoms
+
+
 def _block(
     stages: Sequence[PassStage],
     done: Sequence[Step],
@@ -87,11 +104,11 @@ def _start(
 ) -> PassStep:
     """The program before optimisation; its rows only where it was read for the next step."""
     stage = stages[0]
-    n = begin(stages, done)
-    bare = PassStep(stage.index, stage.stage.title, stage.name, n)
+    bare = PassStep(stage.index, stage.stage.title, stage.name, begin(stages, done))
     if not done or done[0].change is None:
         return bare
-    return _with(bare, whole(stage.stage.module, known), stage.stage.module, atoms)
+    module = stage.stage.module
+    return replace(bare, rows=whole(module, known), atoms=atoms(module) if atoms else {})
 
 
 def _step(step: Step, made: tuple[PassRow, ...] | None, atoms: Atoms | None) -> PassStep:
@@ -99,13 +116,11 @@ def _step(step: Step, made: tuple[PassRow, ...] | None, atoms: Atoms | None) -> 
     bare = PassStep(
         stage.index, stage.stage.title, named(stage), step.sizes[1], did(step), meaning(stage)
     )
-    return bare if made is None else _with(bare, made, stage.stage.module, atoms)
-
-
-def _with(
-    bare: PassStep, made: tuple[PassRow, ...], module: Module, atoms: Atoms | None
-) -> PassStep:
-    return replace(bare, rows=made, atoms=atoms(module) if atoms else {})
+    if made is None:
+        return bare
+    ends = (step.before, stage) if atoms else ()  # what is gone is linked as it was before
+    linked = {id: n for end in ends if atoms for id, n in atoms(end.stage.module).items()}
+    return replace(bare, rows=made, atoms=linked)
 
 
 def step(capture: Capture, index: int, atoms: Atoms | None = None) -> PassStep:
@@ -123,9 +138,11 @@ def step(capture: Capture, index: int, atoms: Atoms | None = None) -> PassStep:
     stages = capture.passes if capture.has_all_passes else fusing(capture)
     if not stages:
         raise UnavailableError("this backend dumps no passes; capture.passes says why")
-    if stages[0].index == index:
-        return _start(stages, steps(stages[:2]), atoms, {})
     earlier = stages[0]
+    if earlier.index == index:
+        module = earlier.stage.module
+        bare = PassStep(index, earlier.stage.title, earlier.name, size(module))
+        return replace(bare, rows=whole(module), atoms=atoms(module) if atoms else {})
     for stage in stages[1:]:
         if stage.changed and stage.index == index:
             change = between(earlier.stage.module, stage.stage.module)
