@@ -13,7 +13,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, ReadError, nearest
 from jaxlens.lenses.kernels import works
 from jaxlens.render.blocks import walk
-from jaxlens.render.document import Document, Listing, Tab
+from jaxlens.render.document import Document, Listing
 from jaxlens.render.html_data import lines_data
 from jaxlens.render.machine_lines import Machine, kernel_lines
 from jaxlens.render.passes_data import step_rows
@@ -36,9 +36,9 @@ def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
     Args:
         capture: The program.
         document: The output that asks.
-        asked: `{"lines": {"pane": KEY, "from": i, "to": j}}` for lines of the listing in a pane,
-            counted from its first; `{"kernel": {"stage": "llvm", "id": NAME}}` for a kernel's
-            code; `{"pass": INDEX}` for a step through the passes with its rows.
+        asked: `{"lines": {"listing": n, "from": i, "to": j}}` for lines of the nth listing
+            (`data-listing`), counted from its first; `{"kernel": {"stage": "llvm", "id": NAME}}`
+            for a kernel's code; `{"pass": INDEX}` for a step through the passes with its rows.
 
     Returns:
         `{"ok": data}`, or `{"error": a sentence}`.
@@ -56,14 +56,24 @@ def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
 
 def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Lines of a listing, those in the page counted."""
-    listing = _in_pane(document, str(asked["pane"]), Listing)
-    first, end = int(asked["from"]), int(asked["to"])
-    shown = len(listing.lines)
-    end = min(end, first + _LINES, shown + len(listing.more))
+    listing = _listing(document, int(asked["listing"]))
+    first, shown = int(asked["from"]), len(listing.lines)
+    total = shown + len(listing.more)
+    end = min(int(asked["to"]), first + _LINES, total)
     if not 0 <= first <= end:
-        raise OptionError(f"no lines {first} to {end} in a listing of {shown + len(listing.more)}")
-    kept = (*listing.lines[first:end], *listing.more[max(first - shown, 0) : max(end - shown, 0)])
-    return lines_data(kept) | {"from": first, "left": shown + len(listing.more) - end}
+        raise OptionError(f"no lines {first} to {end} in a listing of {total}")
+    return lines_data((
+        *listing.lines[first:end],
+        *listing.more[max(first - shown, 0) : max(end - shown, 0)],
+    ))  # fmt: skip
+
+
+def _listing(document: Document, place: int) -> Listing:
+    """The listing of that place among those of the document, as its HTML counts them."""
+    found = [step.part for step in walk(document.blocks) if isinstance(step.part, Listing)]
+    if not 0 <= place < len(found):
+        raise OptionError(f"no listing {place} in an output of {len(found)}")
+    return found[place]
 
 
 def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,20 +90,6 @@ def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> d
 def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:
     """The rows of one step through the passes."""
     return step_rows(capture, int(index), document.web)
-
-
-def _in_pane(document: Document, key: str, kind: type[Any]) -> Any:
-    """The first block of a kind in the pane of that key."""
-    keys = []
-    inside = False
-    for step in walk(document.blocks):
-        if isinstance(step.part, Tab):
-            keys.append(step.part.key)
-            inside = step.move == "enter" and step.part.key == key
-        elif inside and isinstance(step.part, kind):
-            return step.part
-    known = [other for other in dict.fromkeys(keys) if other != key]
-    raise OptionError(f"no {kind.__name__.lower()} in a pane {key!r}; {nearest(key, known)}")
 
 
 _ANSWERS: Mapping[str, Callable[[Capture, Document, Any], Any]] = {

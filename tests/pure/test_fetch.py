@@ -11,7 +11,10 @@ from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
 from jaxlens.render.fetch import answer, key_of
 
 LINES = tuple(Line((Piece(f"<{n}>"),), f"n{n}", 0, "cell 3:2") for n in range(10))
-PANES = (Tab("a", (), key="a"), Tab("b", (Listing("hlo", LINES[:4], more=LINES[4:]),), key="b"))
+PANES = (
+    Tab("a", (Listing("jaxpr", ()),), key="a"),
+    Tab("b", (Listing("hlo", LINES[:4], more=LINES[4:]),), key="b"),
+)
 DOCUMENT = Document("explore", "f", (Tabs(PANES),))
 
 
@@ -21,10 +24,9 @@ def asked(**question) -> dict:
 
 @pytest.mark.parametrize(("first", "end"), [(0, 2), (3, 6), (5, 9), (8, 100), (10, 12), (0, 0)])
 def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
-    found = asked(lines={"pane": "b", "from": first, "to": end})["ok"]
+    found = asked(lines={"listing": 1, "from": first, "to": end})["ok"]
     ids = found["ids"].split("\n") if found["ids"] else []
     assert ids == [line.id for line in LINES[first:end]]
-    assert found["left"] == len(LINES) - min(end, len(LINES))
     assert "<" not in found["rows"]
 
 
@@ -32,14 +34,14 @@ def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
     ("question", "says"),
     [
         (
-            {"lines": {"pane": "c", "from": 0, "to": 1}},
-            "no listing in a pane 'c'",
+            {"lines": {"listing": 2, "from": 0, "to": 1}},
+            "no listing 2 in an output of 2",
         ),
-        ({"lines": {"pane": "b", "from": 4, "to": 1}}, "no lines 4 to 1 in a listing of 10"),
-        ({"lines": {"pane": "b", "from": -4, "to": 1}}, "no lines -4 to 1 in a listing of 10"),
+        ({"lines": {"listing": 1, "from": 4, "to": 1}}, "no lines 4 to 1 in a listing of 10"),
+        ({"lines": {"listing": 1, "from": -4, "to": 1}}, "no lines -4 to 1 in a listing of 10"),
         ({"lines": {}}, "the question 'lines' does not fit"),
         ({"lines": 3}, "the question 'lines' does not fit"),
-        ({"lines": {"pane": "b", "from": "x", "to": 1}}, "the question 'lines' does not fit"),
+        ({"lines": {"listing": 1, "from": "x", "to": 1}}, "the question 'lines' does not fit"),
         ({"kernel": {"stage": "asm", "id": "nope"}}, "no kernel 'nope'"),
         ({"kernel": {"stage": "ams", "id": "dot.1"}}, "no code 'ams'; did you mean 'asm'?"),
         ({"pass": 900}, "no pass 900"),
