@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.graph import Module
+from jaxlens.links.fate import EquationFate
 from jaxlens.links.linked import Linked
 from jaxlens.links.relation import HOWS
+from jaxlens.links.scopes import made
 from jaxlens.links.stacks import Stack, owner
 from jaxlens.render.web import Web
 
@@ -34,31 +35,40 @@ def weave(capture: Capture, stages: Iterable[str]) -> Web:
         wanted.add("optimized")
     if wanted & {"hlo", "optimized"}:
         wanted.add("stablehlo")
-    linked = Linked(_modules(capture, wanted))
-    atoms = {stage: linked.of(stage) for stage in linked.modules}
+    shown = [name for name in _MODULES if name in wanted and _given(capture, name)]
+    linked = capture.links.linked(*shown)
+    atoms = {stage: linked.of(stage) for stage in shown}
     if machine and "optimized" in atoms:
         atoms["kernels"] = _kernels(capture, atoms["optimized"])
     lines, calls = _lines(linked)
     distinct, stack = _stacks(linked)
+    fates = _fates(capture) if "optimized" in atoms else {}
     return Web(
         atoms=atoms,
         lines=lines,
         calls=calls,
-        how={stage: how for stage in linked.modules if (how := _how(linked, stage))},
+        fates={id: fate.sentence for id, fate in fates.items()},
+        ends={id: fate.index for id, fate in fates.items() if fate.index is not None},
+        how={stage: how for stage in shown if (how := _how(linked, stage))},
         stacks=distinct,
         stack=stack,
+        made=made(linked.modules["jaxpr"]),
     )
 
 
-def _modules(capture: Capture, wanted: Iterable[str]) -> dict[str, Module]:
-    found = {}
-    for name in _MODULES:
-        if name in wanted:
-            try:
-                found[name] = capture.stage(name).module
-            except UnavailableError:
-                continue
-    return found
+def _given(capture: Capture, name: str) -> bool:
+    try:
+        capture.stage(name)
+    except UnavailableError:
+        return False
+    return True
+
+
+def _fates(capture: Capture) -> Mapping[str, EquationFate]:
+    try:
+        return capture.links.fates()
+    except UnavailableError:
+        return {}
 
 
 def _kernels(
