@@ -27,7 +27,8 @@ from jaxlens.render.document import (
     TableBlock,
     Tabs,
 )
-from jaxlens.render.html_data import Room, web_html
+from jaxlens.render.help import help_data
+from jaxlens.render.html_data import Room, data_html, web_html
 from jaxlens.render.html_diff import diff_html
 from jaxlens.render.html_listing import code_html, listing_html
 from jaxlens.render.html_marks import Ink, attr, escaped, ink
@@ -81,7 +82,10 @@ def body(document: Document) -> str:
             parts.append(block_html(step.part, paint, room))
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
-    return _keyed("".join([*parts, data, "</div>"]))
+    known = help_data(document)
+    told = room.take(data_html("help", known)) if known else ""
+    markup = _keyed("".join([*parts, data, "</div>"]))
+    return f"{markup.removesuffix('</div>')}{told}</div>"
 
 
 def _keyed(markup: str) -> str:

@@ -11,10 +11,18 @@ import { unpacked } from "./pack.js";
 import { Web } from "./web.js";
 import { panesOf } from "./panes.js";
 import { Links } from "./links.js";
+import { splitCode } from "./rows.js";
+import { longLists } from "./virtual.js";
+import { searchIn } from "./search.js";
+import { rulers } from "./ruler.js";
+import { about } from "./about.js";
+import { reveals } from "./reveal.js";
+import { keysIn } from "./keys.js";
 import { passesIn } from "./passes.js";
+import { helpOf } from "./help.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement, signal: AbortSignal) => void)[]} */
-const PARTS = [passesIn];
+const PARTS = [searchIn, reveals, about, keysIn, rulers, longLists, passesIn, helpOf];
 
 /** @type {AbortController | undefined} */
 let living;
@@ -50,6 +58,7 @@ async function wake(root, signal) {
   root.classList.toggle("framed", window !== window.top);
   const panes = panesOf(root, signal);
   ownTabs(root);
+  splitCode(root);
   const lens = /** @type {any} */ (root).jaxlens ?? {};
   /** @type {any} */ (root).jaxlens = lens;
   lens.panes = panes;

@@ -1,0 +1,258 @@
+// @ts-check
+/**
+ * What a word means: a card beside an operation or an attribute that the pointer rests on, or
+ * for the row at hand when `h` is pressed. `help.py` says which words an output shows.
+ *
+ * The card keeps off the rows next to the one pointed at. It stays while the pointer is on it,
+ * so its link can be followed; Escape takes it away. Other scripts ask for a card by an event
+ * `jl-help` on any element of the output: `{kind, word, x, y}`, or null to take it away.
+ */
+import { unpacked } from "./pack.js";
+import { made } from "./panes.js";
+import { idOf, onPage, scrollTo, stageAt } from "./rows.js";
+
+/** @typedef {{left: number, right: number, top: number, bottom: number}} HelpBox */
+/** @typedef {{kind: string, word: string, op: string, row: Element | null, box: HelpBox}} HelpWord */
+/** @typedef {Record<string, Record<string, [string, number]>> & {pages: [string, string][]}} HelpData */
+
+const HELP_WAIT = 300;
+const HELP_LEAVE = 250;
+const HELP_SHOWN = 8; // attributes of one row
+const HELP_LETTER = /[\w.$-]/;
+const HELP_STAGES = /** @type {Record<string, string>} */ ({
+  jaxpr: "primitive", stablehlo: "op", llvm: "llvm", asm: "asm",
+});
+const HELP_KINDS = /** @type {Record<string, string>} */ ({
+  primitive: "primitive", op: "op", instruction: "HLO instruction", attribute: "attribute",
+  target: "target of a call", llvm: "LLVM instruction", asm: "machine instruction",
+  ptx: "PTX instruction",
+});
+
+/** What the operations of a row are called in the glossary. @param {Element} row */
+function helpKind(row) {
+  const stage = stageAt(row);
+  if (stage) return HELP_STAGES[stage] ?? "instruction";
+  const id = idOf(row);
+  return /^e\d+$/.test(id) ? "primitive" : /^s\d+$/.test(id) ? "op" : "instruction";
+}
+
+/** The text at a point of the window. @param {number} x @param {number} y @returns {{node: Node, offset: number} | null} */
+function helpCaret(x, y) {
+  const page = /** @type {any} */ (document);
+  const found = page.caretPositionFromPoint?.(x, y);
+  if (found) return { node: found.offsetNode, offset: found.offset };
+  const range = page.caretRangeFromPoint?.(x, y);
+  return range && { node: range.startContainer, offset: range.startOffset };
+}
+
+/**
+ * The word at a point, with its place; null where there is none.
+ * @param {number} x @param {number} y @returns {{text: string, box: DOMRect} | null}
+ */
+function helpWordAt(x, y) {
+  const at = helpCaret(x, y);
+  if (!(at?.node instanceof Text)) return null;
+  const { data } = at.node;
+  let [start, end] = [at.offset, at.offset];
+  while (start > 0 && HELP_LETTER.test(data[start - 1])) start--;
+  while (end < data.length && HELP_LETTER.test(data[end])) end++;
+  const range = document.createRange();
+  range.setStart(at.node, start);
+  range.setEnd(at.node, end);
+  const box = range.getBoundingClientRect();
+  const inside = x >= box.left - 1 && x <= box.right + 1 && y >= box.top && y <= box.bottom;
+  return start < end && inside ? { text: data.slice(start, end), box } : null;
+}
+
+/** What stands under the pointer. @param {Element} target @param {number} x @param {number} y @returns {HelpWord | null} */
+function helpPointed(target, x, y) {
+  const row = target.closest("[data-id], pre.c > div > div, .d > div");
+  if (!row || !target.closest(".jl pre, .jl .P")) return null;
+  const kind = helpKind(row);
+  const op = row.querySelector("b")?.textContent ?? "";
+  const mark = target.closest("b");
+  if (mark) return { kind, word: mark.textContent ?? "", op: "", row, box: mark.getBoundingClientRect() };
+  const word = helpWordAt(x, y);
+  if (!word) return null;
+  const behind = target.closest("em") && /^\s*\/\/ ([a-z][\w-]*)/.exec(target.textContent ?? "")?.[1];
+  const of = behind === word.text ? kind : "attribute";
+  return { kind: of, word: word.text, op, row, box: word.box };
+}
+
+export class Help {
+  /** @param {HTMLElement} root @param {HelpData} data @param {AbortSignal} signal */
+  constructor(root, data, signal) {
+    this.root = root;
+    this.data = data;
+    this.card = made("div", "tip", { role: "status", popover: "manual" });
+    root.append(this.card);
+    /** @type {HelpWord | null} what is pointed at */
+    this.word = null;
+    this.timer = 0;
+    this.leaving = 0;
+    this.listen(signal);
+  }
+
+  /** @param {AbortSignal} signal */
+  listen(signal) {
+    const { root } = this;
+    root.addEventListener("pointermove", (event) => this.move(event), { signal, passive: true });
+    root.addEventListener("pointerleave", () => this.leave(), { signal });
+    root.addEventListener("pointerdown", (event) => {
+      if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
+    }, { signal });
+    root.addEventListener("keydown", (event) => this.key(event), { signal, capture: true });
+    root.addEventListener("jl-help", (event) => this.asked(/** @type {CustomEvent} */ (event).detail), { signal });
+    document.addEventListener("scroll", (event) => {
+      if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
+    }, { signal, capture: true, passive: true });
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.hide();
+    }, { signal });
+  }
+
+  /** What is said of a word; an attribute may mean something of its own at its operation. @param {HelpWord} word */
+  said({ kind, word, op }) {
+    const known = kind === "asm" && word.includes(".") ? this.data.ptx : this.data[kind];
+    const get = (/** @type {Record<string, [string, number]> | undefined} */ of, /** @type {string} */ name) =>
+      of && Object.hasOwn(of, name) ? of[name] : undefined;
+    if (kind !== "attribute") return get(known, word);
+    return get(known, `${op}.${word}`) ?? get(known, word) ?? get(this.data.target, word);
+  }
+
+  get open() {
+    return this.card.classList.contains("on");
+  }
+
+  /** @param {PointerEvent} event */
+  move(event) {
+    const { target, clientX, clientY } = event;
+    if (event.pointerType === "touch" || event.buttons || !(target instanceof Element)) return;
+    if (this.card.contains(target)) return clearTimeout(this.leaving);
+    const word = helpPointed(target, clientX, clientY);
+    if (word && this.word && word.row === this.word.row && word.word === this.word.word && word.box.left === this.word.box.left)
+      return;
+    clearTimeout(this.timer);
+    this.word = word;
+    if (this.open) this.leave();
+    if (word && this.said(word)) this.timer = window.setTimeout(() => this.show([word]), HELP_WAIT);
+  }
+
+  leave() {
+    clearTimeout(this.timer);
+    clearTimeout(this.leaving);
+    this.leaving = window.setTimeout(() => this.hide(), HELP_LEAVE);
+  }
+
+  hide() {
+    clearTimeout(this.timer);
+    clearTimeout(this.leaving);
+    this.word = null;
+    if (!this.open) return;
+    this.card.classList.remove("on");
+    if (this.card.hidePopover) this.card.hidePopover();
+  }
+
+  /** `h` tells of the row at hand; Escape takes the card away before it does anything else. @param {KeyboardEvent} event */
+  key(event) {
+    if (event.key === "Escape" && this.open) event.stopPropagation();
+    if (event.key === "Escape") return this.hide();
+    const { target } = event;
+    if (event.key !== "h" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target instanceof Element && target.closest("input, select, textarea, svg")) return;
+    const row = this.atHand(target);
+    if (!row) return;
+    event.preventDefault();
+    if (this.open) this.hide();
+    else this.tellRow(row);
+  }
+
+  /** The row that has the focus, or that is pinned or pointed at. @param {EventTarget | null} target */
+  atHand(target) {
+    const own = target instanceof Element ? target.closest("[data-id]") : null;
+    const marked = ["[data-id]:focus", "[data-id].pin", "[data-id].at"].flatMap((found) => [...this.root.querySelectorAll(found)]);
+    const pane = target instanceof Element ? target.closest("details[data-pane]") : null;
+    const shown = marked.filter(onPage);
+    return own ?? shown.find((row) => pane?.contains(row)) ?? shown[0] ?? null;
+  }
+
+  /** Tells of a row's operation and attributes. @param {Element} row */
+  tellRow(row) {
+    if (row instanceof HTMLElement) scrollTo(row, "nearest");
+    const [box, mark] = [row.getBoundingClientRect(), row.querySelector("b")];
+    const op = mark?.textContent ?? "";
+    const start = { row, box: mark?.getBoundingClientRect() ?? box };
+    const words = op ? [{ kind: helpKind(row), word: op, op: "", ...start }] : [];
+    for (const [name] of (row.textContent ?? "").matchAll(/[\w.-]+(?= ?=)|\bk[A-Z]\w+/g))
+      words.push({ kind: "attribute", word: name, op, ...start });
+    const seen = new Set();
+    const told = words.filter((word) => this.said(word) && !seen.has(word.word) && seen.add(word.word));
+    if (told.length) this.show(told.slice(0, HELP_SHOWN + 1));
+  }
+
+  /** @param {{kind: string, word: string, x: number, y: number, op?: string} | null} detail */
+  asked(detail) {
+    if (!detail) return this.hide();
+    const { kind, word, x, y, op = "" } = detail;
+    const asked = { kind, word, op, row: null, box: { left: x, right: x, top: y, bottom: y } };
+    if (this.said(asked)) this.show([asked]);
+    else this.hide();
+  }
+
+  /** @param {HelpWord[]} words the first is what is pointed at */
+  show(words) {
+    const [{ row }] = words;
+    if (row && !row.isConnected) return;
+    row?.removeAttribute("title"); // what folds hold; two boxes would lie on each other
+    clearTimeout(this.leaving);
+    this.card.replaceChildren(...words.map((word) => this.entry(word)));
+    this.card.classList.add("on");
+    if (this.card.showPopover && !this.card.matches(":popover-open")) this.card.showPopover();
+    this.place(words[0]);
+  }
+
+  /** A word, what it is, the sentence and the page. @param {HelpWord} word */
+  entry(word) {
+    const [sentence, own] = /** @type {[string, number]} */ (this.said(word));
+    const of = word.op ? this.said({ ...word, kind: word.row ? helpKind(word.row) : "", word: word.op, op: "" }) : undefined;
+    const kind = word.kind === "attribute" && word.op ? `of ${word.op}` : HELP_KINDS[word.kind] ?? "";
+    const [name, address] = this.data.pages[own < 0 && of ? of[1] : own] ?? [];
+    const told = made("div", "", {}, made("b", "", {}, word.word), " ", made("i", "", {}, kind), made("p", "", {}, sentence));
+    if (name) told.append(made("a", "", { href: address, target: "_blank", rel: "noopener noreferrer" }, name));
+    return told;
+  }
+
+  /** Right of the rows that it would lie on, else a row's height below or above. @param {HelpWord} word */
+  place({ row, box }) {
+    const { offsetWidth: wide, offsetHeight: high } = this.card;
+    const gap = row ? Math.min(row.getBoundingClientRect().height, 24) : 14;
+    const end = row ? this.end(row, box, high) : Infinity;
+    const edge = Math.min(innerWidth, row?.closest(".pb, .c")?.getBoundingClientRect().right ?? innerWidth);
+    let [left, top] = [box.left, box.bottom + gap];
+    if (end + 16 + wide < edge) [left, top] = [end + 16, box.top - 6];
+    else if (top + high > innerHeight - 4) top = box.top - gap - high;
+    this.card.style.left = `${Math.max(4, Math.min(left, innerWidth - wide - 4))}px`;
+    this.card.style.top = `${Math.max(4, Math.min(top, innerHeight - high - 4))}px`;
+  }
+
+  /** Where the text of the rows ends that a card beside this one would lie on. @param {Element} row @param {HelpBox} box @param {number} high */
+  end(row, box, high) {
+    const range = document.createRange();
+    let end = 0;
+    const rows = [...(row.parentElement?.closest("pre")?.querySelectorAll("[data-id]") ?? [])];
+    const place = rows.indexOf(row);
+    for (const near of place < 0 ? [row] : rows.slice(Math.max(place - 1, 0), place + 8)) {
+      const { top, bottom } = near.getBoundingClientRect();
+      if (bottom < box.top - 6 || top > box.top - 6 + high) continue;
+      range.selectNodeContents(near);
+      end = Math.max(end, range.getBoundingClientRect().right);
+    }
+    return end;
+  }
+}
+
+/** Gives an output its cards, if it carries any words. @param {HTMLElement} root @param {AbortSignal} signal */
+export async function helpOf(root, signal) {
+  const data = await unpacked(root, "help");
+  return data && new Help(root, data, signal);
+}
