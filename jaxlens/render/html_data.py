@@ -30,10 +30,12 @@ class Room:
     Attributes:
         bytes: Characters of HTML.
         rows: Lines of programs.
+        listings: Listings so far; the next one's number.
     """
 
     bytes: int = MOST
     rows: int = ROWS
+    listings: int = 0
 
     def take(self, element: str, rows: int = 0) -> str:
         """The element, and the room is smaller by it."""

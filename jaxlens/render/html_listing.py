@@ -27,15 +27,23 @@ def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
     body = "".join(_run(owner, list(lines), ink) for owner, lines in runs)
     toggle = FOLDS if has_folds(listing.lines) else ""
     label = attr("aria-label", f"{listing.stage} listing")
-    data, left = more_html(listing.more, room or Room(0, 0))
+    room = room or Room(0, 0)
+    data, left = more_html(listing.more, room)
     carried = len(listing.more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
+    long = _long(room.listings, len(listing.lines) + len(listing.more)) if listing.more else ""
+    room.listings += 1
     return (
-        f"<div class=L{attr('data-stage', listing.stage)}>{toggle}"
+        f"<div class=L{attr('data-stage', listing.stage)}{long}>{toggle}"
         f"<pre class=c tabindex=0 role=group{label}>{body}</pre>{data}"
         f"{_hidden_later(beyond)}{note(missing)}{note(listing.note)}</div>"
     )
+
+
+def _long(place: int, lines: int) -> str:
+    """What a viewer must know to ask for the rest: which listing it is, and how long."""
+    return f" data-listing={place} data-lines={lines}"
 
 
 def _hidden_later(text: str) -> str:

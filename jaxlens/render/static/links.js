@@ -99,7 +99,7 @@ export class Links {
       if (!(row instanceof HTMLElement) || row.closest("[data-own]")) continue;
       const ids = idOf(row);
       const stage = this.web.stageOf(stageAt(row), ids);
-      for (const id of this.web.has(stage, ids) ? [ids] : ids.split(" ")) put(`${stage}\n${id}`, row);
+      for (const id of this.web.parts(stage, ids)) put(`${stage}\n${id}`, row);
     }
     for (const row of this.root.querySelectorAll(".S .c > *"))
       if (row.firstElementChild instanceof HTMLElement) put(`\n${lineOf(row)}`, row.firstElementChild);
@@ -143,10 +143,10 @@ export class Links {
       this.put("", this.web.callers(atoms), "call");
       this.put("", this.web.owners(atoms), "lit");
     }
-    this.put(line ? "" : stage, line ? [line] : id ? [id] : [], "at");
+    this.put(line ? "" : stage, line ? [line] : id ? this.web.parts(stage, id) : [], "at");
     if (!this.pinned) return;
     const pin = this.reach(this.pinned);
-    this.put(pin.stage, [pin.line || pin.id], "pin");
+    this.put(pin.stage, pin.line ? [pin.line] : this.web.parts(pin.stage, pin.id), "pin");
   }
 
   /** Marks what is on show of these. @param {string} stage @param {Iterable<string>} ids @param {string} mark */

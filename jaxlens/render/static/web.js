@@ -60,11 +60,16 @@ export class Web {
     return this.nodes(stage)?.has(id) ?? false;
   }
 
+  /** Several nodes stand together with blanks between. @param {string} stage @param {string} id */
+  parts(stage, id) {
+    return id.includes(" ") && !this.has(stage, id) ? id.split(" ") : [id];
+  }
+
   /** @param {string} stage @param {string} id @returns {number[]} */
   atoms(stage, id) {
     const runs = this.nodes(stage)?.get(id);
     if (runs !== undefined) return unrolled(runs);
-    return id.includes(" ") ? id.split(" ").flatMap((part) => this.atoms(stage, part)) : [];
+    return id.includes(" ") ? this.parts(stage, id).flatMap((part) => this.atoms(stage, part)) : [];
   }
 
   /** @param {Map<string, Runs>} lines @param {string} line @returns {number[]} */

@@ -1,0 +1,156 @@
+// @ts-check
+/**
+ * The strip under the panes: what the pinned node (or else the one pointed at) is, what became of
+ * it, how many it is at each stage, with a way there, and the Python lines that it came through.
+ * It keeps its height, so that nothing moves while one points at things.
+ */
+import { button, made } from "./panes.js";
+import { listOf } from "./virtual.js";
+
+/** @typedef {{stage: string, id: string, line: string, atoms: Set<number>, calls: Set<number>}} Reach */
+
+const STAGES_IN_ORDER = ["jaxpr", "stablehlo", "hlo", "optimized", "kernels"];
+const STAGE_NAMES = { jaxpr: "jaxpr", stablehlo: "StableHLO", hlo: "HLO before optimisation", optimized: "Optimised HLO", kernels: "Kernels" };
+const HOW = {
+  stamped: "known by exact ids carried through the compiler",
+  value: "known because both compute the same of the same",
+  named: "known by name, opcode and type",
+  span: "known by source position",
+  inferred: "inferred from neighbours",
+};
+const HINT = "Point at anything to see what it came from and what it became. Click pins it, Escape lets go, ? shows the keys.";
+
+/** @param {number} n @param {string} noun */
+const counted = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+
+export class About {
+  /** @param {HTMLElement} root @param {AbortSignal} signal */
+  constructor(root, signal) {
+    this.root = root;
+    this.signal = signal;
+    this.lens = /** @type {any} */ (root).jaxlens;
+    this.strip = made("div", "ab", { role: "group", "aria-label": "What is pinned or pointed at" });
+    this.told = made("div", "sr", { "aria-live": "polite" });
+    this.lens.panes.tabs.after(this.strip, this.told);
+    this.shown = "";
+    this.turns = new Map();
+    root.addEventListener("jl-light", () => this.show(), { signal });
+    root.addEventListener("jl-pin", () => this.say(this.lens.links.reach(this.lens.links.pinned)), { signal });
+    this.show();
+  }
+
+  show() {
+    const { links } = this.lens;
+    const node = links.pinned ?? links.point;
+    const key = JSON.stringify([node, Boolean(links.pinned)]);
+    if (key === this.shown) return;
+    this.shown = key;
+    const reach = links.reach(node);
+    this.strip.classList.toggle("pinned", Boolean(links.pinned));
+    if (!node) return this.strip.replaceChildren(made("div", "hint", {}, this.lens.web.linked ? HINT : "Nothing here is linked."));
+    const first = made("div", "", {}, made("b", "", {}, reach.line || reach.id), " ", ...this.what(reach));
+    if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.free(), this.signal));
+    this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach));
+  }
+
+  free() {
+    this.root.dispatchEvent(new CustomEvent("jl-pin", { detail: null }));
+  }
+
+  /** What it is, in words. @param {Reach} reach */
+  what(reach) {
+    const { web } = this.lens;
+    if (reach.line) return [this.ofLine(reach)];
+    const parts = [made("code", "", {}, this.opcode(reach)), ` in ${this.title(reach.stage)}`];
+    const fate = reach.stage === "jaxpr" ? web.fates.get(reach.id) : "";
+    if (fate) parts.push(`: ${fate}`);
+    const madeBy = web.made.get(reach.id);
+    if (reach.stage === "jaxpr" && madeBy?.length) parts.push(`. Made by ${madeBy.join(" of ")}`);
+    const how = web.how(reach.stage, reach.id);
+    if (how) parts.push(made("small", "", { title: /** @type {any} */ (HOW)[how] ?? "" }, how));
+    if (!reach.atoms.size) parts.push(": what it came from is not known");
+    return parts;
+  }
+
+  /** @param {Reach} reach */
+  ofLine({ atoms, calls }) {
+    if (atoms.size || calls.size) return calls.size ? `owns ${counted(atoms.size, "op")}, ${counted(calls.size, "more op")} in calls` : `owns ${counted(atoms.size, "op")}`;
+    return "maps to nothing: no equation was made here";
+  }
+
+  /** The word of a row that says what it does. @param {Reach} reach */
+  opcode({ stage, id }) {
+    const place = this.lens.links.places.get(`${stage}\n${id}`)?.[0];
+    const word = place?.row.querySelector("b")?.textContent;
+    if (word) return word;
+    for (const pre of this.root.querySelectorAll(".vl")) {
+      const list = listOf(pre);
+      const n = list?.stage === stage ? list.at.get(id)?.[0] : undefined;
+      if (list && n !== undefined) return /<b>(.*?)<\/b>/.exec(list.rows[n])?.[1] ?? "";
+    }
+    return "";
+  }
+
+  /** @param {string} stage */
+  title(stage) {
+    return /** @type {any} */ (STAGE_NAMES)[stage] ?? stage;
+  }
+
+  /** How many it is at each stage. @param {Reach} reach @returns {[string, Set<string>][]} */
+  counts(reach) {
+    const { web } = this.lens;
+    const atoms = reach.atoms.size ? reach.atoms : reach.calls;
+    return STAGES_IN_ORDER.map((stage) => [stage, web.stages.has(stage) ? web.touched(stage, atoms) : new Set()]);
+  }
+
+  /** Buttons that go there; each click to the next. @param {Reach} reach */
+  ways(reach) {
+    const row = made("div", "ways");
+    const lines = reach.line ? [] : [...this.lens.web.owners(reach.atoms)];
+    if (lines.length) row.append(button(lines.length === 1 ? lines[0] : counted(lines.length, "line"), `Your code: ${lines.join(", ")}`, () => this.go("", lines), this.signal));
+    for (const [stage, ids] of this.counts(reach))
+      if (ids.size) row.append(button(`${this.title(stage)} ${ids.size.toLocaleString("en")}`, `Show them: ${[...ids].slice(0, 20).join(", ")}`, () => this.go(stage, [...ids]), this.signal));
+    return row;
+  }
+
+  /** @param {string} stage @param {string[]} ids */
+  go(stage, ids) {
+    const turn = this.turns.get(stage) ?? 0;
+    this.turns.set(stage, turn + 1);
+    const at = ids[turn % ids.length];
+    this.root.dispatchEvent(new CustomEvent("jl-reveal", { detail: stage ? { stage, id: at } : { line: at } }));
+  }
+
+  /** The Python lines of an equation, behind a click. @param {Reach} reach */
+  lineage(reach) {
+    const { web } = this.lens;
+    let ids = reach.stage === "jaxpr" ? [reach.id] : [];
+    if (!ids.length && reach.atoms.size) ids = [...web.touched("jaxpr", [reach.atoms.values().next().value])];
+    const stack = ids.map((id) => web.lineage(id)).find((lines) => lines.length);
+    if (!stack || reach.line) return [];
+    const list = made("ol", "", {}, ...stack.map((/** @type {string} */ line) => made("li", "", {}, line)));
+    const summary = made("summary", "", {}, `${stack[0]}${stack.length > 1 ? `, through ${counted(stack.length, "line")} of Python` : ""}`);
+    return [made("details", "", {}, summary, list)];
+  }
+
+  /** Says it to who cannot see it. @param {Reach} reach @param {string} [row] text of the row */
+  say(reach, row = "") {
+    if (!reach.id && !reach.line) {
+      this.told.textContent = row;
+      return;
+    }
+    const most = this.counts(reach).filter(([stage, ids]) => ids.size && stage !== reach.stage && stage !== "kernels").pop();
+    const fate = reach.stage === "jaxpr" ? this.lens.web.fates.get(reach.id) : "";
+    const name = reach.line || `${reach.id} ${this.opcode(reach)}`;
+    const there = most ? `: ${counted(most[1].size, most[0] === "jaxpr" ? "equation" : "instruction")} in ${this.title(most[0])}` : "";
+    const line = reach.line && !most ? `: ${this.ofLine(reach)}` : "";
+    const pinned = this.strip.classList.contains("pinned") ? "pinned, " : "";
+    this.told.textContent = `${pinned}${name}${there}${line}${fate ? `, ${fate}` : ""}`;
+  }
+}
+
+/** @param {HTMLElement} root @param {AbortSignal} signal */
+export function about(root, signal) {
+  const lens = /** @type {any} */ (root).jaxlens;
+  if (lens.panes && (lens.web.linked || root.querySelector("[data-pane] [data-id]"))) lens.about = new About(root, signal);
+}

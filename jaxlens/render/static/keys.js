@@ -1,0 +1,233 @@
+// @ts-check
+/**
+ * Keys, while the focus is inside the output. `KEYS` is what the "?" button shows.
+ *
+ * A notebook takes keys on their way down, so the listener stands on the window: letters that
+ * are typed here go no further, and those with Ctrl, Alt or Meta are the notebook's.
+ */
+import { button, made } from "./panes.js";
+import { showSpot } from "./reveal.js";
+import { shownAt } from "./rows.js";
+import { searchOf } from "./search.js";
+
+/** @typedef {import("./panes.js").Pane} Pane */
+
+/** @type {[string, string][]} */
+const KEYS = [
+  ["j k, ↓ ↑", "next row, row before"],
+  ["Home End", "first row, last row"],
+  ["Enter", "pin the row; again to let go"],
+  ["Space", "open or close what lies under the row"],
+  ["Escape", "let go of the pin"],
+  ["n N", "next lit row, lit row before"],
+  ["1 to 9", "show that pane; with Shift beside the others"],
+  ["[ ]", "to the pane on the left, on the right"],
+  ["/", "search in the pane; Enter and Shift+Enter go through the matches"],
+  ["c C", "copy the row, the pane"],
+  ["?", "these keys"],
+];
+const TYPED = "input, textarea, select, [contenteditable=true]";
+
+class Keys {
+  /** @param {HTMLElement} root @param {AbortSignal} signal */
+  constructor(root, signal) {
+    this.root = root;
+    this.lens = /** @type {any} */ (root).jaxlens;
+    this.panes = /** @type {import("./panes.js").Panes} */ (this.lens.panes);
+    const rows = KEYS.map(([key, does]) => made("tr", "", {}, made("th", "", { scope: "row" }, key), made("td", "", {}, does)));
+    this.help = made("div", "hp", { role: "dialog", "aria-label": "Keys", tabindex: "-1", hidden: "" }, made("table", "", {}, made("tbody", "", {}, ...rows)));
+    this.ask = button("?", "Keys", () => this.toggle(), signal);
+    this.ask.setAttribute("aria-expanded", "false");
+    this.panes.tools.append(this.ask);
+    this.panes.bar.after(this.help);
+    window.addEventListener("keydown", (event) => this.key(event), { signal, capture: true });
+    root.addEventListener("pointerdown", (event) => {
+      if (event.target instanceof Element) this.follow(event.target);
+      if (event.target instanceof Element && !this.help.contains(event.target) && event.target !== this.ask) this.toggle(false);
+    }, { signal });
+  }
+
+  /** @param {boolean} [open] */
+  toggle(open = this.help.hidden) {
+    this.help.hidden = !open;
+    this.ask.setAttribute("aria-expanded", String(open));
+  }
+
+  /** The pane that has the focus, else the first. @returns {Pane | undefined} */
+  get pane() {
+    const at = document.activeElement?.closest("details[data-pane]");
+    return this.panes.open.find((pane) => pane.details === at) ?? this.panes.open[0];
+  }
+
+  /** A row that was clicked is where the keys go on. @param {Element} target */
+  follow(target) {
+    const pane = this.panes.open.find(({ body }) => body.contains(target));
+    const spot = pane && searchOf(pane).rows.find(target);
+    if (pane && spot) searchOf(pane).rows.cursor = spot;
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const { target } = event;
+    if (!(target instanceof Element) || !this.root.contains(target) || event.defaultPrevented) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target.closest(".jaxlens-figure") || target.matches(TYPED)) return;
+    const act = this.acts(event);
+    if (act === undefined) {
+      if (event.key.length === 1) event.stopPropagation();
+      return;
+    }
+    if (act() === false) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** What a key does; undefined for nothing. @param {KeyboardEvent} event @returns {(() => unknown) | undefined} */
+  acts(event) {
+    const onControl = event.target instanceof Element && event.target.closest("button, .sp, a");
+    if (event.key === "Escape") return () => this.escape();
+    if (event.key === "?") return () => this.toggle();
+    const digit = /^Digit([1-9])$/.exec(event.code)?.[1];
+    if (digit) return () => this.choose(Number(digit) - 1, event.shiftKey);
+    if (event.key === "/") return () => this.search();
+    if (onControl && (event.key.startsWith("Arrow") || ["Enter", " ", "Home", "End"].includes(event.key))) return undefined;
+    /** @type {Record<string, () => unknown>} */
+    const acts = {
+      j: () => this.step(1),
+      ArrowDown: () => this.step(1),
+      k: () => this.step(-1),
+      ArrowUp: () => this.step(-1),
+      Home: () => this.end(1),
+      End: () => this.end(-1),
+      n: () => this.lit(1),
+      N: () => this.lit(-1),
+      Enter: () => this.pin(),
+      " ": () => this.open(),
+      "[": () => this.aside(-1),
+      "]": () => this.aside(1),
+      c: () => this.copy(false),
+      C: () => this.copy(true),
+    };
+    return acts[event.key];
+  }
+
+  escape() {
+    if (!this.help.hidden) this.toggle(false);
+    else this.root.dispatchEvent(new CustomEvent("jl-pin", { detail: null }));
+  }
+
+  /** @param {number} n @param {boolean} beside */
+  choose(n, beside) {
+    const pane = this.panes.all[n];
+    if (!pane) return false;
+    if (!pane.details.open) this.panes.choose(pane.key, beside);
+    return this.enter(pane);
+  }
+
+  /** @param {Pane | undefined} pane */
+  enter(pane) {
+    pane?.body.focus({ preventScroll: true });
+  }
+
+  /** @param {number} step */
+  aside(step) {
+    const { open } = this.panes;
+    const at = open.findIndex((pane) => pane === this.pane);
+    this.enter(open[(at + step + open.length) % open.length]);
+  }
+
+  search() {
+    const { pane } = this;
+    if (pane) searchOf(pane).box.focus({ preventScroll: true });
+  }
+
+  /** @param {boolean} whole */
+  copy(whole) {
+    const { pane } = this;
+    if (pane) searchOf(pane).copy(whole ? null : searchOf(pane).rows.cursor);
+  }
+
+  /** @param {number} step */
+  step(step) {
+    const { pane } = this;
+    if (!pane) return false;
+    const { rows } = searchOf(pane);
+    const next = rows.next(rows.cursor ?? this.firstSeen(pane, step), step);
+    if (!next) return Boolean(rows.cursor);
+    return this.at(pane, next, true);
+  }
+
+  /** The row before the first in sight, for `step` to begin at. @param {Pane} pane @param {number} step */
+  firstSeen(pane, step) {
+    const { rows } = searchOf(pane);
+    const [from, to] = [pane.body.getBoundingClientRect().top, pane.body.getBoundingClientRect().bottom];
+    for (const section of rows.sections)
+      if ("pre" in section) {
+        const n = Math.max(0, Math.ceil((pane.body.scrollTop - section.top) / section.row));
+        if (n < section.count) return { section, n: n - step };
+      } else
+        for (let n = 0; n < section.count; n++) {
+          const { top, height } = section.rows[n].getBoundingClientRect();
+          if (height && top >= from && top < to) return { section, n: n - step };
+        }
+    return null;
+  }
+
+  /** @param {number} step from the end that this leaves */
+  end(step) {
+    const { pane } = this;
+    const next = pane && searchOf(pane).rows.next(null, step);
+    if (!pane || !next) return false;
+    return this.at(pane, next, true);
+  }
+
+  /** @param {Pane} pane @param {import("./rows.js").Spot} spot @param {boolean} points whether what is lit follows */
+  at(pane, spot, points) {
+    const { rows } = searchOf(pane);
+    rows.cursor = spot;
+    const row = spot.section.show(spot.n);
+    searchOf(pane).point();
+    const shown = row ? shownAt(row) : null;
+    if (points) row?.dispatchEvent(new CustomEvent("jl-point", { bubbles: true, detail: shown?.node ?? null }));
+    this.lens.about?.say(this.lens.links.reach(shown?.node ?? null), row?.textContent ?? "");
+  }
+
+  /** The next lit row of the pane; what is lit stays. @param {number} step */
+  lit(step) {
+    const { pane } = this;
+    if (!pane) return false;
+    const { rows } = searchOf(pane);
+    const lit = rows.marked("lit");
+    if (!lit.length) return undefined;
+    const order = (/** @type {any} */ spot) => rows.sections.indexOf(spot.section) * 1e9 + spot.n;
+    const from = rows.cursor ? order(rows.cursor) : -1;
+    const ahead = step > 0 ? lit.find((spot) => order(spot) > from) : lit.findLast((spot) => order(spot) < from);
+    return this.at(pane, ahead ?? lit[step > 0 ? 0 : lit.length - 1], false);
+  }
+
+  /** The row that the keys are at. */
+  get row() {
+    const spot = this.pane && searchOf(this.pane).rows.cursor;
+    return this.pane && spot ? showSpot(this.pane, spot) : undefined;
+  }
+
+  pin() {
+    const { row } = this;
+    const shown = row && shownAt(row);
+    if (!row || !shown) return false;
+    const { links } = this.lens;
+    const again = JSON.stringify(links.pinned) === JSON.stringify(shown.node);
+    row.dispatchEvent(new CustomEvent("jl-pin", { bubbles: true, detail: again ? null : shown.node }));
+  }
+
+  open() {
+    const fold = this.row?.closest("details");
+    if (!fold || fold.hasAttribute("data-pane")) return false;
+    fold.open = !fold.open;
+  }
+}
+
+/** @param {HTMLElement} root @param {AbortSignal} signal */
+export function keysIn(root, signal) {
+  if (/** @type {any} */ (root).jaxlens.panes) new Keys(root, signal);
+}

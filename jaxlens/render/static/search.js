@@ -1,0 +1,146 @@
+// @ts-check
+/**
+ * The head of each pane: a box that finds rows as one types, a filter that leaves only what was
+ * found, and a button that copies what the pane shows.
+ */
+import { button, made } from "./panes.js";
+import { PaneRows } from "./rows.js";
+import { listOf } from "./virtual.js";
+
+/** @typedef {import("./rows.js").Spot} Spot */
+/** @typedef {import("./panes.js").Pane} Pane */
+
+/** @type {WeakMap<Pane, Search>} */
+const searches = new WeakMap();
+
+/** @param {Pane} pane @returns {Search} */
+export const searchOf = (pane) => /** @type {Search} */ (searches.get(pane));
+
+/** @param {string} text @returns {Promise<void>} */
+export async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = made("textarea", "");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+export class Search {
+  /** @param {HTMLElement} root @param {Pane} pane @param {AbortSignal} signal */
+  constructor(root, pane, signal) {
+    this.root = root;
+    this.pane = pane;
+    this.rows = new PaneRows(pane.body, listOf);
+    /** @type {Spot[]} */
+    this.hits = [];
+    this.current = -1;
+    this.filtering = false;
+    this.box = made("input", "", { type: "search", placeholder: "search  /", "aria-label": `Search in ${pane.title}`, spellcheck: "false" });
+    this.count = made("output", "", { "aria-live": "polite" });
+    this.filter = button("only", "Show only the rows that match", () => this.toggle(), signal);
+    this.filter.setAttribute("aria-pressed", "false");
+    const copy = button("copy", "Copy what this pane shows", () => this.copy(), signal);
+    pane.head.append(this.box, this.count, this.filter, copy);
+    this.box.addEventListener("input", () => this.find(), { signal });
+    this.box.addEventListener("keydown", (event) => this.key(event), { signal });
+    root.addEventListener("jl-rows", () => {
+      this.rows.forget();
+      if (this.box.value) this.find();
+    }, { signal });
+    searches.set(pane, this);
+  }
+
+  find() {
+    const words = this.box.value.toLowerCase();
+    this.hits = [];
+    this.current = -1;
+    if (words)
+      for (const section of this.rows.sections)
+        for (let n = 0; n < section.count; n++)
+          if (section.text(n).toLowerCase().includes(words)) this.hits.push({ section, n });
+    this.apply();
+    if (this.hits.length) this.go(1, false);
+  }
+
+  /** @param {Spot["section"]} section */
+  of(section) {
+    return new Set(this.hits.filter((hit) => hit.section === section).map((hit) => hit.n));
+  }
+
+  apply() {
+    this.pane.head.classList.toggle("searching", this.box.value !== "");
+    const filters = this.filtering && this.box.value !== "";
+    for (const section of this.rows.sections) section.only(filters ? this.of(section) : null);
+    this.point();
+  }
+
+  /** Marks what was found and the row that the keys are at. */
+  point() {
+    const { cursor } = this.rows;
+    for (const section of this.rows.sections)
+      section.point(this.of(section), cursor?.section === section ? cursor.n : -1);
+    const place = this.current < 0 ? "" : `${(this.current + 1).toLocaleString("en")} of `;
+    this.count.textContent = this.box.value ? `${place}${this.hits.length.toLocaleString("en")}` : "";
+    this.root.dispatchEvent(new CustomEvent("jl-hits"));
+  }
+
+  /** To the next match. @param {number} step @param {boolean} [round] */
+  go(step, round = true) {
+    const { length } = this.hits;
+    if (!length) return;
+    this.current = round ? (this.current + step + length) % length : 0;
+    this.rows.cursor = this.hits[this.current];
+    this.rows.cursor.section.show(this.rows.cursor.n, "center");
+    this.point();
+  }
+
+  toggle() {
+    this.filtering = !this.filtering;
+    this.filter.setAttribute("aria-pressed", String(this.filtering));
+    this.apply();
+  }
+
+  clear() {
+    this.box.value = "";
+    this.find();
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.key === "Enter") this.go(event.shiftKey ? -1 : 1);
+    else if (event.key === "Escape") {
+      if (this.box.value) this.clear();
+      else this.pane.body.focus({ preventScroll: true });
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Copies one row, or all rows in sight. @param {Spot | null} [spot] */
+  async copy(spot) {
+    /** @type {string[]} */
+    const lines = [];
+    if (spot) lines.push(spot.section.text(spot.n).trim());
+    else
+      for (const section of this.rows.sections)
+        for (let n = 0; n < section.count; n++) if (section.inSight(n)) lines.push(section.text(n));
+    await copied(lines.join("\n"));
+    this.count.textContent = `${lines.length.toLocaleString("en")} copied`;
+  }
+}
+
+/** A search for each pane of an output. @param {HTMLElement} root @param {AbortSignal} signal */
+export function searchIn(root, signal) {
+  const { panes } = /** @type {any} */ (root).jaxlens;
+  for (const pane of panes?.all ?? []) new Search(root, pane, signal);
+  const bare = () => {
+    for (const pane of panes?.open ?? []) pane.head.classList.toggle("bare", !searchOf(pane).rows.sections.length);
+  };
+  for (const type of ["jl-panes", "jl-rows"]) root.addEventListener(type, bare, { signal });
+  bare();
+}

@@ -1,0 +1,316 @@
+// @ts-check
+/**
+ * Long listings: only the rows in sight are on the page, so 100,000 lines scroll as 100 do.
+ *
+ * The rows come from the HTML, then from the data beside it (`lines_data` in `html_data.py`),
+ * and what that has no room for from `root.jaxlens.fetch`, where a live kernel is. A row is
+ * HTML that Python escaped.
+ */
+import { unpacked } from "./pack.js";
+import { idOf } from "./rows.js";
+
+/** @typedef {{rows: string, ids: string, lines: string[], owner: number[], wide: number}} Lines */
+
+const BEYOND = 15;
+const CHUNK = 500;
+const ROW_MARKS = ["lit", "call", "at", "pin", "hit", "cur"];
+/** @type {WeakMap<Element, Long>} */
+const lists = new WeakMap();
+
+/** The list that an element is. @param {Element} element */
+export const listOf = (element) => lists.get(element);
+
+/** @param {string} row */
+const plain = (row) =>
+  row.replace(/<[^>]*>/g, "").replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+
+export class Long {
+  /** @param {HTMLElement} root @param {HTMLElement} box the `.L` @param {HTMLElement} body what scrolls */
+  constructor(root, box, body) {
+    this.root = root;
+    this.box = box;
+    this.body = body;
+    this.pre = /** @type {HTMLElement} */ (box.querySelector(".c"));
+    this.stage = box.getAttribute("data-stage") ?? "";
+    /** @type {string[]} */
+    this.rows = [];
+    /** @type {string[]} */
+    this.ids = [];
+    /** @type {string[]} */
+    this.owners = [];
+    /** @type {string[]} */
+    this.texts = [];
+    this.wide = 0;
+    /** Rows on the page. @type {Map<number, HTMLElement>} */
+    this.drawn = new Map();
+    /** Numbers of the rows that a filter left. @type {number[] | null} */
+    this.order = null;
+    /** @type {Map<string, Set<string>>} */
+    this.marks = new Map();
+    /** @type {Set<number>} */
+    this.hits = new Set();
+    this.cursor = -1;
+    /** @type {Set<number>} */
+    this.asked = new Set();
+    this.hues = new Map();
+  }
+
+  /** Takes the place of the rows in the HTML. @param {AbortSignal} signal */
+  async wake(signal) {
+    const more = await unpacked(this.box, "more");
+    for (const run of this.pre.children)
+      for (const row of run.children) this.put(this.rows.length, row.innerHTML, idOf(row), run.getAttribute("data-line") ?? "");
+    this.wide = Math.max(0, ...this.rows.map((row) => plain(row).length));
+    if (more) this.take(this.rows.length, more);
+    this.known = this.rows.length;
+    this.total = this.fetch ? Number(this.box.getAttribute("data-lines")) : this.known;
+    this.pre.classList.add("vl");
+    this.pre.classList.toggle("bare", !this.owners.some(Boolean));
+    this.pre.setAttribute("data-own", "");
+    this.pre.replaceChildren();
+    lists.set(this.pre, this);
+    this.body.addEventListener("scroll", () => this.render(), { signal, passive: true });
+    const sized = new ResizeObserver(() => this.render());
+    sized.observe(this.body);
+    signal.addEventListener("abort", () => sized.disconnect(), { once: true });
+    this.root.addEventListener("jl-kernel", () => {
+      this.total = this.fetch ? Number(this.box.getAttribute("data-lines")) : this.known;
+      this.resize();
+    }, { signal });
+    this.root.addEventListener("jl-light", (event) => this.light(/** @type {CustomEvent} */ (event).detail), { signal });
+    this.resize();
+    return this;
+  }
+
+  /** @type {((what: object) => Promise<Lines>) | undefined} */
+  get fetch() {
+    return /** @type {any} */ (this.root).jaxlens?.fetch;
+  }
+
+  /** @param {number} n @param {string} row @param {string} id @param {string} owner */
+  put(n, row, id, owner) {
+    this.rows[n] = row;
+    this.ids[n] = id;
+    this.owners[n] = owner;
+  }
+
+  /** @param {number} from @param {Lines} lines */
+  take(from, { rows, ids, lines, owner, wide }) {
+    const names = ids.split("\n");
+    rows.split("\n").forEach((row, n) => this.put(from + n, row, names[n], lines[owner[n]] ?? ""));
+    this.wide = Math.max(this.wide, wide);
+    this.places = undefined;
+  }
+
+  /** Numbers of the rows of each node. @returns {Map<string, number[]>} */
+  get at() {
+    if (this.places) return this.places;
+    /** @type {Map<string, number[]>} */
+    const places = (this.places = new Map());
+    this.ids.forEach((id, n) => {
+      const there = id && places.get(id);
+      if (there) there.push(n);
+      else if (id) places.set(id, [n]);
+    });
+    return places;
+  }
+
+  get count() {
+    return this.total ?? 0;
+  }
+
+  /** @param {number} n */
+  text(n) {
+    return (this.texts[n] ??= plain(this.rows[n] ?? ""));
+  }
+
+  /** @param {number} n place of a row among those that a filter left, -1 for none */
+  place(n) {
+    if (!this.order) return n;
+    let [low, high] = [0, this.order.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.order[middle] < n) low = middle + 1;
+      else high = middle;
+    }
+    return this.order[low] === n ? low : -1;
+  }
+
+  /** @param {number} n */
+  inSight(n) {
+    return this.place(n) >= 0 && this.pre.getClientRects().length > 0;
+  }
+
+  get row() {
+    return parseFloat(getComputedStyle(this.pre).lineHeight) || 19;
+  }
+
+  /** Where the list begins in its pane. */
+  get top() {
+    return this.pre.getBoundingClientRect().top - this.body.getBoundingClientRect().top + this.body.scrollTop;
+  }
+
+  /** Brings a row into sight. @param {number} n @param {ScrollLogicalPosition} [where] @returns {HTMLElement | undefined} */
+  show(n, where = "nearest") {
+    const [height, view] = [this.row, this.body.clientHeight];
+    const y = this.top + this.place(n) * height;
+    const { scrollTop } = this.body;
+    const outside = y < scrollTop + 28 || y + height > scrollTop + view - 8;
+    if (outside && where === "center") this.body.scrollTop = y - view / 3;
+    else if (y < scrollTop + 28) this.body.scrollTop = y - 28;
+    else if (outside) this.body.scrollTop = y + height - view + 8;
+    this.render();
+    return this.drawn.get(n);
+  }
+
+  /** Hides all rows but these; null for none hidden. @param {Set<number> | null} kept */
+  only(kept) {
+    this.order = kept && [...kept].sort((a, b) => a - b);
+    this.clear();
+    this.resize();
+  }
+
+  clear() {
+    for (const run of this.drawn.values()) run.parentElement?.remove();
+    this.drawn.clear();
+  }
+
+  resize() {
+    const shown = this.order ? this.order.length : this.count;
+    this.pre.style.height = `calc(${shown} * var(--row))`;
+    this.pre.style.minWidth = `max(100%, ${this.wide + 18}ch)`;
+    this.render();
+  }
+
+  render() {
+    if (!this.body.clientHeight || !this.pre.isConnected) return;
+    const height = this.row;
+    const shown = this.order ? this.order.length : this.count;
+    const from = this.body.scrollTop - this.top;
+    const first = Math.max(0, Math.floor(from / height) - BEYOND);
+    const last = Math.min(shown, Math.ceil((from + this.body.clientHeight) / height) + BEYOND);
+    const keep = new Set();
+    for (let place = first; place < last; place++) {
+      const n = this.order ? this.order[place] : place;
+      keep.add(n);
+      if (!this.drawn.has(n)) this.draw(n, place);
+    }
+    for (const [n, row] of this.drawn)
+      if (!keep.has(n)) {
+        row.parentElement?.remove();
+        this.drawn.delete(n);
+      }
+  }
+
+  /** @param {number} n @param {number} place */
+  draw(n, place) {
+    const [run, row] = [document.createElement("div"), document.createElement("div")];
+    run.style.top = `calc(${place} * var(--row))`;
+    run.append(row);
+    if (this.rows[n] === undefined) {
+      row.textContent = "…";
+      this.ask(n);
+    } else row.innerHTML = this.rows[n];
+    if (this.ids[n]) row.setAttribute("data-id", this.ids[n]);
+    row.setAttribute("data-n", String(n));
+    this.own(run, this.owners[n], n);
+    this.pre.append(run);
+    this.drawn.set(n, row);
+    this.mark(row, n);
+  }
+
+  /** The bar of the source line, as other panes have it; its name where a run begins. @param {HTMLElement} run @param {string | undefined} owner @param {number} n */
+  own(run, owner, n) {
+    if (!owner) return;
+    if (!this.hues.has(owner)) this.hues.set(owner, this.root.querySelector(`[data-line="${CSS.escape(owner)}"]`));
+    const like = this.hues.get(owner);
+    if (like?.className) run.className = like.className;
+    else if (like?.style.borderLeftColor) run.style.borderLeft = `3px solid ${like.style.borderLeftColor}`;
+    run.classList.add("ow");
+    if (this.owners[n - 1] !== owner || this.order) run.setAttribute("data-line", owner);
+  }
+
+  /** Rows that neither the HTML nor its data hold come from the kernel. @param {number} n */
+  async ask(n) {
+    const from = (this.known ?? 0) + Math.floor((n - (this.known ?? 0)) / CHUNK) * CHUNK;
+    if (!this.fetch || this.asked.has(from)) return;
+    this.asked.add(from);
+    const to = Math.min(from + CHUNK, this.count);
+    const listing = Number(this.box.getAttribute("data-listing"));
+    this.take(from, await this.fetch({ lines: { listing, from, to } }));
+    this.clear();
+    this.resize();
+  }
+
+  /** @param {{stage: string, id: string, atoms: Set<number>, calls: Set<number>}} lit */
+  light({ stage, id, atoms, calls }) {
+    const { web, links } = /** @type {any} */ (this.root).jaxlens;
+    const pin = links.pinned && links.reach(links.pinned);
+    const mine = (/** @type {{stage: string, id: string} | null} */ node) =>
+      new Set(node?.id && this.same(node.stage) ? [node.id] : []);
+    this.marks = new Map([
+      ["lit", web.touched(this.stage, atoms)],
+      ["call", web.touched(this.stage, calls)],
+      ["at", mine({ stage, id })],
+      ["pin", mine(pin)],
+    ]);
+    for (const [n, row] of this.drawn) this.mark(row, n);
+  }
+
+  /** Machine code is known by its kernels. @param {string} stage */
+  same(stage) {
+    return stage === this.stage || (stage === "kernels" && ["llvm", "asm"].includes(this.stage));
+  }
+
+  /** @param {HTMLElement} row @param {number} n */
+  mark(row, n) {
+    const id = this.ids[n];
+    for (const mark of ROW_MARKS)
+      row.classList.toggle(mark,
+        mark === "hit" ? this.hits.has(n) : mark === "cur" ? n === this.cursor
+        : Boolean(id) && (this.marks.get(mark)?.has(id) ?? false)
+          && !(mark === "call" && this.marks.get("lit")?.has(id)));
+  }
+
+  /** Marks what is found and where the keys are. @param {Set<number>} hits @param {number} cursor */
+  point(hits, cursor) {
+    this.hits = hits;
+    this.cursor = cursor;
+    for (const [n, row] of this.drawn) this.mark(row, n);
+  }
+
+  /** @param {Element} element */
+  find(element) {
+    const row = this.pre.contains(element) ? element.closest("[data-n]") : null;
+    return row ? Number(row.getAttribute("data-n")) : -1;
+  }
+
+  /** Numbers of the rows with a mark, in order. @param {string} mark @returns {number[]} */
+  marked(mark) {
+    /** @type {number[]} */
+    const found = [];
+    for (const id of this.marks.get(mark) ?? [])
+      for (const n of this.at.get(id) ?? []) if (this.place(n) >= 0) found.push(n);
+    return found.sort((a, b) => a - b);
+  }
+}
+
+/** Wakes each long listing of an output when it is first shown. @param {HTMLElement} root @param {AbortSignal} signal */
+export function longLists(root, signal) {
+  const asleep = new Set(root.querySelectorAll(".L[data-lines]"));
+  const wake = async () => {
+    for (const box of asleep) {
+      const body = box.closest(".pb");
+      if (!(box instanceof HTMLElement && body instanceof HTMLElement) || !box.getClientRects().length) continue;
+      asleep.delete(box);
+      await new Long(root, box, body).wake(signal);
+      const { links } = /** @type {any} */ (root).jaxlens;
+      links.forget();
+      links.light();
+      root.dispatchEvent(new CustomEvent("jl-rows"));
+    }
+  };
+  root.addEventListener("jl-panes", wake, { signal });
+  root.addEventListener("toggle", wake, { signal, capture: true });
+  wake();
+}
