@@ -6,6 +6,7 @@ instructions are counted, and a live kernel gives the rest, one step at a time (
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
@@ -61,12 +62,15 @@ def passes_blocks(
 def beside(capture: Capture, web: Web) -> Atoms:
     """Links the dumps of a capture with an output of it, in the numbers that its web has."""
     stages = [stage for stage in web.atoms if stage in BY_NAME]
-    linked = Linked({stage: capture.stage(stage).module for stage in stages})
     known: dict[int, tuple[Module, Mapping[str, tuple[int, ...]]]] = {}
+
+    @cache  # not before a dump is looked at
+    def linked() -> Linked:
+        return Linked({stage: capture.stage(stage).module for stage in stages})
 
     def atoms(module: Module) -> Mapping[str, tuple[int, ...]]:
         if id(module) not in known:  # the module is kept, so that its id stays its own
-            known[id(module)] = module, linked.reach(module).all
+            known[id(module)] = module, linked().reach(module).all
         return known[id(module)][1]
 
     return atoms

@@ -56,7 +56,10 @@ export function passPlan(data, step, whole) {
       for (const row of part.slice(1)) marks[row] === PASS_SAME ? fold([row]) : plan.push(row);
     }
   }
-  return plan.flatMap((item) => (Array.isArray(item) && item.length <= PASS_NEAR ? item : [item]));
+  const titled = (/** @type {number} */ row) => !data.lines[step.lines?.[row] ?? 0][1];
+  return plan.flatMap((item) =>
+    Array.isArray(item) && item.length <= PASS_NEAR && !item.some(titled) ? item : [item],
+  );
 }
 
 /**
