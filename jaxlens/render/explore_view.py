@@ -11,10 +11,11 @@ from jaxlens.lenses.memory import memory as memory_report
 from jaxlens.lenses.report import Finding
 from jaxlens.render import compile_view, hlo_figure, jaxpr_lines, jaxpr_view, listings
 from jaxlens.render.document import Block, Document, Findings, Tab, Tabs
+from jaxlens.render.hlo_programs import fusing
 from jaxlens.render.machine_lines import MOST
 from jaxlens.render.options import ExploreOptions, JaxprOptions
 from jaxlens.render.panes import machine_pane, pane, stage_pane
-from jaxlens.render.passes_pane import passes_blocks
+from jaxlens.render.passes_pane import Atoms, beside, passes_blocks
 from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
 
@@ -30,11 +31,14 @@ def document(capture: Capture, options: ExploreOptions | None = None) -> Documen
     """
     options = options or ExploreOptions()
     module = capture.jaxpr.module
+    fusing(capture)  # first: a compile made without the dumps would be made again
     done, runs = _works(capture)
+    web = weave(capture, _LINKED)
     sentences = (*jaxpr_view.findings(capture, module), runs, *_sizes(capture))
-    tabs = (*_front(capture, done), *_middle(capture, options), *_back(capture, done))
+    middle = _middle(capture, options, beside(capture, web))
+    tabs = (*_front(capture, done), *middle, *_back(capture, done))
     blocks: tuple[Block, ...] = (Findings(sentences), Tabs(tabs))
-    return Document("explore", taken(capture.program), blocks, weave(capture, _LINKED))
+    return Document("explore", taken(capture.program), blocks, web)
 
 
 def _works(capture: Capture) -> tuple[Sequence[Work], Finding]:
@@ -76,12 +80,16 @@ def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
     ]
 
 
-def _middle(capture: Capture, options: ExploreOptions) -> list[Tab]:
+def _middle(capture: Capture, options: ExploreOptions, atoms: Atoms) -> list[Tab]:
     """What XLA made of it, from the program it was given to the one that runs."""
     return [
         stage_pane(capture, "stablehlo", options.full),
         stage_pane(capture, "hlo", options.full, title="HLO"),
-        pane("passes", lambda: passes_blocks(capture, everything=options.full), title="Passes"),
+        pane(
+            "passes",
+            lambda: passes_blocks(capture, everything=options.full, atoms=atoms),
+            title="Passes",
+        ),
         stage_pane(capture, "optimized", options.full),
         pane(
             "hlo-graph",

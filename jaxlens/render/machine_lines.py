@@ -12,14 +12,17 @@ from typing import Literal
 
 from jaxlens.ir.facts import Kernel
 from jaxlens.lenses.kernels import Work, what
-from jaxlens.lenses.report import count
 from jaxlens.render.document import Kind, Line, Listing, Piece
 from jaxlens.render.late_lines import LateLines
 
 Machine = Literal["llvm", "asm"]
 
 HEAD = 24  # lines that stand in the page; the rest a viewer scrolls to
-MOST = 40_000  # lines of one listing
+MOST = 10_000  # lines of one listing
+_LEFT_OUT = (
+    "As XLA handed it to LLVM, without metadata and declarations: cap.llvm.text has all, and "
+    "%%compile --kernel NAME what LLVM made of it."
+)
 _NO_CODE = "call void @llvm.experimental.noalias.scope.decl"  # metadata in the form of a call
 _METADATA = re.compile(r"(?:, !\w[\w.]* !\w+)+$|(?:, !\w+)+$| #\d+(?= \{$)| #\d+$")
 _LLVM = re.compile(r"(\s*)((?:%[\w.\"$-]+ = )?)((?:(?:tail|musttail|notail) )?[a-z_]+)(.*)")
@@ -54,25 +57,25 @@ def listing(
         stage: LLVM IR (as LLVM got it, which is a fraction of what it unrolls that to; else as
             it left it), or the machine's instructions.
         head: Lines that stand in the page.
-        most: Lines in all; kernels beyond that are left out whole.
+        most: Lines of code in all; of the kernels beyond, no code is made, and their names say
+            where it is.
 
     Returns:
         A listing without metadata; empty where no kernel has such code.
     """
-    parts = _parts(works, stage)
+    parts = _parts(works, stage, most)
     if not any(part.code for part in parts):
         return Listing(stage, ())
-    kept = _fitting(parts, most)
-    total = sum(part.size for part in kept) - bool(kept[0].code)
-    first = tuple(islice(_lines(kept, stage), head))
+    total = sum(part.size for part in parts) - bool(parts[0].code)
+    first = tuple(islice(_lines(parts, stage), head))
     rest = max(total - len(first), 0)
-    more = LateLines(rest, lambda: islice(_lines(kept, stage), head, None)) if rest else ()
-    return Listing(stage, first, _note(stage, len(parts) - len(kept)), more)
+    more = LateLines(rest, lambda: islice(_lines(parts, stage), head, None)) if rest else ()
+    return Listing(stage, first, _LEFT_OUT if stage == "llvm" else "", more)
 
 
 def kernel_lines(work: Work, stage: Machine) -> Listing:
     """The code of one kernel; empty where it has none."""
-    part = next(iter(_parts([work], stage)))
+    (part,) = _parts([work], stage, MOST)
     return Listing(stage, tuple(_code(part, stage)))
 
 
@@ -83,16 +86,23 @@ def text_of(kernel: Kernel, stage: Machine) -> str:
     return "\n".join(_functions(kernel.llvm_before or kernel.llvm_after))
 
 
-def _parts(works: Sequence[Work], stage: Machine) -> list[_Part]:
+def _parts(works: Sequence[Work], stage: Machine, most: int) -> list[_Part]:
     """Code that several kernels share stands under the first of them."""
     parts: list[_Part] = []
     first: dict[str, str] = {}
+    room = most
     for work in works:
         kernel = work.kernel
+        if room <= 0 and kernel.kind == "kernel":
+            parts.append(_Part(work, f"left out here: %%compile --kernel {kernel.name} has it", ""))
+            continue
         code = text_of(kernel, stage)
         same = first.setdefault(code, kernel.name) if code else ""
-        said = f"the code of {same}" if same and same != kernel.name else _said(work, code)
-        parts.append(_Part(work, said, "" if same != kernel.name else code))
+        if same and same != kernel.name:
+            parts.append(_Part(work, f"the code of {same}", ""))
+        else:
+            parts.append(_Part(work, _said(work, code), code))
+        room -= parts[-1].size
     return parts
 
 
@@ -100,30 +110,6 @@ def _said(work: Work, code: str) -> str:
     if code:
         return what(work)
     return work.kernel.note or f"a {work.kernel.kind}, which has no code of its own"
-
-
-def _fitting(parts: Sequence[_Part], most: int) -> list[_Part]:
-    """Whole kernels from the front, as many as one listing takes."""
-    kept: list[_Part] = []
-    size = 0
-    for part in parts:
-        size += part.size
-        if size > most and kept:
-            break
-        kept.append(part)
-    return kept
-
-
-def _note(stage: Machine, left: int) -> str:
-    words = []
-    if stage == "llvm":
-        words.append(
-            "As XLA handed it to LLVM, without metadata and declarations: cap.llvm.text has all, "
-            "and %%compile --kernel NAME what LLVM made of it."
-        )
-    if left:
-        words.append(f"{count(left, 'more kernel')}: cap.{stage}.text has them all.")
-    return " ".join(words)
 
 
 def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
