@@ -24,9 +24,10 @@ from jaxlens.render.layout import Layout, layout
 from jaxlens.render.stretch import lone, open_paths
 
 KINDS = get_args(BoxKind)
-_BUDGET = 48_000
+_BUDGET = 80_000  # a third of it when packed
 _SHUT = -1
 _LISTED = ("input", "output", "constant")  # what opens in such a box is a plain list
+_STRUCTURE = ("call", "control")  # folds, calls, loops; a fusion is drawn as what it holds
 _MISSES = 8  # panels that did not fit, after which no smaller one is looked for
 _BOX_BYTES = 60  # numbers and punctuation of a box, and of an edge
 _EDGE_BYTES = 120
@@ -40,9 +41,9 @@ def graph_data(
 
     Args:
         figure: What to draw.
-        budget: About how many bytes the JSON may take. Panels are taken breadth first, the
-            second of two boxes that read alike later, plain lists last; a box whose panel is
-            left out does not open, and the note counts them.
+        budget: About how many bytes the JSON may take. Panels are taken breadth first: calls,
+            loops and folds, then fusions, the second of two boxes that read alike later, plain
+            lists last; a box whose panel is left out does not open, and the note counts them.
         hues: Index of the hue of each source line.
 
     Returns:
@@ -51,8 +52,8 @@ def graph_data(
           `free` is 1 where opening it opens what is inside too.
           A box is `[id, label, detail, kind, inside, hint, line, x, y, w, h, columns of the
           label, columns of the detail]`; `inside` is an index of a panel or -1. Where it stands
-          for other nodes than its id says, `[..., nodes]`: "e3" for one, "e12-40" for a run of
-          numbers; what a fold that opens stands for is what is in it.
+          for other nodes than its id says, `[..., nodes]`: "e3" for one, "e12-e40" for a run of
+          numbers; none for a fold that opens, which stands for what is in it.
           An edge is `[tail, head, type, points]`, and `[..., label's columns, x, y, place on
           the curve, label]` where its label is shown; the label is left out where it is the
           type.
@@ -69,6 +70,7 @@ def graph_data(
     paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
     notes = [clean(figure.note)] if figure.note else []
     if left_out:
+        notes = [note.removesuffix("; every box opens") for note in notes]  # as it says itself
         noun = "box does" if left_out == 1 else "boxes do"
         notes.append(f"{left_out:,} {noun} not open in this output, to keep it small")
     return {
@@ -92,11 +94,12 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
     panels = figure.named
     first = figure.panels[0].name
     index: dict[str, int] = {first: 0}
+    taken: list[Panel] = []
     rows: list[list[Any]] = []
     refused: set[str] = set()
-    size, order, again, lists = 0, deque([first]), deque[str](), deque[str]()
-    while order or again or lists:
-        name = (order or again or lists).popleft()
+    size, order, small, again, lists = 0, deque([first]), *(deque[str]() for _ in range(3))
+    while order or small or again or lists:
+        name = (order or small or again or lists).popleft()
         if len(refused) >= _MISSES:  # full: the rest is not even drawn
             refused.add(name)
             continue
@@ -109,18 +112,21 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
         size += len(json.dumps(row, separators=(",", ":")))
         index[panel.name] = len(rows)
         rows.append(row)
+        taken.append(panel)
         seen: set[tuple[str, str]] = set()
         for box in panel.boxes:
             if box.inside in panels and box.inside not in index and box.inside not in refused:
                 index[box.inside] = _SHUT
-                queue = again if (box.label, box.detail) in seen else order
+                first_seen = order if box.kind in _STRUCTURE else small
+                queue = again if (box.label, box.detail) in seen else first_seen
                 (lists if box.kind in _LISTED else queue).append(box.inside)
                 seen.add((box.label, box.detail))
-    for row in rows:
-        for box in row[4]:
-            box[4] = index.get(box[4], _SHUT) if box[4] not in refused else _SHUT
-            if len(box) > 13 and ".." in box[0] and box[4] != _SHUT:
-                box.pop()
+    for drawn, row in zip(taken, rows, strict=True):
+        for box, shown in zip(drawn.boxes, row[4], strict=True):
+            shown[4] = index.get(box.inside, _SHUT) if box.inside not in refused else _SHUT
+            if box.nodes:
+                told_inside = box.id == box.inside and shown[4] != _SHUT
+                shown.append([] if told_inside else _runs(box.nodes))
     return rows, len(refused)
 
 
@@ -144,10 +150,9 @@ def _row_or_none(panel: Panel, first: bool) -> list[Any] | None:
 def _row(panel: Panel, placed: Layout) -> list[Any]:
     boxes = [
         [
-            clean(box.id), box_label(box), box_detail(box), KINDS.index(box.kind), box.inside,
+            clean(box.id), box_label(box), box_detail(box), KINDS.index(box.kind), _SHUT,
             _hint(box), clean(box.line),
             spot.x, spot.y, spot.w, spot.h, columns(box_label(box)), columns(box_detail(box)),
-            *([spelled] if (spelled := _runs(box.nodes)) else []),
         ]
         for box, spot in zip(panel.boxes, placed.spots, strict=True)
     ]  # fmt: skip
@@ -163,19 +168,17 @@ def _hint(box: Box) -> str:
 
 
 def _runs(ids: Sequence[str]) -> list[str]:
-    """Ids with runs of numbers as one: ["e3", "e12-40"]."""
+    """Ids with runs of numbers as one: ["e3", "e12-e40"]; what is a run already stays."""
     runs: list[str] = []
     start = last = -1
     for id in ids:
-        name, number = _NUMBERED.fullmatch(id), -1
-        if name:
-            number = int(name[1])
-            if runs and number == last + 1:
-                last = number
-                runs[-1] = f"e{start}-{last}"
-                continue
-        start = last = number
-        runs.append(clean(id))
+        number = int(found[1]) if (found := _NUMBERED.fullmatch(id)) else -1
+        if runs and number >= 0 and number == last + 1:
+            runs[-1] = f"e{start}-e{number}"
+        else:
+            start = number
+            runs.append(clean(id))
+        last = number if number >= 0 else -2
     return runs
 
 

@@ -151,8 +151,9 @@ class _Worded(Mapping[str, Panel]):
         start = f"{panel.name} in "
         if old.kind != "input" or old.inside or not old.id.startswith(start):
             return old
-        name = old.id.removeprefix(start).partition("[")[0]
+        value = old.id.removeprefix(start)
+        name = value.partition("[")[0]
         node = self._whole.get(name)
         if node is None or node.opcode != "parameter":
             return old
-        return replace(old, nodes=(name, *self._drawn.aside.get(name, ())))
+        return replace(old, nodes=(name, *self._drawn.aside.get(value, ())))

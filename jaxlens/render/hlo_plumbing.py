@@ -37,7 +37,8 @@ class Drawn:
     Attributes:
         module: Without plumbing. Ids are the instructions' own; regions of loops and branches
             have names that say what they are for ("while body 2").
-        aside: Ids of the instructions that a box stands for besides its own, by its own.
+        aside: Ids of the instructions that a box stands for besides its own, by its own; for
+            what comes in, by the name of the value ("param[0]").
         inner: The instruction that a reducer or a fusion of one applies, by the id of who does.
         owners: The Python line of each instruction, by id.
     """
@@ -167,10 +168,11 @@ class _Plain:
         else:
             part = node.id
         box = self.maker.get(source, source)
-        self.aside.setdefault(box, []).append(node.id)
         if node.opcode == "bitcast" and box in self.coming:
             self.value[node.id] = source  # an input is one box, whatever it is read as
+            self.aside.setdefault(source, []).append(node.id)
             return True
+        self.aside.setdefault(part if box in self.coming else box, []).append(node.id)
         self.value[node.id] = part
         self.types[part] = node.type
         self.maker[part] = box
@@ -217,7 +219,8 @@ class _Plain:
             for node, reads in kept:
                 yield self._node(node, reads, made, Origin(node.scope, node.spans))
             return
-        for n, origin in together(*zip(*kept, strict=True), self.maker, self.module):
+        nodes, values = [node for node, _ in kept], [reads for _, reads in kept]
+        for n, origin in together(nodes, values, self.maker, self.module):
             yield self._node(*kept[n], made, origin)
 
     def _node(

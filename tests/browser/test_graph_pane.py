@@ -205,7 +205,7 @@ def test_neighbours_alone(show):
     size = "e => e.getBoundingClientRect().height"
     tall = page.locator(".jaxlens-figure").evaluate(size)
     box(page, "e9").click()
-    button = page.locator(".tools button").first
+    button = page.locator(".jaxlens-graph .tools button").first
     button.click()
     one = set(page.locator(".bx").evaluate_all("all => all.map(e => e.dataset.node)"))
     assert one == {"e8", "e9", "e10"}

@@ -182,3 +182,18 @@ def test_families_differ_without_their_colours():
     }
     same = [pair for pair in combinations(looks, 2) if looks[pair[0]] == looks[pair[1]]]
     assert same == []
+
+
+def test_ids_of_a_fold_travel_as_runs():
+    from jaxlens.render.figure_data import _runs
+
+    assert _runs(["e3", "e4", "e5", "e9", "add.1", "e0", "e1"]) == ["e3-e5", "e9", "add.1", "e0-e1"]
+    assert _runs(["e3-e7", "e8"]) == ["e3-e7", "e8"]
+    drawn = figure(layers(60))
+    whole, part = graph_data(drawn, budget=10**9), graph_data(drawn, budget=4_000)
+    shut = [box for row in part["panels"] for box in row[4] if len(box) > 13 and box[13]]
+    opening = [box for row in whole["panels"] for box in row[4] if len(box) > 13]
+    assert shut
+    assert all(box[4] < 0 for box in shut)
+    assert all(re.fullmatch(r"e\d+-e\d+", run) for box in shut for run in box[13])
+    assert all(box[13] == [] and box[4] >= 0 for box in opening)

@@ -10,10 +10,10 @@ import { within } from "./graph_stretch.js";
 
 const PORTS = ["input", "output", "constant"];
 
-/** The ids that `["e3", "e12-40"]` stands for. @param {string[]} rows @returns {string[]} */
+/** The ids that `["e3", "e12-e40"]` stands for. @param {string[]} rows @returns {string[]} */
 function spelled(rows) {
   return rows.flatMap((row) => {
-    const run = /^(\D+)(\d+)-(\d+)$/.exec(row);
+    const run = /^(\D)(\d+)-\1(\d+)$/.exec(row);
     if (!run) return [row];
     const [low, high] = [+run[2], +run[3]];
     return Array.from({ length: high - low + 1 }, (_, n) => run[1] + (low + n));
@@ -42,15 +42,15 @@ export class NodeIndex {
     let ids = this.own.get(box);
     if (!ids) {
       const port = PORTS.includes(this.data.kinds[box[3]]);
-      ids = box[13] ? spelled(box[13]) : port || this.isFold(box) ? [] : [box[0]];
+      ids = box[13] ? spelled(box[13]) : port ? [] : [box[0]];
       this.own.set(box, ids);
     }
     return ids;
   }
 
-  /** A folded run has no node of its own, and its id is no node's. @param {Box} box */
+  /** Whether it is a run of nodes, none of which it is itself. @param {Box} box */
   isFold(box) {
-    return box[0].includes("..");
+    return !!box[13] && !this.of(box).includes(box[0]);
   }
 
   /** Every node in a panel and in what opens in it. @param {number} panel @returns {Set<string>} */

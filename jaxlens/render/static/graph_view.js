@@ -50,11 +50,12 @@ export class View {
     this.box.scrollTo(left * next - x, top * next - y);
   }
 
-  /** Room for the picture: the output's width, and most of the window's height. */
+  /** Room for the picture: the pane's width, and the height that the buttons leave of the pane's. */
   room() {
-    const host = this.box.parentElement?.parentElement;
-    const tall = parseFloat(getComputedStyle(this.box).maxHeight) || window.innerHeight * 0.75;
-    return [host?.clientWidth || 900, Math.max(240, tall)];
+    const host = this.box.parentElement;
+    const tall = host && parseFloat(getComputedStyle(host).maxHeight);
+    const others = host ? host.clientHeight - this.box.clientHeight : 0;
+    return [host?.parentElement?.clientWidth || 900, Math.max(200, (tall || 600) - others)];
   }
 
   /** As wide as there is room, at most actual size and at least half of it. */
