@@ -73,6 +73,7 @@ class _Judge:
         self.equations = {node.id: node for node in linked.modules["jaxpr"].nodes()}
         self.needed = needed(linked.modules["jaxpr"])
         self.after = {node.id: node for node in linked.modules["optimized"].nodes()}
+        self.order = {id: index for index, id in enumerate(self.after)}
         self.held = held(linked.modules["optimized"])
         self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}
         self.ops = self._ops()
@@ -267,7 +268,9 @@ class _Judge:
         return None
 
     def _homes(self, ids: Sequence[str] | set[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.held.get(id, id) for id in self.after if id in set(ids)))
+        """The fusions that hold instructions, and those outside all; in program order."""
+        ordered = sorted(ids, key=self.order.__getitem__)
+        return tuple(dict.fromkeys(self.held.get(id, id) for id in ordered))
 
     def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
         """Instructions carry its id to the end."""

@@ -63,8 +63,8 @@ class Links:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._linked: Linked | None = None
-        self._sharing: dict[str, Mapping[int, list[str]]] = {}
+        self._made: dict[frozenset[str], Linked] = {}
+        self._sharing: dict[tuple[frozenset[str], str], Mapping[int, list[str]]] = {}
         self._fates: dict[str, EquationFate] | None = None
         self._dumped = False
 
@@ -146,18 +146,21 @@ class Links:
         )
 
     def linked(self, *stages: str) -> Linked:
-        """The atoms of these stages and of those between them and Python."""
-        return self._with(*stages)
+        """The atoms of these stages and of those between them and Python.
+
+        The numbers are the same whenever the same stages are asked for.
+        """
+        names = _needs(stages)
+        key = frozenset(names)
+        if key not in self._made:
+            self._made[key] = Linked({name: self._module(name) for name in names})
+        return self._made[key]
 
     def _with(self, *stages: str) -> Linked:
-        """The modules that a question needs, beside those that were asked for before."""
-        modules = dict(self._linked.modules) if self._linked else {}
-        for name in _needs(stages):
-            if name not in modules:
-                modules[name] = self._module(name)
-        if self._linked is None or len(modules) > len(self._linked.modules):
-            self._linked, self._sharing = Linked(modules), {}
-        return self._linked
+        """Any atoms that cover what a question needs: those of an earlier one, if they do."""
+        wanted = frozenset(_needs(stages))
+        enough = [key for key in self._made if wanted <= key]
+        return self._made[min(enough, key=len)] if enough else self.linked(*stages)
 
     def _module(self, name: str) -> Module:
         match = _PASS.fullmatch(name)
@@ -195,13 +198,14 @@ class Links:
         }
 
     def _by_atom(self, linked: Linked, stage: str) -> Mapping[int, list[str]]:
-        if stage not in self._sharing:
+        key = frozenset(linked.modules), stage
+        if key not in self._sharing:
             found: defaultdict[int, list[str]] = defaultdict(list)
             for id, numbers in self._atoms(linked, stage).items():
                 for number in numbers:
                     found[number].append(id)
-            self._sharing[stage] = found
-        return self._sharing[stage]
+            self._sharing[key] = found
+        return self._sharing[key]
 
     def _home(self, id: str, order: tuple[str, ...]) -> str:
         """The first stage of an order that has the id."""

@@ -66,7 +66,7 @@ def beside(capture: Capture, web: Web) -> Atoms:
 
     @cache  # not before a dump is looked at
     def linked() -> Linked:
-        return Linked({stage: capture.stage(stage).module for stage in stages})
+        return capture.links.linked(*stages)
 
     def atoms(module: Module) -> Mapping[str, tuple[int, ...]]:
         if id(module) not in known:  # the module is kept, so that its id stays its own

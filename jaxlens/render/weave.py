@@ -25,7 +25,7 @@ def weave(capture: Capture, stages: Iterable[str]) -> Web:
     Args:
         capture: Whose stages.
         stages: Names of the stages that are shown, as in THE TABLE, and "kernels". The jaxpr
-            is always among them, and StableHLO where any later stage is. Asking for "kernels",
+            is always among them, and StableHLO, which links the others, where any later stage is. Asking for "kernels",
             "llvm", "asm" or "optimized" compiles, as those stages do; a stage that the backend
             does not give is left out.
     """
@@ -36,6 +36,8 @@ def weave(capture: Capture, stages: Iterable[str]) -> Web:
     if wanted & {"hlo", "optimized"}:
         wanted.add("stablehlo")
     shown = [name for name in _MODULES if name in wanted and _given(capture, name)]
+    if "stablehlo" not in shown:  # it is what links the others
+        shown = shown[:1]
     linked = capture.links.linked(*shown)
     atoms = {stage: linked.of(stage) for stage in shown}
     if machine and "optimized" in atoms:
