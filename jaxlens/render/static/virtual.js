@@ -3,11 +3,11 @@
  * Long listings: only the rows in sight are on the page, so 100,000 lines scroll as 100 do.
  *
  * The rows come from the HTML, then from the data beside it (`lines_data` in `html_data.py`),
- * and what that has no room for from `root.jaxlens.fetch`, where a live kernel is. A row is
- * HTML that Python escaped.
+ * and what that has no room for from `root.jaxlens.fetch`, which a live kernel puts there and
+ * tells by `jl-live`. A row is HTML that Python escaped.
  */
 import { unpacked } from "./pack.js";
-import { idOf } from "./rows.js";
+import { idOf, onPage } from "./rows.js";
 
 /** @typedef {{rows: string, ids: string, lines: string[], owner: number[], wide: number}} Lines */
 
@@ -41,6 +41,7 @@ export class Long {
     /** @type {string[]} */
     this.texts = [];
     this.wide = 0;
+    this.known = 0;
     /** Rows on the page. @type {Map<number, HTMLElement>} */
     this.drawn = new Map();
     /** Numbers of the rows that a filter left. @type {number[] | null} */
@@ -63,7 +64,6 @@ export class Long {
     this.wide = Math.max(0, ...this.rows.map((row) => plain(row).length));
     if (more) this.take(this.rows.length, more);
     this.known = this.rows.length;
-    this.total = this.fetch ? Number(this.box.getAttribute("data-lines")) : this.known;
     this.pre.classList.add("vl");
     this.pre.classList.toggle("bare", !this.owners.some(Boolean));
     this.pre.setAttribute("data-own", "");
@@ -74,10 +74,10 @@ export class Long {
     sized.observe(this.body);
     signal.addEventListener("abort", () => sized.disconnect(), { once: true });
     this.root.addEventListener("jl-kernel", () => {
-      this.total = this.fetch ? Number(this.box.getAttribute("data-lines")) : this.known;
-      this.resize();
+        this.resize();
     }, { signal });
     this.root.addEventListener("jl-light", (event) => this.light(/** @type {CustomEvent} */ (event).detail), { signal });
+    this.root.addEventListener("jl-live", () => this.resize(), { signal });
     this.resize();
     return this;
   }
@@ -115,8 +115,9 @@ export class Long {
     return places;
   }
 
+  /** All lines where a kernel has the rest, else those that are here. */
   get count() {
-    return this.total ?? 0;
+    return this.fetch ? Number(this.box.getAttribute("data-lines")) : this.known;
   }
 
   /** @param {number} n */
@@ -138,7 +139,7 @@ export class Long {
 
   /** @param {number} n */
   inSight(n) {
-    return this.place(n) >= 0 && this.pre.getClientRects().length > 0;
+    return this.place(n) >= 0 && onPage(this.pre);
   }
 
   get row() {
@@ -232,12 +233,14 @@ export class Long {
 
   /** Rows that neither the HTML nor its data hold come from the kernel. @param {number} n */
   async ask(n) {
-    const from = (this.known ?? 0) + Math.floor((n - (this.known ?? 0)) / CHUNK) * CHUNK;
+    const from = this.known + Math.floor((n - this.known) / CHUNK) * CHUNK;
     if (!this.fetch || this.asked.has(from)) return;
     this.asked.add(from);
     const to = Math.min(from + CHUNK, this.count);
     const listing = Number(this.box.getAttribute("data-listing"));
-    this.take(from, await this.fetch({ lines: { listing, from, to } }));
+    const lines = await this.fetch({ lines: { listing, from, to } }).catch(() => null);
+    if (!lines) return void this.asked.delete(from); // busy or gone: asked again when drawn again
+    this.take(from, lines);
     this.clear();
     this.resize();
   }
@@ -301,7 +304,7 @@ export function longLists(root, signal) {
   const wake = async () => {
     for (const box of asleep) {
       const body = box.closest(".pb");
-      if (!(box instanceof HTMLElement && body instanceof HTMLElement) || !box.getClientRects().length) continue;
+      if (!(box instanceof HTMLElement && body instanceof HTMLElement) || !onPage(box)) continue;
       asleep.delete(box);
       await new Long(root, box, body).wake(signal);
       const { links } = /** @type {any} */ (root).jaxlens;
