@@ -25,9 +25,9 @@ def weave(capture: Capture, stages: Iterable[str]) -> Web:
     Args:
         capture: Whose stages.
         stages: Names of the stages that are shown, as in THE TABLE, and "kernels". The jaxpr
-            is always among them, and StableHLO, which links the others, where any later stage is. Asking for "kernels",
-            "llvm", "asm" or "optimized" compiles, as those stages do; a stage that the backend
-            does not give is left out.
+            is always among them, and where any later stage is, so is StableHLO, which links the
+            others. Asking for "kernels", "llvm", "asm" or "optimized" compiles, as those stages
+            do; a stage that the backend does not give is left out.
     """
     wanted = set(stages) | {"jaxpr"}
     machine = bool(wanted & {"kernels", "llvm", "asm"})
