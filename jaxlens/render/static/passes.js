@@ -282,8 +282,10 @@ export class PassScrubber {
    * @param {string} stage @param {string} id
    */
   endOf(stage, id) {
-    if (stage === "jaxpr") {
-      const index = this.root.jaxlens?.web?.ends?.get(id);
+    if (stage === "jaxpr" || stage === "stablehlo") {
+      const { web } = this.root.jaxlens ?? {};
+      const equations = stage === "jaxpr" ? [id] : [...(web?.touched("jaxpr", web.atoms(stage, id)) ?? [])];
+      const index = equations.map((equation) => web?.ends.get(equation)).find((n) => n !== undefined);
       return index === undefined ? -1 : this.data.steps.findIndex((step) => step.index >= index);
     }
     if (stage !== "hlo" && !stage.startsWith("pass:")) return -1;
