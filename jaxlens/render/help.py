@@ -54,9 +54,10 @@ def help_data(document: Document) -> dict[str, Any]:
     """What the glossary says of the words that a document shows.
 
     Returns:
-        Empty where it knows none. By kind and word, as displayed: the sentence and the place of its page in `pages`, -1
+        By kind and word, as displayed: the sentence and the place of its page in `pages`, -1
         for none. An attribute that means something of its own at its operation stands under
-        "operation.attribute". `pages`: name and address of each page.
+        "operation.attribute". `pages`: name and address of each page. Empty where the glossary
+        knows none of the words.
     """
     words = _Words()
     for step in walk(document.blocks):

@@ -80,10 +80,11 @@ function helpPointed(target, x, y) {
 }
 
 export class Help {
-  /** @param {HTMLElement} root @param {HelpData} data @param {AbortSignal} signal */
-  constructor(root, data, signal) {
+  /** @param {HTMLElement} root @param {AbortSignal} signal */
+  constructor(root, signal) {
     this.root = root;
-    this.data = data;
+    /** @type {HelpData} */
+    this.data = { pages: [] };
     this.card = made("div", "tip", { role: "status", popover: "manual" });
     root.append(this.card);
     /** @type {HelpWord | null} what is pointed at */
@@ -101,14 +102,11 @@ export class Help {
     root.addEventListener("pointerdown", (event) => {
       if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
     }, { signal });
-    root.addEventListener("keydown", (event) => this.key(event), { signal, capture: true });
+    window.addEventListener("keydown", (event) => this.key(event), { signal, capture: true });
     root.addEventListener("jl-help", (event) => this.asked(/** @type {CustomEvent} */ (event).detail), { signal });
     document.addEventListener("scroll", (event) => {
       if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
     }, { signal, capture: true, passive: true });
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.hide();
-    }, { signal });
   }
 
   /** What is said of a word; an attribute may mean something of its own at its operation. @param {HelpWord} word */
@@ -155,11 +153,14 @@ export class Help {
 
   /** `h` tells of the row at hand; Escape takes the card away before it does anything else. @param {KeyboardEvent} event */
   key(event) {
-    if (event.key === "Escape" && this.open) event.stopPropagation();
-    if (event.key === "Escape") return this.hide();
+    if (event.key === "Escape" && this.open) {
+      event.stopImmediatePropagation();
+      return this.hide();
+    }
     const { target } = event;
     if (event.key !== "h" || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (target instanceof Element && target.closest("input, select, textarea, svg")) return;
+    if (!(target instanceof Element) || !this.root.contains(target)) return;
+    if (target.closest("input, select, textarea, [contenteditable=true], svg")) return;
     const row = this.atHand(target);
     if (!row) return;
     event.preventDefault();
@@ -167,13 +168,11 @@ export class Help {
     else this.tellRow(row);
   }
 
-  /** The row that has the focus, or that is pinned or pointed at. @param {EventTarget | null} target */
+  /** The row that has the focus, else one that is pointed at or pinned, of this pane if it can be. @param {Element} target */
   atHand(target) {
-    const own = target instanceof Element ? target.closest("[data-id]") : null;
-    const marked = ["[data-id]:focus", "[data-id].pin", "[data-id].at"].flatMap((found) => [...this.root.querySelectorAll(found)]);
-    const pane = target instanceof Element ? target.closest("details[data-pane]") : null;
-    const shown = marked.filter(onPage);
-    return own ?? shown.find((row) => pane?.contains(row)) ?? shown[0] ?? null;
+    const pane = target.closest("details[data-pane]");
+    const marked = [".at", ".pin"].flatMap((mark) => [...this.root.querySelectorAll(`[data-id]${mark}`)]).filter(onPage);
+    return target.closest("[data-id]") ?? marked.find((row) => pane?.contains(row)) ?? marked[0] ?? null;
   }
 
   /** Tells of a row's operation and attributes. @param {Element} row */
@@ -229,7 +228,7 @@ export class Help {
     const end = row ? this.end(row, box, high) : Infinity;
     const edge = Math.min(innerWidth, row?.closest(".pb, .c")?.getBoundingClientRect().right ?? innerWidth);
     let [left, top] = [box.left, box.bottom + gap];
-    if (end + 16 + wide < edge) [left, top] = [end + 16, box.top - 6];
+    if (end + 16 + wide < edge) [left, top] = [end + 16, box.top - 2];
     else if (top + high > innerHeight - 4) top = box.top - gap - high;
     this.card.style.left = `${Math.max(4, Math.min(left, innerWidth - wide - 4))}px`;
     this.card.style.top = `${Math.max(4, Math.min(top, innerHeight - high - 4))}px`;
@@ -243,7 +242,7 @@ export class Help {
     const place = rows.indexOf(row);
     for (const near of place < 0 ? [row] : rows.slice(Math.max(place - 1, 0), place + 8)) {
       const { top, bottom } = near.getBoundingClientRect();
-      if (bottom < box.top - 6 || top > box.top - 6 + high) continue;
+      if (bottom < box.top || top > box.top + high) continue;
       range.selectNodeContents(near);
       end = Math.max(end, range.getBoundingClientRect().right);
     }
@@ -251,8 +250,8 @@ export class Help {
   }
 }
 
-/** Gives an output its cards, if it carries any words. @param {HTMLElement} root @param {AbortSignal} signal */
+/** Gives an output its cards; before `keys.js`, which takes Escape for itself. @param {HTMLElement} root @param {AbortSignal} signal */
 export async function helpOf(root, signal) {
-  const data = await unpacked(root, "help");
-  return data && new Help(root, data, signal);
+  const help = new Help(root, signal);
+  help.data = (await unpacked(root, "help")) ?? help.data;
 }

@@ -22,7 +22,7 @@ import { passesIn } from "./passes.js";
 import { helpOf } from "./help.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement, signal: AbortSignal) => void)[]} */
-const PARTS = [searchIn, reveals, about, keysIn, rulers, longLists, passesIn, helpOf];
+const PARTS = [searchIn, reveals, about, helpOf, keysIn, rulers, longLists, passesIn];
 
 /** @type {AbortController | undefined} */
 let living;
@@ -59,6 +59,7 @@ async function wake(root, signal) {
   const panes = panesOf(root, signal);
   ownTabs(root);
   splitCode(root);
+  root.addEventListener("jl-kernel", () => root.classList.add("live"), { signal });
   const lens = /** @type {any} */ (root).jaxlens ?? {};
   /** @type {any} */ (root).jaxlens = lens;
   lens.panes = panes;

@@ -1,0 +1,220 @@
+"""Cards that say what a word means: by pointer, by key, by event, and with hostile names."""
+
+import pytest
+
+from jaxlens.ir.glossary import address, entry
+from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
+from jaxlens.render.html import body, html
+
+EVIL = '<img src=x onerror="window.ran=1">'
+PAGE = "<!doctype html><meta charset=utf-8><body>{}"
+
+
+def row(id, op, *attributes, name="", tail=""):
+    shown = [Piece(f", {text}", "attr") for text in attributes]
+    named = Piece(f"{name or id}", "name")
+    return Line((named, Piece(" = "), Piece(op, "op"), Piece("(x)"), *shown, Piece(tail)), id)
+
+
+SCAN = (Piece("c = "), Piece("scan", "op"), Piece("["), Piece("length=8", "attr"),
+        Piece(" unroll=2", "attr"), Piece("]"), Piece(" a b", "name"))  # fmt: skip
+HLO = Listing("optimized", (
+    row("add.1", "add"),
+    row("fusion.2", "fusion", "kind=kLoop", "calls=fused"),
+    row("call.3", "custom-call", f'custom_call_target="{EVIL}"'),
+    row("evil", EVIL, f"{EVIL}=3"),
+    row("tanh.4", "tanh"), row("tanh.5", "tanh"), row("tanh.6", "tanh"), row("tanh.7", "tanh"),
+    row("wide", "exponential", tail=" and so on" * 40),
+    row("next", "negate", tail=" and so on" * 40), row("last", "sine", tail=" and so on" * 40),
+))  # fmt: skip
+JAXPR = Listing("jaxpr", (Line(SCAN, "e1"), Line((Piece("d = "), Piece("scan_it", "op")), "e2")))
+DOCUMENT = Document("jaxpr", "f(x)", (
+    Tabs((Tab("HLO", (HLO,), key="optimized"), Tab("jaxpr", (JAXPR,), key="jaxpr"))),
+))  # fmt: skip
+
+
+@pytest.fixture
+def page(chromium):
+    """The document in two panes; it may ask for nothing and no script may fail."""
+    asked, wrong = [], []
+    shown = chromium.new_page(viewport={"width": 1300, "height": 900})
+    shown.on("request", lambda request: asked.append(request.url))
+    shown.on("pageerror", lambda error: wrong.append(str(error)))
+    shown.set_default_timeout(8000)
+    shown.set_content(PAGE.format(html(DOCUMENT)))
+    shown.wait_for_selector(".jl .tip", state="attached")
+    shown.wait_for_selector('[data-stage=jaxpr] [data-id="e1"]')
+    yield shown
+    assert shown.evaluate("window.ran") is None
+    assert shown.locator(".jl img").count() == 0
+    shown.close()
+    assert not [url for url in asked if not url.startswith(("data:", "about:"))]
+    assert not wrong
+
+
+def line(page, id):
+    """A row by its node, which HLO's rows name in their text."""
+    return page.locator(f'[data-id="{id}"], [data-id=""]:has-text("{id} = ")').first
+
+
+def point(page, id, word):
+    """Moves the pointer onto a word of a row."""
+    box = line(page, id).evaluate(
+        """(row, word) => {
+          const texts = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
+          for (let text; (text = texts.nextNode());) {
+            const at = text.data.indexOf(word);
+            if (at < 0) continue;
+            const range = document.createRange();
+            range.setStart(text, at);
+            range.setEnd(text, at + word.length);
+            const { x, y, width, height } = range.getBoundingClientRect();
+            return [x + Math.min(width / 2, 40), y + height / 2];
+          }
+        }""",
+        word,
+    )
+    page.mouse.move(*box)
+
+
+def card(page):
+    page.wait_for_selector(".tip.on")
+    return page.locator(".tip")
+
+
+def has_none(page):
+    page.wait_for_timeout(700)
+    return page.locator(".tip.on").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("id", "word", "kind"),
+    [
+        ("e1", "scan", "primitive"),
+        ("add.1", "add", "instruction"),
+        ("tanh.4", "tanh", "instruction"),
+    ],
+)
+def test_an_operation_tells_its_sentence_and_page(page, id, word, kind):
+    told = entry(kind, word)
+    if id.startswith("e"):
+        point(page, id, word)
+    else:
+        line(page, id).locator("b").hover()
+    assert card(page).locator("b").all_text_contents() == [word]
+    assert card(page).locator("p").all_text_contents() == [told.sentence]
+    link = card(page).locator("a")
+    assert link.text_content() == told.link
+    assert link.get_attribute("href") == address(told.link)
+    assert link.get_attribute("rel") == "noopener noreferrer"
+
+
+@pytest.mark.parametrize(
+    ("id", "word", "name"),
+    [("e1", "length", "scan.length"), ("fusion.2", "kind", "fusion.kind"),
+     ("fusion.2", "kLoop", "kLoop"), ("fusion.2", "calls", "calls")],
+)  # fmt: skip
+def test_an_attribute_tells_what_it_means_there(page, id, word, name):
+    point(page, id, word)
+    assert card(page).locator("p").text_content() == entry("attribute", name).sentence
+    assert card(page).locator("a").text_content()  # its own page, or its operation's
+
+
+def test_a_card_comes_after_a_rest_and_goes_with_the_pointer_or_escape(page):
+    point(page, "e1", "scan")
+    assert page.locator(".tip.on").count() == 0
+    card(page)
+    page.keyboard.press("Escape")
+    assert page.locator(".tip.on").count() == 0
+    point(page, "e1", "unroll")
+    card(page)
+    page.mouse.move(2, 2)
+    assert has_none(page)
+
+
+def test_the_pointer_can_go_to_the_card(page):
+    point(page, "e1", "scan")
+    box = card(page).bounding_box()
+    page.mouse.move(box["x"] + 30, box["y"] + box["height"] / 2)
+    page.wait_for_timeout(600)
+    assert page.locator(".tip.on").count() == 1
+
+
+def test_words_that_nobody_knows_have_no_card(page):
+    point(page, "e2", "scan_it")
+    assert has_none(page)
+    point(page, "add.1", "add.1")
+    assert has_none(page)
+
+
+def test_hostile_names_stay_text(page):
+    line(page, "call.3").locator("b").hover()
+    assert card(page).locator("b").text_content() == "custom-call"
+    for word in ("onerror", "window.ran", "img"):
+        point(page, "call.3", word)
+        assert has_none(page)
+    point(page, "evil", "img src")
+    assert has_none(page)
+    tell(page, "primitive", EVIL)
+    assert has_none(page)
+    page.evaluate("""() => {
+      const help = document.querySelector(".jl");
+      help.querySelector("[data-id=e1] b").textContent = '<img src=x onerror="window.ran=1">';
+    }""")
+    point(page, "e1", "length")
+    assert EVIL in card(page).text_content()
+    assert card(page).locator("img").count() == 0
+
+
+def tell(page, kind, word):
+    page.evaluate(
+        """([kind, word]) => document.querySelector(".jl pre").dispatchEvent(new CustomEvent(
+          "jl-help", { bubbles: true, detail: kind && { kind, word, x: 300, y: 300 } }))""",
+        [kind, word],
+    )
+
+
+def test_other_scripts_ask_by_an_event(page):
+    tell(page, "primitive", "scan")
+    assert card(page).locator("p").text_content() == entry("primitive", "scan").sentence
+    tell(page, None, "")
+    assert page.locator(".tip.on").count() == 0
+    tell(page, "primitive", "toString")
+    assert page.locator(".tip.on").count() == 0
+
+
+def test_h_tells_of_the_pinned_row_and_its_attributes(page):
+    line(page, "fusion.2").click()
+    page.mouse.move(2, 2)
+    page.keyboard.press("h")
+    assert card(page).locator("b").all_text_contents() == ["fusion", "kind", "kLoop", "calls"]
+    page.keyboard.press("Escape")
+    assert page.locator(".tip.on").count() == 0
+    assert page.locator(".pin").count() > 0  # the first Escape took the card alone
+
+
+def test_a_card_keeps_off_the_row_and_its_neighbours(page):
+    for id in ("tanh.4", "wide"):
+        line(page, id).locator("b").hover()
+        box = card(page).bounding_box()
+        row = line(page, id).bounding_box()
+        below = line(page, {"tanh.4": "tanh.5", "wide": "next"}[id]).bounding_box()
+        beside = id == "tanh.4"
+        if beside:
+            assert box["x"] > row["x"] + 200
+            text = line(page, "tanh.5").evaluate(
+                "r => { const t = document.createRange(); t.selectNodeContents(r); "
+                "return t.getBoundingClientRect().right }"
+            )
+            assert box["x"] > text
+        else:
+            assert box["y"] >= below["y"] + below["height"] - 1
+        page.keyboard.press("Escape")
+
+
+def test_nothing_is_told_without_scripts(chromium):
+    plain = chromium.new_page()
+    plain.set_content(PAGE.format(body(DOCUMENT)))
+    assert plain.locator(".tip").count() == 0
+    assert plain.locator("pre [title]").count() == 0
+    plain.close()
