@@ -78,7 +78,8 @@ export class PassScrubber {
     const slide = passPart("div", { class: "slide" }, spark, this.slider);
     slide.style.setProperty("--steps", `${this.last + 1}`);
     const controls = passPart("div", { class: "buttons" }, ...buttons);
-    pane.append(passPart("div", { class: "scrub" }, slide, controls, this.said), this.rows, this.table);
+    this.head = passPart("div", { class: "scrub" }, slide, controls, this.said);
+    pane.append(this.head, this.rows, this.table);
   }
 
   /** @param {string} text @param {() => void} act */
@@ -186,7 +187,7 @@ export class PassScrubber {
     if (left.length) shown.push(this.folded(step, left, `${left.length} more rows`));
     if (plan.every(Array.isArray)) shown.unshift(passPart("em", {}, "Every row is as it was.\n"));
     this.rows.replaceChildren(...shown);
-    this.relight();
+    this.settle();
   }
 
   /** @param {PassStepData} step @param {number | number[]} item */
@@ -222,7 +223,7 @@ export class PassScrubber {
       if (left.length) next.push(this.folded(step, left, `${left.length} more rows`));
       made.replaceWith(...next);
       next[0].focus();
-      this.relight();
+      this.settle();
     });
     return made;
   }
@@ -250,6 +251,12 @@ export class PassScrubber {
   light(light) {
     this.lit = light;
     this.relight();
+  }
+
+  /** Rows came or went. */
+  settle() {
+    this.relight();
+    this.root.dispatchEvent(new CustomEvent("jl-rows"));
   }
 
   relight() {
@@ -310,7 +317,11 @@ export class PassScrubber {
 
   /** @param {HTMLElement | undefined} row */
   look(row) {
-    if (row) scrollTo(row, "center");
+    if (!row) return;
+    scrollTo(row, "center");
+    const hidden = this.head.getBoundingClientRect().bottom - row.getBoundingClientRect().top;
+    const body = row.closest(".pb");
+    if (body && hidden > -24) body.scrollTop -= hidden + 24;
   }
 
   /** Another pane asks for a row of a step. @param {PassSpot} spot */
