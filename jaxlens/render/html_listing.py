@@ -37,7 +37,7 @@ def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
     return (
         f"<div class=L{attr('data-stage', listing.stage)}{long}>{toggle}"
         f"<pre class=c tabindex=0 role=group{label}>{body}</pre>{data}"
-        f"{_hidden_later(beyond)}{note(missing)}{note(listing.note)}</div>"
+        f"{_remark(beyond, 'b')}{_remark(missing, 'lv')}{note(listing.note)}</div>"
     )
 
 
@@ -46,9 +46,9 @@ def _long(place: int, lines: int) -> str:
     return f" data-listing={place} data-lines={lines}"
 
 
-def _hidden_later(text: str) -> str:
-    """A remark that the viewer takes away when it shows what is spoken of."""
-    return f'<div class="n b">{escaped(text)}</div>' if text else ""
+def _remark(text: str, kind: str) -> str:
+    """A remark that holds until a viewer ("b") or a live kernel ("lv") shows those lines."""
+    return f'<div class="n {kind}">{escaped(text)}</div>' if text else ""
 
 
 def _run(owner: str, lines: list[Line], ink: Ink) -> str:

@@ -59,7 +59,6 @@ async function wake(root, signal) {
   const panes = panesOf(root, signal);
   ownTabs(root);
   splitCode(root);
-  root.addEventListener("jl-kernel", () => root.classList.add("live"), { signal });
   const lens = /** @type {any} */ (root).jaxlens ?? {};
   /** @type {any} */ (root).jaxlens = lens;
   lens.panes = panes;

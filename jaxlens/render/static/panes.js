@@ -190,7 +190,7 @@ export class Panes {
     }
     const { open } = this;
     open.forEach((pane, n) => n && pane.details.before(this.splitter(open[n - 1], pane)));
-    this.root.dispatchEvent(new CustomEvent("jl-panes", { detail: { open: open.map((pane) => pane.key) } }));
+    this.root.dispatchEvent(new CustomEvent("jl-panes", { bubbles: true, detail: { open: open.map((pane) => pane.key) } }));
   }
 
   /** Makes sure that a pane is shown. @param {string} key */

@@ -50,8 +50,8 @@ export function sameNode(a, b) {
     : "id" in b && a.id === b.id && a.stage === b.stage;
 }
 
-/** Whether an element takes up room: it is in no closed fold and no filter hid it. @param {Element} row */
-export const onPage = (row) => row.getClientRects().length > 0;
+/** Whether an element can be seen: it is in no closed fold (which keeps its boxes) and no filter hid it. @param {Element} row */
+export const onPage = (row) => row.checkVisibility?.() ?? row.getClientRects().length > 0;
 
 /** Opens the folds that hide an element. @param {Element} row */
 export function unfold(row) {

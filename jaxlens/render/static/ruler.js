@@ -7,6 +7,7 @@
  * matches half a stroke at the right, the pin a triangle with a stroke.
  */
 import { made } from "./panes.js";
+import { onPage } from "./rows.js";
 import { searchOf } from "./search.js";
 
 /** @typedef {import("./panes.js").Pane} Pane */
@@ -52,8 +53,8 @@ class Ruler {
       } else
         for (const row of section.rows)
           if (row.classList.contains(kind)) {
-            const shown = row.getClientRects().length ? row : row.closest("details:not([open])")?.firstElementChild;
-            if (shown?.getClientRects().length) ys.push(shown.getBoundingClientRect().top - zero);
+            const shown = onPage(row) ? row : row.closest("details:not([open])")?.firstElementChild;
+            if (shown && onPage(shown)) ys.push(shown.getBoundingClientRect().top - zero);
           }
     return ys;
   }

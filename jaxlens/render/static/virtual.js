@@ -4,7 +4,7 @@
  *
  * The rows come from the HTML, then from the data beside it (`lines_data` in `html_data.py`),
  * and what that has no room for from `root.jaxlens.fetch`, which a live kernel puts there and
- * tells by `jl-live`. A row is HTML that Python escaped.
+ * tells by `jl-kernel`. A row is HTML that Python escaped.
  */
 import { unpacked } from "./pack.js";
 import { idOf, onPage } from "./rows.js";
@@ -73,11 +73,8 @@ export class Long {
     const sized = new ResizeObserver(() => this.render());
     sized.observe(this.body);
     signal.addEventListener("abort", () => sized.disconnect(), { once: true });
-    this.root.addEventListener("jl-kernel", () => {
-        this.resize();
-    }, { signal });
     this.root.addEventListener("jl-light", (event) => this.light(/** @type {CustomEvent} */ (event).detail), { signal });
-    this.root.addEventListener("jl-live", () => this.resize(), { signal });
+    this.root.addEventListener("jl-kernel", () => this.resize(), { signal });
     this.resize();
     return this;
   }
