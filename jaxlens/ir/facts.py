@@ -174,12 +174,27 @@ class Stage:
     """
 
     def __init__(
-        self, info: StageInfo, text: Callable[[], str], read: Callable[[], Module], title: str = ""
+        self,
+        info: StageInfo,
+        text: Callable[[], str],
+        read: Callable[[], Module],
+        title: str = "",
+        plain: Callable[[], str] | None = None,
     ) -> None:
+        """Args are those of the class, and what makes them when they are first asked for.
+
+        Args:
+            info: See above.
+            text: What was printed, with stamps.
+            read: The program as a graph.
+            title: See above.
+            plain: The text without stamps, where there is a faster way than to take them out.
+        """
         self.info = info
         self.title = title or info.title
         self._text = text
         self._read = read
+        self._plain = plain
 
     @cached_property
     def raw(self) -> str:
@@ -189,7 +204,7 @@ class Stage:
     @cached_property
     def text(self) -> str:
         """What JAX or XLA printed, as it is where nobody stamps."""
-        return unstamped(self.raw)
+        return unstamped(self.raw) if self._plain is None else self._plain()
 
     @cached_property
     def module(self) -> Module:

@@ -8,14 +8,16 @@ that says it changed something, so what happened between two dumps is known to t
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from jaxlens.ir import hlo
 from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo_frames import Origins
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.stamps import unstamped
 from jaxlens.ir.texts import Texts
 
 START = "pipeline-start"
@@ -83,6 +85,7 @@ def pass_stages(
         are unique: the second `simplification / algsimp` ends in "(2)". Stages of equal text
         share one Module.
     """
+    plain = cache(lambda: texts.mapped(unstamped))
     seen: Counter[str] = Counter()
     stages: list[PassStage] = []
     for index, file in enumerate(names):
@@ -93,7 +96,7 @@ def pass_stages(
         if seen[title] > 1:
             title = f"{title} ({seen[title]})"
         same = stages[-1].stage if index > 0 and not changed else None
-        stage = _stage(texts, index, title, same, origins)
+        stage = _stage(texts, plain, index, title, same, origins)
         stages.append(
             PassStage(index, name.pipeline, name.after, stage, changed, before=name.before)
         )
@@ -101,7 +104,12 @@ def pass_stages(
 
 
 def _stage(
-    texts: Texts, index: int, title: str, same: Stage | None, origins: Origins | None
+    texts: Texts,
+    plain: Callable[[], Texts],
+    index: int,
+    title: str,
+    same: Stage | None,
+    origins: Origins | None,
 ) -> Stage:
     def text() -> str:
         return same.raw if same is not None else texts[index]
@@ -111,7 +119,7 @@ def _stage(
             return same.module
         return hlo.read(texts[index], stage="passes", origins=origins)
 
-    return Stage(BY_NAME["passes"], text, read, title)
+    return Stage(BY_NAME["passes"], text, read, title, lambda: plain()[index])
 
 
 def interval(earlier: PassStage, later: PassStage) -> str:

@@ -15,9 +15,10 @@ import re
 _STAMP = re.compile(r"_jl([es]\d+)_")
 # A stamp stands alone between slashes, ends a scope, or is all that a transform wraps.
 _PART = re.compile(r"/_jl[es]\d+_(?![^/;()\"])|_jl[es]\d+_/?")
-# With the braces of metadata that holds nothing else.
-_OP_NAME = 'op_name="'
-_NAMED = re.compile(r'((?:, metadata=\{)?)op_name="([^"]*_jl[^"]*)"( ?\}?)')
+_NAMED = re.compile(r'op_name="([^"]*_jl[^"]*)" ?')
+_JOINED = re.compile(r'op_name="([^";]*;[^"]*)" ?')
+_EMPTY = ", metadata={}"
+_INNER = re.compile(r"/_jl[es]\d+_(?=/)")
 _ALIKE = re.compile(r"_jl(0*[es]\d+_)")
 _ESCAPED = re.compile(r"_jl0(0*[es]\d+_)")
 
@@ -67,14 +68,15 @@ def unstamped(text: str) -> str:
     """A text of HLO without stamps: each `op_name="..."` as it were had nobody stamped."""
     if "_jl" not in text:
         return text
-    return _NAMED.sub(_without, text)
+    text = _JOINED.sub(_without, text)
+    text = _INNER.sub("", text)  # nearly all, at a fifth of the time
+    if "_jl" in text:
+        text = _NAMED.sub(_without, text)
+    return text.replace(_EMPTY, "")
 
 
 def _without(match: re.Match[str]) -> str:
-    before, scope, behind = match.groups()
-    scope = plain(scope)
-    if scope:
-        return f'{before}{_OP_NAME}{scope}"{behind}'
-    if behind == "}" and before.endswith("{"):
-        return ""  # there would be no metadata
-    return f"{before}{behind.lstrip()}"
+    """The match with a plain scope; nothing where none is left, as XLA then prints none."""
+    named, scope = match[0], match[1]
+    kept = plain(scope)
+    return named.replace(scope, kept) if kept else ""
