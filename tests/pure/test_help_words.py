@@ -1,0 +1,93 @@
+"""Which words of a document travel with it, and what is said of them."""
+
+from jaxlens.ir.glossary import address, entry
+from jaxlens.render.document import (
+    Diff,
+    DiffGroup,
+    DiffRow,
+    Document,
+    Line,
+    Listing,
+    Piece,
+    SourceLine,
+    SourcePane,
+    Tab,
+    Tabs,
+)
+from jaxlens.render.help import help_data
+from jaxlens.render.html import body
+
+
+def told(*blocks):
+    return help_data(Document("jaxpr", "f(x)", blocks))
+
+
+def row(op, *attributes, id="e1", kind="attr"):
+    return Line((Piece("a = "), Piece(op, "op"), *(Piece(t, kind) for t in attributes)), id)
+
+
+def test_a_word_has_its_sentence_and_its_page() -> None:
+    data = told(Listing("jaxpr", (row("tanh"),)))
+    sentence, page = data["primitive"]["tanh"]
+    assert sentence == entry("primitive", "tanh").sentence
+    assert data["pages"][page] == ["jax.lax.tanh", address("jax.lax.tanh")]
+
+
+def test_only_words_that_occur_travel() -> None:
+    data = told(Listing("jaxpr", (row("tanh"), row("my_own"))))
+    assert set(data) == {"primitive", "pages"}
+    assert set(data["primitive"]) == {"tanh"}
+
+
+def test_one_word_means_another_thing_in_another_stage() -> None:
+    blocks = [Listing(stage, (row("add"),)) for stage in ("jaxpr", "optimized", "llvm", "asm")]
+    data = told(Tabs(tuple(Tab(block.stage, (block,)) for block in blocks)))
+    said = [data[kind]["add"][0] for kind in ("primitive", "instruction", "llvm")]
+    assert len(set(said)) == 3
+    assert data["asm"]["add"][0] == "Adds integers."
+
+
+def test_attributes_stand_alone_unless_they_mean_something_of_their_own() -> None:
+    lines = (row("broadcast_in_dim", "shape=(2, 3)", " sharding=None"), row("scan", "length=8"))
+    data = told(Listing("jaxpr", lines))
+    assert set(data["attribute"]) == {"broadcast_in_dim.shape", "sharding", "length"}
+
+
+def test_values_and_targets_are_words_too() -> None:
+    fusion = row("fusion", ", kind=kLoop, calls=f")
+    call = row("custom-call", ', custom_call_target="xla_ffi_python_cpu_callback"')
+    data = told(Listing("optimized", (fusion, call)))
+    assert {"kLoop", "fusion.kind", "calls", "custom_call_target"} == set(data["attribute"])
+    assert set(data["target"]) == {"xla_ffi_python_cpu_callback"}
+
+
+def test_what_is_folded_or_stands_behind_a_fusion_counts() -> None:
+    line = row("fusion", ', metadata={op_name="f"}', kind="fold")
+    behind = Line((*line.pieces, Piece("  // compare, direction=LT", "comment")))
+    data = told(Listing("optimized", (behind,)))
+    assert {"metadata", "op_name"} <= set(data["attribute"])
+    assert set(data["instruction"]) == {"fusion", "compare"}
+
+
+def test_lines_under_the_code_and_in_diffs_are_told_by_their_ids() -> None:
+    under = SourcePane("cell 1", "", (SourceLine(1, "x", under=(row("add"),)),))
+    diff = Diff("a", "b", (DiffGroup("g", (DiffRow(row("add", id="add.1"), None, "gone"),)),))
+    assert set(told(under)) == {"primitive", "pages"}
+    assert set(told(diff)) == {"instruction", "pages"}
+
+
+def test_lines_beyond_those_shown_count() -> None:
+    data = told(Listing("jaxpr", (row("add"),), more=(row("tanh"),)))
+    assert set(data["primitive"]) == {"add", "tanh"}
+
+
+def test_ptx_is_told_from_machine_code() -> None:
+    data = told(Listing("asm", (row("fma.rn.f32"), row("vfmadd213ps"))))
+    assert set(data["ptx"]) == {"fma.rn.f32"}
+    assert set(data["asm"]) == {"vfmadd213ps"}
+
+
+def test_an_output_without_known_words_carries_nothing() -> None:
+    assert told(Listing("jaxpr", (row("my_own"),))) == {}
+    assert "data-jl=help" not in body(Document("jaxpr", "f", (Listing("jaxpr", ()),)))
+    assert "data-jl=help" in body(Document("jaxpr", "f", (Listing("jaxpr", (row("add"),)),)))
