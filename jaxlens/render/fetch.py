@@ -13,7 +13,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, ReadError, nearest
 from jaxlens.lenses.kernels import works
 from jaxlens.render.blocks import walk
-from jaxlens.render.document import Document, Listing
+from jaxlens.render.document import Document, GraphPane, Listing
 from jaxlens.render.html_data import lines_data
 from jaxlens.render.machine_lines import Machine, kernel_lines
 from jaxlens.render.passes_data import step_rows
@@ -38,7 +38,8 @@ def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
         document: The output that asks.
         asked: `{"lines": {"listing": n, "from": i, "to": j}}` for lines of the nth listing
             (`data-listing`), counted from its first; `{"kernel": {"stage": "llvm", "id": NAME}}`
-            for a kernel's code; `{"pass": INDEX}` for a step through the passes with its rows.
+            for a kernel's code; `{"pass": INDEX}` for a step through the passes with its rows;
+            `{"panel": {"graph": n, "name": NAME}}` for what opens in a box of the nth graph.
 
     Returns:
         `{"ok": data}`, or `{"error": a sentence}`.
@@ -92,6 +93,14 @@ def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:
     return step_rows(capture, int(index), document.web)
 
 
+def _panel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What opens in a box of a graph."""
+    from jaxlens.render.figure_data import panel_data  # Graphviz is loaded when drawn
+
+    graphs = [step.part for step in walk(document.blocks) if isinstance(step.part, GraphPane)]
+    return panel_data(graphs[int(asked["graph"])].figure, str(asked["name"]))
+
+
 _ANSWERS: Mapping[str, Callable[[Capture, Document, Any], Any]] = {
-    "lines": _lines, "kernel": _kernel, "pass": _pass,
+    "lines": _lines, "kernel": _kernel, "pass": _pass, "panel": _panel,
 }  # fmt: skip

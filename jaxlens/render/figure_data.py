@@ -61,11 +61,13 @@ def graph_data(
         - `note`: what was folded or left out.
         - `stage`: the stage whose ids these are.
         - `hues`: index of the hue of each source line that has one.
+        - `shut`: boxes that do not open here, as `[panel, box, name of its panel]`: a live
+          kernel has them (`panel_data`).
 
     Raises:
         GraphError: The first panel could not be laid out.
     """
-    rows, left_out = _taken(figure, budget)
+    rows, shut, left_out = _taken(figure, budget)
     places = ".".join
     paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
     notes = [clean(figure.note)] if figure.note else []
@@ -80,7 +82,34 @@ def graph_data(
         "note": "; ".join(notes),
         "stage": figure.stage,
         "hues": _hues(rows, hues or {}),
+        "shut": shut,
     }
+
+
+def panel_data(figure: Figure, name: str) -> dict[str, Any]:
+    """One panel, for a box that did not open in the output.
+
+    Args:
+        figure: What is drawn.
+        name: The panel's name, from `shut` of the data.
+
+    Returns:
+        - `row`: as in `graph_data`; none of its boxes opens yet.
+        - `shut`: those that would, as `[box, name of its panel]`.
+
+    Raises:
+        GraphError: There is no such panel, or it could not be laid out.
+    """
+    panels = figure.named
+    if name not in panels:
+        raise GraphError(f"no panel {name!r} in the drawing {figure.panels[0].title!r}")
+    panel = panels[name]
+    row = _row(panel, layout(panel))
+    for box, shown in zip(panel.boxes, row[4], strict=True):
+        if box.nodes:
+            shown.append(_runs(box.nodes))
+    doors = [[n, box.inside] for n, box in enumerate(panel.boxes) if box.inside in panels]
+    return {"row": row, "shut": doors}
 
 
 def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, int]:
@@ -89,8 +118,8 @@ def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, i
     return {line: hues[line] for line in sorted(lines) if line in hues}
 
 
-def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
-    """Rows of the panels that fit, and how many that can be reached do not."""
+def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], list[list[Any]], int]:
+    """Rows of the panels that fit, boxes of theirs that stay shut, and panels that do not fit."""
     panels = figure.named
     first = figure.panels[0].name
     index: dict[str, int] = {first: 0}
@@ -121,13 +150,16 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], int]:
                 queue = again if (box.label, box.detail) in seen else first_seen
                 (lists if box.kind in _LISTED else queue).append(box.inside)
                 seen.add((box.label, box.detail))
-    for drawn, row in zip(taken, rows, strict=True):
-        for box, shown in zip(drawn.boxes, row[4], strict=True):
+    shut: list[list[Any]] = []
+    for place, (drawn, row) in enumerate(zip(taken, rows, strict=True)):
+        for n, (box, shown) in enumerate(zip(drawn.boxes, row[4], strict=True)):
             shown[4] = index.get(box.inside, _SHUT) if box.inside not in refused else _SHUT
+            if box.inside in refused:
+                shut.append([place, n, box.inside])
             if box.nodes:
                 told_inside = box.id == box.inside and shown[4] != _SHUT
                 shown.append([] if told_inside else _runs(box.nodes))
-    return rows, len(refused)
+    return rows, shut, len(refused)
 
 
 def _estimate(panel: Panel) -> int:

@@ -72,6 +72,7 @@ KITS: Mapping[Kit, Parts] = {
             "graph_stretch.js",
             "graph_paint.js",
             "graph_index.js",
+            "graph_doors.js",
             "graph_view.js",
             "graph_tools.js",
             "graph_links.js",

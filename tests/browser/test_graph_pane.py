@@ -345,6 +345,43 @@ def test_fusions_in_a_loop_open_in_place(show):
     assert said(page, "jl-pin")[-1]["id"].split()[0] == "wrapped_add"
 
 
+def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
+    from jaxlens.render import figure_data
+
+    drawn = figure(layers(60))
+    answers = {name: figure_data.panel_data(drawn, name) for name in drawn.named}
+    monkeypatch.setattr(figure_data.graph_data, "__kwdefaults__", {"budget": 2_000, "hues": None})
+    page = show(drawn)
+    assert "not open in this output" in page.locator(".jaxlens-graph .note").text_content()
+    assert page.locator(".bx[aria-expanded]").count() == 0
+    page.evaluate(
+        """(answers) => {
+          const root = document.querySelector(".jl");
+          root.jaxlens.fetch = async (what) => {
+            if (what.panel.graph !== 0) throw new Error("another graph");
+            return structuredClone(answers[what.panel.name]);
+          };
+          root.dispatchEvent(new CustomEvent("jl-kernel"));
+        }""",
+        answers,
+    )
+    fold = page.locator(".bx.called[aria-expanded=false]").first
+    path = fold.get_attribute("data-path")
+    fold.dblclick()
+    page.wait_for_selector(f'[data-path^="{path}."]')
+    inner = page.locator(f'[data-path^="{path}."][aria-expanded=false]').first
+    deeper = inner.get_attribute("data-path")
+    inner.dblclick()
+    page.wait_for_selector(f'[data-path^="{deeper}."]')
+    page.evaluate(
+        "() => { document.querySelector('.jl').jaxlens.fetch = async () => { throw 'gone' } }"
+    )
+    page.locator(".bx.called[aria-expanded=false]").last.dblclick()
+    page.wait_for_function(
+        "document.querySelector('.jaxlens-graph .note').textContent.includes('gone')"
+    )
+
+
 def test_hues_are_those_of_the_lines_beside_it(show):
     import sample_documents as sample
 

@@ -10,6 +10,7 @@
 import { alone, FREE, scene, within } from "./graph_stretch.js";
 import { boxElement, element, num, wireElements } from "./graph_paint.js";
 import { around, homeOf, NodeIndex } from "./graph_index.js";
+import { Doors } from "./graph_doors.js";
 import { View } from "./graph_view.js";
 import { keyTable, toolbar } from "./graph_tools.js";
 import { Links } from "./graph_links.js";
@@ -20,12 +21,21 @@ import { keyPressed } from "./graph_keys.js";
 
 const FARTHEST = 2;
 
+/** What stands below a drawing. @param {string} words */
+function noteOf(words) {
+  const note = document.createElement("div");
+  note.className = "note";
+  note.textContent = words;
+  return note;
+}
+
 /** One drawing on the page. */
 export class Drawing {
   /** @param {HTMLElement} host @param {Data} data @param {AbortSignal} signal */
   constructor(host, data, signal) {
     this.data = data;
     this.index = new NodeIndex(data);
+    this.doors = new Doors(data, host);
     this.open = new Set(data.open);
     this.chosen = "0";
     this.steps = 0;
@@ -41,7 +51,9 @@ export class Drawing {
     const tools = this.toolbar(signal);
     this.near = /** @type {HTMLElement} */ (tools.firstElementChild);
     this.draw();
-    host.replaceChildren(tools, this.keys, this.view.box, ...this.note());
+    this.note = noteOf(data.note);
+    host.replaceChildren(tools, this.keys, this.view.box, this.note);
+    this.doors.root.addEventListener("jl-kernel", () => this.draw(), { signal });
     drawings.set(this.svg, this);
     this.view.fitWidth();
     this.whenShown(host, signal);
@@ -59,15 +71,6 @@ export class Drawing {
       ["1:1", "Actual size (1)", () => view.scale(1)],
       ["?", "Keys (?)", () => this.help()],
     ], signal);
-  }
-
-  /** @returns {Element[]} */
-  note() {
-    if (!this.data.note) return [];
-    const note = document.createElement("div");
-    note.className = "note";
-    note.textContent = this.data.note;
-    return [note];
   }
 
   /** Behind a closed tab there is no width to fit; beside another pane it changes. @param {HTMLElement} host @param {AbortSignal} signal */
@@ -95,7 +98,7 @@ export class Drawing {
         lines.push(line);
         if (label) labels.push(label);
       }
-      const make = (/** @type {Drawn} */ box) => boxElement(box, this.data);
+      const make = (/** @type {Drawn} */ box) => boxElement(box, this.data, this.doors.opens(box.box));
       parts.push(...boxes.filter((box) => box.open).map(make), ...lines, ...labels);
       parts.push(...boxes.filter((box) => !box.open).map(make));
       for (const box of boxes) this.boxes.set(box.path, box);
@@ -131,10 +134,25 @@ export class Drawing {
     this.at(path)?.focus({ preventScroll: true });
   }
 
+  /** Opens a box that the output has no room for. @param {string} path @param {Drawn} drawn */
+  async bring(path, { box }) {
+    try {
+      if (!(await this.doors.bring(box))) return;
+      this.index = new NodeIndex(this.data);
+      this.toggle(path);
+    } catch (why) {
+      this.note.textContent = `${this.data.note}; ${why instanceof Error ? why.message : why}`;
+    }
+  }
+
   /** Opens or shuts a box, which keeps its place in the view. @param {string} path */
   toggle(path) {
     const drawn = this.boxes.get(path);
-    if (!drawn || drawn.box[4] < 0) return;
+    if (!drawn || !this.doors.opens(drawn.box)) return;
+    if (drawn.box[4] < 0) {
+      this.bring(path, drawn);
+      return;
+    }
     this.keeping(path, () => {
       if (this.open.has(path)) this.open.delete(path);
       else this.openFreely(path, drawn.box[4]);

@@ -47,10 +47,10 @@ export class Links {
     return /** @type {any} */ (this.root).jaxlens;
   }
 
-  /** The nodes of a box, its contents where it has none of its own. @param {Drawn} drawn @returns {string[]} */
-  nodes({ box }) {
+  /** The nodes of a box; of a shut fold what is in it. @param {Drawn} drawn @returns {string[]} */
+  nodes({ box, open }) {
     const own = this.drawing.index.of(box);
-    return own.length ? own : [...this.drawing.index.in(box[4])];
+    return own.length || open ? own : [...this.drawing.index.in(box[4])];
   }
 
   /** @param {"jl-point" | "jl-pin"} type @param {string} path */

@@ -80,9 +80,9 @@ const door = (x, y, d) =>
     element("path", { class: "mk", d }),
   );
 
-/** @param {Drawn} drawn @param {string} kind */
-function texts({ box, w, h, open }, kind) {
-  const [, label, detail, , inside, , , , , , , columns, small] = box;
+/** @param {Drawn} drawn @param {string} kind @param {boolean} opens */
+function texts({ box, w, h, open }, kind, opens) {
+  const [, label, detail, , , , , , , , , columns, small] = box;
   if (open) {
     const [x, y] = [-w / 2 + 24, -h / 2 + HEADER / 2 + 5];
     return [
@@ -91,12 +91,12 @@ function texts({ box, w, h, open }, kind) {
       ...words(detail, small, DETAIL, x + columns * LABEL * ADVANCE + 10, y, "st dt"),
     ];
   }
-  const quiet = (kind === "quiet" || kind === "constant") && inside < 0;
+  const quiet = (kind === "quiet" || kind === "constant") && !opens;
   const size = quiet ? DETAIL : LABEL;
-  const x = inside < 0 ? 0 : 7;
+  const x = opens ? 7 : 0;
   const first = detail ? (quiet ? -2 : -3) : size * 0.35;
   return [
-    ...(inside < 0 ? [] : [door(-w / 2 + 11, 0, `M${num(-w / 2 + 9)} -4v8l6-4z`)]),
+    ...(!opens ? [] : [door(-w / 2 + 11, 0, `M${num(-w / 2 + 9)} -4v8l6-4z`)]),
     ...words(label, columns, size, x, first, ""),
     ...words(detail, small, DETAIL, x, quiet ? 10.5 : 12, "dt"),
   ];
@@ -105,7 +105,7 @@ function texts({ box, w, h, open }, kind) {
 /** A line of its owner's hue under the words. @param {Drawn} drawn @param {number | undefined} hue */
 function underline({ w, h, open }, hue) {
   if (hue === undefined) return [];
-  const [left, y] = open ? [-w / 2 + 10, -h / 2 + HEADER - 2] : [-w / 2 + 12, h / 2 - 4.5];
+  const [left, y] = open ? [-w / 2 + 10, -h / 2 + HEADER - 2] : [-w / 2 + 12, h / 2 - (h < 24 ? 3 : 4.5)];
   const width = open ? Math.min(w - 20, 120) : w - 24;
   return [element("rect", { class: `hu h${hue}`, x: num(left), y: num(y), width: num(width), height: 2.5, rx: 1 })];
 }
@@ -113,11 +113,12 @@ function underline({ w, h, open }, hue) {
 /**
  * @param {Drawn} drawn
  * @param {Data} data
+ * @param {boolean} opens
  * @returns {Element}
  */
-export function boxElement(drawn, data) {
+export function boxElement(drawn, data, opens) {
   const { box, path, x, y, w, h, open } = drawn;
-  const [id, label, detail, kindAt, inside, hint, line] = box;
+  const [id, label, detail, kindAt, , hint, line] = box;
   const kind = data.kinds[kindAt];
   const said = hint || (detail ? `${label} ${detail}` : label);
   return element(
@@ -127,13 +128,13 @@ export function boxElement(drawn, data) {
       transform: `translate(${num(x)} ${num(y)})`,
       "data-path": path, "data-node": id,
       role: "button", "aria-label": said, "aria-pressed": "false",
-      "aria-expanded": inside >= 0 ? String(open) : "",
+      "aria-expanded": opens ? String(open) : "",
       tabindex: -1,
     },
     element("title", {}, said),
     ...outline(kind, w, h, open),
     ...underline(drawn, data.hues?.[line]),
-    ...texts(drawn, kind),
+    ...texts(drawn, kind, opens),
   );
 }
 
