@@ -108,7 +108,7 @@ class Ink:
         hues: Index of the hue by source line.
         inline: Whether colours are written inline, for pages that drop our CSS; else as
             classes, which are shorter.
-        lines: Lines of programs in the document.
+        lines: Lines of programs in the document, those beyond the shown ones too.
     """
 
     hues: Mapping[str, int]
@@ -147,14 +147,16 @@ def ink(document: Document) -> Ink:
     """Gives each source line its hue, in the order in which the document names them."""
     source: list[str] = []
     others: list[str] = []
+    beyond = 0
     for step in walk(document.blocks):
         if isinstance(step.part, SourcePane):
             source += [line.line for line in step.part.lines]
         elif isinstance(step.part, Listing):
             others += [line.line for line in step.part.lines]
+            beyond += len(step.part.more)
         elif isinstance(step.part, Diff):
             others += [line.line for line in diff_sides(step.part)]
-    return Ink(line_hues(source + others), lines=len(others))
+    return Ink(line_hues(source + others), lines=len(others) + beyond)
 
 
 def diff_sides(diff: Diff) -> list[Line]:
