@@ -30,6 +30,8 @@ def ops_at(stablehlo: Module) -> Mapping[Place, tuple[Node, ...]]:
     for node in stablehlo.nodes():
         if node.scope:
             there[_place(node.scope, node)].append(node)
+            if node.spans:
+                there[node.scope, ""].append(node)  # for instructions without frames
     return {place: tuple(nodes) for place, nodes in there.items()}
 
 

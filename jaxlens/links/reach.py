@@ -93,11 +93,13 @@ class _Neighbours:
         self.callers = _callers(self.module)
         self.readers = self._readers()
         regions = list(self.module.regions.values())
+        inner_first = regions[::-1]
         self._each(regions, self._moved)
-        self._each(regions[::-1], self._read, backward=True)
+        self._each(inner_first, self._held, backward=True)
+        self._each(inner_first, self._read, backward=True)
         self._each(regions, self._moved)
         self._each(regions, self._fed)
-        self._each(regions[::-1], self._held, backward=True)
+        self._each(inner_first, self._held, backward=True)
         self._each(regions, self._called)
         yield from self.found.items()
 
@@ -136,16 +138,23 @@ class _Neighbours:
         return self.at(maker.id)
 
     def _read(self, node: Node) -> tuple[int, ...]:
-        """Anything else belongs to who reads it."""
+        """Anything else belongs to who reads it, but what holds others is what it holds."""
         if node.opcode in ("parameter", "tuple"):
             return ()
+        if held := self._held(node):
+            return held
         readers: list[str] = []
         for id in self.readers.get(node.id, ())[:_READERS]:  # a tuple is read by its own readers
             bundled = self.nodes[id].opcode == "tuple"
             readers += self.readers.get(id, ())[:_READERS] if bundled else [id]
         if len(readers) > _READERS:
             return ()
-        return tuple(dict.fromkeys(n for id in readers for n in self.at(id)))
+        return tuple(dict.fromkeys(n for id in readers for n in self.at(id) or self._around(id)))
+
+    def _around(self, id: str) -> tuple[int, ...]:
+        """The atoms of the one instruction that calls the body of another."""
+        callers = self.callers.get(self.home[id], ())
+        return self.at(callers[0]) if len(callers) == 1 else ()
 
     def _fed(self, node: Node) -> tuple[int, ...]:
         """Else to who made what it reads."""
@@ -165,8 +174,7 @@ class _Neighbours:
         """What is left in a body belongs to the instruction that calls it."""
         if node.opcode in TRIVIAL:
             return ()
-        callers = self.callers.get(self.home[node.id], ())
-        return self.at(callers[0]) if len(callers) == 1 else ()
+        return self._around(node.id)
 
     def _readers(self) -> dict[str, list[str]]:
         """Who reads an instruction: inside a fusion, what reads the parameter that it becomes."""
