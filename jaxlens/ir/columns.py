@@ -7,9 +7,11 @@ what each step makes.
 """
 
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type
@@ -116,9 +118,10 @@ class Program:
 class ColumnsModule(Module):
     """A Module that its reader made from columns: its nodes are made when looked at."""
 
-    __slots__ = ("columns", "locate")
+    __slots__ = ("columns", "locate", "value_name")
     columns: Program
     locate: Callable[[str], tuple[str, int]]
+    value_name: Callable[[str, int], str]
 
     def node(self, ident: str) -> Node:
         """The node of an id; raises KeyError where there is none."""
@@ -139,14 +142,16 @@ def from_columns(
     attrs: Mapping[str, str],
     columns: Program,
     locate: Callable[[str], tuple[str, int]],
+    value_name: Callable[[str, int], str],
 ) -> Module:
     """A module whose reader has its columns.
 
-    `locate` gives region and step of an id, or raises KeyError.
+    `locate` gives region and step of an id, or raises KeyError; `value_name` the name of a
+    value by its region and number.
     """
     module: ColumnsModule = object.__new__(ColumnsModule)
     fields = {"name": name, "stage": stage, "entry": entry, "regions": regions, "attrs": attrs}
-    late = {"unknown": (), "columns": columns, "locate": locate}
+    late = {"unknown": (), "columns": columns, "locate": locate, "value_name": value_name}
     for key, value in (fields | late).items():
         object.__setattr__(module, key, value)
     return module
@@ -187,6 +192,21 @@ def mentioned(module: Module) -> Iterator[tuple[Span, ...]]:
         return
     for region in module.columns.regions.values():
         yield from (module.columns.places[n].spans for n in dict.fromkeys(region.place))
+
+
+def namer(module: Module, region: Columns) -> Callable[[int], str]:
+    """A function from a value's number to its name."""
+    if isinstance(module, ColumnsModule):
+        return partial(module.value_name, region.name)
+    whole = module.regions[region.name]
+
+    def name(value: int) -> str:
+        step = bisect_right(region.made, value) - 1
+        if step < 0:
+            return whole.parameters[value].name
+        return whole.nodes[region.steps[step]].results[value - region.made[step]].name
+
+    return name
 
 
 def finder(module: Module) -> Callable[[str], Node]:

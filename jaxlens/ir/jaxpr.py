@@ -54,7 +54,9 @@ def read(
     main = next(iter(found.values()))
     constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
     attrs = {"constants": constants} if constants else {}
-    return from_columns(name, "jaxpr", main.name, regions, attrs, program, reader.locate)
+    return from_columns(
+        name, "jaxpr", main.name, regions, attrs, program, reader.locate, reader.name
+    )
 
 
 def occurrences(module: Module) -> dict[str, int]:

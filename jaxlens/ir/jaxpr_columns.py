@@ -53,7 +53,7 @@ class _Maker:
         self._shape_of: dict[str, int] = {}
         self._type_of: dict[int, int] = {}  # by an aval's identity
         self._stack_of: dict[int, str] = {}  # by a name stack's identity
-        self._place_of: dict[tuple[str, Any], int] = {}
+        self._place_of: dict[tuple[str | None, Any], int] = {}
         self._literals: Pool[Hashable] = Pool()
 
     def region(self, body: Body) -> Columns:
@@ -73,44 +73,43 @@ class _Maker:
         return made
 
     def _steps(self, body: Body, made: Columns, number: dict[int, int]) -> None:
-        """The one loop over all equations: each line of it counts."""
+        """The one loop over all equations: what it calls seldom is below, the rest stands here."""
         back, types, get = made.back.append, made.types.append, number.get
         read, kind, starts = made.read.append, made.kind.append, made.made.append
-        place, type_of = made.place.append, self._type_of.get
+        place, type_of, place_of = made.place.append, self._type_of.get, self._place_of.get
+        kind_of, stack_of = self._kinds.get, self._stack_of.get
         reads, first = 0, made.made[0]
         for step, (eqn, known) in enumerate(zip(body.jaxpr.eqns, body.kinds, strict=True)):
-            place(self._place(eqn.source_info))
-            literals: tuple[int, ...] = ()
+            source = eqn.source_info
+            where = place_of((stack_of(id(source.name_stack)), source.traceback))
+            place(self._place(source) if where is None else where)
+            key: tuple[Hashable, ...] = (known or self._told(eqn, made.calls.get(step, ())),)
             for atom in eqn.invars:
                 value = get(id(atom))
                 if value is None:
                     back(LITERAL)
-                    literals += (self._literal(atom),)
+                    key += (self._literal(atom),)
                 else:
                     back(first - value)
                 reads += 1
             read(reads)
-            after = first
-            results: tuple[int, ...] = ()
+            key += (-1,)
             for var in eqn.outvars:
-                number[id(var)] = after
-                after += 1
+                number[id(var)] = first
+                first += 1
                 aval = type_of(id(var.aval))
                 if aval is None:
                     aval = self._type(var.aval)
                 types(aval)
-                results += (aval,)
-            starts(after)
-            first = after
-            what = known or self._told(eqn, made.calls.get(step, ()))
-            kind(self._kind((what, results, literals), eqn))
+                key += (aval,)
+            starts(first)
+            same = kind_of(key)
+            kind(self._kind(key, eqn) if same is None else same)
 
     def _kind(self, key: Hashable, eqn: Any) -> int:
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = len(self.opcodes)
-            self.opcodes.append(eqn.primitive.name)
-        return kind
+        """The number of a kind that was not met before."""
+        self.opcodes.append(eqn.primitive.name)
+        return self._kinds.number(key)
 
     def _told(self, eqn: Any, calls: tuple[str, ...]) -> Hashable:
         return self._words(eqn), tuple(self._shape_of[name] for name in calls)
@@ -122,19 +121,22 @@ class _Maker:
         return known
 
     def _place(self, source: Any) -> int:
-        stack = source.name_stack
+        """The number of a place, where the name stack or the place was not met before."""
+        stack, traceback = source.name_stack, source.traceback
         scope = self._stack_of.get(id(stack))
         if scope is None:
             scope = self._stack_of[id(stack)] = self._scope(stack)
-        key = scope, source.traceback
-        known = self._place_of.get(key)
-        if known is None:
-            place = Place(scope, self._spans(source.traceback))
-            known = self._place_of[key] = self.places.number(place)
+        known = self._place_of.get((scope, traceback))
+        if known is None:  # a place takes long to hash
+            known = self.places.number(Place(scope, self._spans(traceback)))
+            self._place_of[scope, traceback] = known
         return known
 
     def _literal(self, atom: Any) -> int:
         """A number that literals share which print alike; an array's contents are not looked at."""
-        value = getattr(atom, "val", None)
-        shaped = getattr(value, "shape", ())
-        return self._literals.number((id(value) if shaped else str(value), self._type(atom.aval)))
+        value: Any = getattr(atom, "val", None)
+        dtype = getattr(value, "dtype", type(value))
+        if getattr(value, "shape", ()):
+            return self._literals.number((id(value), dtype))
+        number = value.item() if hasattr(value, "item") else value
+        return self._literals.number((repr(number), dtype))

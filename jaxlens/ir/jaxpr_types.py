@@ -1,5 +1,6 @@
 """Abstract values as types in the short notation of `ir.graph`."""
 
+from functools import lru_cache
 from typing import Any
 
 from jaxlens.ir.graph import Type
@@ -14,6 +15,13 @@ def type_of(aval: Any) -> Type:
     is kept as the layout: text to put behind the type where it starts with `{` or `<`,
     else the whole of what JAX prints.
     """
+    try:
+        return _known(aval)
+    except TypeError:  # it has no hash: only our own need not have one
+        return _type_of(aval)
+
+
+def _type_of(aval: Any) -> Type:
     dtype = short_dtype(getattr(aval, "dtype", None))
     shape = tuple(d if isinstance(d, int) else str(d) for d in getattr(aval, "shape", ()))
     weak = bool(getattr(aval, "weak_type", False))
@@ -26,6 +34,9 @@ def type_of(aval: Any) -> Type:
         return plain
     more = printed[len(start) :] if printed.startswith(start) else printed
     return Type(dtype or "token", shape, layout=more, weak=weak)
+
+
+_known = lru_cache(1024)(_type_of)  # a train step has hundreds of arrays of a few types
 
 
 def notation(kind: Type) -> str:

@@ -27,6 +27,7 @@ class Box:
         hint: Full text for a tooltip.
         line: Owner of the node, as `Line.line`.
         nodes: Ids of the nodes that it stands for, where that is not `id` alone: a folded run.
+            Neighbours that are numbered through may stand as one, both ends in it: "e120-e480".
     """
 
     id: str

@@ -1,43 +1,32 @@
 """Folds a long body into a tree of runs, so that no panel has too many boxes.
 
 A body is cut, in program order, into contiguous runs of one transform, named scope and call
-path, from the outermost frame inwards. Runs that repeat side by side and are wired alike
-become one run "x k". What is still too long is cut into equal stretches. Nothing is lost:
-every step stands in exactly one leaf. The work is linear in the number of steps times the
-length of their call paths.
+path, from the outermost frame inwards. Runs that repeat side by side become one run "x k" if
+they do the same and are wired alike: each copy reads what the copy before it reads, seen from
+itself. What is still too long is cut into equal stretches. Nothing is lost: every step stands
+in exactly one leaf. Works on columns of numbers, mostly by comparing stretches of them at
+once; the work is linear in the number of steps.
 """
 
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jaxlens.ir.graph import Node, Span
+from jaxlens.ir.columns import Columns, Place, Pool, Program
+from jaxlens.ir.graph import Span
 
-_MODULUS = (1 << 61) - 1
-_BASE = 1_000_003
 _TRIES = 6  # later steps of the same kind that are tried as the start of a repeat
 _CHAIN = 16  # copies in one panel; each has edges from the inputs, and long edges cost time
+_WIDER = 4  # times as many runs as a panel has room for are looked at before they are joined
 _SPLICED = 6  # a run shorter than this is not worth a box while there is room
+_STRETCH = 64  # elements that are compared at once at first
 _TRANSFORM = re.compile(r"(\w+)\(")
 _SCOPE = re.compile(r"[^/()]+(?=[/)]|$)")
 
-Place = str | Span  # a transform or scope by name, or a frame
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One equation to fold.
-
-    Attributes:
-        kind: A number that equal equations share: opcode, attributes, types, place.
-        path: Transform, named scopes, then frames, outermost first.
-        reads: For each operand that a step of this body makes, that step's index; for others -1.
-    """
-
-    kind: int
-    path: tuple[Place, ...]
-    reads: tuple[int, ...]
+Frame = str | Span  # a transform or scope by name, or a frame
+Path = tuple[Frame, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,52 +38,77 @@ class Run:
         high: Step after the last.
         level: How many leading places of the path its steps have in common for certain.
         copies: How often the run repeats; its children are the copies, one by one.
+        number: Which copy of a repeat it is, from 1; 0 for none.
     """
 
     low: int
     high: int
     level: int = 0
     copies: int = 1
+    number: int = 0
+
+    def __len__(self) -> int:
+        return self.high - self.low
 
 
-def call_path(node: Node) -> tuple[Place, ...]:
+def call_path(place: Place) -> Path:
     """Where a node comes from, outermost first: transform, named scopes, frames."""
-    transform = "(".join(_TRANSFORM.findall(node.scope))
+    transform = "(".join(_TRANSFORM.findall(place.scope))
     transform += ")" * transform.count("(")
-    return (transform, *_SCOPE.findall(node.scope), *reversed(node.spans))
+    return (transform, *_SCOPE.findall(place.scope), *reversed(place.spans))
 
 
-def place_key(place: Place) -> object:
+def _alike(place: Place) -> object:
     """What makes two places one: numbers in names of scopes (layer_3) do not count."""
-    if isinstance(place, str):
-        return re.sub(r"\d+", "#", place)
-    return place.key or place.file, place.line, place.function
+    frames = ((s.key or s.file, s.line, s.function) for s in place.spans)
+    return re.sub(r"\d+", "#", place.scope), *frames
 
 
 class Folding:
-    """The steps of one body, with what is needed to cut them quickly."""
+    """The steps of one body, with what is needed to cut them quickly.
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
-        self._hashes, self._powers = [0], [1]
-        for step in steps:
-            self._hashes.append((self._hashes[-1] * _BASE + step.kind + 1) % _MODULUS)
-            self._powers.append(self._powers[-1] * _BASE % _MODULUS)
+    Args:
+        columns: The body.
+        program: The program that it belongs to.
+        reads: Per operand, the value that it is; see `Body.reads`.
+    """
 
-    def children(self, run: Run, most: int) -> list[Run]:
+    def __init__(self, columns: Columns, program: Program, reads: Sequence[int]) -> None:
+        self._columns, self._program, self._reads = columns, program, reads
+        self._paths: dict[int, Path] = {}
+        pool: Pool[object] = Pool()
+        same = {n: pool.number(_alike(program.places[n])) for n in set(columns.place)}
+        self._same = array("i", map(same.__getitem__, columns.place))
+
+    def path(self, step: int) -> Path:
+        """Where a step comes from."""
+        return self.at(self._columns.place[step])
+
+    def at(self, place: int) -> Path:
+        """The path of a place, by its number in the program."""
+        path = self._paths.get(place)
+        if path is None:
+            path = self._paths[place] = call_path(self._program.places[place])
+        return path
+
+    def paths(self, run: Run) -> list[Path]:
+        """The distinct paths of the run's steps, in order of first mention."""
+        return [self.at(n) for n in dict.fromkeys(self._columns.place[run.low : run.high])]
+
+    def children(self, run: Run, most: int, room: int) -> list[Run]:
         """What the run's panel shows; single steps are runs of one.
 
-        All steps where there are at most `most`; else about half as many runs at most, so
-        that a folded panel is read at a glance.
+        All steps where there are at most `most`; else at most `room` runs, so that a folded
+        panel is read at a glance.
         """
         steps = run.high - run.low
         if run.copies > 1:
             return self._copies_of(run, most)
         if steps <= most:
             return [Run(n, n + 1, run.level) for n in range(run.low, run.high)]
-        room = max(6, most // 2)
-        parts = _bundled(self._cut(run), room)
-        return self._spliced(self._widened(parts, room), room)
+        wide = _WIDER * room
+        parts = self._widened(_bundled(self._cut(run), wide), room, wide)
+        return self._spliced(_bundled(self._merged(parts, room), room), room)
 
     def _copies_of(self, run: Run, most: int) -> list[Run]:
         """The copies of a repeat; short ones, which are not worth a box each, step by step."""
@@ -103,8 +117,15 @@ class Folding:
         if short and steps <= most:
             return [Run(n, n + 1, run.level) for n in range(run.low, run.high)]
         if not short:
-            parts = [Run(low, low + size, run.level) for low in range(run.low, run.high, size)]
-            return _bundled(parts, min(most, _CHAIN), size)
+            first = run.number or 1
+            parts = [
+                Run(run.low + n * size, run.low + (n + 1) * size, run.level, 1, first + n)
+                for n in range(run.copies)
+            ]
+            if run.copies <= _CHAIN or run.number:
+                return _bundled(parts, min(most, _CHAIN), size)
+            inner = Run(parts[1].low, parts[-1].low, run.level, run.copies - 2, 2)
+            return [parts[0], inner, parts[-1]]  # how a chain starts, goes on and ends
         full = max(2, most // size) * size  # steps of as many copies as fill a panel
         blocks = [
             Run(low, high, run.level, (high - low) // size)
@@ -117,58 +138,86 @@ class Folding:
         """The run's parts at the first place where its steps differ, repeats joined."""
         return list(self._repeats(self._segments(run, self.common(run))))
 
-    def _widened(self, parts: list[Run], room: int) -> list[Run]:
+    def _widened(self, parts: list[Run], room: int, most: int) -> list[Run]:
         """Runs too long for a panel give way to their parts while there is room, longest first."""
         closed: set[tuple[int, int]] = set()  # too many parts
         while True:
             long = [
                 n for n, part in enumerate(parts)
-                if part.copies == 1 and part.high - part.low > room
-                and (part.low, part.high) not in closed
+                if part.copies == 1 and len(part) > room and (part.low, part.high) not in closed
             ]  # fmt: skip
             if not long:
                 return parts
-            n = max(long, key=lambda n: (parts[n].high - parts[n].low, -n))
+            n = max(long, key=lambda n: (len(parts[n]), -n))
             inner = self._cut(parts[n])
-            if len(parts) - 1 + len(inner) > room:
+            if len(parts) - 1 + len(inner) > most:
                 closed.add((parts[n].low, parts[n].high))
             else:
                 parts = [*parts[:n], *inner, *parts[n + 1 :]]
 
+    def _merged(self, parts: list[Run], room: int) -> list[Run]:
+        """Neighbours joined where there are too many, the shortest first; repeats stay.
+
+        So what a program does once between its layers does not crowd them out.
+        """
+        parts = list(parts)
+        while len(parts) > room:
+            pairs = [
+                (self.path(one.low)[0] != self.path(two.low)[0], len(one) + len(two), n)
+                for n, (one, two) in enumerate(pairwise(parts))
+                if one.copies == two.copies == 1
+            ]
+            if not pairs:
+                return parts
+            *_, n = min(pairs)
+            one, two = parts[n : n + 2]
+            parts[n : n + 2] = [Run(one.low, two.high, self._shared(one, two))]
+        return parts
+
+    def _shared(self, one: Run, two: Run) -> int:
+        """How many leading places two runs share for certain."""
+        paths = zip(self.path(one.low), self.path(two.low), strict=False)
+        same = next((n for n, (a, b) in enumerate(paths) if a != b), one.level)
+        return min(one.level, two.level, same)
+
     def common(self, run: Run) -> int:
         """How many leading places all steps of the run share."""
+        first, *others = self.paths(run)
         level = run.level
-        first = self.steps[run.low].path
-        while level < len(first):
-            place = first[level]
-            for n in range(run.low, run.high):
-                path = self.steps[n].path
-                if len(path) <= level or (path[level] is not place and path[level] != place):
-                    return level
+        while level < len(first) and all(
+            len(path) > level and path[level] == first[level] for path in others
+        ):
             level += 1
         return level
 
     def _segments(self, run: Run, level: int) -> list[Run]:
         """Cuts where the place at `level` changes; steps that have none stand alone."""
+        place = self._columns.place
+        frames: Pool[Frame] = Pool()
+        at: dict[int, int | None] = {}
+        for n in set(place[run.low : run.high]):
+            path = self.at(n)
+            at[n] = frames.number(path[level]) if len(path) > level else None
         parts: list[Run] = []
-        previous: Place | None = None
+        low, previous = run.low, None
         for n in range(run.low, run.high):
-            path = self.steps[n].path
-            place = path[level] if len(path) > level else None
-            if parts and place is not None and (place is previous or place == previous):
-                parts[-1] = Run(parts[-1].low, n + 1, level + 1)
-            else:
-                parts.append(Run(n, n + 1, level if place is None else level + 1))
-            previous = place
+            frame = at[place[n]]
+            if n > low and (frame is None or frame != previous):
+                parts.append(Run(low, n, level + (previous is not None)))
+                low = n
+            previous = frame
+        parts.append(Run(low, run.high, level + (previous is not None)))
         return parts
 
-    def _hash(self, low: int, high: int) -> int:
-        return (self._hashes[high] - self._hashes[low] * self._powers[high - low]) % _MODULUS
+    def _token(self, run: Run) -> tuple[bytes, bytes]:
+        """What stretches of steps share that do the same at the same place."""
+        kind, same = self._columns.kind, self._same
+        return kind[run.low : run.high].tobytes(), same[run.low : run.high].tobytes()
 
     def _repeats(self, parts: list[Run]) -> Iterator[Run]:
         """Joins neighbouring equal stretches of runs into one run with copies."""
-        tokens = [self._hash(part.low, part.high) for part in parts]
-        following = _following(tokens)
+        tokens: Pool[tuple[bytes, bytes]] = Pool()
+        following = _following([tokens.number(self._token(part)) for part in parts])
         n = 0
         while n < len(parts):
             joined = self._repeat_at(parts, following, n)
@@ -202,36 +251,48 @@ class Folding:
 
     def _copies(self, low: int, size: int, end: int) -> int:
         """How many equal and equally wired stretches of `size` steps stand from `low` on."""
-        wanted = self._hash(low, low + size)
+        room = end - size
+        most = min(_equal(c, low, size, room) for c in (self._columns.kind, self._same)) // size
+        read = self._columns.read
+        operands = read[low + size] - read[low]
+        base = self._columns.made[low]
         copies = 1
-        while (
-            low + size * (copies + 1) <= end
-            and self._hash(low + size * copies, low + size * (copies + 1)) == wanted
-            and self._wired_alike(low, size, copies)
-        ):
-            copies += 1
+        while copies <= most:
+            before = read[low + (copies - 1) * size]
+            ready = _equal(self._columns.back, before, operands, read[low + most * size])
+            again = ready // operands if operands else most + 1 - copies
+            # Copies that read nothing from outside need no second look.
+            if again and not _below(self._reads, before, before + again * operands, base):
+                copies += min(again, most + 1 - copies)
+            elif self._wired_alike(low, size, copies):
+                copies += 1
+            else:
+                break
         return copies
 
     def _wired_alike(self, low: int, size: int, copy: int) -> bool:
         """Whether a copy reads what the copy before it reads, each seen from itself.
 
-        A read is (copies back, position). Where the copy before has a read from outside,
-        this one may read the first copy: the copy before would have read the one before that.
+        What the copy before reads from outside, this one may read from elsewhere outside, or
+        from the first copy: the copy before would have read the one before that. Two operands
+        that are one value there are one value here.
         """
-        for n in range(size):
-            one = self._wires(low, size, copy - 1, n)
-            two = self._wires(low, size, copy, n)
-            for a, b in zip(one, two, strict=True):
-                if a != b and not (a is None and b is not None and b[0] == copy):
-                    return False
+        read, made, back = self._columns.read, self._columns.made, self._columns.back
+        one, two = (read[low + n * size] for n in (copy - 1, copy))
+        base, first = made[low], made[low + size]
+        there: dict[int, int] = {}
+        here: dict[int, int] = {}
+        for n in range(two - one):
+            a, b = self._reads[one + n], self._reads[two + n]
+            if back[one + n] == back[two + n] and a >= base:
+                continue
+            if not (back[one + n] and back[two + n]) or a >= base or b >= first:
+                return False
+            if there.setdefault(a, b) != b or here.setdefault(b, a) != a:
+                return False
+            if self._columns.types[a] != self._columns.types[b]:
+                return False
         return True
-
-    def _wires(self, low: int, size: int, copy: int, n: int) -> list[tuple[int, int] | None]:
-        start = low + copy * size
-        return [
-            None if read < low else (copy - (read - low) // size, (read - low) % size)
-            for read in self.steps[start + n].reads
-        ]
 
     def _spliced(self, parts: list[Run], most: int) -> list[Run]:
         """Short runs dissolve into their steps while the panel has room."""
@@ -245,6 +306,26 @@ class Folding:
             else:
                 whole.append(part)
         return whole
+
+
+def _equal(column: "array[int]", low: int, shift: int, end: int) -> int:
+    """How many elements from `low` on are equal to the one `shift` further, those up to `end`."""
+    n, stretch = low, _STRETCH
+    while n < end:
+        high = min(n + stretch, end)
+        if column[n:high] == column[n + shift : high + shift]:
+            n, stretch = high, 2 * stretch
+        elif stretch > 1:
+            stretch = max(1, (high - n) // 2)
+            end = high
+        else:
+            break
+    return n - low
+
+
+def _below(values: Sequence[int], low: int, high: int, bound: int) -> bool:
+    """Whether some of the values is below the bound."""
+    return low < high and min(values[low:high]) < bound
 
 
 def _following(tokens: Sequence[int]) -> list[int]:
@@ -277,5 +358,6 @@ def _bundled(parts: list[Run], most: int, size: int = 0) -> list[Run]:
         if stop - start == 1:
             bundles.append(parts[start])
         else:
-            bundles.append(Run(low, high, level, (high - low) // size if size else 1))
+            copies = (high - low) // size if size else 1
+            bundles.append(Run(low, high, level, copies, parts[start].number if size else 0))
     return bundles

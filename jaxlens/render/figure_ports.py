@@ -5,11 +5,11 @@ pytree ("params") are one box, whose inside lists them.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.render.figure import Box, BoxKind, Panel
-from jaxlens.render.figure_body import PARAMETER, Body
+from jaxlens.render.figure_body import Body
 
 _SINGLE = 12  # more inputs than these are grouped
 _SINGLE_OUT = 6
@@ -19,25 +19,44 @@ _ROOT = re.compile(r"^(?:[^\[.]+|\[[^\]]*\])")
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One value at the edge of a panel. `key` is unique among the panel's ports."""
+    """One value at the edge of a panel; `name` is unique among the panel's ports."""
 
-    key: str
+    name: str
     label: str
     type: str
     kind: BoxKind
-    root: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The boxes of a panel's ports, the box of each port by key, and the lists that open."""
+    """The boxes of a panel's ports, the box of each port by key, and the lists that open.
+
+    Lists are made when asked for: a train step has hundreds of arrays.
+    """
 
     boxes: tuple[Box, ...]
-    box_of: Mapping[str, str]
-    panels: tuple[Panel, ...]
+    box_of: Mapping[int, str]
+    panels: Mapping[str, Callable[[], Panel]]
 
 
-def inputs_of(body: Body, panel: str, values: Iterable[str], whole: bool) -> Ports:
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What comes into a panel, or what leaves it.
+
+    Attributes:
+        prefix: Begins the ids of its boxes.
+        keys: A number per port, in order.
+        port: Puts a port in words.
+        single: More ports than these are grouped.
+    """
+
+    prefix: str
+    keys: Sequence[int]
+    port: Callable[[int], Port]
+    single: int
+
+
+def inputs_of(body: Body, panel: str, values: Iterable[int], whole: bool) -> Ports:
     """Boxes for what comes into a panel.
 
     Args:
@@ -46,72 +65,96 @@ def inputs_of(body: Body, panel: str, values: Iterable[str], whole: bool) -> Por
         values: Values read in the panel and made outside it, in the order of reading.
         whole: Whether the panel is the region's own: then all parameters are shown, in order.
     """
-    names = [value.name for value in body.region.parameters] if whole else list(values)
-    return _boxes([_input(body, name) for name in names], f"{panel} in", _SINGLE)
+    numbers = range(body.columns.parameters) if whole else list(values)
+    side = _Side(f"{panel} in", numbers, lambda value: _input(body, value), _SINGLE)
+    return _boxes(side, lambda value: _root(body, value))
 
 
-def _input(body: Body, name: str) -> Port:
-    if name in body.constants:
-        return Port(name, name, body.types[name], "constant", "constants")
-    shown = body.names.get(name, name)
-    if body.maker[name] != PARAMETER:
-        return Port(name, shown, body.types[name], "input", "values")
-    found = _ROOT.match(shown) if name in body.names else None
-    return Port(name, shown, body.types[name], "input", found[0] if found else "inputs")
+def _input(body: Body, value: int) -> Port:
+    name = body.name(value)
+    kind: BoxKind = "constant" if value in body.constants else "input"
+    return Port(name, body.names.get(value, name), body.type(value), kind)
 
 
-def outputs_of(body: Body, panel: str, values: Sequence[str], whole: bool) -> Ports:
+def _root(body: Body, value: int) -> str:
+    """What inputs share that are drawn as one box."""
+    if value in body.constants:
+        return "constants"
+    if value >= body.columns.parameters:
+        return "values"
+    found = _ROOT.match(body.names.get(value, ""))
+    return found[0] if found else "inputs"
+
+
+def outputs_of(body: Body, panel: str, values: Sequence[int], whole: bool) -> Ports:
     """Boxes for what leaves a panel; keys are positions in `values`."""
-    ports = []
-    for n, value in enumerate(values):
-        alone = "out" if len(values) == 1 else f"out {n}"
-        label = (body.results[n] if whole and body.results else "") or (alone if whole else value)
-        kind = body.types.get(value, "")
-        ports.append(Port(str(n), label, kind, "output", "outputs"))
-    return _boxes(ports, f"{panel} out", _SINGLE_OUT)
+
+    def port(n: int) -> Port:
+        value = values[n]
+        label = (body.results[n] if whole and body.results else "") or (
+            ("out" if len(values) == 1 else f"out {n}") if whole else body.name(value)
+        )
+        return Port(str(n), label, "" if value < 0 else body.type(value), "output")
+
+    side = _Side(f"{panel} out", range(len(values)), port, _SINGLE_OUT)
+    return _boxes(side, lambda value: "outputs")
 
 
-def _boxes(ports: Sequence[Port], prefix: str, single: int) -> Ports:
-    if len(ports) <= single:
-        boxes = tuple(_single(port, prefix) for port in ports)
-        return Ports(boxes, {p.key: b.id for p, b in zip(ports, boxes, strict=True)}, ())
-    groups: dict[str, list[Port]] = {}
-    for port in ports:
-        groups.setdefault(port.root, []).append(port)
-    if len(groups) > single:
-        groups = {"inputs": list(ports)}
+def _boxes(side: _Side, root: Callable[[int], str]) -> Ports:
+    if len(side.keys) <= side.single:
+        boxes = tuple(_single(side.port(key), side.prefix) for key in side.keys)
+        return Ports(boxes, {k: b.id for k, b in zip(side.keys, boxes, strict=True)}, {})
+    groups: dict[str, list[int]] = {}
+    for key in side.keys:
+        groups.setdefault(root(key), []).append(key)
+    if len(groups) > side.single:
+        groups = {"inputs": list(side.keys)}
     shown: list[Box] = []
-    box_of: dict[str, str] = {}
-    panels: list[Panel] = []
-    for root, members in groups.items():
-        box = _single(members[0], prefix) if len(members) == 1 else None
-        if box is None:
-            name = f"{prefix} {root}"
-            box = Box(name, root, f"{len(members):,} arrays", members[0].kind, name)
-            panels += _list(name, root, members, prefix)
+    box_of: dict[int, str] = {}
+    panels: dict[str, Callable[[], Panel]] = {}
+    for title, members in groups.items():
+        if len(members) == 1:
+            box = _single(side.port(members[0]), side.prefix)
+        else:
+            name = f"{side.prefix} {title}"
+            kind = side.port(members[0]).kind
+            box = Box(name, title, f"{len(members):,} arrays", kind, name)
+            panels |= _list(side, name, title, members)
         shown.append(box)
-        box_of.update({port.key: box.id for port in members})
-    return Ports(tuple(shown), box_of, tuple(panels))
+        box_of.update(dict.fromkeys(members, box.id))
+    return Ports(tuple(shown), box_of, panels)
 
 
 def _single(port: Port, prefix: str, detail: str = "") -> Box:
     hint = f"{port.label}: {port.type}" if port.type else port.label
-    return Box(f"{prefix} {port.key}", port.label, detail, port.kind, hint=hint)
+    return Box(f"{prefix} {port.name}", port.label, detail, port.kind, hint=hint)
 
 
-def _list(name: str, title: str, members: Sequence[Port], prefix: str) -> list[Panel]:
+def _list(
+    side: _Side, name: str, title: str, members: Sequence[int]
+) -> dict[str, Callable[[], Panel]]:
     """A panel with a box for each; beyond a page, a panel of pages."""
     if len(members) <= _PAGE:
-        boxes = tuple(_single(port, f"{prefix} each", port.type) for port in members)
-        return [Panel(name, title, boxes, ())]
+        return {name: lambda: _page(side, name, title, members)}
     size = _PAGE
     while len(members) > size * _PAGE:
         size *= _PAGE
-    doors, panels = [], []
-    for start in range(0, len(members), size):
-        part = members[start : start + size]
-        inner = f"{name} {start}"
-        words = f"{part[0].label} … {part[-1].label}"
-        doors.append(Box(inner, words, f"{len(part):,} arrays", part[0].kind, inner))
-        panels += _list(inner, title, part, prefix)
-    return [Panel(name, title, tuple(doors), ()), *panels]
+    pages = {f"{name} {n}": members[n : n + size] for n in range(0, len(members), size)}
+    made: dict[str, Callable[[], Panel]] = {name: lambda: _doors(side, name, title, pages)}
+    for inner, part in pages.items():
+        made |= _list(side, inner, title, part)
+    return made
+
+
+def _page(side: _Side, name: str, title: str, members: Sequence[int]) -> Panel:
+    ports = map(side.port, members)
+    return Panel(name, title, tuple(_single(p, f"{side.prefix} each", p.type) for p in ports), ())
+
+
+def _doors(side: _Side, name: str, title: str, pages: Mapping[str, Sequence[int]]) -> Panel:
+    doors = []
+    for inner, part in pages.items():
+        first, last = side.port(part[0]), side.port(part[-1])
+        words = f"{first.label} … {last.label}"
+        doors.append(Box(inner, words, f"{len(part):,} arrays", first.kind, inner))
+    return Panel(name, title, tuple(doors), ())

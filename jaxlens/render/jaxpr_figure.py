@@ -6,19 +6,22 @@ Made for jaxprs; any module will do. The work is linear in the program's size.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxlens.ir.graph import Module, Node, Span
+from jaxlens.ir.graph import Module, Node
 from jaxlens.render.figure import Box, Edge, Figure, Panel, Panels
 from jaxlens.render.figure_body import Body, bodies_of, plain
 from jaxlens.render.figure_family import alike, detail, family, hint, label
 from jaxlens.render.figure_fold import Run
-from jaxlens.render.figure_ports import inputs_of, outputs_of
+from jaxlens.render.figure_folded import fold_box, fold_name, fold_title
+from jaxlens.render.figure_ports import Ports, inputs_of, outputs_of
 from jaxlens.render.stretch import Path, open_paths
 
 AUTO = 0
-_COMFORTABLE = 40
+_COMFORTABLE = 30
+_FIRST = 30  # boxes of a folded program's first panel, inputs and results among them
+_ROOM = 14  # of which so many stand for equations
 _DEEPEST = 6
 
 
@@ -35,7 +38,7 @@ def figure(
     Args:
         module: What to draw.
         depth: How many levels stand open in the static picture; `AUTO` (0) opens as many as
-            make a picture of at most 40 boxes.
+            make a picture of at most 30 boxes.
         max_boxes: A body with more equations than this is folded; its own panel then has at
             most about half as many boxes.
         inputs: Names of the entry's inputs, captured constants not counted ("params['w']").
@@ -54,6 +57,9 @@ def figure(
 def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
     """The greatest depth at which the picture has at most that many boxes, at least 1."""
     panels = figure.named
+    top = figure.panels[0].boxes
+    if len(top) + sum(box.inside in panels for box in top) > boxes:
+        return 1  # an open box shows one more at least
     for depth in range(2, _DEEPEST + 1):
         frames: dict[Path, Panel] = {(): figure.panels[0]}
         for path in sorted(open_paths(figure, depth), key=len):
@@ -67,7 +73,7 @@ def _note(body: Body, top: Panel) -> str:
     if not body.folded:
         return ""
     shown = sum(box.kind not in ("input", "output", "constant") for box in top.boxes)
-    return f"{len(body.nodes):,} equations folded into {shown} boxes; every box opens"
+    return f"{len(body):,} equations folded into {shown} boxes; every box opens"
 
 
 class ProgramPanels(Panels):
@@ -98,15 +104,21 @@ class _Drawn(Mapping[str, Panel]):
     def __init__(self, bodies: Mapping[str, Body]) -> None:
         self._bodies = bodies
         self._drawn: dict[str, Panel] = {}
+        self._late: dict[str, Callable[[], Panel]] = {}
         self._folds: dict[str, tuple[Body, Run]] = {}
 
     def __getitem__(self, name: str) -> Panel:
         if name not in self._drawn:
-            self._draw(name)
+            late = self._late.pop(name, None)
+            if late is not None:
+                self._drawn[name] = late()
+            else:
+                self._draw(name)
         return self._drawn[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._drawn or name in self._folds or name in self._bodies
+        known = self._drawn, self._late, self._folds, self._bodies
+        return any(name in names for names in known)
 
     def __iter__(self) -> Iterator[str]:
         """Region by region, each panel before those inside it."""
@@ -123,88 +135,87 @@ class _Drawn(Mapping[str, Panel]):
 
     def _draw(self, name: str) -> None:
         """The panel, the lists of its inputs and outputs, and doors to what is folded."""
+        sides = None
         if name in self._bodies:
             body = self._bodies[name]
-            title, run, parts = body.title, Run(0, len(body.nodes)), body.top()
+            run, title, sides = Run(0, len(body)), body.title, _sides(body)
+            ports = sum(len(side.boxes) for side in sides)
+            parts = body.top(max(_ROOM // 2, min(_ROOM, _FIRST - ports)))
         else:
             body, run = self._folds[name]
-            title, parts = _fold_title(body, run), body.folding.children(run, body.most)
-        self._drawn.update((panel.name, panel) for panel in _panel(body, name, title, run, parts))
+            parts = body.folding.children(run, body.most, _ROOM)
+            title = fold_title(body, run)
+        panel, lists = _panel(body, name, title, run, parts, sides)
+        self._drawn[name] = panel
+        self._late |= lists
         for part in parts:
-            node = body.nodes[part.low]
-            if part.high - part.low > 1:
-                self._folds[_fold_name(body, part)] = body, part
-            elif len(node.regions) > 1:
+            if len(part) > 1:
+                self._folds[fold_name(body, part)] = body, part
+            elif len(body.columns.calls.get(part.low, ())) > 1:
+                node = body.node(part.low)
                 self._drawn[_bodies_name(node)] = _bodies_panel(node)
 
 
+def _sides(body: Body) -> tuple[Ports, Ports]:
+    """What comes into a body's own panel, and what leaves it."""
+    name = body.region.name
+    return inputs_of(body, name, (), True), outputs_of(body, name, body.columns.results, True)
+
+
 def _panel(
-    body: Body, name: str, title: str, run: Run, parts: Sequence[Run]
-) -> Iterator[Panel]:  # fmt: skip
-    whole = name == body.region.name
+    body: Body, name: str, title: str, run: Run, parts: Sequence[Run],
+    sides: tuple[Ports, Ports] | None,
+) -> tuple[Panel, Mapping[str, Callable[[], Panel]]]:  # fmt: skip
+    """The panel of a run, and the lists that open in it."""
     boxes = [_box(body, part, run) for part in parts]
     flow, outside = _flow(body, run, parts)
-    ins = inputs_of(body, name, outside, whole)
-    leaving = list(body.region.results) if whole else _leaving(body, run)
-    outs = outputs_of(body, name, leaving, whole)
+    leaving = list(body.columns.results) if sides else _leaving(body, run)
+    ins, outs = sides or (
+        inputs_of(body, name, outside, False), outputs_of(body, name, leaving, False)
+    )  # fmt: skip
 
-    def origin(value: str) -> str:
+    starts = [body.columns.made[part.low] for part in parts]
+
+    def origin(value: int) -> str:
         """The box that a value comes from: "" for a literal."""
         if value in ins.box_of:
             return ins.box_of[value]
-        if value not in body.maker:
-            return ""
-        return boxes[_part_of(body.maker[value], parts)].id
+        return boxes[bisect_right(starts, value) - 1].id if value >= 0 else ""
 
     carried: dict[tuple[str, str], dict[str, str]] = {}
     for value, reader in flow:
         ends = origin(value), boxes[reader].id
-        carried.setdefault(ends, {})[value] = body.types[value]
+        carried.setdefault(ends, {})[str(value)] = body.type(value)
     for n, value in enumerate(leaving):
         if tail := origin(value):
-            ends = tail, outs.box_of[str(n)]
-            carried.setdefault(ends, {})[f"{n} {value}"] = body.types[value]
+            ends = tail, outs.box_of[n]
+            carried.setdefault(ends, {})[f"{n} {value}"] = body.type(value)
     edges = tuple(
         Edge(tail, head, alike(list(values.values()))) for (tail, head), values in carried.items()
     )
-    yield Panel(name, title, (*_told(ins.boxes, edges), *boxes, *outs.boxes), edges)
-    yield from ins.panels
-    yield from outs.panels
+    shown = (*_told(ins.boxes, edges), *boxes, *outs.boxes)
+    return Panel(name, title, shown, edges), {**ins.panels, **outs.panels}
 
 
 def _flow(
     body: Body, run: Run, parts: Sequence[Run]
-) -> tuple[list[tuple[str, int]], list[str]]:  # fmt: skip
+) -> tuple[list[tuple[int, int]], list[int]]:  # fmt: skip
     """Values and the parts that read them, each pair once, and the values from outside."""
-    pairs: dict[tuple[str, int], None] = {}
-    outside: dict[str, None] = {}
+    pairs: list[tuple[int, int]] = []
+    outside: dict[int, None] = {}
+    made, read = body.columns.made, body.columns.read
     for n, part in enumerate(parts):
-        for step in range(part.low, part.high):
-            for value in body.nodes[step].operands:
-                maker = body.maker.get(value)
-                if maker is None or part.low <= maker:
-                    continue  # a literal, or made within the same part
-                pairs[value, n] = None
-                if maker < run.low:
-                    outside[value] = None
-    return list(pairs), list(outside)
+        own = made[part.low]  # what is made within the part, or is a literal, is no less
+        values = dict.fromkeys(body.reads[read[part.low] : read[part.high]])
+        pairs += [(value, n) for value in values if value < own]
+        outside.update(dict.fromkeys(v for v in values if v < made[run.low]))
+    return pairs, list(outside)
 
 
-def _part_of(step: int, parts: Sequence[Run]) -> int:
-    return bisect_right(parts, step, key=lambda part: part.low) - 1
-
-
-def _leaving(body: Body, run: Run) -> list[str]:
+def _leaving(body: Body, run: Run) -> list[int]:
     """Values made in the run and read behind it."""
-    return [
-        value.name
-        for node in body.nodes[run.low : run.high]
-        for value in node.results
-        if body.last.get(value.name, PAST) >= run.high
-    ]
-
-
-PAST = -1  # "last read by step -1": never
+    made = body.columns.made
+    return [v for v in range(made[run.low], made[run.high]) if body.last.get(v, -1) >= run.high]
 
 
 def _told(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[Box, ...]:
@@ -222,71 +233,22 @@ def _with_detail(box: Box, words: str) -> Box:
 
 def _box(body: Body, part: Run, run: Run) -> Box:
     """A step's own box, or the box of a run that opens."""
-    if part.high - part.low > 1:
-        return _fold_box(body, part, run)
-    node = body.nodes[part.low]
+    if len(part) > 1:
+        return fold_box(body, part, run)
+    node, known = body.node(part.low), body.known(part.low)
     inside = ""
     if node.regions:
         inside = node.regions[0] if len(node.regions) == 1 else _bodies_name(node)
     owner = node.owner
     return Box(
         node.id,
-        label(node, body.maker),
-        detail(node, body.maker),
-        family(node, body.maker),
+        label(node, known),
+        detail(node, known),
+        family(node, known),
         inside,
         hint(node),
         str(owner) if owner else "",
     )
-
-
-def _fold_box(body: Body, part: Run, run: Run) -> Box:
-    steps = part.high - part.low
-    title = _fold_title(body, part)
-    transform = str(body.folding.steps[part.low].path[0])
-    outer = run.level > 0 or body.folding.common(run) > 0
-    words = [] if outer or not transform or title == transform else [transform]
-    if part.copies > 1:
-        each = steps // part.copies
-        words.append(f"× {part.copies:,}")
-        if each > 1:
-            words.append(f"{each:,} eqns each")
-    else:
-        words.append(f"{steps:,} eqns")
-    first, last = body.nodes[part.low], body.nodes[part.high - 1]
-    text = f"{title}: equations {first.id} to {last.id}, {', '.join(words)}"
-    owner = first.owner
-    return Box(
-        _fold_name(body, part), title, " · ".join(words), "call", _fold_name(body, part),
-        f"{text}  (from {owner})" if owner else text,
-    )  # fmt: skip
-
-
-def _fold_name(body: Body, part: Run) -> str:
-    times = f"×{part.copies}" if part.copies > 1 else ""
-    return f"{body.nodes[part.low].id}..{body.nodes[part.high - 1].id}{times}"
-
-
-def _fold_title(body: Body, part: Run) -> str:
-    """The function that all the run's steps are in; else the line, scope or transform."""
-    steps = body.folding.steps
-    level = body.folding.common(part)
-    deeper = {
-        place.function if isinstance(place, Span) else place
-        for step in steps[part.low : part.high]
-        for place in (step.path[level] if len(step.path) > level else "",)
-    }
-    if len(deeper) == 1 and (name := deeper.pop()) and level:
-        return name.rpartition(".")[2]
-    path = steps[part.low].path
-    for place in reversed(path[:level]):
-        if isinstance(place, Span):
-            if place.function:
-                return f"{place.function.rpartition('.')[2]}:{place.line}"
-            return str(place)
-        if place:
-            return place
-    return f"{body.nodes[part.low].opcode} …" if part.copies == 1 else body.nodes[part.low].opcode
 
 
 def _bodies_name(node: Node) -> str:

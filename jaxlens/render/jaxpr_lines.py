@@ -19,7 +19,7 @@ from jaxlens.render.equation_lines import binder, equation, left, operands, para
 from jaxlens.render.lines_by_id import LinesById
 from jaxlens.render.taken import root_name
 
-LIMIT = 2000
+LIMIT = 400  # lines at once; the others are made when somebody scrolls to them
 _WIDTH = 96  # characters after which a list of variables goes on in the next line
 _MANY = 24  # inputs named one by one
 

@@ -96,16 +96,20 @@ def test_many_inputs_share_a_box_that_lists_them():
 def test_unrolled_layers_fold_into_one_box_with_a_count():
     drawn = figure(layers(12))
     folds = [b for b in drawn.panels[0].boxes if b.inside and b.kind == "call"]
-    assert [(b.label, b.detail) for b in folds] == [("layer:5", "jvp · × 12 · 7 eqns each")]
+    assert [(b.label, b.detail) for b in folds] == [
+        ("layer × 12", "forward · 7 eqns each · cell 1:5")
+    ]
+    assert folds[0].nodes == ("e0-e83",)
     copies = panel_of(drawn, folds[0].inside)
-    assert [b.label for b in copies.boxes if b.kind == "call"] == ["layer:5"] * 12
+    names = [b.label for b in copies.boxes if b.kind == "call"]
+    assert names == [f"layer {n}" for n in range(1, 13)]
     assert drawn.note == "85 equations folded into 2 boxes; every box opens"
 
 
 @pytest.mark.parametrize("odd", [3, 7])
 def test_copies_that_are_wired_differently_are_not_counted_as_repeats(odd):
     drawn = figure(layers(12, odd))
-    counts = [b.detail for p in drawn.panels for b in p.boxes if "×" in b.detail]
+    counts = [b.label for p in drawn.panels for b in p.boxes if "×" in b.label]
     assert counts
     assert not any("× 12" in words for words in counts)
 
