@@ -71,6 +71,7 @@ class _Judge:
         self.linked = linked
         self.blame = by
         self.equations = {node.id: node for node in linked.modules["jaxpr"].nodes()}
+        self.exact = any(node.stamps for node in linked.modules["optimized"].nodes())
         self.needed = needed(linked.modules["jaxpr"])
         self.after = {node.id: node for node in linked.modules["optimized"].nodes()}
         self.order = {id: index for index, id in enumerate(self.after)}
@@ -202,6 +203,8 @@ class _Judge:
             body = ", ".join(node.regions[:_SHOWN])
             words = f"Inlined when JAX lowered it: the equations of {body} stand in its place."
             return EquationFate(node.id, "inlined", words, by="lowering")
+        if not self.exact:
+            return self._unknown(node)
         if node.opcode in _COMPUTING:
             words = "Dead: JAX left it out when it lowered, and no op computes it."
             return EquationFate(node.id, "dead", words, by="lowering")
@@ -335,7 +338,12 @@ class _Judge:
         if main.note.endswith("is read in its place"):
             words = f"Rewritten: simplified away, {main.note}{_behind(by)}."
             return _judged(node.id, "rewritten", words, by=by)
-        return self._taken_up(node, before[0], by)
+        return self._taken_up(node, before[0], by) if self.exact else self._unknown(node)
+
+    def _unknown(self, node: Node) -> EquationFate:
+        """Where no exact ids came through, that nothing is found says nothing."""
+        words = "Unknown: this capture carries no exact ids, and names and places do not tell."
+        return EquationFate(node.id, "unknown", words)
 
     def _converted(self, node: Node, op: str) -> EquationFate:
         """The conversion from StableHLO, which folds and simplifies a little, left nothing."""
@@ -343,6 +351,8 @@ class _Judge:
         if op in self._constant:
             words = f"Folded into a constant before XLA's first pass: {word} of constants."
             return EquationFate(node.id, "folded", words, by=by)
+        if not self.exact:
+            return self._unknown(node)
         if node.id not in self.needed:
             words = "Dead: no result depends on it, and XLA's first program has no trace of it."
             return EquationFate(node.id, "dead", words, by=by)

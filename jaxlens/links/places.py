@@ -13,15 +13,21 @@ Place = tuple[str, str]
 
 
 def by_place(jaxpr: Module, stablehlo: Module) -> dict[str, tuple[str, ...]]:
-    """The equations at the place of each op; in order where there are as many main ops."""
+    """The equations at the place of each op: in order, where each can have as many ops."""
     there: defaultdict[Place, list[str]] = defaultdict(list)
     for node in jaxpr.nodes():
         scope = f"{node.scope}/{node.opcode}" if node.scope else node.opcode
         there[_place(scope, node)].append(node.id)
-    return {
-        node.id: tuple(there.get(_place(_inner(node.scope), node), ()))
-        for node in stablehlo.nodes()
-    }
+    groups: defaultdict[Place, list[str]] = defaultdict(list)
+    for node in stablehlo.nodes():
+        groups[_place(_inner(node.scope), node)].append(node.id)
+    found: dict[str, tuple[str, ...]] = {}
+    for place, ops in groups.items():
+        equations = there.get(place, [])
+        each = len(ops) // len(equations) if equations and not len(ops) % len(equations) else 0
+        for index, op in enumerate(ops):
+            found[op] = (equations[index // each],) if each else tuple(equations)
+    return found
 
 
 def ops_at(stablehlo: Module) -> Mapping[Place, tuple[Node, ...]]:
