@@ -90,9 +90,10 @@ class Frames:
         return found
 
     def merged(self, scope: str, paths: tuple[tuple[str, ...], ...]) -> tuple[Span, ...]:
-        """The frames of an instruction that was merged from equal ops of one place.
+        """The frames of an instruction without any, where the ops that it came from agree.
 
-        Without stamps their locations would have been one, and its frames been kept.
+        XLA keeps none of instructions that it merges, but where their locations are equal: ops
+        of one place have equal ones without stamps only.
         """
         if self._origins is None or scope.count(";") + 1 != len(paths):
             return ()

@@ -56,8 +56,8 @@ def _stamps(node: Instruction) -> Paths:
 def _told(node: Instruction) -> tuple[str, tuple[Span, ...], Paths]:
     """Scope, frames and stamps, which are in one piece of the line: all are kept."""
     scope, spans = _origin(node)
-    paths = stamps(scope)
-    if paths:
+    paths = tuple(path for path in stamps(scope) if path[-1].startswith("s"))
+    if "_jl" in scope:
         spans = spans or node._frames.merged(scope, paths)
         scope = plain(scope)
     object.__setattr__(node, "scope", scope)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jaxlens.ir.assignment import assign
+from jaxlens.ir.collection import paused
 from jaxlens.ir.stamps import escaped, plain, stamp, stamps
 
 CLOSING = frozenset({"stablehlo.return", "func.return", "sdy.return", "mhlo.return"})
@@ -37,10 +39,11 @@ def restamp(module: Any, ids: Mapping[str, str]) -> tuple[Paths, ...]:
         return known[key]
 
     found: list[Paths] = []
-    with module.context:
+    changes: list[tuple[Any, Any]] = []
+    with paused(), module.context:
         for op in (module.operation, *(view.operation for view in module.body.operations)):
             if (at := place(op.location)).changed:
-                op.location = _location(at, at.name, ir)
+                changes.append((op, _location(at, at.name, ir)))
         for block, around in _blocks(module):
             for argument in block.arguments:
                 if (at := place(argument.location)).changed:
@@ -50,12 +53,13 @@ def restamp(module: Any, ids: Mapping[str, str]) -> tuple[Paths, ...]:
                 at = place(op.location)
                 if op.name not in CLOSING:
                     name = _stamped(at.name, stamp(f"s{len(found)}"), around.name)
-                    op.location = _location(at, name, ir)
+                    changes.append((op, _location(at, name, ir)))
                     found.append(at.paths)
                     if len(op.regions):
                         around.inside.append((op, (at.name, name)))
                 elif at.changed:
-                    op.location = _location(at, at.name, ir)
+                    changes.append((op, _location(at, at.name, ir)))
+        assign("location", changes)
     return tuple(found)
 
 

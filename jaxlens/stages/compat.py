@@ -459,3 +459,13 @@ def scope_names(source: Any) -> Iterable[Any]:
     """The parts of an equation's name stack, each with a `name`; they can be hashed."""
     parts: Iterable[Any] = source.name_stack.stack
     return parts
+
+
+def has_location_parts() -> bool:
+    """Whether MLIR's bindings can take locations apart and change an op's.
+
+    Gone: nothing is stamped.
+    """
+    from jax.extend.mlir import ir
+
+    return all(hasattr(ir, name) for name in ("NameLoc", "FusedLoc", "CallSiteLoc"))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from jaxlens.ir.assignment import assign
 from jaxlens.ir.jaxpr_bodies import Body, bodies, opened
 from jaxlens.ir.stablehlo_stamps import Paths, restamp
 from jaxlens.ir.stamps import alike, stamp
@@ -81,12 +82,12 @@ def stamped(jaxpr: Any, meant: Any = None) -> Iterator[Ids]:
                 _stamp(found, ids, saved)
             yield ids
         finally:
-            _restore(saved)
+            assign("source_info", saved[::-1])
 
 
 def _stamp(found: dict[int, Body], ids: Ids, saved: Saved) -> None:
     named = compat.named_last()
-    if named is None:
+    if named is None or not compat.has_location_parts():
         return
     kernels = _in_kernels(found)
     names: set[Any] = set()
@@ -103,22 +104,8 @@ def _stamp(found: dict[int, Body], ids: Ids, saved: Saved) -> None:
             eqn.source_info = named(source, stamp(serial))
             ids[serial] = ident
     if any(map(alike, functions)) or any(alike(part.name) for part in names):
-        _restore(saved)
+        assign("source_info", saved[::-1])
         ids.clear()
-
-
-def _restore(saved: Saved) -> None:
-    """Puts all back, also where an interrupt comes in between."""
-    interrupt: KeyboardInterrupt | None = None
-    while True:
-        try:
-            for eqn, source in reversed(saved):
-                eqn.source_info = source
-            break
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
 
 
 def _in_kernels(found: dict[int, Body]) -> set[int]:
