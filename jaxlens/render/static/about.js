@@ -23,6 +23,9 @@ const HINT = "Point at anything to see what it came from and what it became. Cli
 /** @param {number} n @param {string} noun */
 const counted = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 
+/** @param {string} words */
+const sentence = (words) => (/[.!?]$/.test(words) ? words : `${words}.`);
+
 export class About {
   /** @param {HTMLElement} root @param {AbortSignal} signal */
   constructor(root, signal) {
@@ -63,9 +66,9 @@ export class About {
     if (reach.line) return [this.ofLine(reach)];
     const parts = [made("code", "", {}, this.opcode(reach)), ` in ${this.title(reach.stage)}`];
     const fate = reach.stage === "jaxpr" ? web.fates.get(reach.id) : "";
-    if (fate) parts.push(`: ${fate}`);
+    if (fate) parts.push(`: ${sentence(fate)}`);
     const madeBy = web.made.get(reach.id);
-    if (reach.stage === "jaxpr" && madeBy?.length) parts.push(`. Made by ${madeBy.join(" of ")}`);
+    if (reach.stage === "jaxpr" && madeBy?.length) parts.push(` Made by ${madeBy.join(" of ")}.`);
     const how = web.how(reach.stage, reach.id);
     if (how) parts.push(made("small", "", { title: /** @type {any} */ (HOW)[how] ?? "" }, how));
     if (!reach.atoms.size) parts.push(": what it came from is not known");
@@ -109,7 +112,7 @@ export class About {
     const lines = reach.line ? [] : [...this.lens.web.owners(reach.atoms)];
     if (lines.length) row.append(button(lines.length === 1 ? lines[0] : counted(lines.length, "line"), `Your code: ${lines.join(", ")}`, () => this.go("", lines), this.signal));
     for (const [stage, ids] of this.counts(reach))
-      if (ids.size) row.append(button(`${this.title(stage)} ${ids.size.toLocaleString("en")}`, `Show them: ${[...ids].slice(0, 20).join(", ")}`, () => this.go(stage, [...ids]), this.signal));
+      if (ids.size > Number(stage === reach.stage)) row.append(button(`${this.title(stage)} ${ids.size.toLocaleString("en")}`, `Show them: ${[...ids].slice(0, 20).join(", ")}`, () => this.go(stage, [...ids]), this.signal));
     return row;
   }
 
