@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from jaxlens.captures import Capture
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.graph import Module
 from jaxlens.ir.late import fill
 from jaxlens.lenses.report import count
 from jaxlens.render import hlo_words, jaxpr_figure
 from jaxlens.render.document import GraphPane
 from jaxlens.render.figure import Box, Figure, Panel, Panels
-from jaxlens.render.hlo_plumbing import Drawn, drawn
+from jaxlens.render.hlo_plumbing import Plumbing
 
 MOST = 60
 
@@ -36,12 +36,15 @@ def figure(
     Returns:
         Every panel that can be opened, the entry first.
     """
-    shown = drawn(module, max_boxes)
+    plumbing = Plumbing(module, max_boxes)
     plain = jaxpr_figure.figure(
-        shown.module, depth=1, max_boxes=max_boxes, inputs=_inputs(module), outputs=outputs
+        plumbing.program(module.entry),
+        max_boxes=max_boxes,
+        inputs=_inputs(module),
+        outputs=outputs,
     )
     note = plain.note.replace(" equations ", " instructions ", 1)
-    made = Figure(HloPanels(plain, module, shown), max(1, depth), note, module.stage)
+    made = Figure(HloPanels(plain, plumbing, max_boxes), max(1, depth), note, module.stage)
     if depth != jaxpr_figure.AUTO:
         return made
     return replace(made, depth=jaxpr_figure.fitting_depth(made))
@@ -91,57 +94,77 @@ def _inputs(module: Module) -> list[str]:
 
 
 class HloPanels(Panels):
-    """A program's panels with the words of HLO."""
+    """A program's panels with the words of HLO; those of a fusion are made when it opens."""
 
-    def __init__(self, plain: Figure, module: Module, shown: Drawn) -> None:
-        self.named = _Worded(plain, module, shown)
-        self._plain = plain
+    def __init__(self, plain: Figure, plumbing: Plumbing, max_boxes: int) -> None:
+        self.named = _Worded(plain.named, plumbing, max_boxes)
+        self._first = plain.panels[0].name
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return tuple(self)[index]
-        return self.named[self._plain.panels[index].name]
+        return self.named[self._first] if index == 0 else tuple(self)[index]
 
     def __iter__(self) -> Iterator[Panel]:
         return map(self.named.__getitem__, self.named)
 
     def __len__(self) -> int:
-        return len(self._plain.panels)
+        return len(self.named)
 
 
 class _Worded(Mapping[str, Panel]):
     """Panels by name, each worded when it is asked for."""
 
-    def __init__(self, plain: Figure, module: Module, shown: Drawn) -> None:
-        self._plain, self._module, self._drawn = plain.named, module, shown
-        self._whole: dict[str, Node] = {node.id: node for node in module.nodes()}
-        self._shown = {node.id: node for node in shown.module.nodes()}
+    def __init__(self, plain: Mapping[str, Panel], plumbing: Plumbing, max_boxes: int) -> None:
+        self._main, self._plumbing, self._most = plain, plumbing, max_boxes
+        self._fused = frozenset(plumbing.fused)
+        self._other: dict[str, Mapping[str, Panel]] = {}  # panels that are not the entry's
         self._worded: dict[str, Panel] = {}
 
     def __getitem__(self, name: str) -> Panel:
         if name not in self._worded:
-            panel = self._plain[name]
+            plain = self._plain(name)
+            panel = plain[name]
             boxes = tuple(self._box(panel, box) for box in panel.boxes)
+            if plain is not self._main:
+                inner = (box.inside for box in panel.boxes if box.inside in plain)
+                self._other.update((door, plain) for door in inner if door not in self._main)
             self._worded[name] = replace(panel, boxes=boxes)
         return self._worded[name]
 
+    def _plain(self, name: str) -> Mapping[str, Panel]:
+        """The panels among which that one is."""
+        if name in self._fused and name not in self._other:
+            program = self._plumbing.program(name)
+            self._other[name] = jaxpr_figure.figure(program, max_boxes=self._most).named
+        return self._other.get(name, self._main)
+
     def __contains__(self, name: object) -> bool:
-        return name in self._plain
+        return name in self._main or name in self._fused or name in self._other
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._plain)
+        """The entry's panels, then each fusion's, each panel before those inside it."""
+        yield from self._main
+        for fused in self._plumbing.fused:
+            waiting = [fused]
+            while waiting:
+                name = waiting.pop()
+                yield name
+                inner = (box.inside for box in reversed(self[name].boxes))
+                waiting += [d for d in inner if d in self._other and d not in self._fused]
 
     def __len__(self) -> int:
-        return len(self._plain)
+        return sum(1 for _ in self)
 
     def _box(self, panel: Panel, old: Box) -> Box:
-        shown = self._shown.get(old.id)
-        if shown is None:
+        plumbing, id = self._plumbing, old.id
+        if id not in plumbing.shown:
             return self._port(panel, old)
-        id = old.id
+        node = plumbing.whole[id]
+        opens = node.opcode == "fusion" and node.regions[:1] and node.regions[0] in self._fused
+        if opens and id not in plumbing.inner:
+            old = replace(old, inside=node.regions[0])
         return hlo_words.box(
-            old, self._whole[id], shown, self._drawn.inner.get(id), self._module,
-            self._drawn.owners.get(id), self._drawn.aside.get(id, ()),
+            old, node, plumbing.shown[id], plumbing.inner.get(id), plumbing.module,
+            plumbing.owners.get(id), tuple(dict.fromkeys(plumbing.aside.get(id, ()))),
         )  # fmt: skip
 
     def _port(self, panel: Panel, old: Box) -> Box:
@@ -153,7 +176,7 @@ class _Worded(Mapping[str, Panel]):
             return old
         value = old.id.removeprefix(start)
         name = value.partition("[")[0]
-        node = self._whole.get(name)
+        node = self._plumbing.whole.get(name)
         if node is None or node.opcode != "parameter":
             return old
-        return replace(old, nodes=(name, *self._drawn.aside.get(value, ())))
+        return replace(old, nodes=(name, *self._plumbing.aside.get(value, ())))

@@ -7,12 +7,13 @@ instruction of its own. In a drawing these are boxes that say nothing, so:
 - a computation of one instruction that another applies (the `add` of a reduction) is told
   by that one, and a fusion of one instruction does not open.
 
-Nothing is lost: `Drawn.aside` holds the ids of what has no box, by the id of the box that
+Nothing is lost: `Plumbing.aside` holds the ids of what has no box, by the id of the box that
 stands for it. The work is linear in the module's size.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.lenses.lines import owners
@@ -30,52 +31,77 @@ _ALIASES = frozenset({"get-tuple-element", "bitcast", "tuple"})
 _ROLES: Mapping[str, tuple[str, ...]] = {"while": ("condition", "body")}
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A module to draw.
+class Plumbing:
+    """A module's regions without plumbing, each made when it is asked for.
+
+    What a fusion holds is a program of its own here, so that a large module costs no more
+    than what is looked at.
 
     Attributes:
-        module: Without plumbing. Ids are the instructions' own; regions of loops and branches
-            have names that say what they are for ("while body 2").
+        module: The module.
         aside: Ids of the instructions that a box stands for besides its own, by its own; for
-            what comes in, by the name of the value ("param[0]").
+            what comes in, by the name of the value ("param[0]"). It grows as regions are made.
         inner: The instruction that a reducer or a fusion of one applies, by the id of who does.
-        owners: The Python line of each instruction, by id.
+        fused: Computations that open in a fusion, in the module's order.
+        whole: Every instruction by id.
+        shown: The instructions of the regions made so far as they are drawn, by id.
     """
 
-    module: Module
-    aside: Mapping[str, tuple[str, ...]]
-    inner: Mapping[str, Node]
-    owners: Mapping[str, Span]
+    def __init__(self, module: Module, most: int) -> None:
+        """Takes HLO at any stage.
 
+        Args:
+            module: The module.
+            most: A computation of more instructions than this is put in an order that folds
+                well (`hlo_gathered.py`).
+        """
+        self.module = module
+        self._most = most
+        self.whole = {node.id: node for node in module.nodes()}
+        applied = list(_applied(module))
+        self.inner = {node.id: only for node, only in applied}
+        self.aside: dict[str, list[str]] = {}
+        for node, only in applied:
+            within = (n.id for r in (*node.regions, *only.regions) for n in module.regions[r].nodes)
+            self.aside.setdefault(node.id, []).extend(within)
+        self._names = _region_names(module)
+        doors = {
+            name for node in self.whole.values()
+            if node.opcode == "fusion" and node.id not in self.inner
+            for name in node.regions
+        }  # fmt: skip
+        self.fused = tuple(name for name in module.regions if name in doors)
+        self.shown: dict[str, Node] = {}
 
-def drawn(module: Module, most: int) -> Drawn:
-    """The module without plumbing.
+    @cached_property
+    def owners(self) -> Mapping[str, Span]:
+        """The Python line of each instruction, by id."""
+        return owners(self.module)
 
-    Args:
-        module: HLO at any stage.
-        most: A computation of more instructions than this is put in an order that folds well
-            (`hlo_gathered.py`).
-    """
-    applied = list(_applied(module))
-    names = _region_names(module)
-    inner = {node.id: only for node, only in applied}
-    hidden = {region for node, _ in applied for region in node.regions}
-    aside: dict[str, list[str]] = {}
-    regions: dict[str, Region] = {}
-    for region in module.regions.values():
-        if region.name in hidden:
-            continue
-        plain = _Plain(module, region, names, inner.keys(), aside)
-        regions[names.get(region.name, region.name)] = plain.region(most)
-    for node, only in applied:
-        within = (n.id for r in (*node.regions, *only.regions) for n in module.regions[r].nodes)
-        aside.setdefault(node.id, []).extend(within)
-    entry = names.get(module.entry, module.entry)
-    kept = Module(module.name, module.stage, entry, regions, module.attrs)
-    return Drawn(
-        kept, {k: tuple(dict.fromkeys(v)) for k, v in aside.items()}, inner, owners(module)
-    )
+    def program(self, start: str) -> Module:
+        """A computation and what it calls, but for what opens in fusions.
+
+        Ids are the instructions' own; regions of loops and branches have names that say what
+        they are for ("while body 2").
+        """
+        regions = {}
+        for name in self._reached(start):
+            plain = _Plain(self, self.module.regions[name], self._names)
+            region = plain.region(self._most)
+            regions[region.name] = region
+            self.shown.update((node.id, node) for node in region.nodes)
+        entry = self._names.get(start, start)
+        return Module(self.module.name, self.module.stage, entry, regions, self.module.attrs)
+
+    def _reached(self, start: str) -> list[str]:
+        """Callers before callees."""
+        found, waiting = {start: None}, [start]
+        while waiting:
+            for node in self.module.regions[waiting.pop()].nodes:
+                if node.opcode != "fusion" and node.id not in self.inner:
+                    waiting += [name for name in node.regions if name not in found]
+                    found.update(dict.fromkeys(node.regions))
+        return [name for name in self.module.regions if name in found]
 
 
 def _applied(module: Module) -> Iterator[tuple[Node, Node]]:
@@ -110,11 +136,9 @@ def _branches(node: Node) -> tuple[str, ...]:
 class _Plain:
     """One region on its way to being drawn."""
 
-    module: Module
+    plumbing: Plumbing
     whole: Region
     names: Mapping[str, str]
-    shut: Collection[str]
-    aside: dict[str, list[str]]
     value: dict[str, str] = field(default_factory=dict)  # what a name stands for now
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a tuple
     types: dict[str, Type] = field(default_factory=dict)
@@ -170,9 +194,9 @@ class _Plain:
         box = self.maker.get(source, source)
         if node.opcode == "bitcast" and box in self.coming:
             self.value[node.id] = source  # an input is one box, whatever it is read as
-            self.aside.setdefault(source, []).append(node.id)
+            self.plumbing.aside.setdefault(source, []).append(node.id)
             return True
-        self.aside.setdefault(part if box in self.coming else box, []).append(node.id)
+        self.plumbing.aside.setdefault(part if box in self.coming else box, []).append(node.id)
         self.value[node.id] = part
         self.types[part] = node.type
         self.maker[part] = box
@@ -208,7 +232,7 @@ class _Plain:
 
     def _reads(self, node: Node) -> tuple[str, ...]:
         if ids := self._ids(node.operands):
-            self.aside.setdefault(node.id, []).extend(ids)
+            self.plumbing.aside.setdefault(node.id, []).extend(ids)
         return tuple(value for name in node.operands for value in self._flat(name))
 
     def _nodes(
@@ -220,7 +244,7 @@ class _Plain:
                 yield self._node(node, reads, made, Origin(node.scope, node.spans))
             return
         nodes, values = [node for node, _ in kept], [reads for _, reads in kept]
-        for n, origin in together(nodes, values, self.maker, self.module):
+        for n, origin in together(nodes, values, self.maker, self.plumbing.module):
             yield self._node(*kept[n], made, origin)
 
     def _node(
@@ -231,9 +255,13 @@ class _Plain:
         results = [Value(part, kind) for part, kind in parts.items() if part in made]
         if node.id in made or not results:
             results.insert(0, Value(node.id, node.type))
-        shut = node.id in self.shut
-        regions = () if shut else tuple(self.names.get(name, name) for name in node.regions)
         attrs = {k: v for k, v in node.attrs.items() if k not in _SAID_ELSEWHERE}
+        regions: tuple[str, ...] = ()
+        if node.opcode == "fusion":  # what makes two of them alike
+            inside = (n.opcode for r in node.regions for n in self.plumbing.module.regions[r].nodes)
+            attrs["holds"] = " ".join(inside)
+        elif node.id not in self.plumbing.inner:
+            regions = tuple(self.names.get(name, name) for name in node.regions)
         return Node(
             node.id, node.opcode, reads, tuple(results), attrs, regions, origin.scope, origin.spans
         )

@@ -7,8 +7,9 @@ import pytest
 
 from jaxlens.errors import ReadError
 from jaxlens.render import compile_view, html
-from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
+from jaxlens.render.document import Document, GraphPane, Line, Listing, Piece, Tab, Tabs
 from jaxlens.render.fetch import answer, key_of
+from jaxlens.render.figure import Box, Figure, Panel
 
 LINES = tuple(Line((Piece(f"<{n}>"),), f"n{n}", 0, "cell 3:2") for n in range(10))
 PANES = (
@@ -54,6 +55,19 @@ def test_a_wrong_question_is_answered_in_a_sentence(question: dict, says: str) -
     assert list(found) == ["error"]
     assert says in found["error"]
     assert "\n" not in found["error"]
+
+
+def test_what_opens_in_a_box_of_a_graph() -> None:
+    top = Panel("main", "f", (Box("e0", "jit", inside="g"),), ())
+    inner = Panel("g", "g", (Box("e1", "<tanh>"),), ())
+    graph = GraphPane(Figure((top, inner)), "A drawing.")
+    document = Document("jaxpr", "f", (graph,))
+    question = {"panel": {"graph": 0, "name": "main"}}
+    found = json.loads(json.dumps(answer(fixed.capture(), document, question)))["ok"]
+    assert found["shut"] == [[0, "g"]]
+    assert found["row"][4][0][:2] == ["e0", "jit"]
+    for wrong in ({"graph": 0, "name": "h"}, {"graph": 1, "name": "g"}, {"name": "g"}):
+        assert "error" in answer(fixed.capture(), document, {"panel": wrong})
 
 
 def test_a_kernels_code() -> None:
