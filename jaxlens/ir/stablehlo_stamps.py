@@ -154,12 +154,14 @@ def _stamped(name: str, word: str, around: tuple[str, str]) -> str:
 
     Where it goes on from the name of the op around it, so does the result: XLA puts the name of
     what it inlines behind the caller's, unless it begins with that already. The last part stays
-    the last: XLA calls instructions by it.
+    the last: XLA calls instructions by it. A name ends at an `@` there, so the stamp is before.
     """
     outer, stamped = around
-    head, rest = (stamped, name[len(outer) :]) if name.startswith(f"{outer}/") else ("", name)
+    name, at, lost = name.partition("@")
+    inside = name.startswith(f"{outer}/") and not at
+    head, rest = (stamped, name[len(outer) :]) if inside else ("", name)
     above, slash, last = rest.rpartition("/")
-    return f"{head}{above}{slash}{word}/{last}" if last or slash else word
+    return f"{head}{above}{slash}{word}/{last}{at}{lost}" if last or slash or at else word
 
 
 def _location(at: _Place, name: str, ir: Any) -> Any:
