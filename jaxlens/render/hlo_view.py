@@ -66,7 +66,7 @@ def document(
     web = None
     if not blocks:
         fusing(capture)  # first: a compile made without the dumps would be made again
-        web = weave(capture, _LINKED)
+        web = weave(capture, _LINKED, fates=capture.has_all_passes)  # without, few could be told
         blocks = _default(capture, full, beside(capture, web))
     return Document("hlo", taken(capture.program), tuple(blocks), web)
 

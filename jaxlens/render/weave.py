@@ -19,7 +19,7 @@ from jaxlens.render.web import Web
 _MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
 
 
-def weave(capture: Capture, stages: Iterable[str]) -> Web:
+def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web:
     """Links the stages of an output, in time linear in the size of their programs.
 
     Args:
@@ -28,6 +28,7 @@ def weave(capture: Capture, stages: Iterable[str]) -> Web:
             is always among them, and where any later stage is, so is StableHLO, which links the
             others. Asking for "kernels", "llvm", "asm" or "optimized" compiles, as those stages
             do; a stage that the backend does not give is left out.
+        fates: Whether to say what became of each equation, which takes most of the time.
     """
     wanted = set(stages) | {"jaxpr"}
     machine = bool(wanted & {"kernels", "llvm", "asm"})
@@ -44,13 +45,13 @@ def weave(capture: Capture, stages: Iterable[str]) -> Web:
         atoms["kernels"] = _kernels(capture, atoms["optimized"])
     lines, calls = _lines(linked)
     distinct, stack = _stacks(linked)
-    fates = _fates(capture) if "optimized" in atoms else {}
+    ended = _fates(capture) if fates and "optimized" in atoms else {}
     return Web(
         atoms=atoms,
         lines=lines,
         calls=calls,
-        fates={id: fate.sentence for id, fate in fates.items()},
-        ends={id: fate.index for id, fate in fates.items() if fate.index is not None},
+        fates={id: fate.sentence for id, fate in ended.items()},
+        ends={id: fate.index for id, fate in ended.items() if fate.index is not None},
         how={stage: how for stage in shown if (how := _how(linked, stage))},
         stacks=distinct,
         stack=stack,
