@@ -7,21 +7,16 @@ instruction for it), "inlined" (a call whose body took its place), "loop" (a loo
 stands in the program), "unknown", and then the sentence says why.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Node
-from jaxlens.ir.numbering import Numbers, number
-from jaxlens.links.atoms import LOOPS, Path
+from jaxlens.links.atoms import LOOPS
 from jaxlens.links.blame import Blame, By, blame
-from jaxlens.links.change import Change, between, held
+from jaxlens.links.evidence import CALLS, Evidence, word
 from jaxlens.links.linked import Linked
-from jaxlens.links.needed import needed
-from jaxlens.links.reach import MOVING, TRIVIAL
 
 FateName = Literal[
     "kept", "fused", "rewritten", "folded", "merged", "dead", "dropped", "inlined", "loop",
@@ -60,173 +55,57 @@ def fates(linked: Linked, passes: Sequence[PassStage] = ()) -> dict[str, Equatio
         linked: With StableHLO, HLO before optimisation ("hlo") and "optimized".
         passes: Dumps of all passes, if they are at hand; they name who did it.
     """
-    judge = _Judge(linked, blame(passes, linked.modules["optimized"]))
-    return {id: judge.fate(node) for id, node in judge.equations.items()}
+    seen = Evidence(linked)
+    judge = _Judge(seen, blame(passes, linked.modules["optimized"]))
+    return {id: judge.fate(node) for id, node in seen.equations.items()}
 
 
 class _Judge:
-    """Looks an equation's ops up in the programs before and after optimisation."""
+    """Draws the conclusion for each equation."""
 
-    def __init__(self, linked: Linked, by: Blame) -> None:
-        self.linked = linked
+    def __init__(self, seen: Evidence, by: Blame) -> None:
+        self.seen = seen
         self.blame = by
-        self.equations = {node.id: node for node in linked.modules["jaxpr"].nodes()}
-        self.exact = any(node.stamps for node in linked.modules["optimized"].nodes())
-        self.needed = needed(linked.modules["jaxpr"])
-        self.after = {node.id: node for node in linked.modules["optimized"].nodes()}
-        self.order = {id: index for index, id in enumerate(self.after)}
-        self.held = held(linked.modules["optimized"])
-        self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}
-        self.ops = self._ops()
-        self.before_of = self._carriers("hlo")
-        self.after_of = self._carriers("optimized")
-        self.guessed_of = self._carriers("optimized", guessed=True)
-
-    def _ops(self) -> dict[str, list[str]]:
-        """The ops that each equation made, the one that gives the result last.
-
-        Where JAX lowered an equation to a call of a function of its own (`cumsum`), the ops of
-        that function are among them.
-        """
-        program = self.linked.modules["stablehlo"]
-        blocks = {n.id for r in program.regions.values() if r.kind == "block" for n in r.nodes}
-        found: defaultdict[str, list[str]] = defaultdict(list)
-        atoms = self.linked.atoms
-        for path, equations in zip(atoms.paths, atoms.equations, strict=True):
-            if len(path) == 1 and atoms.made.get(path[0]) != "inferred":
-                for equation in equations:
-                    found[equation[-1]].append(path[0])
-        self.equation_of = {op: id for id, ops in found.items() for op in ops}
-        bodies = {node.id: node.regions for node in program.nodes() if node.opcode in _CALLS}
-
-        def weight(op: str) -> int:
-            return 0 if op in blocks else 1 if self.opcode[op] in _LITERALS else 2
-
-        for id, ops in found.items():
-            if not self.equations[id].regions and all(op in bodies for op in ops):
-                names = [name for op in ops for name in bodies[op]]
-                for name in names:
-                    inner = program.regions[name].nodes
-                    names += [r for node in inner for r in node.regions if r not in names]
-                    ops += [node.id for node in inner]
-            ops.sort(key=weight)
-        return found
-
-    def _carriers(self, stage: str, guessed: bool = False) -> dict[str, list[str]]:
-        """The instructions that are known to come from each op, or inferred to."""
-        reach = self.linked.reached(stage)
-        paths = self.linked.atoms.paths
-        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for node in self.linked.modules[stage].nodes():
-            if (reach.how.get(node.id) == "inferred") is not guessed:
-                continue
-            ops = [op for path in node.stamps for op in self._stands_for(path)]
-            ops = ops or [paths[n][-1] for n in reach.own.get(node.id, ()) if paths[n]]
-            for op in ops:
-                found[op][node.id] = None
-        return {op: list(ids) for op, ids in found.items()}
-
-    def _stands_for(self, path: Path) -> Path:
-        """The op at the end of a path, and the calls before it, where JAX lowered to a call."""
-        if self.linked.atoms.made.get(path[-1]) == "inferred":
-            return path
-        return path[-1:]
-
-    @cached_property
-    def change(self) -> Change:
-        """The fates of instructions, for those that carry no id to the end."""
-        return between(self.linked.modules["hlo"], self.linked.modules["optimized"])
-
-    @cached_property
-    def peers(self) -> Mapping[str, tuple[str, ...]]:
-        """Equations whose results have one value before optimisation, by equation."""
-        numbering = number(self.linked.modules["hlo"], Numbers())
-        first = {ops[-1]: id for id, ops in self.ops.items()}
-        main = {h: first[op] for op, ids in self.before_of.items() if op in first for h in ids[-1:]}
-        found: dict[str, tuple[str, ...]] = {}
-        for occurrences in numbering.bodies.values():
-            classes: defaultdict[int, dict[str, None]] = defaultdict(dict)
-            for occurrence in occurrences:
-                if occurrence.id in main:
-                    classes[occurrence.number][main[occurrence.id]] = None
-            for members in classes.values():
-                if len(members) > 1:
-                    order = sorted(members, key=lambda id: int(id[1:]) if id[1:].isdigit() else 0)
-                    found.update(dict.fromkeys(order, tuple(order)))
-        return found
 
     def fate(self, node: Node) -> EquationFate:
-        ops = self.ops.get(node.id, [])
+        ops = self.seen.ops.get(node.id, [])
         if not ops:
             return self._without_ops(node)
-        if node.regions and all(self.opcode[op] in _CALLS for op in ops):
+        if node.regions and all(self.seen.opcode[op] in CALLS for op in ops):
             return self._call(node, ops)
         if node.opcode in LOOPS:
             loop = self._loop(node, ops)
             if loop is not None:
                 return loop
-        carriers = self._left(ops)
+        carriers = self.seen.left(ops)
         merged = self._merged(node, ops, carriers)
         if merged is not None:
             return merged
         return self._lives(node, ops, carriers) if carriers else self._gone(node, ops)
 
-    def _left(self, ops: Sequence[str]) -> list[str]:
-        """What is left of an equation: of its result's op if there is any, else of the others.
-
-        What only moves a value stands for the equation where nothing else does, and an
-        instruction without an id where it is of the op's own kind.
-        """
-        moved: list[str] = []
-        near = [i for op in ops for of in (self.after_of, self.guessed_of) for i in of.get(op, ())]
-        for op in reversed(ops):
-            word = _word(self.opcode[op])
-            found = [id for id in self.after_of.get(op, ()) if self._counts(id)]
-            same = [id for id in near if self.after[id].opcode == word]
-            real = same or [id for id in found if self.after[id].opcode not in _SLIGHT]
-            inner = [id for id in real if self.after[id].opcode != "fusion"]
-            if real:
-                return inner or real
-            moved = moved or found
-        return moved
-
-    def _counts(self, id: str) -> bool:
-        opcode = self.after[id].opcode
-        return opcode not in TRIVIAL or opcode in ("bitcast", "constant")
-
     def _without_ops(self, node: Node) -> EquationFate:
         """JAX's lowering made no op."""
-        if node.id not in self.needed:
+        if node.id not in self.seen.needed:
             words = "Dead: no result depends on it, so JAX did not lower it."
             return EquationFate(node.id, "dead", words, by="lowering")
         if node.regions:
             body = ", ".join(node.regions[:_SHOWN])
             words = f"Inlined when JAX lowered it: the equations of {body} stand in its place."
             return EquationFate(node.id, "inlined", words, by="lowering")
-        if not self.exact:
+        if not self.seen.exact:
             return self._unknown(node)
         if node.opcode in _COMPUTING:
             words = "Dead: JAX left it out when it lowered, and no op computes it."
             return EquationFate(node.id, "dead", words, by="lowering")
         why = "it needs no op of its own"
-        operands = [self._types.get(name) or name.rpartition(":")[2] for name in node.operands]
+        operands = [self.seen.types.get(name) or name.rpartition(":")[2] for name in node.operands]
         if node.opcode in _CARRYING and operands == [str(node.type)]:
             why = f"it hands its operand on unchanged ({node.type})"
         words = f"Dropped when JAX lowered it: {why}."
         return EquationFate(node.id, "dropped", words, by="lowering")
 
-    @cached_property
-    def _types(self) -> dict[str, str]:
-        found = {}
-        for region in self.linked.modules["jaxpr"].regions.values():
-            for value in region.parameters:
-                found[value.name] = str(value.type)
-            for node in region.nodes:
-                found.update({value.name: str(value.type) for value in node.results})
-        return found
-
     def _call(self, node: Node, ops: Sequence[str]) -> EquationFate:
-        calls = [id for op in ops for id in self.after_of.get(op, ()) if self._is_call(id)]
+        calls = [id for op in ops for id in self.seen.after_of.get(op, ()) if self._is_call(id)]
         body = ", ".join(node.regions[:_SHOWN])
         if calls:
             words = f"Kept: {_names(calls)} calls {body}."
@@ -236,13 +115,16 @@ class _Judge:
         return _judged(node.id, "inlined", words, by=by)
 
     def _is_call(self, id: str) -> bool:
-        return self.after[id].opcode == "call"
+        return self.seen.after[id].opcode == "call"
 
     def _loop(self, node: Node, ops: Sequence[str]) -> EquationFate | None:
         """A loop or branch that stands in the program; None where it does not."""
         kinds = ("while", "conditional")
         found = [
-            i for op in ops for i in self.after_of.get(op, ()) if self.after[i].opcode in kinds
+            i
+            for op in ops
+            for i in self.seen.after_of.get(op, ())
+            if self.seen.after[i].opcode in kinds
         ]
         found = list(dict.fromkeys(found))
         if not found:
@@ -255,45 +137,40 @@ class _Judge:
     ) -> EquationFate | None:
         """Another equation has the same value, and one computation was kept for both."""
         mine = set(carriers)
-        for other in self.peers.get(node.id, ()):
-            theirs = set(self._left(self.ops[other])) if other != node.id else set()
+        for other in self.seen.peers.get(node.id, ()):
+            theirs = set(self.seen.left(self.seen.ops[other])) if other != node.id else set()
             if not theirs or (mine and mine != theirs):
                 continue
-            if mine and self.peers[node.id][0] == node.id:
+            if mine and self.seen.peers[node.id][0] == node.id:
                 continue  # of several with joint ids the first stands for all
             by = self._by(self.blame.ended, ops[-1:])
             if by is not None and by.words == "dce":
                 return _judged(node.id, "dead", "Dead: nothing reads it, by dce.", by=by)
-            named = f"{other} ({self.equations[other].opcode})"
+            named = f"{other} ({self.seen.equations[other].opcode})"
             words = f"Merged with {named}, which has the same value{_behind(by)}."
-            into = self._homes(theirs)
+            into = self.seen.homes(theirs)
             return _judged(node.id, "merged", words, into, (other,), by)
         return None
 
-    def _homes(self, ids: Sequence[str] | set[str]) -> tuple[str, ...]:
-        """The fusions that hold instructions, and those outside all; in program order."""
-        ordered = sorted(ids, key=self.order.__getitem__)
-        return tuple(dict.fromkeys(self.held.get(id, id) for id in ordered))
-
     def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
         """Instructions carry its id to the end."""
-        opcodes = list(dict.fromkeys(self.after[id].opcode for id in carriers))
+        opcodes = list(dict.fromkeys(self.seen.after[id].opcode for id in carriers))
         if opcodes == ["constant"]:
             by = self._by(self.blame.ended, ops[-1:])
             words = f"Folded into {_names(carriers)} while compiling{_behind(by)}."
             return _judged(node.id, "folded", words, tuple(carriers), by=by)
-        homes = self._homes(carriers)
-        fusions = [id for id in homes if self.after[id].opcode == "fusion"]
-        were = list(dict.fromkeys(_word(self.opcode[op]) for op in ops))
+        homes = self.seen.homes(carriers)
+        fusions = [id for id in homes if self.seen.after[id].opcode == "fusion"]
+        were = list(dict.fromkeys(word(self.seen.opcode[op]) for op in ops))
         same = bool({*were, "fusion"} & set(opcodes))
         was = "" if were[-1] == "call" else f" (it was {were[-1]})"
         became = "" if same else f" as {_names(opcodes)}{was}"
-        if any(self._company(id, node.id) for id in fusions):
+        if any(self.seen.company(id, node.id) for id in fusions):
             by = self._by(self.blame.fused, ops)
-            copies = (
-                len(homes) > 1 and same and set(carriers) <= set(self.after_of.get(ops[-1], ()))
+            known = set(self.seen.after_of.get(ops[-1], ())) if self.seen.exact else set()
+            again = (
+                ", computed in each" if same and len(homes) > 1 and known >= set(carriers) else ""
             )
-            again = ", computed in each" if copies else ""
             sentence = f"Fused into {_names(homes)}{became}{again}{_behind(by)}."
             return _judged(node.id, "fused", sentence, homes, by=by)
         alone = ", a fusion of its own" if fusions else ""
@@ -305,40 +182,24 @@ class _Judge:
         sentence = f"Rewritten: {were[-1]} became {_kinds(homes, opcodes)}{more}{_behind(by)}."
         return _judged(node.id, "rewritten", sentence, homes, by=by)
 
-    def _company(self, fusion: str, id: str) -> bool:
-        """Whether a fusion computes other equations too."""
-        return len(self._inside.get(fusion, {id} | {""}) - {id}) > 0
-
-    @cached_property
-    def _inside(self) -> dict[str, set[str]]:
-        """The equations that each fusion computes."""
-        found: defaultdict[str, set[str]] = defaultdict(set)
-        for op, ids in self.after_of.items():
-            if op in self.equation_of:
-                for id in ids:
-                    home = self.held.get(id, id if self.after[id].opcode == "fusion" else "")
-                    if home:
-                        found[home].add(self.equation_of[op])
-        return found
-
     def _gone(self, node: Node, ops: Sequence[str]) -> EquationFate:
         """No instruction carries its id: what the two programs say without ids."""
-        before = [id for op in reversed(ops) for id in self.before_of.get(op, ())]
+        before = self.seen.gone(ops)
         if not before:
             return self._converted(node, ops[-1])
-        main = self.change.fates[before[0]]
+        main = self.seen.change.fates[before]
         by = self._by(self.blame.ended, ops)
         if main.into:
             return self._lives(node, ops, main.into)
         if main.name == "folded":
             words = f"Folded into a constant{_note(main.note)}{_behind(by)}."
             return _judged(node.id, "folded", words, by=by)
-        if node.id not in self.needed or main.note.startswith("dead"):
+        if node.id not in self.seen.needed or main.note.startswith("dead"):
             return _judged(node.id, "dead", f"Dead: nothing reads it{_behind(by)}.", by=by)
         if main.note.endswith("is read in its place"):
             words = f"Rewritten: simplified away, {main.note}{_behind(by)}."
             return _judged(node.id, "rewritten", words, by=by)
-        return self._taken_up(node, before[0], by) if self.exact else self._unknown(node)
+        return self._taken_up(node, before, by) if self.seen.exact else self._unknown(node)
 
     def _unknown(self, node: Node) -> EquationFate:
         """Where no exact ids came through, that nothing is found says nothing."""
@@ -347,44 +208,30 @@ class _Judge:
 
     def _converted(self, node: Node, op: str) -> EquationFate:
         """The conversion from StableHLO, which folds and simplifies a little, left nothing."""
-        word, by = _word(self.opcode[op]), "conversion to HLO"
-        if op in self._constant:
-            words = f"Folded into a constant before XLA's first pass: {word} of constants."
+        kind, by = word(self.seen.opcode[op]), "conversion to HLO"
+        if op in self.seen.constant:
+            words = f"Folded into a constant before XLA's first pass: {kind} of constants."
             return EquationFate(node.id, "folded", words, by=by)
-        if not self.exact:
+        if not self.seen.exact:
             return self._unknown(node)
-        if node.id not in self.needed:
+        if node.id not in self.seen.needed:
             words = "Dead: no result depends on it, and XLA's first program has no trace of it."
             return EquationFate(node.id, "dead", words, by=by)
-        words = f"Dropped: {word} was simplified away between StableHLO and HLO."
+        words = f"Dropped: {kind} was simplified away between StableHLO and HLO."
         return EquationFate(node.id, "dropped", words, by=by)
-
-    @cached_property
-    def _constant(self) -> set[str]:
-        """Ops that depend on constants only."""
-        found: set[str] = set()
-        for region in self.linked.modules["stablehlo"].regions.values():
-            values: set[str] = set()
-            for node in region.nodes:
-                if node.opcode == "stablehlo.constant" or (
-                    node.operands and not node.regions and values.issuperset(node.operands)
-                ):
-                    found.add(node.id)
-                    values.update(value.name for value in node.results)
-        return found
 
     def _taken_up(self, node: Node, before: str, by: By | None) -> EquationFate:
         """What read it was rewritten, and needs or holds it no more."""
-        readers = dict.fromkeys(
-            self.equation_of[op] for id in self._read_by.get(before, ()) for op in self._ops_of[id]
-            if op in self.equation_of
-        )  # fmt: skip
-        readers.pop(node.id, None)
-        named = _names([f"{id} ({self.equations[id].opcode})" for id in readers])
-        into = list(dict.fromkeys(i for id in readers for i in self._left(self.ops[id])))
-        kin = [i for i in into if self.after[i].opcode == _word(self.opcode[self.ops[node.id][-1]])]
+        readers = [id for id in self.seen.readers(before) if id != node.id]
+        named = _names([f"{id} ({self.seen.equations[id].opcode})" for id in readers])
+        into = list(dict.fromkeys(i for id in readers for i in self.seen.left(self.seen.ops[id])))
+        kin = [
+            i
+            for i in into
+            if self.seen.after[i].opcode == word(self.seen.opcode[self.seen.ops[node.id][-1]])
+        ]
         if kin:
-            homes = self._homes(kin)
+            homes = self.seen.homes(kin)
             words = f"Rewritten together with {named}: both are in {_names(homes)}{_behind(by)}."
             return _judged(node.id, "rewritten", words, homes, by=by)
         if by is not None and by.words == "constant_folding":
@@ -396,23 +243,6 @@ class _Judge:
             node.id, "rewritten", f"Rewritten away with what read it{_behind(by)}.", by=by
         )
 
-    @cached_property
-    def _read_by(self) -> dict[str, list[str]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
-        for reader in self.linked.modules["hlo"].nodes():
-            for name in dict.fromkeys(reader.operands):
-                found[name].append(reader.id)
-        return found
-
-    @cached_property
-    def _ops_of(self) -> dict[str, list[str]]:
-        """The ops of each instruction before optimisation."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
-        for op, ids in self.before_of.items():
-            for id in ids:
-                found[id].append(op)
-        return found
-
     def _by(self, found: Mapping[str, By], ops: Sequence[str]) -> By | None:
         return next((found[op] for op in reversed(ops) if op in found), None)
 
@@ -421,10 +251,9 @@ class _Judge:
 _COMPUTING = frozenset({
     "abs", "acos", "add", "add_any", "and", "asin", "atan", "atan2", "cbrt", "ceil",
     "conv_general_dilated", "cos", "cosh", "div", "dot_general", "eq", "erf", "exp", "exp2",
-    "expm1", "floor", "ge", "gt",
-    "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not",
-    "or", "pow", "rem", "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan",
-    "tanh", "xor",
+    "expm1", "floor", "ge", "gt", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min",
+    "mul", "ne", "neg", "not", "or", "pow", "rem", "round", "rsqrt", "sign", "sin", "sinh", "sqrt",
+    "square", "sub", "tan", "tanh", "xor",
 })  # fmt: skip
 # These can lower to their operand as it is.
 _CARRYING = frozenset({
@@ -432,9 +261,6 @@ _CARRYING = frozenset({
     "reduce_precision", "reshape", "sharding_constraint", "slice", "squeeze", "stop_gradient",
     "transpose",
 })  # fmt: skip
-_SLIGHT = MOVING | {"constant"}
-_LITERALS = frozenset({"stablehlo.constant", "sdy.constant"})
-_CALLS = frozenset({"func.call", "stablehlo.composite"})
 
 
 def _judged(
@@ -469,15 +295,3 @@ def _kinds(ids: Sequence[str], opcodes: Sequence[str]) -> str:
 def _names(ids: Sequence[str]) -> str:
     shown = ", ".join(ids[:_SHOWN])
     return shown if len(ids) <= _SHOWN else f"{shown} and {len(ids) - _SHOWN} more"
-
-
-def _word(op: str) -> str:
-    """The HLO opcode of a StableHLO op."""
-    word = op.rpartition(".")[2].replace("_", "-")
-    return _WORDS.get(word, word)
-
-
-_WORDS = {
-    "dot-general": "dot", "broadcast-in-dim": "broadcast", "case": "conditional",
-    "if": "conditional",
-}  # fmt: skip

@@ -1,0 +1,241 @@
+"""What the programs say about each equation: its ops, and the instructions that came from them.
+
+Facts only, looked up by exact ids where there are any; `fate.py` draws the conclusions.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+from jaxlens.ir.numbering import Numbers, number
+from jaxlens.links.atoms import Path
+from jaxlens.links.change import Change, between, held
+from jaxlens.links.linked import Linked
+from jaxlens.links.needed import needed
+from jaxlens.links.reach import MOVING, TRIVIAL
+
+CALLS = frozenset({"func.call", "stablehlo.composite"})
+_LITERALS = frozenset({"stablehlo.constant", "sdy.constant"})
+_SLIGHT = MOVING | {"constant"}
+_WORDS = {
+    "dot-general": "dot", "broadcast-in-dim": "broadcast", "case": "conditional",
+    "if": "conditional",
+}  # fmt: skip
+
+
+def word(op: str) -> str:
+    """The HLO opcode of a StableHLO op."""
+    name = op.rpartition(".")[2].replace("_", "-")
+    return _WORDS.get(name, name)
+
+
+class Evidence:
+    """One program before and after, by equation.
+
+    Attributes:
+        equations: Every equation by id.
+        exact: Whether ids came through to the optimised program.
+        needed: Equations that a result depends on.
+        after: Instructions of the optimised program by id.
+        opcode: Opcode of every op.
+        ops: The ops that each equation made, the one that gives the result last.
+        before_of: Instructions before optimisation that came from an op.
+        after_of: Instructions of the optimised program that came from an op.
+    """
+
+    def __init__(self, linked: Linked) -> None:
+        self.linked = linked
+        self.equations = {node.id: node for node in linked.modules["jaxpr"].nodes()}
+        self.exact = any(node.stamps for node in linked.modules["optimized"].nodes())
+        self.needed = needed(linked.modules["jaxpr"])
+        self.after = {node.id: node for node in linked.modules["optimized"].nodes()}
+        self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}
+        self.ops = self._ops()
+        self.before_of = self._carriers("hlo")
+        self.after_of = self._carriers("optimized")
+        self._before = {node.id: node for node in linked.modules["hlo"].nodes()}
+        self._order = {id: index for index, id in enumerate(self.after)}
+        self._held: dict[str, str] = held(linked.modules["optimized"])
+        self._guessed_before = self._carriers("hlo", guessed=True)
+        self._guessed_after = self._carriers("optimized", guessed=True)
+
+    def _ops(self) -> dict[str, list[str]]:
+        """The ops that each equation made, the one that gives the result last.
+
+        Where JAX lowered an equation to a call of a function of its own (`cumsum`), the ops of
+        that function are among them.
+        """
+        program = self.linked.modules["stablehlo"]
+        blocks = {n.id for r in program.regions.values() if r.kind == "block" for n in r.nodes}
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        atoms = self.linked.atoms
+        for path, equations in zip(atoms.paths, atoms.equations, strict=True):
+            if len(path) == 1 and atoms.made.get(path[0]) != "inferred":
+                for equation in equations:
+                    found[equation[-1]].append(path[0])
+        self._equation_of = {op: id for id, ops in found.items() for op in ops}
+        bodies = {node.id: node.regions for node in program.nodes() if node.opcode in CALLS}
+
+        def weight(op: str) -> int:
+            return 0 if op in blocks else 1 if self.opcode[op] in _LITERALS else 2
+
+        for id, ops in found.items():
+            if not self.equations[id].regions and all(op in bodies for op in ops):
+                names = [name for op in ops for name in bodies[op]]
+                for name in names:
+                    inner = program.regions[name].nodes
+                    names += [r for node in inner for r in node.regions if r not in names]
+                    ops += [node.id for node in inner]
+            ops.sort(key=weight)
+        return found
+
+    def _carriers(self, stage: str, guessed: bool = False) -> dict[str, list[str]]:
+        """The instructions that are known to come from each op, or inferred to."""
+        reach = self.linked.reached(stage)
+        paths = self.linked.atoms.paths
+        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for node in self.linked.modules[stage].nodes():
+            if (reach.how.get(node.id) == "inferred") is not guessed:
+                continue
+            ops = [op for path in node.stamps for op in self._stands_for(path)]
+            ops = ops or [paths[n][-1] for n in reach.own.get(node.id, ()) if paths[n]]
+            for op in ops:
+                found[op][node.id] = None
+        return {op: list(ids) for op, ids in found.items()}
+
+    def _stands_for(self, path: Path) -> Path:
+        """The op at the end of a path, and the calls before it, where JAX lowered to a call."""
+        if self.linked.atoms.made.get(path[-1]) == "inferred":
+            return path
+        return path[-1:]
+
+    @cached_property
+    def change(self) -> Change:
+        """The fates of instructions, for those that carry no id to the end."""
+        return between(self.linked.modules["hlo"], self.linked.modules["optimized"])
+
+    @cached_property
+    def peers(self) -> Mapping[str, tuple[str, ...]]:
+        """Equations whose results have one value before optimisation, by equation."""
+        numbering = number(self.linked.modules["hlo"], Numbers())
+        first = {ops[-1]: id for id, ops in self.ops.items()}
+        main = {h: first[op] for op, ids in self.before_of.items() if op in first for h in ids[-1:]}
+        found: dict[str, tuple[str, ...]] = {}
+        for occurrences in numbering.bodies.values():
+            classes: defaultdict[int, dict[str, None]] = defaultdict(dict)
+            for occurrence in occurrences:
+                if occurrence.id in main:
+                    classes[occurrence.number][main[occurrence.id]] = None
+            for members in classes.values():
+                if len(members) > 1:
+                    order = sorted(members, key=lambda id: int(id[1:]) if id[1:].isdigit() else 0)
+                    found.update(dict.fromkeys(order, tuple(order)))
+        return found
+
+    def left(self, ops: Sequence[str]) -> list[str]:
+        """What is left of an equation: of its result's op if there is any, else of the others.
+
+        What only moves a value stands for the equation where nothing else does, and an
+        instruction without an id where it is of the op's own kind.
+        """
+        moved: list[str] = []
+        near = [
+            i for op in ops for of in (self.after_of, self._guessed_after) for i in of.get(op, ())
+        ]
+        for op in reversed(ops):
+            kind = word(self.opcode[op])
+            found = [id for id in self.after_of.get(op, ()) if self._counts(id)]
+            same = [id for id in near if self.after[id].opcode == kind]
+            real = same or [id for id in found if self.after[id].opcode not in _SLIGHT]
+            inner = [id for id in real if self.after[id].opcode != "fusion"]
+            if real:
+                return inner or real
+            moved = moved or found
+        return moved
+
+    def _counts(self, id: str) -> bool:
+        opcode = self.after[id].opcode
+        return opcode not in TRIVIAL or opcode in ("bitcast", "constant")
+
+    def homes(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """The fusions that hold instructions, and those outside all; in program order."""
+        ordered = sorted(ids, key=self._order.__getitem__)
+        return tuple(dict.fromkeys(self._held.get(id, id) for id in ordered))
+
+    def company(self, fusion: str, id: str) -> bool:
+        """Whether a fusion computes other equations too."""
+        return bool(self._inside.get(fusion, set()) - {id})
+
+    @cached_property
+    def _inside(self) -> dict[str, set[str]]:
+        """The equations that each fusion computes."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for op, ids in self.after_of.items():
+            if op in self._equation_of:
+                for id in ids:
+                    home = self._held.get(id, id if self.after[id].opcode == "fusion" else "")
+                    if home:
+                        found[home].add(self._equation_of[op])
+        return found
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """Type of every value of the jaxpr, in words."""
+        found = {}
+        for region in self.linked.modules["jaxpr"].regions.values():
+            for value in region.parameters:
+                found[value.name] = str(value.type)
+            for node in region.nodes:
+                found.update({value.name: str(value.type) for value in node.results})
+        return found
+
+    @cached_property
+    def constant(self) -> set[str]:
+        """Ops that depend on constants only."""
+        found: set[str] = set()
+        for region in self.linked.modules["stablehlo"].regions.values():
+            values: set[str] = set()
+            for node in region.nodes:
+                if node.opcode == "stablehlo.constant" or (
+                    node.operands and not node.regions and values.issuperset(node.operands)
+                ):
+                    found.add(node.id)
+                    values.update(value.name for value in node.results)
+        return found
+
+    def gone(self, ops: Sequence[str]) -> str:
+        """The instruction before optimisation that gave the result of ops; "" for none."""
+        for op in reversed(ops):
+            found: list[str] = [*self.before_of.get(op, ())]
+            near = self._guessed_before.get(op, ())
+            found += [id for id in near if self._before[id].opcode == word(self.opcode[op])]
+            if found:
+                return found[0]
+        return ""
+
+    def readers(self, before: str) -> list[str]:
+        """The equations that read an instruction before optimisation."""
+        found = dict.fromkeys(
+            self._equation_of[op]
+            for id in self._read_by.get(before, ())
+            for op in self._ops_of.get(id, ())
+            if op in self._equation_of
+        )
+        return list(found)
+
+    @cached_property
+    def _read_by(self) -> dict[str, list[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for reader in self.linked.modules["hlo"].nodes():
+            for name in dict.fromkeys(reader.operands):
+                found[name].append(reader.id)
+        return found
+
+    @cached_property
+    def _ops_of(self) -> dict[str, list[str]]:
+        """The ops of each instruction before optimisation."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for op, ids in self.before_of.items():
+            for id in ids:
+                found[id].append(op)
+        return found
