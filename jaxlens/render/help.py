@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Any
 
 from jaxlens.ir.glossary import Kind, address, entry
+from jaxlens.ir.glossary import words as all_words
 from jaxlens.render.blocks import walk
 from jaxlens.render.document import (
     Diff,
@@ -24,7 +25,8 @@ from jaxlens.render.document import (
 )
 from jaxlens.render.visible import visible
 
-_MOST = 4000  # lines of one block that are looked through; programs repeat their words
+_MOST = 1000  # lines of a program that are looked through; for longer ones all words travel
+_CODE = 4000  # lines of code that are looked through; kernels repeat their words
 _OFTEN = 3  # values of one attribute that are looked into
 _KINDS: dict[str, Kind] = {
     "jaxpr": "primitive", "stablehlo": "op", "hlo": "instruction", "optimized": "instruction",
@@ -46,6 +48,11 @@ class _Words:
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
     texts: set[tuple[Kind, str, str]] = field(default_factory=set)
 
+    def add_all(self, kind: Kind) -> None:
+        """Every word of a kind, and every attribute."""
+        for each in (kind, "attribute"):
+            self.found.setdefault(each, {}).update(dict.fromkeys(all_words(each)))
+
     def add(self, kind: Kind, word: str) -> None:
         self.found.setdefault(kind, {})[word] = None
 
@@ -54,10 +61,10 @@ def help_data(document: Document) -> dict[str, Any]:
     """What the glossary says of the words that a document shows.
 
     Returns:
-        By kind and word, as displayed: the sentence and the place of its page in `pages`, -1
-        for none. An attribute that means something of its own at its operation stands under
-        "operation.attribute". `pages`: name and address of each page. Empty where the glossary
-        knows none of the words.
+        By kind and word, as displayed but for quotes: the sentence and the place of its page in
+        `pages`, -1 for none. An attribute that means something of its own at its operation
+        stands under "operation.attribute". `pages`: name and address of each page. Empty where
+        the glossary knows none of the words.
     """
     words = _Words()
     for step in walk(document.blocks):
@@ -68,10 +75,7 @@ def help_data(document: Document) -> dict[str, Any]:
 
 def _look(block: object, words: _Words) -> None:
     if isinstance(block, Listing):
-        kind = _KINDS.get(block.stage)
-        lines = chain(block.lines, islice(block.more, _MOST))
-        if kind:
-            _lines(((kind, line) for line in lines), words)
+        _listing(block, words)
     elif isinstance(block, SourcePane):
         under = chain.from_iterable(line.under for line in block.lines)
         _lines(((_by_id(line.id), line) for line in islice(under, _MOST)), words)
@@ -80,8 +84,24 @@ def _look(block: object, words: _Words) -> None:
         both = (line for row in rows for line in (row.left, row.right) if line)
         _lines(((_by_id(line.id), line) for line in islice(both, _MOST)), words)
     elif isinstance(block, PassSteps):
+        if sum(len(step.rows or ()) for step in block.steps) > _MOST:
+            words.add_all("instruction")
         steps = (row.line for step in block.steps for row in step.rows or ())
         _lines((("instruction", line) for line in islice(steps, _MOST)), words)
+
+
+def _listing(block: Listing, words: _Words) -> None:
+    """A long program's lines are not made for this: what may occur in it travels then."""
+    kind = _KINDS.get(block.stage)
+    if kind is None:
+        return
+    most = _MOST if kind in _ATTRIBUTES else _CODE
+    shown: Iterable[Line] = islice(block.lines, most)
+    if len(block.lines) + len(block.more) <= most or kind not in _ATTRIBUTES:
+        shown = chain(shown, islice(block.more, most))
+    else:
+        words.add_all(kind)
+    _lines(((kind, line) for line in shown), words)
 
 
 def _by_id(id: str) -> Kind:
@@ -129,7 +149,7 @@ def _told(words: _Words) -> dict[str, Any]:
     for kind, found in words.found.items():
         for word, sentence, link in _entries(kind, found):
             page = pages.setdefault(link, len(pages)) if link else -1
-            said.setdefault(kind, {})[visible(word)] = [sentence, page]
+            said.setdefault(kind, {})[visible(word.strip('"'))] = [sentence, page]
     return {**said, "pages": [[name, address(name)] for name in pages]} if said else {}
 
 

@@ -81,6 +81,18 @@ def test_lines_beyond_those_shown_count() -> None:
     assert set(data["primitive"]) == {"add", "tanh"}
 
 
+def test_a_long_program_takes_every_word_of_its_kind_along() -> None:
+    lines = tuple(row("add") for _ in range(1001))
+    data = told(Listing("jaxpr", lines[:1], more=lines))
+    assert {"add", "tanh", "scan", "psum"} < set(data["primitive"])
+    assert {"length", "scan.jaxpr", "dimension_numbers"} < set(data["attribute"])
+
+
+def test_quotes_round_an_op_are_left_out() -> None:
+    data = told(Listing("stablehlo", (row('"stablehlo.scatter"'),)))
+    assert set(data["op"]) == {"stablehlo.scatter"}
+
+
 def test_ptx_is_told_from_machine_code() -> None:
     data = told(Listing("asm", (row("fma.rn.f32"), row("vfmadd213ps"))))
     assert set(data["ptx"]) == {"fma.rn.f32"}

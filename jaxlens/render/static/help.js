@@ -110,7 +110,8 @@ export class Help {
   }
 
   /** What is said of a word; an attribute may mean something of its own at its operation. @param {HelpWord} word */
-  said({ kind, word, op }) {
+  said({ kind, word: written, op }) {
+    const word = written.replace(/^"|"$/g, "");
     const known = kind === "asm" && word.includes(".") ? this.data.ptx : this.data[kind];
     const get = (/** @type {Record<string, [string, number]> | undefined} */ of, /** @type {string} */ name) =>
       of && Object.hasOwn(of, name) ? of[name] : undefined;
@@ -182,7 +183,8 @@ export class Help {
     const op = mark?.textContent ?? "";
     const start = { row, box: mark?.getBoundingClientRect() ?? box };
     const words = op ? [{ kind: helpKind(row), word: op, op: "", ...start }] : [];
-    for (const [name] of (row.textContent ?? "").matchAll(/[\w.-]+(?= ?=)|\bk[A-Z]\w+/g))
+    const text = row instanceof HTMLElement ? row.innerText : ""; // without what is folded
+    for (const [name] of text.matchAll(/[\w.-]+(?= ?=)|\bk[A-Z]\w+/g))
       words.push({ kind: "attribute", word: name, op, ...start });
     const seen = new Set();
     const told = words.filter((word) => this.said(word) && !seen.has(word.word) && seen.add(word.word));
@@ -205,6 +207,8 @@ export class Help {
     row?.removeAttribute("title"); // what folds hold; two boxes would lie on each other
     clearTimeout(this.leaving);
     this.card.replaceChildren(...words.map((word) => this.entry(word)));
+    const [page, ...more] = this.card.querySelectorAll("a");
+    for (const link of more) if (link.href === page.href) link.remove();
     this.card.classList.add("on");
     if (this.card.showPopover && !this.card.matches(":popover-open")) this.card.showPopover();
     this.place(words[0]);
@@ -224,7 +228,7 @@ export class Help {
   /** Right of the rows that it would lie on, else a row's height below or above. @param {HelpWord} word */
   place({ row, box }) {
     const { offsetWidth: wide, offsetHeight: high } = this.card;
-    const gap = row ? Math.min(row.getBoundingClientRect().height, 24) : 14;
+    const gap = row ? Math.min(row.getBoundingClientRect().height, 24) + 4 : 14;
     const end = row ? this.end(row, box, high) : Infinity;
     const edge = Math.min(innerWidth, row?.closest(".pb, .c")?.getBoundingClientRect().right ?? innerWidth);
     let [left, top] = [box.left, box.bottom + gap];
