@@ -84,10 +84,10 @@ def _look(block: object, words: _Words) -> None:
         both = (line for row in rows for line in (row.left, row.right) if line)
         _lines(((_by_id(line.id), line) for line in islice(both, _MOST)), words)
     elif isinstance(block, PassSteps):
-        if sum(len(step.rows or ()) for step in block.steps) > _MOST:
+        every = {id(row.line): row.line for step in block.steps for row in step.rows or ()}
+        if len(every) > _MOST:  # most lines stand in many steps, and are one object
             words.add_all("instruction")
-        steps = (row.line for step in block.steps for row in step.rows or ())
-        _lines((("instruction", line) for line in islice(steps, _MOST)), words)
+        _lines((("instruction", line) for line in islice(every.values(), _MOST)), words)
 
 
 def _listing(block: Listing, words: _Words) -> None:

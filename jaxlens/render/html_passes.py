@@ -21,7 +21,7 @@ def passes_html(block: PassSteps, ink: Ink, room: Room | None = None) -> str:
     """The timeline, with the data that `static/passes.js` makes a slider of."""
     room = room or Room()
     element, block = _fitting(block, ink, min(room.bytes, _SHARE))
-    table = table_html(_timeline(block), ink.inline) if block.tables else ""
+    table = table_html(_timeline(block), inline=False) if block.tables else ""
     return f"<div class=P>{table}{note(block.note)}{room.take(element)}</div>"
 
 
@@ -43,16 +43,17 @@ def _cut(block: PassSteps, kept: int) -> PassSteps:
 
 
 def _timeline(block: PassSteps) -> Table:
-    """The first of the block's tables with a bar for each size and what each pass is for."""
+    """The first of the block's tables with a bar for each size, and what each pass is for, once."""
     table = block.tables[0]
     meanings = {step.index: step.meaning for step in block.steps}
     after = table.columns.index("after")
     most = max((step.size or 0 for step in block.steps), default=0) or 1
-    rows = []
+    rows, said = [], set[str]()
     for row in table.rows:
         number, size = row[0].value, row[after].value
         bar = size / most if isinstance(size, int | float) else None
         told = meanings.get(number, "") if isinstance(number, int) else ""
         sized = replace(row[after], bar=bar)
-        rows.append((*row[:after], sized, *row[after + 1 :], Cell(told)))
+        rows.append((*row[:after], sized, *row[after + 1 :], Cell("" if told in said else told)))
+        said.add(told)
     return replace(table, columns=(*table.columns, "what it is for"), rows=tuple(rows))
