@@ -33,7 +33,7 @@ const same = (a, b) => JSON.stringify(plain(a)) === JSON.stringify(plain(b));
 
 /** Asks the kernel; every question is answered, or fails once patience is out.
  * @param {Model} model @param {AbortSignal} signal
- * @returns {(what: object) => Promise<any>} */
+ * @returns {Fetch} */
 function asking(model, signal) {
   /** @type {Map<number, {resolve: (data: any) => void, reject: (why: Error) => void}>} */
   const waiting = new Map();
@@ -63,12 +63,18 @@ function asking(model, signal) {
     });
 }
 
-/** Joins an output to its kernel.
- * @param {Root} root @param {Model} model @param {(what: object) => Promise<any>} fetch
- * @param {AbortSignal} signal */
-function join(root, model, fetch, signal) {
+/** Models that are being told of a click, which is on the page already. @type {Set<Model>} */
+const told = new Set();
+
+/** Joins an output to its kernel, once; another Explorer of the view may serve it too.
+ * @param {Root} root @param {Model} model @param {Fetch} fetch
+ * @param {WeakSet<Root>} joined @param {AbortSignal} signal */
+function join(root, model, fetch, joined, signal) {
+  if (joined.has(root)) return;
+  joined.add(root);
   const own = (root.jaxlens ??= {});
-  if (own.fetch === fetch) return;
+  const serving = (own.serving ??= []);
+  serving.push(fetch);
   own.fetch = fetch;
   root.dataset.kernel = "live";
   root.addEventListener(
@@ -76,17 +82,26 @@ function join(root, model, fetch, signal) {
     (event) => {
       const node = plain(/** @type {CustomEvent} */ (event).detail);
       if (same(node, model.get("selection"))) return;
+      told.add(model);
       model.set("selection", node);
+      told.delete(model);
       model.save_changes();
     },
     { signal },
   );
   signal.addEventListener("abort", () => {
-    if (own.fetch === fetch) delete own.fetch;
-    delete root.dataset.kernel;
+    serving.splice(serving.indexOf(fetch), 1);
+    own.fetch = serving.at(-1);
+    if (!own.fetch) delete root.dataset.kernel;
   });
-  if (model.get("selection")) pin(root, model.get("selection"));
   root.dispatchEvent(new CustomEvent("jl-kernel", { bubbles: true }));
+  if (model.get("selection")) ready(root).then(() => pin(root, model.get("selection")));
+}
+
+/** Waits until an output can be pinned in. @param {Root} root */
+async function ready(root) {
+  await new Promise((done) => setTimeout(done));
+  await root.jaxlens?.ready;
 }
 
 /** Pins a node in an output, as a click there would, and brings it into sight.
@@ -111,13 +126,15 @@ function initialize({ model }) {
   const end = new AbortController();
   const { signal } = end;
   const fetch = asking(model, signal);
+  /** @type {WeakSet<Root>} */
+  const joined = new WeakSet();
   // An output says which panes it shows when it comes to life, and whenever that changes.
   document.addEventListener(
     "jl-panes",
     (event) => {
       const root = event.target;
       if (!(root instanceof HTMLElement) || root.dataset.key !== model.get("key")) return;
-      join(root, model, fetch, signal);
+      join(root, model, fetch, joined, signal);
       const { open } = /** @type {CustomEvent} */ (event).detail;
       if (JSON.stringify(open) === JSON.stringify(model.get("panes"))) return;
       model.set("panes", open);
@@ -126,6 +143,7 @@ function initialize({ model }) {
     { signal, capture: true }, // it does not bubble
   );
   const select = () => {
+    if (told.has(model)) return;
     for (const root of outputs(model)) pin(root, model.get("selection"));
   };
   model.on("change:selection", select);
@@ -135,7 +153,7 @@ function initialize({ model }) {
     model.off("change:selection", select);
     model.off("destroy", over);
   });
-  for (const root of outputs(model)) join(root, model, fetch, signal);
+  for (const root of outputs(model)) join(root, model, fetch, joined, signal);
   return over;
 }
 
