@@ -26,6 +26,12 @@ const counted = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : 
 /** @param {string} words */
 const sentence = (words) => (/[.!?]$/.test(words) ? words : `${words}.`);
 
+/** A node's name; a fold of a graph has those of all that is in it. @param {string} id */
+function nameOf(id) {
+  const ids = id.split(" ");
+  return ids.length > 3 ? `${ids[0]} … ${ids[ids.length - 1]}` : id;
+}
+
 export class About {
   /** @param {HTMLElement} root @param {AbortSignal} signal */
   constructor(root, signal) {
@@ -51,7 +57,7 @@ export class About {
     const reach = links.reach(node);
     this.strip.classList.toggle("pinned", Boolean(links.pinned));
     if (!node) return this.strip.replaceChildren(made("div", "hint", {}, this.lens.web.linked ? HINT : "Nothing here is linked."));
-    const first = made("div", "", {}, made("b", "", {}, reach.line || reach.id), " ", ...this.what(reach));
+    const first = made("div", "", {}, made("b", "", {}, reach.line || nameOf(reach.id)), " ", ...this.what(reach));
     if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.free(), this.signal));
     this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach));
   }
@@ -144,7 +150,7 @@ export class About {
     }
     const most = this.counts(reach).filter(([stage, ids]) => ids.size && stage !== reach.stage && stage !== "kernels").pop();
     const fate = reach.stage === "jaxpr" ? this.lens.web.fates.get(reach.id) : "";
-    const name = reach.line || `${reach.id} ${this.opcode(reach)}`;
+    const name = reach.line || `${nameOf(reach.id)} ${this.opcode(reach)}`;
     const there = most ? `: ${counted(most[1].size, most[0] === "jaxpr" ? "equation" : "instruction")} in ${this.title(most[0])}` : "";
     const line = reach.line && !most ? `: ${this.ofLine(reach)}` : "";
     const pinned = this.strip.classList.contains("pinned") ? "pinned, " : "";
