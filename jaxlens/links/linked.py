@@ -25,6 +25,7 @@ class Linked:
         later = [m for name, m in modules.items() if name not in ("jaxpr", "stablehlo")]
         self.atoms: Atoms = atoms(modules["jaxpr"], modules.get("stablehlo"), later)
         self._reached: dict[str, Reach] = {}
+        self._positions: dict[str, Mapping[str, int]] = {}
 
     def of(self, stage: str) -> Mapping[str, tuple[int, ...]]:
         """Atoms of every node of a stage that has some, by id."""
@@ -45,6 +46,13 @@ class Linked:
         if stage not in self._reached:
             self._reached[stage] = self.reach(self.modules[stage], stage != "hlo")
         return self._reached[stage]
+
+    def position(self, stage: str) -> Mapping[str, int]:
+        """Where each node stands in the text of a stage."""
+        if stage not in self._positions:
+            nodes = enumerate(self.modules[stage].nodes())
+            self._positions[stage] = {node.id: place for place, node in nodes}
+        return self._positions[stage]
 
     def reach(self, module: Module, follow: bool = True) -> Reach:
         """Where the instructions of any HLO program of this compile came from.

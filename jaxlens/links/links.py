@@ -90,7 +90,10 @@ class Links:
         return tuple(link.head for link in self.links(id, to, at or self._home(id, STAGES[::-1])))
 
     def links(self, id: str, to: str, at: str) -> tuple[Link, ...]:
-        """The links of a node to a stage, each known as surely as the weaker of its ends."""
+        """The links of a node to a stage, in the order of its text.
+
+        Each is known as surely as the weaker of its ends.
+        """
         linked = self._with(at, to)
         mine = self._atoms(linked, at).get(id)
         if mine is None and not self._has(id, at):
@@ -101,7 +104,10 @@ class Links:
                 known = (_way(linked, at, id), _way(linked, to, head), _made(linked, number))
                 how = max(known, key=HOWS.index)
                 best[head] = min(best.get(head, how), how, key=HOWS.index)
-        return tuple(Link(id, head, how) for head, how in best.items() if (head, to) != (id, at))
+        heads = [head for head in best if (head, to) != (id, at)]
+        if to in linked.modules:
+            heads.sort(key=linked.position(to).__getitem__)
+        return tuple(Link(id, head, best[head]) for head in heads)
 
     def fate(self, id: str) -> EquationFate:
         """What became of an equation; compiles, if nothing has yet.
@@ -223,10 +229,7 @@ class Links:
         linked = self._with(stage)
         if stage == "source" or stage in _CODE:
             return id in self._atoms(linked, stage)
-        return id in self._ids(linked.modules[stage])
-
-    def _ids(self, module: Module) -> set[str]:
-        return {node.id for node in module.nodes()}
+        return id in linked.position(stage)
 
 
 def _needs(stages: tuple[str, ...]) -> list[str]:
