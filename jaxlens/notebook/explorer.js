@@ -14,7 +14,9 @@
  *   on(name: string, react: (...given: any[]) => void): void,
  *   off(name: string, react: (...given: any[]) => void): void,
  * }} Model
- * @typedef {HTMLElement & {jaxlens?: {fetch?: (what: object) => Promise<any>}}} Root
+ * @typedef {(what: object) => Promise<any>} Fetch
+ * @typedef {{fetch?: Fetch, serving?: Fetch[], ready?: Promise<any>}} Lens
+ * @typedef {HTMLElement & {jaxlens?: Lens}} Root
  * @typedef {{stage: string, id: string} | {line: string} | null} Node
  */
 

@@ -1,0 +1,288 @@
+"""One expression followed through a live session: what lights up where, and what Python is told.
+
+What should light up is computed in the kernel with `weave`, printed by a cell, and compared
+with every row of every pane that is on show.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+
+import nbformat
+import pytest
+from conftest import Watched, wait_for
+
+HOSTILE = "</script><img src=x onerror=window.pwned=1>"
+PROGRAM = f"""KEY = {HOSTILE!r}
+
+def loss(params, x):
+    with jax.named_scope("<img src=x onerror=window.pwned=2>"):
+        hidden = jnp.tanh(x @ params[KEY] + params["b"])
+    return jnp.sum(hidden ** 2) + jnp.mean(jnp.sin(x))
+
+params = {{KEY: jnp.ones((8, 4)), "b": jnp.zeros(4)}}
+x = jnp.ones((2, 8))"""
+WEAVE = """from jaxlens.render.weave import weave
+web = weave(view.capture, ("jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
+print(json.dumps({"atoms": dict(web.atoms), "lines": dict(web.lines), "calls": dict(web.calls)}))"""
+LEFT_OUT = """from unittest.mock import patch
+with patch("jaxlens.render.html_listing.more_html", lambda more, room: ("", len(more))):
+    get_ipython().run_cell_magic("explore", "-o small", "loss(params, x)")"""
+CELLS = [
+    "%load_ext jaxlens\nimport jax, json, jaxlens\nimport jax.numpy as jnp",
+    PROGRAM,
+    "%%explore -o view\njax.grad(loss)(params, x)",
+    WEAVE,
+    "explorer = jaxlens.Explorer(view)\nexplorer",
+    "print(json.dumps([explorer.selection, explorer.panes]))",
+    'explorer.selection = {"stage": "jaxpr", "id": NODE}',
+    LEFT_OUT,
+    "from jaxlens.render.text_listing import line_text\n"
+    "from jaxlens.render.document import Listing\n"
+    "from jaxlens.render.blocks import walk\n"
+    "print(json.dumps([[line_text(line, True) for line in (*s.part.lines, *s.part.more)]\n"
+    "    for s in walk(small.document.blocks) if isinstance(s.part, Listing)]))",
+]
+SHOWN, LATE = CELLS.index(CELLS[2]), CELLS.index(LEFT_OUT)
+SELECTED, SET = 5, 6
+NAME = "explore.ipynb"
+PANES = {
+    "jaxpr": "jaxpr", "stablehlo": "stablehlo", "hlo": "hlo", "optimized": "optimized",
+    "kernels": "kernels", "llvm": "kernels", "asm": "kernels",
+}  # fmt: skip
+LINE = "cell 2:5"
+
+# Rows on show of one pane: id, whether it is lit, whether it is pinned.
+ROWS = """(root, key) => [...root.querySelectorAll(`details[data-pane=${key}] [data-id]`)]
+  .filter(row => row.getClientRects().length)
+  .map(row => [row.getAttribute("data-id") || /^\\s*(?:ROOT )?(\\S+)/.exec(row.textContent)[1],
+    row.classList.contains("lit"), row.classList.contains("pin")])"""
+LIT_LINES = """root => [...root.querySelectorAll(".S .lit")].map(
+  e => (e.closest("[data-line]") ?? e).getAttribute("data-line")).filter(Boolean)"""
+
+
+@pytest.fixture(scope="module")
+def live(open_notebook):
+    """The page of the notebook that ran, and what was seen while it did."""
+    watched = Watched()
+    page = open_notebook(NAME, [c.replace("NODE", "'e0'") for c in CELLS], watched=watched)
+    page.set_viewport_size({"width": 1700, "height": 1400})
+    page.locator(".jl[data-kernel=live]").nth(2).wait_for()
+    return page, watched
+
+
+@pytest.fixture(scope="module")
+def saved(live, lab):
+    """The notebook file as JupyterLab saves it."""
+    live[0].keyboard.press("Control+s")
+
+    def outputs():
+        book = nbformat.read(lab.root / NAME, as_version=4)
+        return book if sum(len(cell.outputs) for cell in book.cells) >= 6 else None
+
+    return wait_for(outputs, "the notebook to be saved", 20)
+
+
+def cell(page, n):
+    return page.locator(".jp-CodeCell").nth(n)
+
+
+def printed(page, n):
+    return json.loads(cell(page, n).locator(".jp-OutputArea-output pre").first.inner_text())
+
+
+def run_again(page, n):
+    """Runs a cell by hand and waits until it is done."""
+    prompt = cell(page, n).locator(".jp-InputPrompt").first
+    before = prompt.inner_text()
+    prompt.click()
+    page.keyboard.press("Control+Enter")
+    wait_for(lambda: prompt.inner_text() not in (before, "[*]:"), f"cell {n + 1} to run", 30)
+
+
+def output(page, n=SHOWN):
+    found = cell(page, n).locator(".jl")
+    found.scroll_into_view_if_needed()
+    return found
+
+
+def beside(root, key):
+    """Shows the user's code and one pane beside it."""
+    button = "button[data-key={}]".format
+    bar = root.locator(".bar")
+    shown = bar.locator("[aria-pressed=true]").evaluate_all("all => all.map(b => b.dataset.key)")
+    for wanted in ("source", key):
+        if wanted not in shown:
+            bar.locator(button(wanted)).click(modifiers=["Shift"])
+    for other in shown:
+        if other not in ("source", key):
+            bar.locator(button(other)).click()
+    wait_for(lambda: len(rows(root, key)) > 2, f"rows of {key}", 10)
+
+
+def line_of(root, name):
+    return root.locator(f'.S [data-line="{name}"] > :first-child').first
+
+
+def rows(root, key):
+    return root.evaluate(ROWS, key)
+
+
+def check_rows(root, key, web, atoms):
+    """Each row of the pane is lit if it shares an atom, and no other is."""
+    known = web["atoms"][PANES[key]]
+    found = rows(root, key)
+    for id, lit, _ in found:
+        if id in known:
+            assert lit == bool(atoms & set(known[id])), (key, id)
+    return sum(lit for _, lit, _ in found)
+
+
+def check_line(page, root, web, key):
+    """Pointing at a line lights what came from it in a pane."""
+    line_of(root, LINE).hover(position={"x": 120, "y": 6})
+    wait_for(lambda: root.locator(".S .at").count() == 1, f"the line to light, {key}", 5)
+    return check_rows(root, key, web, set(web["lines"][LINE]))
+
+
+def check_back(page, root, web, key):
+    """Pointing at a row lights the lines that it came from."""
+    known = web["atoms"][PANES[key]]
+    owners = {line: set(atoms) for line, atoms in web["lines"].items()}
+    for id, *_ in rows(root, key)[:12]:
+        atoms = set(known.get(id, ()))
+        row = root.locator(f"details[data-pane={key}] [data-id]:has-text({json.dumps(id)})").first
+        if not atoms or len(id) < 4 or not row.count():
+            continue
+        row.hover(position={"x": 60, "y": 6})
+        expected = {line for line, own in owners.items() if own & atoms}
+        wait_for(lambda e=expected: set(root.evaluate(LIT_LINES)) == e, f"{key} {id}", 5)
+        return True
+    return False
+
+
+def check_quiet(page, watched, origin):
+    assert page.evaluate("window.pwned") is None
+    assert page.locator(".jl img[src=x]").count() == 0
+    assert watched.wrong == []
+    assert [url for url in watched.asked if not url.startswith(origin)] == []
+
+
+def check_links(page, root, web):
+    lit = 0
+    for key in PANES:
+        beside(root, key)
+        lit += check_line(page, root, web, key)
+        if key in ("optimized", "hlo", "kernels"):
+            assert check_back(page, root, web, key), key
+    assert lit > 10
+
+
+def test_a_line_lights_what_it_became_in_every_pane(live, lab):
+    page, watched = live
+    check_links(page, output(page), printed(page, 3))
+    check_quiet(page, watched, lab.url)
+
+
+def test_what_is_pinned_arrives_in_python_and_escape_lets_go(live):
+    page, _ = live
+    root = output(page)
+    beside(root, "jaxpr")
+    line_of(root, LINE).click(position={"x": 120, "y": 6})
+    run_again(page, SELECTED)
+    selection, panes = printed(page, SELECTED)
+    assert selection == {"line": LINE}
+    assert panes == ["source", "jaxpr"]
+    line_of(output(page), LINE).click(position={"x": 120, "y": 6})
+    run_again(page, SELECTED)
+    assert printed(page, SELECTED)[0] is None
+
+
+def test_what_python_selects_is_pinned_on_the_page(live):
+    page, _ = live
+    beside(output(page), "jaxpr")
+    run_again(page, SET)
+    root = output(page)
+    wait_for(lambda: ["e0", True, True] in rows(root, "jaxpr"), "e0 to be pinned", 10)
+    shown = cell(page, 4).locator(".jl")  # the same view, displayed as a widget
+    wait_for(lambda: shown.locator(".pin").count() > 0, "e0 to be pinned in the widget", 10)
+
+
+def test_a_displayed_explorer_is_the_same_viewer(live):
+    page, _ = live
+    root = cell(page, 4).locator(".jl")
+    assert root.get_attribute("data-key") == output(page).get_attribute("data-key")
+    assert root.locator(".bar button[data-key=optimized]").count() == 1
+
+
+def test_lines_that_were_left_out_come_from_the_kernel(live):
+    page, _ = live
+    root = output(page, LATE)
+    every = printed(page, 8)
+    for place, key in enumerate(("jaxpr", "stablehlo", "hlo", "optimized", "llvm", "asm")):
+        beside(root, key)
+        body = root.locator(f"details[data-pane={key}] .pb")
+        last = next(line.strip() for line in reversed(every[place]) if line.strip())
+        body.evaluate("e => e.scrollTo(0, 1e9)")
+        wait_for(lambda b=body, t=last: t in b.inner_text(), f"the end of {key}", 20)
+
+
+def test_each_question_is_answered(live):
+    page, _ = live
+    ask = """(root, what) => root.jaxlens.fetch(what)
+      .then(ok => ({ok}), why => ({error: why.message}))"""
+    root = output(page)
+    assert "no kernel 'x'" in root.evaluate(ask, {"kernel": {"stage": "asm", "id": "x"}})["error"]
+    assert "no question" in root.evaluate(ask, {"nope": 1})["error"]
+    assert "rows" in root.evaluate(ask, {"lines": {"listing": 0, "from": 0, "to": 2}})["ok"]
+
+
+def test_a_saved_notebook_holds_no_widget(saved):
+    assert "widgets" not in saved.metadata
+    held = [
+        set(o.data) for c in saved.cells[:4] for o in c.outputs if o.output_type == "display_data"
+    ]
+    assert held == [{"text/plain", "text/html"}]
+
+
+def test_in_notebook_7_it_joins_the_kernel_again(saved, live, chromium, lab):
+    pytest.importorskip("notebook", minversion="7")
+    page = chromium.new_page(viewport={"width": 1500, "height": 1200})
+    page.goto(f"{lab.url}/notebooks/{NAME}")
+    root = page.locator(".jl[data-kernel=live]").first
+    root.wait_for()
+    beside(root, "optimized")
+    assert check_line(page, root, printed(live[0], 3), "optimized")
+    what = {"lines": {"listing": 0, "from": 0, "to": 2}}
+    assert "lambda" in root.evaluate("(root, what) => root.jaxlens.fetch(what)", what)["rows"]
+    page.close()
+
+
+def test_exported_it_works_from_a_file_without_network(saved, live, chromium, lab):
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", NAME]
+    bare = [f"--HTMLExporter.{name}_url=" for name in ("mathjax", "require_js", "mermaid_js")]
+    subprocess.run([*command, *bare], cwd=lab.root, check=True, capture_output=True, env=os.environ)
+    watched = Watched()
+    page = chromium.new_page(viewport={"width": 1500, "height": 1200})
+    watched.watch(page)
+    address = (lab.root / NAME.replace("ipynb", "html")).as_uri()
+    page.goto(address)
+    root = page.locator(".jl").first
+    root.locator(".bar").wait_for()
+    check_links(page, root, printed(live[0], 3))
+    check_quiet(page, watched, address)
+    page.close()
+
+
+def test_with_the_kernel_dead_it_goes_on(live, lab):
+    page, _ = live
+    (session,) = [s for s in lab.get("/api/sessions") if s["path"] == NAME]
+    request = urllib.request.Request(f"{lab.url}/api/sessions/{session['id']}", method="DELETE")
+    urllib.request.urlopen(request).close()
+    web = printed(page, 3)
+    root = output(page)
+    beside(root, "optimized")
+    assert check_line(page, root, web, "optimized")
+    assert page.evaluate("window.pwned") is None
