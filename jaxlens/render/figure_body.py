@@ -77,10 +77,11 @@ class Body:
 
     def type(self, value: int) -> str:
         """Printed type of a value."""
-        return self._types[self.columns.types[value]]
+        return self.printed[self.columns.types[value]]
 
     @cached_property
-    def _types(self) -> "_Printed":
+    def printed(self) -> Mapping[int, str]:
+        """Types in words, by their number in the program."""
         return _Printed(self.program)
 
     def known(self, step: int) -> frozenset[str]:

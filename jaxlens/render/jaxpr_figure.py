@@ -175,23 +175,16 @@ def _panel(
     )  # fmt: skip
 
     starts = [body.columns.made[part.low] for part in parts]
-
-    def origin(value: int) -> str:
-        """The box that a value comes from: "" for a literal."""
-        if value in ins.box_of:
-            return ins.box_of[value]
-        return boxes[bisect_right(starts, value) - 1].id if value >= 0 else ""
-
-    carried: dict[tuple[str, str], dict[str, str]] = {}
-    for value, reader in flow:
-        ends = origin(value), boxes[reader].id
-        carried.setdefault(ends, {})[str(value)] = body.type(value)
-    for n, value in enumerate(leaving):
-        if tail := origin(value):
-            ends = tail, outs.box_of[n]
-            carried.setdefault(ends, {})[f"{n} {value}"] = body.type(value)
+    types = body.columns.types
+    carried: dict[tuple[str, str], list[int]] = {}
+    ways = [(value, boxes[reader].id) for value, reader in flow]
+    ways += [(value, outs.box_of[n]) for n, value in enumerate(leaving) if value >= 0]
+    for value, head in ways:
+        tail = ins.box_of.get(value) or boxes[bisect_right(starts, value) - 1].id
+        carried.setdefault((tail, head), []).append(types[value])
     edges = tuple(
-        Edge(tail, head, alike(list(values.values()))) for (tail, head), values in carried.items()
+        Edge(tail, head, alike([body.printed[n] for n in values]))
+        for (tail, head), values in carried.items()
     )
     shown = (*_told(ins.boxes, edges), *boxes, *outs.boxes)
     return Panel(name, title, shown, edges), {**ins.panels, **outs.panels}

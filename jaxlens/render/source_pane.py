@@ -18,7 +18,8 @@ from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, Source
 _CONTEXT = 2  # lines round a line whose function is not known or is too long to show whole
 _WHOLE = 60  # lines of a function that is shown whole
 _PARSED = 20_000  # characters of a library's file that is parsed for its functions
-_UNDER = 40  # nodes listed under one line
+_UNDER = 40  # nodes listed under one line, and fewer
+_LISTED = 400  # where they would be more than these in all
 _NOUNS = {"jaxpr": ("eqn", "eqns"), "stablehlo": ("op", "ops")}
 
 
@@ -96,9 +97,10 @@ def _pane(
         return None
     through = {} if source.library else found.through
     backward = {} if source.library else found.backward
+    most = max(_UNDER // 5, min(_UNDER, _LISTED // max(1, len(used))))
     rows = tuple(
         _row(n, text[n - 1], source.file, owned.get((key, n), ()), through.get((key, n), 0),
-             backward.get((key, n), 0), found.stage, measure, under)
+             backward.get((key, n), 0), found.stage, measure, under, most)
         for n in shown
     )  # fmt: skip
     return SourcePane(source.file, measure.scale, _dedented(rows))
@@ -106,15 +108,15 @@ def _pane(
 
 def _row(
     number: int, text: str, file: str, ids: Sequence[str], through: int, backward: int,
-    stage: str, measure: Measure, under: Mapping[str, Line],
+    stage: str, measure: Measure, under: Mapping[str, Line], most: int,
 ) -> SourceLine:  # fmt: skip
     owner = f"{file}:{number}" if ids else ""
     if not ids and not through:
         return SourceLine(number, text.rstrip())
     share, note, more = _told(ids, through, backward, stage, measure)
-    rows = [under[i] for i in ids[:_UNDER] if i in under]
-    if len(ids) > _UNDER:
-        rows.append(Line((Piece(f"... {len(ids) - _UNDER:,} more", "comment"),)))
+    rows = [under[i] for i in ids[:most] if i in under]
+    if len(ids) > most:
+        rows.append(Line((Piece(f"... {len(ids) - most:,} more", "comment"),)))
     return SourceLine(number, text.rstrip(), share, note, tuple(rows), owner, more)
 
 
