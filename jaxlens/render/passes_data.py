@@ -1,11 +1,13 @@
 """The steps through the passes as JSON-able data for `static/passes.js`, small once deflated.
 
 Most lines are equal from pass to pass, so each stands once: in `lines`, with its atoms. A
-step's rows are three columns: line numbers, a letter for each mark (`letters` has the words;
-a capital letter for a row that is gone), and notes by row. `step_rows` gives one step alike.
+step's rows are three columns: the numbers of their lines, each as the step from the one before;
+a letter for each mark, capital for a row that is gone; and places in `notes` from 1, 0 for none.
+`step_rows` gives one step alike.
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from jaxlens.captures import Capture
@@ -35,9 +37,10 @@ def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, A
         hues: The hue of each source line that has one, by its name.
 
     Returns:
-        `marks`: word, sign and tint by letter; `lines`: text as pieces that begin with a
-        letter for their kind, id, place in `owners` from 1, atoms;
-        `owners`: names of source lines with their hues (-1: none); `notes`; `steps`.
+        `marks`: word, sign and tint by letter; `lines`: text as pieces that begin with a letter
+        for their kind, id (1: the first word behind keywords), place in `owners` from 1 (0:
+        none), atoms as `html_data.runs` writes them; `owners`: names of source lines with their
+        hues (-1: none); `notes`; `steps`.
     """
     pool = _Pool(hues or {})
     written = [_step(each, pool) for each in block.steps]
@@ -76,8 +79,9 @@ def _step(each: PassStep, pool: "_Pool") -> dict[str, Any]:
             letter.upper() if row.gone else letter
             for letter, row in zip(letters, each.rows, strict=True)
         )
-        found["lines"] = [pool.line(row.line, each.atoms) for row in each.rows]
-        found["notes"] = {i: pool.note(row.note) for i, row in enumerate(each.rows) if row.note}
+        numbers = [pool.line(row.line, each.atoms) for row in each.rows]
+        found["lines"] = [now - was for was, now in pairwise((0, *numbers))]
+        found["notes"] = [pool.note(row.note) for row in each.rows]
     return found
 
 
@@ -95,7 +99,7 @@ class _Pool:
         return self._lines.setdefault(key, len(self._lines))
 
     def note(self, note: str) -> int:
-        return self._notes.setdefault(note, len(self._notes))
+        return self._notes.setdefault(note, len(self._notes) + 1) if note else 0
 
     def columns(self) -> dict[str, Any]:
         lines = [self._written(line, atoms) for line, atoms in self._lines]
@@ -104,7 +108,10 @@ class _Pool:
 
     def _written(self, line: Line, atoms: tuple[int, ...]) -> list[Any]:
         owner = self._owners.setdefault(line.line, len(self._owners)) + 1 if line.line else 0
-        return [_pieces(line), visible(line.id), owner, *runs(atoms)]
+        pieces, id = _pieces(line), visible(line.id)
+        words = next((piece[1:] for piece in pieces if piece[0] != "k"), "")
+        first = bool(id) and words.split(" ")[0] == id
+        return [pieces, 1 if first else id, owner, *runs(atoms)]
 
 
 def _pieces(line: Line) -> list[str]:

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import fixed_captures as fixed
@@ -246,20 +246,22 @@ def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record) -> 
             assert {row.mark for row in found} <= {"same", "adjusted", "renamed"}
 
 
+def id_of(line: list) -> str:
+    pieces, id = line[:2]
+    return id if id != 1 else next(p[1:] for p in pieces if p[0] != "k").split(" ")[0]
+
+
 def pages(block: PassSteps) -> list[list[tuple[str, str, bool, str]]]:
     """The rows as a reader of the data sees them."""
     found = data(block)
     letters = {letter: words[0] for letter, words in found["marks"].items()}
-    lines = found["lines"]
+    notes = ["", *found["notes"]]
     return [
         [
-            (
-                letters[letter.lower()],
-                lines[line][1],
-                letter.isupper(),
-                found["notes"][step["notes"][row]] if row in step["notes"] else "",
+            (letters[letter.lower()], id_of(found["lines"][line]), letter.isupper(), notes[note])
+            for letter, line, note in zip(
+                step["marks"], accumulate(step["lines"]), step["notes"], strict=True
             )
-            for row, (letter, line) in enumerate(zip(step["marks"], step["lines"], strict=True))
         ]
         for step in found["steps"]
     ]
@@ -278,7 +280,9 @@ def test_atoms_stand_with_the_lines_they_belong_to() -> None:
         return {node.id: (3, 4, 5) for node in module.nodes() if node.id == "e"}
 
     found = data(steps(atoms=atoms))
-    assert {line[1]: unrolled(line[3:]) for line in found["lines"] if line[3:]} == {"e": [3, 4, 5]}
+    assert {id_of(line): unrolled(line[3:]) for line in found["lines"] if line[3:]} == {
+        "e": [3, 4, 5]
+    }
 
 
 def test_what_is_too_long_is_counted_and_said_and_asked_for() -> None:
@@ -351,7 +355,7 @@ def test_names_are_data() -> None:
     hostile = replace(block.steps[0], title=name, name=name, rows=rows_)
     block = replace(block, steps=(hostile, *block.steps[1:]))
     assert "<img" not in body(Document("hlo", name, (block,)))
-    assert data(block)["lines"][0][1] == name
+    assert id_of(data(block)["lines"][0]) == name
 
 
 def test_every_mark_has_a_letter_and_a_sign() -> None:

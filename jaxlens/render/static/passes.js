@@ -8,7 +8,9 @@
  */
 import { unpacked } from "./pack.js";
 import { scrollTo } from "./rows.js";
-import { passAtoms, passEnds, passFilled, passPart, passPlan, passRow } from "./passes_rows.js";
+import {
+  passAtoms, passEnds, passFilled, passPart, passPlan, passRead, passRow,
+} from "./passes_rows.js";
 
 /** @typedef {import("./passes_rows.js").PassData} PassData */
 /** @typedef {import("./passes_rows.js").PassStepData} PassStepData */
@@ -234,7 +236,7 @@ export class PassScrubber {
     this.rows.replaceChildren(fetch ? "Asking the kernel for this step …" : this.data.note);
     if (!fetch) return;
     try {
-      const sent = await fetch({ pass: step.index });
+      const sent = passRead(await fetch({ pass: step.index }));
       if (sent.steps[0]?.title !== step.title) throw new Error("the kernel has other passes now");
       passFilled(this.data, step, sent);
     } catch (error) {
@@ -345,10 +347,32 @@ export function passesIn(root, signal) {
       if (!isIntersecting || !(target instanceof HTMLElement)) continue;
       watch.unobserve(target);
       unpacked(target, "passes").then((data) => {
-        if (data && !signal.aborted) new PassScrubber(target, data, signal);
+        if (data && !signal.aborted) new PassScrubber(target, passRead(data), signal);
       });
     }
   });
   signal.addEventListener("abort", () => watch.disconnect());
   root.querySelectorAll(".P").forEach((pane) => watch.observe(pane));
+}
+
+/** @type {AbortController | undefined} */
+let scrubbing;
+
+/**
+ * Brings the scrubbers of every output under `root` to life once its links are there.
+ * @param {ParentNode} root
+ * @returns {() => void} ends it for the whole page
+ */
+export function live(root) {
+  scrubbing ??= new AbortController();
+  const { signal } = scrubbing;
+  for (const output of root.querySelectorAll(".jl:not([data-passes])")) {
+    if (!(output instanceof HTMLElement) || !output.querySelector(".P")) continue;
+    output.setAttribute("data-passes", "");
+    /** @type {any} */ (output).jaxlens?.ready.then(() => passesIn(output, signal));
+  }
+  return () => {
+    scrubbing?.abort();
+    scrubbing = undefined;
+  };
 }

@@ -9,7 +9,7 @@ import { unrolled } from "./web.js";
 /**
  * @typedef {[pieces: string[], id: string, owner: number, ...atoms: number[]]} PassLine
  * @typedef {{index: number, title: string, name: string, size: number | null, did: string,
- *   for: string, marks?: string, lines?: number[], notes?: Record<string, number>}} PassStepData
+ *   for: string, marks?: string, lines?: number[], notes?: number[]}} PassStepData
  * @typedef {{marks: Record<string, [word: string, sign: string, tint: string]>, note: string,
  *   steps: PassStepData[], lines: PassLine[], owners: [name: string, hue: number][],
  *   notes: string[]}} PassData
@@ -89,11 +89,11 @@ export function passRow(data, step, row) {
   const said = gone && word === "rewritten" ? "was" : word;
   const mark = passPart("i", {}, letter === PASS_SAME ? "" : `${sign} ${said}`);
   if (tint) mark.style.background = tint;
-  const note = step.notes?.[row];
+  const note = step.notes?.[row] ?? 0;
   const [line, hue] = owner ? data.owners[owner - 1] : ["", -1];
   const kind = hue < 0 ? {} : { class: `h${hue}` };
   const made = passPart("div", kind, mark, ...passWords(pieces));
-  if (note !== undefined) made.append(passPart("u", {}, data.notes[note]));
+  if (note) made.append(passPart("u", {}, data.notes[note - 1]));
   if (id) made.setAttribute("data-id", id);
   if (line) made.title = line;
   made.classList.toggle("was", gone);
@@ -122,6 +122,21 @@ const passWords = (pieces) =>
   });
 
 /**
+ * Puts in full what travels short: ids that are the first word, numbers of lines.
+ * @param {any} data as Python wrote it @returns {PassData}
+ */
+export function passRead(data) {
+  for (const line of data.lines)
+    if (line[1] === 1)
+      [line[1]] = line[0].find((/** @type {string} */ piece) => piece[0] !== "k").slice(1).split(" ");
+  for (const step of data.steps) {
+    let at = 0;
+    step.lines = step.lines?.map((/** @type {number} */ by) => (at += by));
+  }
+  return data;
+}
+
+/**
  * Puts the rows that a live kernel sent where the step has none.
  * @param {PassData} data @param {PassStepData} step @param {PassData} sent
  */
@@ -132,9 +147,8 @@ export function passFilled(data, step, sent) {
   for (const [pieces, id, owner, ...atoms] of sent.lines)
     data.lines.push([pieces, id, owner && owner + owners, ...atoms]);
   const [found] = sent.steps;
-  const moved = Object.entries(found.notes ?? {}).map(([row, note]) => [row, note + notes]);
   Object.assign(step, found, {
     lines: found.lines?.map((line) => line + lines),
-    notes: Object.fromEntries(moved),
+    notes: found.notes?.map((note) => note && note + notes),
   });
 }
