@@ -342,7 +342,9 @@ def test_fusions_in_a_loop_open_in_place(show):
     reveal(page, "optimized", "tanh.1")
     assert marked(page, "lit") == ["mul_tanh", "tanh.1"]
     box(page, "wrapped_add").click()
-    assert said(page, "jl-pin")[-1]["id"].split()[0] == "wrapped_add"
+    assert said(page, "jl-pin")[-1]["id"] == "wrapped_add"
+    box(page, "while body 2 in param[0]").click()
+    assert said(page, "jl-pin")[-1]["id"] == "param"
 
 
 def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):

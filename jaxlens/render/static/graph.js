@@ -41,6 +41,8 @@ export class Drawing {
     this.steps = 0;
     /** @type {Map<string, Drawn>} */
     this.boxes = new Map();
+    /** @type {Map<string, SVGElement>} */
+    this.elements = new Map();
     this.svg = element("svg", {
       class: "jaxlens-figure", role: "group",
       "aria-label": host.querySelector("img")?.alt ?? data.panels[0][0],
@@ -91,6 +93,7 @@ export class Drawing {
     if (this.steps) shown = alone(shown, around(this.data, this.chosen, this.steps));
     const parts = [element("rect", { class: "card", width: num(shown.w), height: num(shown.h), rx: 8 })];
     this.boxes = new Map();
+    this.elements = new Map();
     for (const { boxes, wires } of shown.layers) {
       const [lines, labels] = [[], []].map(() => /** @type {Element[]} */ ([]));
       for (const wire of wires) {
@@ -98,7 +101,11 @@ export class Drawing {
         lines.push(line);
         if (label) labels.push(label);
       }
-      const make = (/** @type {Drawn} */ box) => boxElement(box, this.data, this.doors.opens(box.box));
+      const make = (/** @type {Drawn} */ box) => {
+        const made = boxElement(box, this.data, this.doors.opens(box.box));
+        this.elements.set(box.path, made);
+        return made;
+      };
       parts.push(...boxes.filter((box) => box.open).map(make), ...lines, ...labels);
       parts.push(...boxes.filter((box) => !box.open).map(make));
       for (const box of boxes) this.boxes.set(box.path, box);
@@ -111,9 +118,9 @@ export class Drawing {
     this.links.mark();
   }
 
-  /** @param {string} path @returns {SVGElement | null} */
+  /** @param {string} path */
   at(path) {
-    return this.svg.querySelector(`[data-path="${path}"]`);
+    return this.elements.get(path);
   }
 
   chosenBox() {
@@ -209,12 +216,15 @@ export class Drawing {
     this.keys.hidden = !this.keys.hidden;
   }
 
+  /** @returns {boolean} whether there was something to end */
   escape() {
     const { outer } = homeOf(this.data, this.chosen);
     if (!this.keys.hidden) this.help();
     else if (this.steps) this.neighbours(0);
     else if (this.links.pinned) this.pin("");
     else if (outer) this.toggle(outer);
+    else return false;
+    return true;
   }
 
   /** Opens the boxes round a place, and puts it in the middle. @param {string} path */

@@ -50,7 +50,8 @@ export class NodeIndex {
 
   /** Whether it is a run of nodes, none of which it is itself. @param {Box} box */
   isFold(box) {
-    return !!box[13] && !this.of(box).includes(box[0]);
+    const call = this.data.kinds[box[3]] === "call";
+    return call && !!box[13] && !this.of(box).includes(box[0]);
   }
 
   /** Every node in a panel and in what opens in it. @param {number} panel @returns {Set<string>} */

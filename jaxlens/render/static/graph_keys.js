@@ -77,7 +77,7 @@ export function keyPressed(drawing, event) {
   const shifted = {
     ArrowLeft: pan(-80, 0), ArrowRight: pan(80, 0), ArrowUp: pan(0, -80), ArrowDown: pan(0, 80),
   };
-  /** @type {Record<string, () => void>} */
+  /** @type {Record<string, () => boolean | void>} */
   const acts = {
     Enter: () => drawing.toggle(drawing.chosen),
     " ": () => drawing.pin(drawing.chosen),
@@ -95,7 +95,5 @@ export function keyPressed(drawing, event) {
     Escape: () => drawing.escape(),
   };
   const act = (event.shiftKey && shifted[event.key]) || acts[event.key];
-  if (!act) return false;
-  act();
-  return true;
+  return !!act && act() !== false;
 }

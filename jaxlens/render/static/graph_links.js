@@ -4,7 +4,7 @@
  * `jl-point` and `jl-pin` name the node of a box, `jl-light` says which nodes to mark, and
  * `jl-reveal` asks for one.
  *
- * A box that stands for several nodes names them all, with blanks between.
+ * A folded run names all its nodes, with blanks between.
  */
 
 import { badge } from "./graph_paint.js";
@@ -56,7 +56,9 @@ export class Links {
   /** @param {"jl-point" | "jl-pin"} type @param {string} path */
   say(type, path) {
     const drawn = this.drawing.boxes.get(path);
-    const id = drawn ? this.nodes(drawn).join(" ") : "";
+    const ids = drawn ? this.nodes(drawn) : [];
+    // What else a box stands for (a literal, a reducer) is its node's own business.
+    const id = drawn && this.drawing.index.isFold(drawn.box) ? ids.join(" ") : ids[0];
     const detail = id ? { stage: this.stage, id } : null;
     this.drawing.svg.dispatchEvent(new CustomEvent(type, { bubbles: true, detail }));
   }

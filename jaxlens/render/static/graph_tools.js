@@ -22,7 +22,7 @@ const KEYS = [
 export function toolbar(acts, signal) {
   const bar = document.createElement("div");
   bar.className = "tools";
-  bar.setAttribute("role", "toolbar");
+  bar.setAttribute("role", "group");
   bar.setAttribute("aria-label", "Graph");
   for (const [face, name, act] of acts) {
     const button = document.createElement("button");
