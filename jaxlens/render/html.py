@@ -54,8 +54,11 @@ def html(document: Document) -> str:
         GraphError: A drawing could not be laid out.
     """
     kits: list[Kit] = ["lens"]
-    if any(isinstance(step.part, GraphPane) for step in walk(document.blocks)):
+    kinds = {type(step.part) for step in walk(document.blocks)}
+    if any(issubclass(kind, GraphPane) for kind in kinds):
         kits.append("graph")
+    if PassSteps in kinds:
+        kits.append("passes")
     return f"{styles(kits)}{body(document)}{scripts(kits)}"
 
 

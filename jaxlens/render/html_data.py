@@ -18,7 +18,7 @@ from jaxlens.render.visible import visible
 from jaxlens.render.web import Web
 
 MOST = 5_000_000  # bytes of data in one output
-ROWS = 20_000  # lines beyond those shown, in one output: making them takes 0.3 s
+ROWS = 1_000  # lines beyond those shown, in one output: making them takes 25 ms, and a kernel has all
 _TRIES = 6
 _Value = TypeVar("_Value")
 

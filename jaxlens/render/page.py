@@ -26,7 +26,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-Kit = Literal["lens", "graph"]
+Kit = Literal["lens", "graph", "passes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,13 @@ class Parts:
         styles: CSS that the output needs before any script ran.
         scripts: ES modules, each after those it imports from; the last exports `live`.
         late: CSS of what the scripts make.
+        needs: A kit from whose files it imports too, and which every output with it has.
     """
 
     styles: tuple[str, ...]
     scripts: tuple[str, ...]
     late: tuple[str, ...] = ()
+    needs: Kit | None = None
 
 
 KITS: Mapping[Kit, Parts] = {
@@ -59,12 +61,10 @@ KITS: Mapping[Kit, Parts] = {
             "about.js",
             "reveal.js",
             "keys.js",
-            "passes_rows.js",
-            "passes.js",
             "help.js",
             "lens.js",
         ),
-        late=("viewer.css", "passes.css", "help.css"),
+        late=("viewer.css", "help.css"),
     ),
     "graph": Parts(
         styles=("graph_pane.css",),
@@ -81,11 +81,17 @@ KITS: Mapping[Kit, Parts] = {
         ),
         late=("graph.css", "graph_live.css"),
     ),
+    "passes": Parts(
+        styles=(),
+        scripts=("passes_rows.js", "passes.js"),
+        late=("passes.css",),
+        needs="lens",
+    ),
 }
 
 # An element's id is a property of `window` too, so the promise has a name of its own.
 # The inserted element is how text becomes a program where only inline scripts may run.
-_INSTALL = """((key, pack) => {
+_INSTALL = """for (const [key, needs, pack] of %s) {
 const d = document, id = "jl-" + key, name = "jaxlens-" + key;
 for (const s of d.querySelectorAll(`style[data-jl="${key}"]`))
 if (!d.getElementById(id)) { s.id = id; d.head.append(s) } else if (s.id !== id) s.remove();
@@ -96,13 +102,14 @@ const s = d.createElement("script");
 s.textContent = await new Response(plain).text();
 d.head.append(s);
 s.remove();
-return s.live;
+return s.live(await window["jaxlens-" + needs]);
 };
 if (window.DecompressionStream) (window[name] ??= start()).then((live) => live(d));
-})("%(key)s", "%(pack)s")"""
+}"""
 
 _COMMENT = r"^\s*/\*(?:(?!\*/).)*\*/\s*?$"  # one that has its lines to itself
-_RUN = "document.currentScript.live = (() => {\n%s})();"
+_RUN = "document.currentScript.live = (needs) => {\n%s};"
+_IMPORT = re.compile(r"^import\b\s*\{([^}]*)\} from \"\./([\w.]+)\";$", re.MULTILINE)
 _STYLED = """{
 const style = document.createElement("style");
 style.textContent = %s;
@@ -113,12 +120,16 @@ document.head.append(style);
 
 def styles(kits: Iterable[Kit] = ("lens",)) -> str:
     """The `<style>` elements of an output."""
-    return "".join(f'<style data-jl="{_key(kit)}">{_css(KITS[kit].styles)}</style>' for kit in kits)
+    styled = [kit for kit in kits if KITS[kit].styles]
+    return "".join(
+        f'<style data-jl="{_key(kit)}">{_css(KITS[kit].styles)}</style>' for kit in styled
+    )
 
 
 def scripts(kits: Iterable[Kit] = ("lens",)) -> str:
-    """The `<script>` elements of an output."""
-    return "".join(map(_element, kits))
+    """The `<script>` element of an output."""
+    packs = ",".join(map(_pack, kits))
+    return f"<script>{_INSTALL % f'[{packs}]'}</script>"
 
 
 def stylesheet(kit: Kit) -> str:
@@ -128,8 +139,25 @@ def stylesheet(kit: Kit) -> str:
 
 @cache
 def script(kit: Kit) -> str:
-    """The scripts of a kit as the body of one function, which returns `live`."""
-    return "".join(f"{_script(name)}\n" for name in KITS[kit].scripts) + "return live;\n"
+    """The scripts of a kit as the body of one function.
+
+    It takes what the kit named by `needs` returned, and returns `live`, with the names that
+    other kits import from this one as its properties.
+    """
+    taken = ", ".join(_borrowed(kit))
+    head = f"const {{ {taken} }} = needs;\n" if taken else ""
+    others = [other for other, parts in KITS.items() if parts.needs == kit]
+    lent = ", ".join(sorted({name for other in others for name in _borrowed(other)}))
+    files = "".join(f"{_script(name)}\n" for name in KITS[kit].scripts)
+    return f"{head}{files}return {f'Object.assign(live, {{ {lent} }})' if lent else 'live'};\n"
+
+
+def _borrowed(kit: Kit) -> list[str]:
+    """What its files import from files of the kit that it needs."""
+    own = KITS[kit].scripts
+    found = [match for name in own for match in _IMPORT.findall(_read(name))]
+    names = {name.strip() for names, file in found if file not in own for name in names.split(",")}
+    return sorted(names - {""})
 
 
 def packed(text: str) -> str:
@@ -140,9 +168,10 @@ def packed(text: str) -> str:
 
 
 @cache
-def _element(kit: Kit) -> str:
-    words = _INSTALL % {"key": _key(kit), "pack": packed(_program(kit))}
-    return f"<script>{words}</script>"
+def _pack(kit: Kit) -> str:
+    """A kit's name, that of the kit it needs, and its program."""
+    needs = KITS[kit].needs
+    return f'["{_key(kit)}","{_key(needs) if needs else ""}","{packed(_program(kit))}"]'
 
 
 @cache

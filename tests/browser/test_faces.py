@@ -189,6 +189,7 @@ def test_an_untrusted_notebook_shows_all_text_the_picture_and_colours(chromium, 
     page.wait_for_selector(".jl img", state="attached")
     expected = page.evaluate(
         "h => { const t = document.createElement('template'); t.innerHTML = h;"
+        " t.content.querySelectorAll('script').forEach(s => s.remove());"
         " return t.content.textContent; }", body(documents[0]),
     )  # fmt: skip
     seen = page.locator(".jl").nth(0)

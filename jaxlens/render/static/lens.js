@@ -18,11 +18,10 @@ import { rulers } from "./ruler.js";
 import { about } from "./about.js";
 import { reveals } from "./reveal.js";
 import { keysIn } from "./keys.js";
-import { passesIn } from "./passes.js";
 import { helpOf } from "./help.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement, signal: AbortSignal) => void)[]} */
-const PARTS = [searchIn, reveals, about, helpOf, keysIn, rulers, longLists, passesIn];
+const PARTS = [searchIn, reveals, about, helpOf, keysIn, rulers, longLists];
 
 /** @type {AbortController | undefined} */
 let living;
