@@ -35,8 +35,9 @@ _NUMBERED = re.compile(r"e(0|[1-9]\d*)")
 
 
 def graph_data(
-    figure: Figure, *, budget: int = _BUDGET, hues: Mapping[str, int] | None = None
-) -> dict[str, Any]:
+    figure: Figure, *, budget: int = _BUDGET, most: int = 100,
+    hues: Mapping[str, int] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Everything that the live drawing needs.
 
     Args:
@@ -44,6 +45,7 @@ def graph_data(
         budget: About how many bytes the JSON may take. Panels are taken breadth first: calls,
             loops and folds, then fusions, the second of two boxes that read alike later, plain
             lists last; a box whose panel is left out does not open, and the note counts them.
+        most: Most panels: to draw one and lay it out takes some 4 ms.
         hues: Index of the hue of each source line.
 
     Returns:
@@ -67,7 +69,7 @@ def graph_data(
     Raises:
         GraphError: The first panel could not be laid out.
     """
-    rows, shut, left_out = _taken(figure, budget)
+    rows, shut, left_out = _taken(figure, budget, most)
     places = ".".join
     paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
     notes = [clean(figure.note)] if figure.note else []
@@ -118,7 +120,9 @@ def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, i
     return {line: hues[line] for line in sorted(lines) if line in hues}
 
 
-def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], list[list[Any]], int]:
+def _taken(
+    figure: Figure, budget: int, most: int
+) -> tuple[list[list[Any]], list[list[Any]], int]:  # fmt: skip
     """Rows of the panels that fit, boxes of theirs that stay shut, and panels that do not fit."""
     panels = figure.named
     first = figure.panels[0].name
@@ -129,7 +133,7 @@ def _taken(figure: Figure, budget: int) -> tuple[list[list[Any]], list[list[Any]
     size, order, small, again, lists = 0, deque([first]), *(deque[str]() for _ in range(3))
     while order or small or again or lists:
         name = (order or small or again or lists).popleft()
-        if len(refused) >= _MISSES:  # full: the rest is not even drawn
+        if len(refused) >= _MISSES or len(rows) >= most:  # full: the rest is not even drawn
             refused.add(name)
             continue
         panel = panels[name]

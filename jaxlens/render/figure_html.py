@@ -15,6 +15,8 @@ from jaxlens.render.figure_text import clean
 from jaxlens.render.page import packed
 from jaxlens.render.svg import svg
 
+_PANELS = 16  # that one output holds; a live kernel has the others
+
 
 def graph_html(figure: Figure, alt: str, hues: Mapping[str, int] | None = None) -> str:
     """The container of one drawing.
@@ -36,7 +38,7 @@ def graph_html(figure: Figure, alt: str, hues: Mapping[str, int] | None = None) 
     return (
         f'<div class="jaxlens-graph"><img alt="{words}" style="max-width:100%;height:auto"'
         f' src="data:image/svg+xml;base64,{picture}">{note}'
-        f'<script type="application/json">"{packed(_text(graph_data(figure, hues=hues)))}"'
+        f'<script type="application/json">"{packed(_text(graph_data(figure, most=_PANELS, hues=hues)))}"'
         "</script></div>"
     )
 
