@@ -102,6 +102,13 @@ def box_size(box: Box) -> tuple[float, float]:
     return max(44.0, _even(width)), 42.0 if detail else 28.0
 
 
+def title_width(box: Box) -> float:
+    """Room in pixels that the words of an open box take, which stand on one line."""
+    detail = columns(box_detail(box)) * DETAIL_SIZE * ADVANCE
+    label = columns(box_label(box)) * LABEL_SIZE * ADVANCE
+    return 24 + label + (10 + detail if detail else 0) + 10
+
+
 def is_small(box: Box) -> bool:
     """Whether the box is drawn in small type: what matters little."""
     return box.kind in ("quiet", "constant") and not box.inside

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jaxlens.render.figure import Box, Edge, Figure, Panel
+from jaxlens.render.figure_text import title_width
 from jaxlens.render.layout import Curve, Layout, Spot, label_size, sample
 
 Path = tuple[int, ...]  # indices of boxes from the outermost panel inwards: one open place
@@ -161,8 +162,8 @@ def _grow(path: Path, placed: Mapping[Path, _Placed], frames: Mapping[Path, Pane
     """Finds the panel's maps and size, its inner panels being done, and tells the outer one."""
     own = placed[path]
     for n, (w, h) in own.inner.items():
-        spot = own.layout.spots[n]
-        own.sizes[n] = max(spot.w, w + 2 * PAD), max(spot.h, h + HEADER + PAD)
+        spot, title = own.layout.spots[n], title_width(frames[path].boxes[n])
+        own.sizes[n] = max(spot.w, w + 2 * PAD, title), max(spot.h, h + HEADER + PAD)
     spots = own.layout.spots
     own.map_x = stretch((spots[n].x, spots[n].w, w) for n, (w, _) in own.sizes.items())
     own.map_y = stretch((spots[n].y, spots[n].h, h) for n, (_, h) in own.sizes.items())

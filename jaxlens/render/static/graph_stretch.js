@@ -103,6 +103,12 @@ function cut(p, parts) {
   return [...out, ...p.slice(-2)];
 }
 
+/** Room that the words of an open box take. @param {Box} box */
+function titleWidth(box) {
+  const detail = box[12] * DETAIL * ADVANCE;
+  return 24 + box[11] * LABEL * ADVANCE + (detail ? 10 + detail : 0) + 10;
+}
+
 /** A panel on the page: its maps, and the sizes of its open boxes. */
 class Placed {
   /** @param {Panel} panel */
@@ -122,7 +128,7 @@ class Placed {
     const boxes = this.panel[4];
     for (const [n, [w, h]] of this.inner)
       this.sizes.set(n, [
-        Math.max(boxes[n][9], w + 2 * PAD),
+        Math.max(boxes[n][9], w + 2 * PAD, titleWidth(boxes[n])),
         Math.max(boxes[n][10], h + HEADER + PAD),
       ]);
     const grown = [...this.sizes];
