@@ -83,7 +83,7 @@ KITS: Mapping[Kit, Parts] = {
     ),
     "passes": Parts(
         styles=(),
-        scripts=("passes_rows.js", "passes.js"),
+        scripts=("passes_rows.js", "passes_slide.js", "passes.js"),
         late=("passes.css",),
         needs="lens",
     ),

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import programs
+from test_faces import CONTRAST
 
 import jaxlens
 from jaxlens.render.blocks import walk
@@ -182,6 +183,10 @@ def test_it_jumps_to_the_pass_that_ended_the_pinned_equation(show, explored, ste
     assert ended.is_disabled()
     chosen = equations(explored, steps)
     assert len(chosen) >= 2
+    kept = next(id for id in explored.web.fates if id not in explored.web.ends)
+    page.locator(f"[data-pane=jaxpr] [data-id={kept}]").first.click()
+    assert ended.inner_text() == f"No pass ended {kept}"
+    assert ended.is_disabled()
     for id in chosen:
         page.locator(f"[data-pane=jaxpr] [data-id={id}]").first.click()
         assert ended.inner_text() == f"Where {id} ended"
@@ -281,6 +286,16 @@ def test_a_live_kernel_gives_the_rows_that_were_left_out(show, capture, explored
     ]
     page.get_by_role("button", name="Back").click()
     page.get_by_text("the kernel has other passes now").wait_for()
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_text_has_contrast_in_both_themes(show, steps, light):
+    page = show(Document("hlo", "f", (steps,)), light=light)
+    for place in range(len(steps.steps)):
+        go(page, steps, place)
+        for row in page.locator(".P pre [data-id]").all()[:1]:
+            row.hover()
+        assert page.evaluate(CONTRAST) == []
 
 
 def test_names_that_look_like_markup_do_nothing(show, steps):

@@ -11,13 +11,13 @@ import { scrollTo } from "./rows.js";
 import {
   passAtoms, passEnds, passFilled, passPart, passPlan, passRead, passRow,
 } from "./passes_rows.js";
+import { PassSlide, passButton } from "./passes_slide.js";
 
 /** @typedef {import("./passes_rows.js").PassData} PassData */
 /** @typedef {import("./passes_rows.js").PassStepData} PassStepData */
 /** @typedef {{stage?: string, id?: string} | null} PassSpot */
 
 const PASS_ROWS = 1500; // drawn at once; more on demand
-const PASS_PACE = 1400; // milliseconds of a step at play; twice that where motion is unwelcome
 
 /** The scrubber of one pane. */
 export class PassScrubber {
@@ -25,17 +25,15 @@ export class PassScrubber {
   constructor(pane, data, signal) {
     this.data = data;
     this.root = /** @type {HTMLElement & {jaxlens?: any}} */ (pane.closest(".jl"));
-    this.last = data.steps.length - 1;
-    this.at = Math.min(1, this.last);
+    this.slide = new PassSlide(data.steps, () => this.show());
     /** @type {PassSpot} */
     this.pinned = null;
     /** @type {{atoms: Set<number>, calls?: Set<number>, stage?: string, id?: string}} */
     this.lit = { atoms: new Set() };
     /** @type {Map<HTMLElement, number>} rows on the page, and the line that each shows */
     this.drawn = new Map();
-    this.end = -1;
-    /** @type {ReturnType<typeof setInterval> | undefined} */
-    this.playing = undefined;
+    /** @type {number | undefined} */
+    this.end = undefined;
     this.build(pane);
     /** @param {string} name @param {(detail: any) => void} act */
     const heed = (name, act) =>
@@ -45,109 +43,43 @@ export class PassScrubber {
     heed("jl-pin", (spot) => this.pin(spot));
     heed("jl-light", (light) => this.light(light));
     heed("jl-reveal", (spot) => this.reveal(spot));
-    heed("jl-kernel", () => this.data.steps[this.at].lines || this.draw());
-    signal.addEventListener("abort", () => this.stop());
-    this.show();
-    this.pin(null);
+    heed("jl-kernel", () => this.step.lines || this.draw());
+    signal.addEventListener("abort", () => this.slide.stop());
+    this.slide.go(this.slide.at, true);
+  }
+
+  get step() {
+    return this.data.steps[this.slide.at];
   }
 
   /** @param {HTMLElement} pane */
   build(pane) {
-    this.slider = /** @type {HTMLInputElement} */ (
-      passPart("input", { type: "range", min: "0", max: `${this.last}`, "aria-label": "Pass" })
-    );
-    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
-    this.play = this.button("Play", () => (this.playing ? this.stop() : this.start()));
-    this.ended = this.button("Where it ended", () => this.jump());
+    this.ended = passButton("Where it ended", () => this.jump());
     this.whole = /** @type {HTMLInputElement} */ (passPart("input", { type: "checkbox" }));
     this.whole.addEventListener("change", () => this.draw());
+    const label = passPart("label", {}, this.whole, " whole program");
+    const buttons = passPart("div", { class: "buttons" }, ...this.slide.buttons, this.ended, label);
     this.said = passPart("div", { class: "said", "aria-live": "polite" });
+    this.head = passPart("div", { class: "scrub" }, this.slide.track, buttons, this.said);
     this.rows = passPart("pre", { class: "c", "data-own": "marks", role: "group" });
-    this.bars = this.data.steps.map((_, place) => this.bar(place));
     this.table = passPart("details", {}, passPart("summary", {}, "All passes in a table"));
     this.table.append(...pane.childNodes);
     this.table.addEventListener("click", (event) => this.choose(event.target));
-    const spark = passPart("div", { class: "spark", "aria-hidden": "true" }, ...this.bars);
-    const buttons = [
-      this.button("First", () => this.go(0)),
-      this.button("Back", () => this.go(this.at - 1)),
-      this.play,
-      this.button("Forward", () => this.go(this.at + 1)),
-      this.button("Last", () => this.go(this.last)),
-      this.ended,
-      passPart("label", {}, this.whole, " whole program"),
-    ];
-    const slide = passPart("div", { class: "slide" }, spark, this.slider);
-    slide.style.setProperty("--steps", `${this.last + 1}`);
-    const controls = passPart("div", { class: "buttons" }, ...buttons);
-    this.head = passPart("div", { class: "scrub" }, slide, controls, this.said);
     pane.append(this.head, this.rows, this.table);
-  }
-
-  /** @param {string} text @param {() => void} act */
-  button(text, act) {
-    const made = /** @type {HTMLButtonElement} */ (passPart("button", { type: "button" }, text));
-    made.addEventListener("click", act);
-    return made;
-  }
-
-  /** @param {number} place a step; its bar is as high as its program is long */
-  bar(place) {
-    const most = Math.max(1, ...this.data.steps.map((step) => step.size ?? 0));
-    const inner = passPart("i", {});
-    inner.style.height = `${(100 * (this.data.steps[place].size ?? 0)) / most}%`;
-    const made = passPart("i", { title: this.label(place) }, inner);
-    made.addEventListener("click", () => this.go(place));
-    return made;
-  }
-
-  /** @param {number} place */
-  label(place) {
-    const { name, size } = this.data.steps[place];
-    const counted = size === null ? "" : `, ${size.toLocaleString("en")} instructions`;
-    return `${place} of ${this.last}: ${place ? name : "before optimisation"}${counted}`;
-  }
-
-  /** @param {number} place */
-  go(place) {
-    const next = Math.max(0, Math.min(place, this.last));
-    if (next === this.at) return;
-    this.at = next;
-    this.show();
-  }
-
-  start() {
-    if (this.at === this.last) this.go(0);
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.play.textContent = "Pause";
-    this.playing = setInterval(() => this.tick(), calm ? 2 * PASS_PACE : PASS_PACE);
-  }
-
-  tick() {
-    if (this.root.isConnected) this.go(this.at + 1);
-    if (this.at === this.last || !this.root.isConnected) this.stop();
-  }
-
-  stop() {
-    clearInterval(this.playing);
-    this.playing = undefined;
-    this.play.textContent = "Play";
   }
 
   /** Shows the step that the scrubber stands at. */
   show() {
-    const step = this.data.steps[this.at];
-    this.slider.value = `${this.at}`;
-    this.slider.setAttribute("aria-valuetext", this.label(this.at));
-    this.bars.forEach((bar, place) => bar.classList.toggle("now", place === this.at));
+    const { step } = this;
+    const { at } = this.slide;
     for (const row of this.tableRows())
       if (row.cells[0].textContent === `${step.index}`) row.setAttribute("aria-current", "step");
       else row.removeAttribute("aria-current");
-    const sizes = this.data.steps.slice(Math.max(this.at - 1, 0), this.at + 1).map((s) => s.size);
+    const sizes = this.data.steps.slice(Math.max(at - 1, 0), at + 1).map(({ size }) => size);
     const counts = sizes.map((n) => n?.toLocaleString("en")).filter(Boolean).join(" → ");
     const facts = [counts && `${counts} instructions`, step.did].filter(Boolean).join(": ");
     this.said.replaceChildren(
-      passPart("b", {}, this.at ? `${step.index}: ${step.title}` : step.title),
+      passPart("b", {}, at ? `${step.index}: ${step.title}` : step.title),
       passPart("span", {}, facts),
       passPart("div", {}, step.for),
     );
@@ -170,14 +102,14 @@ export class PassScrubber {
     const row = target instanceof Element ? target.closest("tbody tr") : null;
     const index = row?.firstElementChild?.textContent;
     const place = this.data.steps.findIndex((step) => `${step.index}` === index);
-    if (place >= 0) this.go(place);
+    if (place >= 0) this.slide.go(place);
   }
 
   /** Writes the rows of the step: those that changed, or the program after it. */
   draw() {
-    const step = this.data.steps[this.at];
+    const { step } = this;
     if (!step.lines) this.ask(step);
-    else this.write(step, passPlan(this.data, step, this.whole.checked || !this.at));
+    else this.write(step, passPlan(this.data, step, this.whole.checked || !this.slide.at));
   }
 
   /** @param {PassStepData} step @param {(number | number[])[]} plan */
@@ -218,7 +150,7 @@ export class PassScrubber {
 
   /** A button that gives way to its rows. @param {PassStepData} step @param {number[]} rows @param {string} text */
   folded(step, rows, text) {
-    const made = this.button(text, () => {
+    const made = passButton(text, () => {
       const next = rows.slice(0, PASS_ROWS).map((place) => this.row(step, place));
       const left = rows.slice(PASS_ROWS);
       next[0].tabIndex = -1;
@@ -243,7 +175,7 @@ export class PassScrubber {
       this.rows.replaceChildren(`${this.data.note} (${error})`);
       return;
     }
-    if (this.data.steps[this.at] === step) this.draw();
+    if (this.step === step) this.draw();
   }
 
   /**
@@ -279,39 +211,41 @@ export class PassScrubber {
   pin(spot) {
     this.pinned = spot;
     const id = spot?.id;
-    this.end = id ? this.endOf(spot?.stage ?? "", id) : -1;
-    this.ended.disabled = this.end < 0;
-    this.ended.textContent = !id ? "Where it ended"
-      : this.end < 0 ? `${id} lives on` : `Where ${id} ended`;
-    this.ended.title = id ? "" : "Pin an equation or an instruction first";
+    this.end = id ? this.endOf(spot?.stage ?? "", id) : undefined;
+    this.ended.disabled = this.end === undefined || this.end < 0;
+    this.ended.textContent = !id || this.end === undefined ? "Where it ended"
+      : this.end < 0 ? `No pass ended ${id}` : `Where ${id} ended`;
+    this.ended.title = !id ? "Pin an equation or an instruction first"
+      : this.end === undefined ? `It is not known which pass ended ${id}` : "";
   }
 
   /**
-   * The step at which an equation or an instruction ended; -1 where none is known.
+   * The step at which an equation or an instruction ended; -1 for none, undefined where that is
+   * not known.
    * @param {string} stage @param {string} id
    */
   endOf(stage, id) {
+    const { steps } = this.data;
     if (stage === "jaxpr" || stage === "stablehlo") {
       const { web } = this.root.jaxlens ?? {};
-      const equations = stage === "jaxpr" ? [id] : [...(web?.touched("jaxpr", web.atoms(stage, id)) ?? [])];
-      const index = equations.map((equation) => web?.ends.get(equation)).find((n) => n !== undefined);
-      return index === undefined ? -1 : this.data.steps.findIndex((step) => step.index >= index);
+      if (!web?.ends.size) return undefined;
+      const equations = stage === "jaxpr" ? [id] : [...web.touched("jaxpr", web.atoms(stage, id))];
+      const index = equations.map((each) => web.ends.get(each)).find((n) => n !== undefined);
+      return index === undefined ? -1 : steps.findIndex((step) => step.index >= index);
     }
-    if (stage !== "hlo" && !stage.startsWith("pass:")) return -1;
-    const from = this.data.steps.findIndex((step) => `pass:${step.index}` === stage);
-    return this.data.steps.findIndex(
-      (step, place) => place >= Math.max(from, 0) && passEnds(this.data, step, id),
-    );
+    if (stage !== "hlo" && !stage.startsWith("pass:")) return undefined;
+    const from = Math.max(0, steps.findIndex((step) => `pass:${step.index}` === stage));
+    const found = steps.findIndex((step, n) => n >= from && passEnds(this.data, step, id));
+    return found >= 0 || steps.slice(from).every((step) => step.lines) ? found : undefined;
   }
 
   /** Goes to where the pinned node ended, and to its row there. */
   jump() {
-    if (this.end < 0) return;
-    this.stop();
+    if (this.end === undefined || this.end < 0) return;
     const id = this.pinned?.id ?? "";
-    this.at = this.end;
+    this.slide.stop();
     this.whole.checked = false;
-    this.show();
+    this.slide.go(this.end, true);
     const rows = [...this.drawn.keys()];
     const row = rows.find((row) => row.matches(".was.lit")) ?? rows.find((row) => row.matches(".lit"));
     this.look(rows.find((row) => row.matches(".was") && row.dataset.id === id) ?? row);
@@ -331,8 +265,7 @@ export class PassScrubber {
     const place = this.data.steps.findIndex((step) => `pass:${step.index}` === spot?.stage);
     if (place < 0) return;
     this.whole.checked = true;
-    if (place === this.at) this.draw();
-    this.go(place);
+    this.slide.go(place, true);
     this.look([...this.drawn.keys()].find((row) => row.dataset.id === spot?.id));
   }
 }

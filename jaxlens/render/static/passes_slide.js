@@ -1,0 +1,96 @@
+// @ts-check
+/**
+ * What moves the pass scrubber: a bar for the instructions after each step, the slider under
+ * them, and buttons. It knows which step it stands at, and tells when that changes.
+ */
+import { passPart } from "./passes_rows.js";
+
+/** @typedef {import("./passes_rows.js").PassStepData} PassStepData */
+
+const PASS_PACE = 1400; // milliseconds of a step at play; twice that where motion is unwelcome
+
+/** @param {string} text @param {() => void} act */
+export function passButton(text, act) {
+  const made = /** @type {HTMLButtonElement} */ (passPart("button", { type: "button" }, text));
+  made.addEventListener("click", act);
+  return made;
+}
+
+export class PassSlide {
+  /** @param {PassStepData[]} steps @param {() => void} moved */
+  constructor(steps, moved) {
+    this.steps = steps;
+    this.moved = moved;
+    this.last = steps.length - 1;
+    this.at = Math.min(1, this.last);
+    /** @type {ReturnType<typeof setInterval> | undefined} */
+    this.playing = undefined;
+    this.slider = /** @type {HTMLInputElement} */ (
+      passPart("input", { type: "range", min: "0", max: `${this.last}`, "aria-label": "Pass" })
+    );
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
+    this.play = passButton("Play", () => (this.playing ? this.stop() : this.start()));
+    this.bars = steps.map((_, place) => this.bar(place));
+    const spark = passPart("div", { class: "spark", "aria-hidden": "true" }, ...this.bars);
+    this.track = passPart("div", { class: "slide" }, spark, this.slider);
+    this.track.style.setProperty("--steps", `${steps.length}`);
+    this.buttons = [
+      passButton("First", () => this.go(0)),
+      passButton("Back", () => this.go(this.at - 1)),
+      this.play,
+      passButton("Forward", () => this.go(this.at + 1)),
+      passButton("Last", () => this.go(this.last)),
+    ];
+  }
+
+  /** @param {number} place a step; its bar is as high as its program is long */
+  bar(place) {
+    const most = Math.max(1, ...this.steps.map((step) => step.size ?? 0));
+    const inner = passPart("i", {});
+    inner.style.height = `${(100 * (this.steps[place].size ?? 0)) / most}%`;
+    const made = passPart("i", { title: this.label(place) }, inner);
+    made.addEventListener("click", () => this.go(place));
+    return made;
+  }
+
+  /** @param {number} place */
+  label(place) {
+    const { name, size } = this.steps[place];
+    const counted = size === null ? "" : `, ${size.toLocaleString("en")} instructions`;
+    return `${place} of ${this.last}: ${place ? name : "before optimisation"}${counted}`;
+  }
+
+  /** @param {number} place @param {boolean} [again] whether to tell of it though it is there */
+  go(place, again = false) {
+    const next = Math.max(0, Math.min(place, this.last));
+    if (next === this.at && !again) return;
+    this.at = next;
+    this.show();
+    this.moved();
+  }
+
+  show() {
+    this.slider.value = `${this.at}`;
+    this.slider.setAttribute("aria-valuetext", this.label(this.at));
+    this.bars.forEach((bar, place) => bar.classList.toggle("now", place === this.at));
+  }
+
+  start() {
+    if (this.at === this.last) this.go(0);
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.play.textContent = "Pause";
+    this.playing = setInterval(() => this.tick(), calm ? 2 * PASS_PACE : PASS_PACE);
+  }
+
+  tick() {
+    const there = this.track.isConnected;
+    if (there) this.go(this.at + 1);
+    if (this.at === this.last || !there) this.stop();
+  }
+
+  stop() {
+    clearInterval(this.playing);
+    this.playing = undefined;
+    this.play.textContent = "Play";
+  }
+}
