@@ -112,8 +112,7 @@ def detail(
 ) -> str:
     """Second line: what a fusion holds, literals, and the attribute that says most."""
     if node.opcode in ("fusion", "call"):
-        form = fusion_kind(node) if node.opcode == "fusion" else "call"
-        form = "library" if form.startswith("custom") else form
+        form = _form(node) if node.opcode == "fusion" else "call"
         words = _one(inner, shown, made) if inner else _many(held)
         return f"{form} · {words}" if form else words
     if node.opcode == "while":
@@ -122,6 +121,12 @@ def detail(
     known = [operand in made for operand in shown.operands]
     says = [_literals(shown, known), _telling(node, inner)]
     return "  ".join(filter(None, says))
+
+
+def _form(node: Node) -> str:
+    """ "loop", "input", "output"; of a custom fusion who makes it ("ynn", "triton gemm")."""
+    maker = fusion_kind(node).removeprefix("custom: ").strip("_")
+    return maker.removesuffix("_fusion").replace("_", " ")
 
 
 def _one(inner: Node, shown: Node, made: Collection[str]) -> str:

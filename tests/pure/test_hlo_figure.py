@@ -145,6 +145,13 @@ def test_recorded_programs(name, target):
     assert "boxes at the top level" in pane(capture).alt
 
 
+@pytest.mark.parametrize(("target", "form"), [("cpu", "ynn"), ("gpu-h100", "triton")])
+def test_a_custom_fusion_says_whose_it_is(target, form):
+    drawn = pane(jaxlens.load(RECORDS / f"mlp_step.{target}.jaxlens")).figure
+    details = [box.detail for box in drawn.panels[0].boxes if box.kind == "matmul"]
+    assert any(words.startswith(form) and "dot" in words for words in details)
+
+
 def long(layers):
     """Layers whose forward and backward halves, and updates, stand one among the other."""
     lines, last, back = ["  %x = f32[8] parameter(0)"], "x", []
