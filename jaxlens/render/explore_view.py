@@ -14,12 +14,13 @@ from jaxlens.render.document import Block, Document, Findings, Tab, Tabs
 from jaxlens.render.hlo_programs import fusing
 from jaxlens.render.machine_lines import MOST
 from jaxlens.render.options import ExploreOptions, JaxprOptions
-from jaxlens.render.panes import machine_pane, pane, stage_pane
+from jaxlens.render.panes import machine_pane, pane, shortened, stage_pane
 from jaxlens.render.passes_pane import Atoms, beside, passes_blocks
 from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
 
 _LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
+_HEAD = 12  # lines of each program that stand in the page; the rest of so many is deflated
 
 
 def document(capture: Capture, options: ExploreOptions | None = None) -> Document:
@@ -67,15 +68,15 @@ def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
     options = JaxprOptions()
     source = pane(
         "source",
-        lambda: listings.costs(capture, done, lines),
+        lambda: listings.costs(capture, done),
         title="Your code",
         in_text=True,
-        help="Your lines, tinted by flops, over the equations and kernels that each became.",
+        help="Your lines, tinted by flops, over the kernels that each became.",
     )
     jaxpr = jaxpr_view.listing_tab(capture, capture.jaxpr.module, options, lines)
     return [
         source,
-        replace(jaxpr, in_text=False),
+        shortened(replace(jaxpr, in_text=False), _HEAD),
         jaxpr_view.graph_tab(capture, capture.jaxpr.module, options),
     ]
 
@@ -83,14 +84,14 @@ def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
 def _middle(capture: Capture, options: ExploreOptions, atoms: Atoms) -> list[Tab]:
     """What XLA made of it, from the program it was given to the one that runs."""
     return [
-        stage_pane(capture, "stablehlo", options.full),
-        stage_pane(capture, "hlo", options.full, title="HLO"),
+        stage_pane(capture, "stablehlo", options.full, head=_HEAD),
+        stage_pane(capture, "hlo", options.full, "HLO", _HEAD),
         pane(
             "passes",
             lambda: passes_blocks(capture, everything=options.full, atoms=atoms),
             title="Passes",
         ),
-        stage_pane(capture, "optimized", options.full),
+        stage_pane(capture, "optimized", options.full, head=_HEAD),
         pane(
             "hlo-graph",
             lambda: [hlo_figure.pane(capture)],
@@ -110,6 +111,6 @@ def _back(capture: Capture, done: Sequence[Work]) -> list[Tab]:
             in_text=True,
             help="What each kernel computes, from which lines, and the bytes it moves.",
         ),
-        machine_pane(capture, done, "llvm", MOST),
-        machine_pane(capture, done, "asm", MOST),
+        machine_pane(capture, done, "llvm", MOST, _HEAD),
+        machine_pane(capture, done, "asm", MOST, _HEAD),
     ]

@@ -18,13 +18,16 @@ from jaxlens.render.svg import svg
 _PANELS = 16  # that one output holds; a live kernel has the others
 
 
-def graph_html(figure: Figure, alt: str, hues: Mapping[str, int] | None = None) -> str:
+def graph_html(
+    figure: Figure, alt: str, hues: Mapping[str, int] | None = None, *, picture: bool = True
+) -> str:
     """The container of one drawing.
 
     Args:
         figure: What to draw.
         alt: What it shows, in words.
         hues: Index of the hue of each source line, as in the panes beside it.
+        picture: Whether it shows where no script runs; else its words stand there.
 
     Returns:
         HTML; its style and script are the page's (`page.py`).
@@ -32,14 +35,21 @@ def graph_html(figure: Figure, alt: str, hues: Mapping[str, int] | None = None) 
     Raises:
         GraphError: The graph could not be laid out.
     """
-    words = escape(clean(alt), quote=True)
-    picture = base64.b64encode(svg(figure, form="image", title=alt).encode()).decode()
+    shown = _picture(figure, alt) if picture else f"<p>{escape(clean(alt))}</p>"
     note = f'<div class="note">{escape(clean(figure.note))}</div>' if figure.note else ""
+    data = packed(_text(graph_data(figure, most=_PANELS, hues=hues)))
     return (
-        f'<div class="jaxlens-graph"><img alt="{words}" style="max-width:100%;height:auto"'
-        f' src="data:image/svg+xml;base64,{picture}">{note}'
-        f'<script type="application/json">"{packed(_text(graph_data(figure, most=_PANELS, hues=hues)))}"'
-        "</script></div>"
+        f'<div class="jaxlens-graph">{shown}{note}'
+        f'<script type="application/json">"{data}"</script></div>'
+    )
+
+
+def _picture(figure: Figure, alt: str) -> str:
+    words = escape(clean(alt), quote=True)
+    drawn = base64.b64encode(svg(figure, form="image", title=alt).encode()).decode()
+    return (
+        f'<img alt="{words}" style="max-width:100%;height:auto"'
+        f' src="data:image/svg+xml;base64,{drawn}">'
     )
 
 

@@ -28,7 +28,7 @@ from jaxlens.render.document import (
     Tabs,
 )
 from jaxlens.render.help import help_data
-from jaxlens.render.html_data import Room, data_html, web_html
+from jaxlens.render.html_data import COMPILED_ROWS, ROWS, Room, data_html, web_html
 from jaxlens.render.html_diff import diff_html
 from jaxlens.render.html_listing import code_html, listing_html
 from jaxlens.render.html_marks import Ink, attr, escaped, ink
@@ -64,7 +64,7 @@ def html(document: Document) -> str:
 
 def body(document: Document) -> str:
     """The document without CSS and scripts: what an untrusted notebook is left with."""
-    hues, room = ink(document), Room()
+    hues, room = ink(document), _room(document)
     kernels = document.web.atoms.get("kernels", {}) if document.web else {}
     data = web_html(document.web, room) if document.web else ""
     label = attr("aria-label", f"jaxlens {document.verb}")
@@ -89,6 +89,12 @@ def body(document: Document) -> str:
     told = room.take(data_html("help", known)) if known else ""
     markup = _keyed("".join([*parts, data, "</div>"]))
     return f"{markup.removesuffix('</div>')}{told}</div>"
+
+
+def _room(document: Document) -> Room:
+    """What an output may carry: %%jaxpr is to be there at once, %%explore holds many panes."""
+    rows = ROWS if document.verb == "jaxpr" else COMPILED_ROWS
+    return Room(rows=rows, pictures=document.verb != "explore")
 
 
 def _keyed(markup: str) -> str:
@@ -145,12 +151,12 @@ def block_html(block: Block, hues: Ink, room: Room | None = None) -> str:
         case PassSteps():
             return passes_html(block, hues, room)
         case GraphPane():
-            return _graph(block, hues)
+            return _graph(block, hues, room is None or room.pictures)
         case _:
             raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
 
 
-def _graph(pane: GraphPane, hues: Ink) -> str:
+def _graph(pane: GraphPane, hues: Ink, picture: bool) -> str:
     from jaxlens.render.figure_html import graph_html  # Graphviz is loaded when drawn
 
-    return graph_html(pane.figure, pane.alt, hues.hues)
+    return graph_html(pane.figure, pane.alt, hues.hues, picture=picture)

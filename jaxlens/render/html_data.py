@@ -18,7 +18,8 @@ from jaxlens.render.visible import visible
 from jaxlens.render.web import Web
 
 MOST = 5_000_000  # bytes of data in one output
-ROWS = 1_000  # lines beyond those shown, in one output: making them takes 25 ms, and a kernel has all
+ROWS = 1_000  # lines beyond those shown, in one output: 25 ms, and a live kernel has the rest
+COMPILED_ROWS = 30_000  # the same where a compile has taken longer than that
 _TRIES = 6
 _Value = TypeVar("_Value")
 
@@ -31,11 +32,13 @@ class Room:
         bytes: Characters of HTML.
         rows: Lines of programs.
         listings: Listings so far; the next one's number.
+        pictures: Whether drawings show where no script runs.
     """
 
     bytes: int = MOST
     rows: int = ROWS
     listings: int = 0
+    pictures: bool = True
 
     def take(self, element: str, rows: int = 0) -> str:
         """The element, and the room is smaller by it."""

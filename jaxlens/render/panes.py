@@ -4,6 +4,7 @@ Where a backend does not give what a pane would show, the reason stands in its p
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
@@ -11,9 +12,10 @@ from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.kernels import Work
 from jaxlens.lenses.report import Finding
 from jaxlens.render import listings, machine_lines
-from jaxlens.render.document import Block, Findings, Tab
+from jaxlens.render.document import Block, Findings, Listing, Tab
+from jaxlens.render.late_lines import LateLines
 
-_HEAD = 60  # lines of a program that stand in the page where many do; the rest is deflated
+HEAD = 40  # lines of a program that stand in the page where many do; the rest is deflated
 
 
 def pane(
@@ -42,17 +44,37 @@ def pane(
     return Tab(name, shown, in_text, help or (stage.meaning if stage else ""), key)
 
 
-def stage_pane(capture: Capture, name: str, full: bool = False, title: str = "") -> Tab:
+def stage_pane(
+    capture: Capture, name: str, full: bool = False, title: str = "", head: int = HEAD
+) -> Tab:
     """A stage's program, line by line."""
     return pane(
         name,
-        lambda: [listings.listing(capture.stage(name), full, alone=False, head=_HEAD)],
+        lambda: [listings.listing(capture.stage(name), full, alone=False, head=head)],
         title=title,
     )
 
 
+def shortened(tab: Tab, head: int) -> Tab:
+    """A pane whose listings have no more lines in the page than this."""
+    blocks = tuple(_short(b, head) if isinstance(b, Listing) else b for b in tab.blocks)
+    return replace(tab, blocks=blocks)
+
+
+def _short(listing: Listing, head: int) -> Listing:
+    beyond = len(listing.lines) - head
+    if beyond <= 0:
+        return listing
+    more = LateLines(beyond + len(listing.more), lambda: (*listing.lines[head:], *listing.more))
+    return replace(listing, lines=listing.lines[:head], more=more)
+
+
 def machine_pane(
-    capture: Capture, works: Sequence[Work], stage: machine_lines.Machine, most: int
+    capture: Capture,
+    works: Sequence[Work],
+    stage: machine_lines.Machine,
+    most: int,
+    head: int = machine_lines.HEAD,
 ) -> Tab:
     """The LLVM IR or machine code of every kernel.
 
@@ -61,15 +83,18 @@ def machine_pane(
         works: Its kernels; none where it is not known which there are.
         stage: Which of the two.
         most: Lines in all.
+        head: Lines that stand in the page.
     """
     ptx = capture.program.target.platform in ("gpu", "cuda", "rocm") and stage == "asm"
-    return pane(stage, lambda: _machine(capture, works, stage, most), title="PTX" if ptx else "")
+    return pane(
+        stage, lambda: _machine(capture, works, stage, most, head), title="PTX" if ptx else ""
+    )
 
 
 def _machine(
-    capture: Capture, works: Sequence[Work], stage: machine_lines.Machine, most: int
+    capture: Capture, works: Sequence[Work], stage: machine_lines.Machine, most: int, head: int
 ) -> list[Block]:
-    found = machine_lines.listing(works, stage, most=most)
+    found = machine_lines.listing(works, stage, most=most, head=head)
     if not found.lines:
         capture.stage(stage)  # says why, where the backend knows
         raise UnavailableError("no kernel of this program has any")

@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_counted_and_said():
 
 
 def test_a_document_keeps_to_its_budget(monkeypatch):
-    monkeypatch.setattr("jaxlens.render.html.Room", lambda: Room(60_000, 20_000))
+    monkeypatch.setattr("jaxlens.render.html.Room", lambda **_: Room(60_000, 20_000))
     lines = words(9000)
     listings = tuple(Listing(stage, lines[:1], more=lines) for stage in ("jaxpr", "hlo", "asm"))
     markup = body(Document("hlo", "f", listings, web()))

@@ -45,7 +45,7 @@ export class Drawing {
     this.elements = new Map();
     this.svg = element("svg", {
       class: "jaxlens-figure", role: "group",
-      "aria-label": host.querySelector("img")?.alt ?? data.panels[0][0],
+      "aria-label": host.querySelector("img")?.alt ?? host.querySelector("p")?.textContent ?? data.panels[0][0],
     });
     this.view = new View(this.svg, signal);
     this.links = new Links(this, host, signal);
