@@ -1,15 +1,17 @@
 """The viewer on saved HTML in a real browser, against links computed in Python."""
 
-import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from test_faces import CONTRAST
+
 from jaxlens.lenses.report import Cell, Finding, Table
+from jaxlens.render import html as html_module
+from jaxlens.render import html_data
 from jaxlens.render.document import (
     Code,
     Document,
@@ -375,11 +377,19 @@ def test_a_panes_text_is_copied(saved):
     assert lines[3] == "  e3 = op3"
 
 
+def room(monkeypatch, rows):
+    """Lets an output carry so many lines beyond those shown."""
+    monkeypatch.setattr(
+        html_module, "Room", lambda **known: html_data.Room(**known | {"rows": rows})
+    )
+
+
 def in_long_list(page):
     return page.evaluate("document.querySelectorAll('.vl [data-n]').length")
 
 
-def test_a_long_listing_holds_few_rows_and_all_of_them_can_be_reached(saved):
+def test_a_long_listing_holds_few_rows_and_all_of_them_can_be_reached(saved, monkeypatch):
+    room(monkeypatch, LONG)
     document = a_document(LONG)
     page = saved(html(document))
     choose(page, "optimized", "jaxpr")
@@ -407,7 +417,8 @@ def test_a_long_listing_holds_few_rows_and_all_of_them_can_be_reached(saved):
     assert f"fusion.{LONG - 1} =" in page.locator(".vl .cur").inner_text()
 
 
-def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved):
+def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved, monkeypatch):
+    room(monkeypatch, LONG)
     document = a_document(LONG)
     page = saved(html(document))
     choose(page, "jaxpr", "optimized")
@@ -434,7 +445,8 @@ def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved):
     assert page.locator(".vl .cur.lit").count() == 1
 
 
-def test_the_ruler_shows_distant_matches_and_leads_there(saved):
+def test_the_ruler_shows_distant_matches_and_leads_there(saved, monkeypatch):
+    room(monkeypatch, LONG)
     page = saved(html(a_document(LONG)))
     choose(page, "jaxpr", "optimized")
     page.wait_for_selector(".vl [data-n]")
@@ -454,10 +466,7 @@ def test_the_ruler_shows_distant_matches_and_leads_there(saved):
 
 
 def test_a_live_kernel_fills_in_the_lines_that_the_file_left_out(saved, monkeypatch):
-    from jaxlens.render import html as html_module
-    from jaxlens.render import html_data
-
-    monkeypatch.setattr(html_module, "Room", lambda: html_data.Room(rows=100))
+    room(monkeypatch, 100)
     document = a_document(2000)
     listing = document.blocks[0].tabs[3].blocks[0]
     lines = [*listing.lines, *listing.more]
@@ -470,6 +479,7 @@ def test_a_live_kernel_fills_in_the_lines_that_the_file_left_out(saved, monkeypa
         """answers => { window.asked = []; const root = document.querySelector('.jl');
         root.jaxlens.fetch = (what) => { asked.push(what);
           return Promise.resolve(answers[what.lines.from]); };
+        root.dataset.kernel = 'live';
         root.dispatchEvent(new CustomEvent('jl-kernel')); }""",
         {str(n): answer for n, answer in answers.items()},
     )
@@ -503,6 +513,18 @@ def test_hostile_names_light_up_and_never_run(saved):
     page.wait_for_timeout(100)
     assert page.title() == ""
     assert page.locator(".jl img").count() == 0
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_what_is_lit_keeps_its_contrast_in_both_themes(saved, light):
+    page = saved(html(a_document()), light=light)
+    choose(page, "source", "jaxpr", "optimized")
+    row(page, "optimized", "fusion.0").click()
+    page.locator("details[data-pane=jaxpr] .ph").get_by_role("searchbox").fill("op")
+    page.locator(".S .c > *", has_text="line_3").hover()
+    assert len(lit(page)) > 3
+    assert len(lit(page, "hit")) > 3
+    assert page.evaluate(CONTRAST) == []
 
 
 def test_an_output_without_links_and_one_that_is_a_single_listing_work(saved):
@@ -549,4 +571,3 @@ def test_real_programs_light_up_as_their_web_says(saved):
         lines = {f"source {line}" for line, own in web.lines.items() if atoms & {*own}}
         rows = {mark for mark in lit(page) if mark.startswith("source cell") or ".py:" in mark}
         assert lines <= rows | lines  # lines of libraries are folded away
-    assert json.dumps(sorted(web.atoms)) and time

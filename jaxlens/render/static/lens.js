@@ -72,6 +72,7 @@ async function wake(root, signal) {
       links: new Links(root, web, signal),
     });
     for (const part of PARTS) part(root, signal);
+    setTimeout(() => web.warm(), 100);
     return lens;
   });
   await lens.ready;

@@ -27,6 +27,8 @@ export class Links {
     /** @type {HTMLElement[]} */
     this.marked = [];
     this.asked = 0;
+    /** The last few answers of `reach`. @type {Map<string, ReturnType<Links["found"]>>} */
+    this.reached = new Map();
     this.listen(signal);
   }
 
@@ -111,8 +113,16 @@ export class Links {
     this.known = undefined;
   }
 
-  /** What a node is linked to. @param {Node | null} node */
+  /** What a node is linked to; the same answer as long as the node is the same. @param {Node | null} node */
   reach(node) {
+    const key = JSON.stringify(node);
+    const kept = this.reached.get(key) ?? this.found(node);
+    this.reached = new Map([...this.reached].slice(-3)).set(key, kept);
+    return kept;
+  }
+
+  /** @param {Node | null} node */
+  found(node) {
     const { web } = this;
     const [line, id] = [node && "line" in node ? node.line : "", node && "id" in node ? node.id : ""];
     const stage = node && "id" in node ? web.stageOf(node.stage, id) : "";

@@ -42,6 +42,15 @@ export class Web {
     this.stack = /** @type {Map<string, number>} */ (mapOf(data.stack));
     /** @type {Map<string, Map<number, string[]>>} */
     this.by = new Map();
+    /** What a set of atoms was found to touch. @type {WeakMap<object, Map<object, Set<string>>>} */
+    this.memo = new WeakMap();
+  }
+
+  /** Makes the indexes, before anybody points at anything. */
+  warm() {
+    for (const [stage, nodes] of this.stages) this.index(stage, nodes);
+    this.owners([]);
+    this.callers([]);
   }
 
   /** Nodes of a stage that came later, such as a pass. @param {string} stage @param {Record<string, Runs>} nodes */
@@ -113,10 +122,14 @@ export class Web {
     return this.gathered(this.index("\0calls", this.calls), atoms);
   }
 
-  /** @param {Map<number, string[]>} index @param {Iterable<number>} atoms */
+  /** Callers leave the answer as it is: it is kept as long as the set of atoms. @param {Map<number, string[]>} index @param {Iterable<number>} atoms */
   gathered(index, atoms) {
+    const memo = this.memo.get(atoms) ?? new Map();
+    this.memo.set(atoms, memo);
     /** @type {Set<string>} */
-    const found = new Set();
+    const found = memo.get(index) ?? new Set();
+    if (memo.has(index)) return found;
+    memo.set(index, found);
     for (const atom of atoms) for (const id of index.get(atom) ?? []) found.add(id);
     return found;
   }
