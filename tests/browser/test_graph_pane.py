@@ -325,6 +325,7 @@ def test_everything_that_has_the_focus_says_what_it_is(show):
     assert named.evaluate_all("all => all.filter((e) => !e.ariaLabel).length") == 0
     box(page, "e0").focus()
     page.keyboard.press("ArrowDown")
+    assert box(page, "e2").get_attribute("aria-description") == "reads 2, read by 1"
     ring = page.evaluate("getComputedStyle(document.activeElement).outline")
     assert "solid" in ring
     assert "0px" not in ring

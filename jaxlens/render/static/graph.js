@@ -9,7 +9,7 @@
 
 import { alone, FREE, scene, within } from "./graph_stretch.js";
 import { boxElement, element, num, wireElements } from "./graph_paint.js";
-import { around, homeOf, NodeIndex } from "./graph_index.js";
+import { around, homeOf, linked, NodeIndex } from "./graph_index.js";
 import { Doors } from "./graph_doors.js";
 import { View } from "./graph_view.js";
 import { keyTable, toolbar } from "./graph_tools.js";
@@ -189,6 +189,8 @@ export class Drawing {
     this.glow(path, "on", true);
     const box = this.at(path);
     box?.setAttribute("tabindex", "0");
+    const [reads, read] = [0, 1].map((side) => linked(this.data, path, /** @type {0 | 1} */ (side)).length);
+    box?.setAttribute("aria-description", `reads ${reads}, read by ${read}`);
     if (box !== document.activeElement) box?.focus({ preventScroll: true });
     box?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
