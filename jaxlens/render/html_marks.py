@@ -19,6 +19,7 @@ from jaxlens.render.document import (
     Kind,
     Line,
     Listing,
+    PassSteps,
     Piece,
     SourcePane,
 )
@@ -147,6 +148,7 @@ def ink(document: Document) -> Ink:
     """Gives each source line its hue, in the order in which the document names them."""
     source: list[str] = []
     others: list[str] = []
+    later: dict[str, None] = {}
     beyond = 0
     for step in walk(document.blocks):
         if isinstance(step.part, SourcePane):
@@ -156,7 +158,10 @@ def ink(document: Document) -> Ink:
             beyond += len(step.part.more)
         elif isinstance(step.part, Diff):
             others += [line.line for line in diff_sides(step.part)]
-    return Ink(line_hues(source + others), lines=len(others) + beyond)
+        elif isinstance(step.part, PassSteps):
+            rows = (row for each in step.part.steps for row in each.rows or ())
+            later.update((row.line.line, None) for row in rows)
+    return Ink(line_hues([*source, *others, *later]), lines=len(others) + beyond)
 
 
 def diff_sides(diff: Diff) -> list[Line]:

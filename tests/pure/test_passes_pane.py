@@ -358,6 +358,13 @@ def test_names_are_data() -> None:
     assert id_of(data(block)["lines"][0]) == name
 
 
+def test_rows_have_the_hues_of_their_lines_where_nothing_else_names_them() -> None:
+    block = next(b for b in passes_blocks(load(RECORDS[3])) if isinstance(b, PassSteps))
+    owners = data(block, ink(Document("hlo", "", (block,))).hues)["owners"]
+    assert owners
+    assert all(hue >= 0 for _, hue in owners)
+
+
 def test_every_mark_has_a_letter_and_a_sign() -> None:
     signs = data(steps())["marks"]
     assert [signs[letter][0] for letter in "abcdefghij"] == list(MARKS)
