@@ -259,6 +259,32 @@ def test_scopes_of_the_users_print_unchanged():
     assert fingerprint(taken.optimized.raw) == fingerprint(bare.compile().as_text())
 
 
+@pytest.mark.parametrize(
+    "scope", ['a"b', "x;y;x", "n\nl", "s//", "/(t", "jvp(", "é@z", "back\\slash"]
+)
+def test_any_scope_comes_out_as_it_went_in(scope):
+    def f(x):
+        def g(x):
+            with jax.named_scope(scope):
+                return jax.lax.fori_loop(0, 3, lambda _, c: c * jnp.sin(c), jnp.tanh(x * 0.5)).sum()
+
+        return jax.value_and_grad(g)(x)
+
+    with pytest.MonkeyPatch.context() as patch:
+        taken = []
+        for stamps in (True, False):
+            if not stamps:
+                patch.setattr(compat, "named_last", lambda: None)
+                patch.setattr(stamp, "ops", lambda done, ids: ())
+            taken.append(look(f, (jnp.ones(4),)))
+    for stage in ("stablehlo", "hlo", *(["optimized"] if "@" not in scope else [])):
+        ours, theirs = nodes(taken[0], stage), nodes(taken[1], stage)
+        assert any(node.stamps for node in ours)
+        assert [(n.id, n.scope, n.spans) for n in theirs] == [
+            (n.id, n.scope, m.spans and n.spans) for n, m in zip(ours, theirs, strict=True)
+        ]
+
+
 def test_a_function_called_like_a_stamp():
     def _jls3_(x):
         return jnp.tanh(x) + 1
