@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Collection
 
+from jaxlens.errors import GraphError
 from jaxlens.render.blocks import Step, walk
 from jaxlens.render.document import (
     Block,
@@ -31,7 +32,7 @@ from jaxlens.render.help import help_data
 from jaxlens.render.html_data import COMPILED_ROWS, ROWS, Room, data_html, web_html
 from jaxlens.render.html_diff import diff_html
 from jaxlens.render.html_listing import code_html, listing_html
-from jaxlens.render.html_marks import Ink, attr, escaped, ink
+from jaxlens.render.html_marks import Ink, attr, escaped, ink, note
 from jaxlens.render.html_passes import passes_html
 from jaxlens.render.html_source import source_html
 from jaxlens.render.html_table import findings_html, table_html
@@ -49,9 +50,6 @@ def html(document: Document) -> str:
     Returns:
         HTML, the same for the same document. Names of tab groups come from a hash of the
         content; `lens.js` tells equal outputs on one page apart.
-
-    Raises:
-        GraphError: A drawing could not be laid out.
     """
     kits: list[Kit] = ["lens"]
     kinds = {type(step.part) for step in walk(document.blocks)}
@@ -157,6 +155,10 @@ def block_html(block: Block, hues: Ink, room: Room | None = None) -> str:
 
 
 def _graph(pane: GraphPane, hues: Ink, picture: bool) -> str:
+    """The drawing; where it cannot be laid out, why, for all else of the output can be shown."""
     from jaxlens.render.figure_html import graph_html  # Graphviz is loaded when drawn
 
-    return graph_html(pane.figure, pane.alt, hues.hues, picture=picture)
+    try:
+        return graph_html(pane.figure, pane.alt, hues.hues, picture=picture)
+    except GraphError as why:
+        return note(f"No graph: {why}")

@@ -197,3 +197,18 @@ def test_ids_of_a_fold_travel_as_runs():
     assert all(box[4] < 0 for box in shut)
     assert all(re.fullmatch(r"e\d+-e\d+", run) for box in shut for run in box[13])
     assert all(box[13] == [] and box[4] >= 0 for box in opening)
+
+
+def test_an_output_without_graphviz_says_so_and_shows_the_rest(monkeypatch):
+    from jaxlens.errors import GraphError
+    from jaxlens.render import figure_html
+    from jaxlens.render.document import Document, GraphPane
+    from jaxlens.render.html import html
+
+    def missing(*given, **more):
+        raise GraphError("no <wheels>: pip install x")
+
+    monkeypatch.setattr(figure_html, "graph_html", missing)
+    page = html(Document("jaxpr", "f(x)", (GraphPane(figure(predict()), "A drawing."),)))
+    assert "No graph: no &lt;wheels&gt;: pip install x" in page
+    assert "f(x)" in page
