@@ -33,10 +33,11 @@ class EquationFate:
         id: The equation.
         name: The fate in one word.
         sentence: The same in one sentence.
-        into: What computes it in the optimised program: fusions, or instructions outside them.
+        into: What runs it in the optimised program: fusions, or instructions outside them.
         partners: Equations that it was merged with.
         by: The pass that did it, or an interval of passes; "" where no dumps say so.
         index: The dump that first shows it, `PassStage.index`; None where there is none.
+        instructions: What computes it in the optimised program, inside fusions too.
     """
 
     id: str
@@ -46,6 +47,7 @@ class EquationFate:
     partners: tuple[str, ...] = ()
     by: str = ""
     index: int | None = None
+    instructions: tuple[str, ...] = ()
 
 
 def fates(linked: Linked, passes: Sequence[PassStage] = ()) -> dict[str, EquationFate]:
@@ -130,7 +132,7 @@ class _Judge:
         if not found:
             return None
         words = f"Became {_names(found)}, which runs {', '.join(node.regions[:_SHOWN])}."
-        return EquationFate(node.id, "loop", words, tuple(found))
+        return EquationFate(node.id, "loop", words, tuple(found), instructions=tuple(found))
 
     def _merged(
         self, node: Node, ops: Sequence[str], carriers: Sequence[str]
@@ -138,8 +140,8 @@ class _Judge:
         """Another equation has the same value, and one computation was kept for both."""
         mine = set(carriers)
         for other in self.seen.peers.get(node.id, ()):
-            theirs = set(self.seen.left(self.seen.ops[other])) if other != node.id else set()
-            if not theirs or (mine and mine != theirs):
+            theirs = self.seen.left(self.seen.ops[other]) if other != node.id else []
+            if not theirs or (mine and mine != set(theirs)):
                 continue
             if mine and self.seen.peers[node.id][0] == node.id:
                 continue  # of several with joint ids the first stands for all
@@ -148,8 +150,7 @@ class _Judge:
                 return _judged(node.id, "dead", "Dead: nothing reads it, by dce.", by=by)
             named = f"{other} ({self.seen.equations[other].opcode})"
             words = f"Merged with {named}, which has the same value{_behind(by)}."
-            into = self.seen.homes(theirs)
-            return _judged(node.id, "merged", words, into, (other,), by)
+            return _judged(node.id, "merged", words, self.seen.homes(theirs), (other,), by, theirs)
         return None
 
     def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
@@ -158,7 +159,7 @@ class _Judge:
         if opcodes == ["constant"]:
             by = self._by(self.blame.ended, ops[-1:])
             words = f"Folded into {_names(carriers)} while compiling{_behind(by)}."
-            return _judged(node.id, "folded", words, tuple(carriers), by=by)
+            return _judged(node.id, "folded", words, tuple(carriers), (), by, carriers)
         homes = self.seen.homes(carriers)
         fusions = [id for id in homes if self.seen.after[id].opcode == "fusion"]
         were = list(dict.fromkeys(word(self.seen.opcode[op]) for op in ops))
@@ -172,15 +173,15 @@ class _Judge:
                 ", computed in each" if same and len(homes) > 1 and known >= set(carriers) else ""
             )
             sentence = f"Fused into {_names(homes)}{became}{again}{_behind(by)}."
-            return _judged(node.id, "fused", sentence, homes, by=by)
+            return _judged(node.id, "fused", sentence, homes, (), by, carriers)
         alone = ", a fusion of its own" if fusions else ""
         if same or were[-1] == "call":
             sentence = f"Kept: runs as {_kinds(homes, opcodes)}{alone}."
-            return EquationFate(node.id, "kept", sentence, homes)
+            return _judged(node.id, "kept", sentence, homes, instructions=carriers)
         by = self._by(self.blame.changed, ops)
         more = ", which costs nothing" if opcodes == ["bitcast"] else alone
         sentence = f"Rewritten: {were[-1]} became {_kinds(homes, opcodes)}{more}{_behind(by)}."
-        return _judged(node.id, "rewritten", sentence, homes, by=by)
+        return _judged(node.id, "rewritten", sentence, homes, (), by, carriers)
 
     def _gone(self, node: Node, ops: Sequence[str]) -> EquationFate:
         """No instruction carries its id: what the two programs say without ids."""
@@ -225,15 +226,12 @@ class _Judge:
         readers = [id for id in self.seen.readers(before) if id != node.id]
         named = _names([f"{id} ({self.seen.equations[id].opcode})" for id in readers])
         into = list(dict.fromkeys(i for id in readers for i in self.seen.left(self.seen.ops[id])))
-        kin = [
-            i
-            for i in into
-            if self.seen.after[i].opcode == word(self.seen.opcode[self.seen.ops[node.id][-1]])
-        ]
+        kind = word(self.seen.opcode[self.seen.ops[node.id][-1]])
+        kin = [id for id in into if self.seen.after[id].opcode == kind]
         if kin:
             homes = self.seen.homes(kin)
             words = f"Rewritten together with {named}: both are in {_names(homes)}{_behind(by)}."
-            return _judged(node.id, "rewritten", words, homes, by=by)
+            return _judged(node.id, "rewritten", words, homes, (), by, kin)
         if by is not None and by.words == "constant_folding":
             return _judged(node.id, "folded", "Folded into a constant, by constant_folding.", by=by)
         if readers:
@@ -270,9 +268,10 @@ def _judged(
     into: tuple[str, ...] = (),
     partners: tuple[str, ...] = (),
     by: By | None = None,
+    instructions: Sequence[str] = (),
 ) -> EquationFate:
     words, index = (by.words, by.index) if by else ("", None)
-    return EquationFate(id, name, sentence, into, partners, words, index)
+    return EquationFate(id, name, sentence, into, partners, words, index, tuple(instructions))
 
 
 def _behind(by: By | None) -> str:

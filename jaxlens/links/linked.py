@@ -1,10 +1,11 @@
 """Stages of one program with the atoms of all their nodes: what both `Links` and the web say."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.links.atoms import Atoms, atoms
+from jaxlens.links.change import held
 from jaxlens.links.follow import relate
 from jaxlens.links.places import Place, ops_at
 from jaxlens.links.reach import Reach, reach
@@ -25,6 +26,7 @@ class Linked:
         later = [m for name, m in modules.items() if name not in ("jaxpr", "stablehlo")]
         self.atoms: Atoms = atoms(modules["jaxpr"], modules.get("stablehlo"), later)
         self._reached: dict[str, Reach] = {}
+        self._adopted: dict[str, Mapping[str, tuple[int, ...]]] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
 
     def of(self, stage: str) -> Mapping[str, tuple[int, ...]]:
@@ -33,7 +35,23 @@ class Linked:
             return self.atoms.jaxpr
         if stage == "stablehlo":
             return self.atoms.ops
-        return self.reached(stage).all
+        return self._adopted.get(stage) or self.reached(stage).all
+
+    def adopt(self, stage: str, heirs: Mapping[str, Sequence[str]]) -> None:
+        """Gives instructions the atoms of equations that they compute under another's name.
+
+        Args:
+            stage: Where the instructions stand.
+            heirs: Them by equation: what a merged or rewritten equation lives on in.
+        """
+        places = held(self.modules[stage])
+        every = dict(self.reached(stage).all)
+        for equation, ids in heirs.items():
+            for id in dict.fromkeys(i for i in (*ids, *map(places.get, ids)) if i):
+                mine = self.atoms.jaxpr[equation]
+                if not set(mine) & set(every.get(id, ())):
+                    every[id] = (*every.get(id, ()), *mine)
+        self._adopted[stage] = every
 
     def how(self, stage: str) -> Mapping[str, How]:
         """How the atoms of a stage's nodes are known, where they are not stamped."""

@@ -101,7 +101,8 @@ class Links:
         best: dict[str, How] = {}
         for number in mine or ():
             for head in self._by_atom(linked, to).get(number, ()):
-                known = (_way(linked, at, id), _way(linked, to, head), _made(linked, number))
+                ends = (_way(linked, at, id, number), _way(linked, to, head, number))
+                known = (*ends, _made(linked, number))
                 how = max(known, key=HOWS.index)
                 best[head] = min(best.get(head, how), how, key=HOWS.index)
         heads = [head for head in best if (head, to) != (id, at)]
@@ -125,7 +126,11 @@ class Links:
 
     def fates(self) -> Mapping[str, EquationFate]:
         """The fates of all equations, nested ones too."""
-        linked = self._with("jaxpr", "stablehlo", "hlo", "optimized")
+        self._driver.stage("hlo")  # without it nothing is known of what is gone
+        return self._judged(self._with("jaxpr", "stablehlo", "hlo", "optimized"))
+
+    def _judged(self, linked: Linked) -> Mapping[str, EquationFate]:
+        """The fates, judged again once there are dumps that name the passes."""
         dumps = self._dumps()
         if self._fates is None or (dumps and not self._dumped):
             self._fates, self._dumped = fates(linked, dumps), bool(dumps)
@@ -159,7 +164,11 @@ class Links:
         names = _needs(stages)
         key = frozenset(names)
         if key not in self._made:
-            self._made[key] = Linked({name: self._module(name) for name in names})
+            modules = {name: self._module(name) for name in names if self._given(name, stages)}
+            linked = Linked(modules)
+            if {"hlo", "optimized"} <= modules.keys():
+                linked.adopt("optimized", _heirs(self._judged(linked)))
+            self._made[key] = linked
         return self._made[key]
 
     def _with(self, *stages: str) -> Linked:
@@ -167,6 +176,16 @@ class Links:
         wanted = frozenset(_needs(stages))
         enough = [key for key in self._made if wanted <= key]
         return self._made[min(enough, key=len)] if enough else self.linked(*stages)
+
+    def _given(self, name: str, asked: tuple[str, ...]) -> bool:
+        """Whether a module is there; HLO before optimisation helps, and may be missing."""
+        if name != "hlo" or name in asked:
+            return True
+        try:
+            self._driver.stage(name)
+        except UnavailableError:
+            return False
+        return True
 
     def _module(self, name: str) -> Module:
         match = _PASS.fullmatch(name)
@@ -249,12 +268,19 @@ def _needs(stages: tuple[str, ...]) -> list[str]:
     return known if "jaxpr" in known else ["jaxpr", *known]
 
 
-def _way(linked: Linked, stage: str, id: str) -> How:
-    """How a node's own atoms are known."""
+def _heirs(found: Mapping[str, EquationFate]) -> dict[str, tuple[str, ...]]:
+    """What computes the equations that live on under the name of another."""
+    return {id: f.instructions for id, f in found.items() if f.name in ("merged", "rewritten")}
+
+
+def _way(linked: Linked, stage: str, id: str, number: int) -> How:
+    """How it is known that a node has an atom."""
     if stage == "source":
         return "span"
     if stage in _CODE:
         return "named"
+    if stage == "optimized" and number not in linked.reached(stage).all.get(id, ()):
+        return "inferred"
     return linked.how(stage).get(id, "stamped")
 
 

@@ -98,6 +98,17 @@ def test_of_two_equal_equations_one_is_merged_by_cse() -> None:
     assert looked.passes[second.index].name == "cse"
 
 
+def test_what_lives_on_under_the_name_of_another_is_linked() -> None:
+    looked, _, _ = fates()
+    first, second = (fate.id for fate in of("mul")[:2])
+    links = looked.links.links(second, "optimized", "jaxpr")
+    assert {link.head for link in links} <= set(looked.links.forward(first, "optimized"))
+    assert {link.how for link in links} == {"inferred"}
+    looked = capture("mlp_step")  # XLA puts a transpose into the product that it reads
+    products = [n.id for n in looked.jaxpr.module.nodes() if n.opcode == "dot_general"]
+    assert all(looked.links.forward(id, "kernels") for id in products)
+
+
 def test_constants_are_folded() -> None:
     constant = [*of("broadcast_in_dim")[:1], of("mul")[2]]
     assert {fate.name for fate in constant} == {"folded"}

@@ -75,7 +75,8 @@ def test_fused_inlined_and_dead() -> None:
 def test_an_instruction_that_stays_is_kept() -> None:
     both = text("ROOT %t = f32[8]{0} tanh(%x) #0")
     found = judged(program(("tanh", "x", "tanh")), both, both)
-    assert found["e0"] == EquationFate("e0", "kept", "Kept: runs as t (tanh).", ("t",))
+    words = "Kept: runs as t (tanh)."
+    assert found["e0"] == EquationFate("e0", "kept", words, ("t",), instructions=("t",))
 
 
 def test_of_two_equations_of_one_value_the_second_is_merged_with_the_first() -> None:
@@ -92,6 +93,7 @@ def test_of_two_equations_of_one_value_the_second_is_merged_with_the_first() -> 
     assert found["e1"].partners == ("e0",)
     assert (found["e1"].by, found["e1"].index) == ("cse", 1)
     assert found["e1"].sentence == "Merged with e0 (sin), which has the same value, by cse."
+    assert found["e1"].into == found["e1"].instructions == ("s1",)
     joint = after.replace("_jls0_/op", "_jls0_/op;jit(f)/_jls1_/op")  # as some passes leave names
     found = judged(equations, before, joint)
     assert (found["e0"].name, found["e1"].name) == ("kept", "merged")

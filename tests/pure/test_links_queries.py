@@ -160,6 +160,9 @@ def test_the_web_has_the_same_links() -> None:
 def test_a_web_without_the_ops_that_link_it_shows_the_equations() -> None:
     web = weave(capture(missing=("stablehlo",))[0], STAGES)
     assert set(web.atoms) == {"jaxpr"}
+    web = weave(capture(missing=("hlo",))[0], STAGES)
+    assert set(web.atoms) == {"jaxpr", "stablehlo", "optimized", "kernels"}
+    assert not web.fates
     web = weave(capture(missing=("optimized",))[0], STAGES)
     assert set(web.atoms) == {"jaxpr", "stablehlo", "hlo"}
     assert not web.fates
