@@ -571,3 +571,29 @@ def test_real_programs_light_up_as_their_web_says(saved):
         lines = {f"source {line}" for line, own in web.lines.items() if atoms & {*own}}
         rows = {mark for mark in lit(page) if mark.startswith("source cell") or ".py:" in mark}
         assert lines <= rows | lines  # lines of libraries are folded away
+
+
+def test_in_jupyterlab_keys_stay_in_the_output(open_notebook):
+    cells = [
+        "%load_ext jaxlens\nimport jax.numpy as jnp\ndef f(x):\n    y = jnp.sin(x)\n    return y * y",
+        "%%jaxpr\nf(jnp.ones(8))",
+        "'last'",
+    ]
+    page = open_notebook("viewer.ipynb", cells)
+    output = page.locator(".jl").first
+    output.locator(".bar [data-key=jaxpr]").wait_for()
+    page.evaluate("document.querySelector('.jl').jaxlens.ready")
+    choose(page, "source", "jaxpr")
+    equation = row(page, "jaxpr", "sin").or_(output.locator("[data-pane=jaxpr] [data-id]").first)
+    equation.first.click()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    assert len(lit(page, "cur")) == 1
+    assert len(lit(page, "pin")) == 1
+    active = page.locator(".jp-Cell.jp-mod-active")
+    for key in "ddxjk":
+        page.keyboard.press(key)
+    assert page.locator(".jp-CodeCell").count() == 3
+    assert "%%jaxpr" in active.inner_text()
+    page.keyboard.press("Escape")
+    assert lit(page, "pin") == []
