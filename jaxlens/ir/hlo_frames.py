@@ -92,8 +92,8 @@ class Frames:
     def merged(self, scope: str, paths: tuple[tuple[str, ...], ...]) -> tuple[Span, ...]:
         """The frames of an instruction without any, where the ops that it came from agree.
 
-        XLA keeps none of instructions that it merges, but where their locations are equal: ops
-        of one place have equal ones without stamps only.
+        XLA before jaxlib 0.12 keeps none of instructions that it merges, but where their locations
+        are equal: ops of one place have equal ones without stamps only.
         """
         if self._origins is None or scope.count(";") + 1 != len(paths):
             return ()
