@@ -33,7 +33,7 @@ def _without_calls(line: Line) -> Line:
 def listing(module: Module, limit: int) -> Listing:
     """A whole HLO module; `limit` is the most lines."""
     found = hlo_lines.listing(module, limit=limit, brief=True)
-    option = f"--stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
+    option = f"%%hlo --stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
     note = f"Metadata and layouts are left out: {option} has them."
     more = LateLines(len(found.more), lambda: map(lean, found.more)) if found.more else ()
     said = " ".join(filter(None, (found.note, note)))

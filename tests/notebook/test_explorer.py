@@ -133,9 +133,7 @@ def test_every_question_is_answered(view: Any, monkeypatch: pytest.MonkeyPatch) 
     explorer = jaxlens.Explorer(view)
     (said,) = answered(explorer, {"ask": 1, "what": {"html": True}})
     assert said == {"answer": 1, "ok": view.html()}
-    (said,) = answered(
-        explorer, {"ask": 2, "what": {"lines": {"pane": "jaxpr", "from": 0, "to": 3}}}
-    )
+    (said,) = answered(explorer, {"ask": 2, "what": {"lines": {"listing": 0, "from": 0, "to": 3}}})
     assert said["answer"] == 2
     assert "sin" in said["ok"]["rows"]
     for what in (None, 3, {}, {"nope": 1}):
@@ -162,3 +160,13 @@ def test_loading_opens_nothing_and_imports_no_widgets() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_what_nbclient_writes_holds_no_widget(tmp_path: Any) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    code = ["%load_ext jaxlens", F, "%jaxpr f(x)", "jaxlens.jaxpr(f, x)"]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])
+    nbclient.NotebookClient(book, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert "widgets" not in book.metadata
+    shown = [set(output.data) for cell in book.cells for output in cell.outputs]
+    assert shown == [{"text/plain", "text/html"}] * 2
