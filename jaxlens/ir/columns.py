@@ -48,7 +48,8 @@ class Columns:
     Attributes:
         name: The region's name.
         kind: Per step, a number that steps doing the same share over the whole program: opcode,
-            attributes, literals, types of results, bodies. Not where they stand or what they read.
+            attributes, literals, number of operands, types of results, bodies. Not where they
+            stand or what they read.
         place: Per step, index into `Program.places`.
         made: Per step, the first value it makes, the first of all being the number of
             parameters; one more at the end.
@@ -332,7 +333,8 @@ class _Reader:
         )  # fmt: skip
         bodies = tuple(self.shape_of.get(name, -1) for name in node.regions)
         types = tuple([value.type for value in node.results])
-        kind = self.kinds.number((node.opcode, attrs, literals, bodies, types))
+        count = len(node.operands)
+        kind = self.kinds.number((node.opcode, attrs, count, literals, bodies, types))
         if kind == len(self.opcodes):
             self.opcodes.append(node.opcode)
         return kind

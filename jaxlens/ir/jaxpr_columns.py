@@ -93,7 +93,7 @@ class _Maker:
                     back(first - value)
                 reads += 1
             read(reads)
-            key += (-1,)
+            key += (~len(eqn.invars),)
             for var in eqn.outvars:
                 number[id(var)] = first
                 first += 1

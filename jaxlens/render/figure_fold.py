@@ -136,7 +136,12 @@ class Folding:
 
     def _cut(self, run: Run) -> list[Run]:
         """The run's parts at the first place where its steps differ, repeats joined."""
-        return list(self._repeats(self._segments(run, self.common(run))))
+        parts = self._segments(run, self.common(run))
+        while True:  # a repeat may be a part of a longer one
+            joined = list(self._repeats(parts))
+            if len(joined) == len(parts):
+                return joined
+            parts = joined
 
     def _widened(self, parts: list[Run], room: int, most: int) -> list[Run]:
         """Runs too long for a panel give way to their parts while there is room, longest first."""
@@ -209,14 +214,14 @@ class Folding:
         parts.append(Run(low, run.high, level + (previous is not None)))
         return parts
 
-    def _token(self, run: Run) -> tuple[bytes, bytes]:
-        """What stretches of steps share that do the same at the same place."""
-        kind, same = self._columns.kind, self._same
-        return kind[run.low : run.high].tobytes(), same[run.low : run.high].tobytes()
+    def _token(self, run: Run) -> tuple[bytes, bytes, int]:
+        """What runs share that do the same at the same place."""
+        steps = slice(run.low, run.high)
+        return self._columns.kind[steps].tobytes(), self._same[steps].tobytes(), run.copies
 
     def _repeats(self, parts: list[Run]) -> Iterator[Run]:
         """Joins neighbouring equal stretches of runs into one run with copies."""
-        tokens: Pool[tuple[bytes, bytes]] = Pool()
+        tokens: Pool[tuple[bytes, bytes, int]] = Pool()
         following = _following([tokens.number(self._token(part)) for part in parts])
         n = 0
         while n < len(parts):
@@ -232,22 +237,23 @@ class Folding:
     def _repeat_at(
         self, parts: list[Run], following: list[int], n: int
     ) -> tuple[Run, int] | None:  # fmt: skip
-        """A repeat that begins with run `n`, and how many runs it takes; None for none."""
-        low = parts[n].low
+        """The longest repeat that begins with run `n`, and how many runs it takes, if any."""
+        low, end = parts[n].low, parts[-1].high
+        best: tuple[Run, int] | None = None
         again = following[n]
         for _ in range(_TRIES):
-            if again < 0:
-                return None
+            if again < 0 or (best and best[0].high == end):
+                break
             period, size = again - n, parts[again].low - low
-            copies = self._copies(low, size, parts[-1].high)
+            copies = self._copies(low, size, end)
             # The last copy must end where a run ends.
             while copies > 1 and parts[n + period * copies - 1].high != low + size * copies:
                 copies -= 1
-            if copies > 1 and size * copies > 2:
+            if copies > 1 and size * copies > (len(best[0]) if best else 2):
                 level = min(part.level for part in parts[n:again]) - (period > 1)
-                return Run(low, low + size * copies, max(0, level), copies), period * copies
+                best = Run(low, low + size * copies, max(0, level), copies), period * copies
             again = following[again]
-        return None
+        return best
 
     def _copies(self, low: int, size: int, end: int) -> int:
         """How many equal and equally wired stretches of `size` steps stand from `low` on."""

@@ -1,0 +1,152 @@
+"""Large programs, small: what is folded, listed and read of an unrolled train step."""
+
+import re
+
+import pytest
+from programs import gpt_step, straight_line
+
+import jaxlens
+from jaxlens.ir.columns import columns
+from jaxlens.ir.graph import Module
+from jaxlens.render import jaxpr_lines
+from jaxlens.render.document import GraphPane, SourcePane, Tabs
+from jaxlens.render.jaxpr_figure import figure
+from jaxlens.render.stretch import open_paths
+
+pytestmark = pytest.mark.backend
+
+LAYERS = 6
+
+
+@pytest.fixture(scope="module")
+def capture():
+    f, args = gpt_step(LAYERS, width=16, length=8, vocab=32, biases=True)
+    return jaxlens.capture(f, *args)
+
+
+@pytest.fixture(scope="module")
+def drawn(capture):
+    names = [leaf.name for leaf in capture.program.inputs]
+    outputs = [leaf.name for leaf in capture.outputs]
+    return figure(capture.jaxpr.module, depth=0, inputs=names, outputs=outputs)
+
+
+def steps_of(drawn):
+    return [box for box in drawn.panels[0].boxes if box.kind not in ("input", "output")]
+
+
+def test_the_first_view_has_at_most_thirty_boxes(drawn):
+    assert drawn.depth == 1
+    assert open_paths(drawn, drawn.depth) == set()
+    assert 5 < len(drawn.panels[0].boxes) <= 30
+
+
+def test_layers_are_counted_forward_and_backward(drawn):
+    found = {
+        (box.label, box.detail.partition(" ")[0])
+        for box in steps_of(drawn)
+        if box.label.startswith("_gpt_layer")
+    }
+    assert found == {(f"_gpt_layer × {LAYERS}", way) for way in ("forward", "backward")}
+    lines = [box.detail.rpartition(" · ")[2] for box in steps_of(drawn)]
+    assert all(re.fullmatch(r"programs\.py:\d+(-\d+)?", words) for words in lines), lines
+
+
+def test_the_optimiser_is_folded_by_layer(drawn):
+    updates = [box.label for box in steps_of(drawn) if box.label == f"train_step × {LAYERS}"]
+    assert len(updates) == 3  # both moments and the parameters
+
+
+def test_every_equation_is_a_box_once(capture, drawn):
+    module = capture.jaxpr.module
+    ids = [node.id for node in module.nodes()]
+    shown = [box.id for panel in drawn.panels for box in panel.boxes]
+    assert sorted(set(shown) & set(ids)) == sorted(ids)
+    assert len([id for id in shown if id in set(ids)]) == len(ids)
+
+
+def test_no_panel_is_large(drawn):
+    assert max(len(panel.boxes) for panel in drawn.panels if panel.edges) <= 100
+
+
+def test_folds_stand_for_all_equations_of_the_entry(capture, drawn):
+    """Their ids, the calls' bodies among them, follow each other without a gap."""
+    runs = [box.nodes or (f"{box.id}-{box.id}",) for box in steps_of(drawn)]
+    ends = [re.fullmatch(r"e(\d+)-e(\d+)", run[0]).groups() for run in runs]
+    numbers = [(int(first), int(last)) for first, last in ends]
+    inner = {int(n.id[1:]) for name, r in capture.jaxpr.module.regions.items()
+             if name != "main" for n in r.nodes}  # fmt: skip
+    covered = {n for first, last in numbers for n in range(first, last + 1)}
+    every = {int(node.id[1:]) for node in capture.jaxpr.module.nodes()}
+    assert every - covered <= inner
+    assert sum(last - first + 1 for first, last in numbers) == len(covered)
+
+
+def test_columns_say_what_the_nodes_say(capture):
+    module = capture.jaxpr.module
+    plain = columns(Module(module.name, "jaxpr", module.entry, dict(module.regions)))
+    kept = columns(module)
+    for name, rows in kept.regions.items():
+        other = plain.regions[name]
+        assert list(rows.ids) == list(other.ids)
+        assert (rows.made, rows.read, rows.back) == (other.made, other.read, other.back)
+        assert list(rows.results) == list(other.results)
+        assert [kept.places[n] for n in rows.place] == [other_place(plain, other, n)
+                                                        for n in range(len(rows))]  # fmt: skip
+        types = [plain.types[n] for n in other.types]
+        assert [kept.types[n] for n in rows.types] == types
+        pairs = set(zip(rows.kind, other.kind, strict=True))
+        assert len({one for one, _ in pairs}) == len(pairs)  # never two kinds taken for one
+
+
+def other_place(program, rows, step):
+    return program.places[rows.place[step]]
+
+
+def test_an_id_finds_its_node(capture):
+    module = capture.jaxpr.module
+    for node in module.nodes():
+        assert module.node(node.id) is node or module.node(node.id) == node
+    for wrong in ("e999999", "x", "", "e", "e-1", "e01"):
+        with pytest.raises(KeyError):
+            module.node(wrong)
+
+
+def test_lines_beyond_the_first_are_the_same_lines(capture):
+    module = capture.jaxpr.module
+    whole = jaxpr_lines.listing(module, limit=10**9)
+    cut = jaxpr_lines.listing(module, limit=50)
+    assert whole.more == ()
+    assert (*cut.lines, *cut.more) == whole.lines
+    assert cut.more[-1] == whole.lines[-1]
+    assert cut.more[10:20] == whole.lines[60:70]
+    with pytest.raises(IndexError):
+        cut.more[len(cut.more)]
+
+
+def test_the_user_s_functions_alone_are_shown(capture):
+    tabs = next(b for b in jaxlens.jaxpr(capture).document.blocks if isinstance(b, Tabs))
+    (pane,) = [b for t in tabs.tabs for b in t.blocks if isinstance(b, SourcePane)]
+    assert pane.title == "programs.py"
+    assert len(pane.lines) < 60
+    under = sum(len(line.under) for line in pane.lines)
+    assert under < 500
+
+
+def test_its_html_says_what_it_left_out(capture):
+    html = jaxlens.jaxpr(capture).html()
+    assert len(html) < 1_000_000
+    assert "folded into" in html
+    assert "more equations" in html
+
+
+def test_a_straight_line_folds_into_one_box():
+    f, args = straight_line(1000)
+    capture = jaxlens.capture(f, *args)
+    assert sum(1 for _ in capture.jaxpr.module.nodes()) == 1000
+    tabs = next(b for b in jaxlens.jaxpr(capture).document.blocks if isinstance(b, Tabs))
+    (pane,) = [b for t in tabs.tabs for b in t.blocks if isinstance(b, GraphPane)]
+    (fold,) = (b for b in pane.figure.panels[0].boxes if b.kind == "call")
+    assert fold.label == "chain × 500"
+    ids = [box.id for panel in pane.figure.panels for box in panel.boxes]
+    assert {f"e{n}" for n in range(1000)} <= set(ids)
