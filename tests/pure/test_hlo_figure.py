@@ -195,3 +195,16 @@ def test_any_name_will_do(name):
     main = Region("main", (Value(f"{name}0", kind),), (start, node), (f"{name}1",), "computation")
     drawn = figure(Module(name, "optimized", "main", {"main": main}))
     assert len(scene(drawn, (), layout).boxes) == 3
+
+
+def test_calls_in_calls_in_calls():
+    depth = 2000
+    parts = ["HloModule m\n"]
+    for n in reversed(range(depth)):
+        inside = f"call(%p{n}), to_apply=%f{n + 1}" if n < depth - 1 else f"sine(%p{n})"
+        second = f"  ROOT %t{n} = f32[] tanh(%c{n})"
+        lines = f"  %p{n} = f32[] parameter(0)\n  %c{n} = f32[] {inside}\n{second}"
+        parts.append(f"{'ENTRY ' if not n else ''}%f{n} (p{n}: f32[]) -> f32[] {{\n{lines}\n}}\n")
+    drawn = figure(read("\n".join(parts)), depth=1)
+    assert len(drawn.panels) == depth
+    assert labels(drawn.named[f"f{depth - 1}"]) == [f"p{depth - 1}", "sine", "tanh", "out"]
