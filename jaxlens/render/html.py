@@ -5,6 +5,11 @@ CSS and the scripts, which make of this very HTML linked panes wherever they may
 they read off it: `data-pane` on each tab, `data-stage` on each program, `data-id` on what
 shows nodes (several ids with blanks between), `data-file` on the user's lines, `data-line` on
 what a source line owns, and the data of `html_data.py`.
+
+Keys while the focus is inside an output ("?" shows them there; `static/keys.js`): j and k or the
+arrows go through the rows of a pane, Home and End to its ends, n and N through the lit ones; Enter
+pins, Escape lets go, Space opens; 1 to 9 choose panes, with Shift beside the others, [ and ] go
+from one to the next; / searches; c copies the row and C the pane; h tells what its words mean.
 """
 
 import hashlib

@@ -70,14 +70,13 @@ export class About {
   what(reach) {
     const { web } = this.lens;
     if (reach.line) return [this.ofLine(reach)];
-    const parts = [made("code", "", {}, this.opcode(reach)), ` in ${this.title(reach.stage)}`];
     const fate = reach.stage === "jaxpr" ? web.fates.get(reach.id) : "";
-    if (fate) parts.push(`: ${sentence(fate)}`);
+    const parts = [made("code", "", {}, this.opcode(reach)), ` in ${this.title(reach.stage)}${fate ? `: ${sentence(fate)}` : "."}`];
     const madeBy = web.made.get(reach.id);
     if (reach.stage === "jaxpr" && madeBy?.length) parts.push(` Made by ${madeBy.join(" of ")}.`);
     const how = web.how(reach.stage, reach.id);
     if (how) parts.push(made("small", "", { title: /** @type {any} */ (HOW)[how] ?? "" }, how));
-    if (!reach.atoms.size) parts.push(": what it came from is not known");
+    if (!reach.atoms.size) parts.push(" What it came from is not known.");
     return parts;
   }
 

@@ -10,7 +10,7 @@
 import { idOf, lineOf, sameNode, shownAt, stageAt } from "./rows.js";
 
 /** @typedef {import("./rows.js").Node} Node */
-/** @typedef {{row: HTMLElement, pane: Element | null}} Place */
+/** @typedef {{row: HTMLElement, pane: Element | null, ids: string}} Place */
 
 const MARKS = ["lit", "call", "at", "pin"];
 const NOT_A_CLICK = "button, input, label, a, select, .ph";
@@ -91,8 +91,8 @@ export class Links {
     if (this.known) return this.known;
     /** @type {Map<string, Place[]>} */
     const known = (this.known = new Map());
-    const put = (/** @type {string} */ key, /** @type {HTMLElement} */ row) => {
-      const place = { row, pane: row.closest("details[data-pane]") };
+    const put = (/** @type {string} */ key, /** @type {HTMLElement} */ row, ids = "") => {
+      const place = { row, pane: row.closest("details[data-pane]"), ids };
       const there = known.get(key);
       if (there) there.push(place);
       else known.set(key, [place]);
@@ -101,7 +101,7 @@ export class Links {
       if (!(row instanceof HTMLElement) || row.closest("[data-own]")) continue;
       const ids = idOf(row);
       const stage = this.web.stageOf(stageAt(row), ids);
-      for (const id of this.web.parts(stage, ids)) put(`${stage}\n${id}`, row);
+      for (const id of this.web.parts(stage, ids)) put(`${stage}\n${id}`, row, ids);
     }
     for (const row of this.root.querySelectorAll(".S .c > *"))
       if (row.firstElementChild instanceof HTMLElement) put(`\n${lineOf(row)}`, row.firstElementChild);
@@ -153,16 +153,21 @@ export class Links {
       this.put("", this.web.callers(atoms), "call");
       this.put("", this.web.owners(atoms), "lit");
     }
-    this.put(line ? "" : stage, line ? [line] : id ? this.web.parts(stage, id) : [], "at");
+    this.put(line ? "" : stage, line ? [line] : id ? this.web.parts(stage, id) : [], "at", id);
     if (!this.pinned) return;
     const pin = this.reach(this.pinned);
-    this.put(pin.stage, pin.line ? [pin.line] : this.web.parts(pin.stage, pin.id), "pin");
+    this.put(pin.stage, pin.line ? [pin.line] : this.web.parts(pin.stage, pin.id), "pin", pin.id);
   }
 
-  /** Marks what is on show of these. @param {string} stage @param {Iterable<string>} ids @param {string} mark */
-  put(stage, ids, mark) {
+  /**
+   * Marks what is on show of these; with `whole`, of what names several nodes only the one that
+   * names just these.
+   * @param {string} stage @param {Iterable<string>} ids @param {string} mark @param {string} [whole]
+   */
+  put(stage, ids, mark, whole) {
     for (const id of ids)
-      for (const { row, pane } of this.places.get(`${stage}\n${id}`) ?? []) {
+      for (const { row, pane, ids: named } of this.places.get(`${stage}\n${id}`) ?? []) {
+        if (whole !== undefined && named !== id && named !== whole && named) continue;
         if (pane instanceof HTMLDetailsElement && !pane.open) continue;
         if (mark === "lit") row.classList.remove("call");
         row.classList.add(mark);
