@@ -20,7 +20,6 @@ from jaxlens.render.document import (
     Line,
     Listing,
     Piece,
-    SourceLine,
     SourcePane,
 )
 
@@ -66,20 +65,12 @@ def became(capture: Capture) -> list[Block]:
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
-def costs(
-    capture: Capture, done: Sequence[Work], equations: Mapping[str, Line] | None = None
-) -> list[Block]:
-    """The user's lines tinted by flops, with the kernels that came from each under it.
-
-    Args:
-        capture: The program.
-        done: Its kernels.
-        equations: A line for each equation, where these stand under their source line too.
-    """
+def costs(capture: Capture, done: Sequence[Work]) -> list[Block]:
+    """The user's lines tinted by flops, with the kernels that came from each under it."""
     module = capture.jaxpr.module
     found = count_module(module, known_trips(capture))
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
-    panes = source_pane.blocks(module, capture.sources, equations or {}, overlay, "flop")
+    panes = source_pane.blocks(module, capture.sources, {}, overlay, "flop")
     under: defaultdict[str, list[Work]] = defaultdict(list)
     for work in done:
         for line in work.lines:
@@ -102,15 +93,10 @@ def _with(pane: Block, under: Mapping[str, Sequence[Work]]) -> Block:
         return pane
     names = {row.number: f"{pane.title}:{row.number}" for row in pane.lines}
     rows = tuple(
-        _over(row, _kernel_lines(under.get(names[row.number], ()), names[row.number]))
+        replace(row, under=_kernel_lines(under.get(names[row.number], ()), names[row.number]))
         for row in pane.lines
     )
     return SourcePane(pane.title, pane.scale, rows)
-
-
-def _over(row: SourceLine, kernels: tuple[Line, ...]) -> SourceLine:
-    """A line over its equations, where they are shown, and its kernels."""
-    return replace(row, under=(*row.under, *kernels))
 
 
 def _kernel_lines(done: Sequence[Work], line: str) -> tuple[Line, ...]:
