@@ -209,6 +209,7 @@ def test_neighbours_alone(show):
     button.click()
     one = set(page.locator(".bx").evaluate_all("all => all.map(e => e.dataset.node)"))
     assert one == {"e8", "e9", "e10"}
+    assert page.locator("svg.dim").count() == 0
     assert page.locator(".jaxlens-figure").evaluate(size) < tall / 2
     assert page.locator(".ed").count() == 2
     box(page, "e9").focus()

@@ -110,7 +110,7 @@ export class Links {
       if (inner) element.append(badge(drawn, inner));
       any ||= marks.lit || marks.holds;
     }
-    drawing.svg.classList.toggle("dim", !!this.pinned && any);
+    drawing.svg.classList.toggle("dim", !!this.pinned && any && !drawing.steps);
   }
 
   /** What a shut box holds: the nodes of what opens in it, or of the run that it folds. @param {Drawn} drawn @returns {Iterable<string>} */
