@@ -60,6 +60,7 @@ KITS: Mapping[Kit, Parts] = {
             "ruler.js",
             "about.js",
             "reveal.js",
+            "follow.js",
             "keys.js",
             "help.js",
             "lens.js",

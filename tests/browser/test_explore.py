@@ -45,6 +45,8 @@ CELLS = [
     "print(json.dumps([[line_text(line, True) for line in (*s.part.lines, *s.part.more)]\n"
     "    for s in walk(small.document.blocks) if isinstance(s.part, Listing)]))",
 ]
+COMPILED = "%%compile\njax.grad(loss)(params, x)"
+CELLS.append(COMPILED)
 SHOWN, LATE = CELLS.index(CELLS[2]), CELLS.index(LEFT_OUT)
 SELECTED, SET = 5, 6
 NAME = "explore.ipynb"
@@ -69,7 +71,7 @@ def live(open_notebook):
     watched = Watched()
     page = open_notebook(NAME, [c.replace("NODE", "'e0'") for c in CELLS], watched=watched)
     page.set_viewport_size({"width": 1700, "height": 1400})
-    page.locator(".jl[data-kernel=live]").nth(2).wait_for()
+    page.locator(".jl[data-kernel=live]").nth(3).wait_for()
     return page, watched
 
 
@@ -227,6 +229,21 @@ def test_lines_that_were_left_out_come_from_the_kernel(live):
         last = next(line.strip() for line in reversed(every[place]) if line.strip())
         body.evaluate("e => e.scrollTo(0, 1e9)")
         wait_for(lambda b=body, t=last: t in b.inner_text(), f"the end of {key}", 20)
+
+
+def test_from_a_costly_line_to_its_machine_code_in_three_clicks(live):
+    page, _ = live
+    root = output(page, len(CELLS) - 1)
+    line_of(root, LINE).click(position={"x": 120, "y": 6})
+    kernel = root.locator(".S .lit [data-id], .S [data-id].lit", has_text="kernel").first
+    name = kernel.inner_text().split()[1].rstrip(":")
+    kernel.click()
+    root.locator(".bar [data-key=asm]").click()
+    body = root.locator("details[data-pane=asm] .pb")
+    code = body.locator(f'[data-id="{name}"].lit')
+    wait_for(lambda: code.count() > 3, f"the code of {name}", 10)
+    view = body.bounding_box()
+    assert view["y"] - 4 <= code.first.bounding_box()["y"] < view["y"] + view["height"]
 
 
 def test_each_question_is_answered(live):

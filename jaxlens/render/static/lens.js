@@ -17,11 +17,12 @@ import { searchIn } from "./search.js";
 import { rulers } from "./ruler.js";
 import { about } from "./about.js";
 import { reveals } from "./reveal.js";
+import { follows } from "./follow.js";
 import { keysIn } from "./keys.js";
 import { helpOf } from "./help.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement, signal: AbortSignal) => void)[]} */
-const PARTS = [searchIn, reveals, about, helpOf, keysIn, rulers, longLists];
+const PARTS = [searchIn, reveals, about, helpOf, keysIn, rulers, longLists, follows];
 
 /** @type {AbortController | undefined} */
 let living;
