@@ -21,7 +21,8 @@ from jaxlens.render.taken import root_name
 
 LIMIT = 400  # lines at once; the others are made when somebody scrolls to them
 _WIDTH = 96  # characters after which a list of variables goes on in the next line
-_MANY = 24  # inputs named one by one
+_MANY = 24  # inputs named one by one, and results
+_FEW = 8  # rows of inputs that are shown whole; results where there are many
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ def _body(
     if split:
         binders[split - 1].pop()
     groups = [*binders[:split], [Piece("; ")], *binders[split:]]
-    rows = _wrapped(groups, sum(len(piece.text) for piece in start) + 9)
+    rows = _headed(_wrapped(groups, sum(len(piece.text) for piece in start) + 9))
     for index, row in enumerate(rows):
         head = [*start, Piece("{ "), Piece("lambda ", "keyword")] if index == 0 else []
         tail = [Piece(". "), Piece("let", "keyword")] if index == len(rows) - 1 else []
@@ -217,9 +218,27 @@ def _body(
         yield _nested(page, region.nodes[step], indent + 1, written)
         low = step + 1
     yield _Run(region, low, len(region.nodes), indent + 1)
-    comma = "," if len(region.results) == 1 else ""
-    results = f"({', '.join(map(shown, region.results))}{comma}) }}"
-    yield Line((Piece("in ", "keyword"), Piece(results)), node, indent, owner)
+    yield Line((Piece("in ", "keyword"), *_results(region)), node, indent, owner)
+
+
+def _results(region: Region) -> list[Piece]:
+    """`(a, b) }`, those beyond a few folded."""
+    names = list(map(shown, region.results))
+    if len(names) <= _MANY:
+        return [Piece(f"({', '.join(names)}{',' if len(names) == 1 else ''}) }}")]
+    few, rest = ", ".join(names[:_FEW]), ", ".join(names[_FEW:])
+    more = Piece(f", ... {len(names) - _FEW:,} more", "comment")
+    return [Piece(f"({few}"), more, Piece(f": {rest}", "fold"), Piece(") }")]
+
+
+def _headed(rows: list[list[Piece]]) -> list[list[Piece]]:
+    """The rows of many inputs as a few: a train step's parameters would fill a page."""
+    if len(rows) <= _FEW:
+        return rows
+    rest = [piece for row in rows[2:] for piece in row]
+    inputs = sum(piece.kind == "name" for piece in rest)
+    words = "".join(piece.text for piece in rest).strip()
+    return [*rows[:2], [Piece(f"... {inputs:,} more ", "comment"), Piece(words, "fold")]]
 
 
 def _nested(page: _Page, node: Node, indent: int, written: set[str]) -> Steps:
