@@ -49,7 +49,7 @@ class Keys {
   }
 
   /** @param {boolean} [open] */
-  toggle(open = this.help.hidden) {
+  toggle(open = Boolean(this.help.hidden)) {
     this.help.hidden = !open;
     this.ask.setAttribute("aria-expanded", String(open));
   }
@@ -113,8 +113,9 @@ class Keys {
   }
 
   escape() {
-    if (!this.help.hidden) this.toggle(false);
-    else this.root.dispatchEvent(new CustomEvent("jl-pin", { detail: null }));
+    if (!this.help.hidden) return this.toggle(false);
+    if (!this.lens.links.pinned) return false; // the notebook's
+    this.root.dispatchEvent(new CustomEvent("jl-pin", { detail: null }));
   }
 
   /** @param {number} n @param {boolean} beside */

@@ -63,6 +63,7 @@ export class Links {
       this.light();
     }, { signal });
     root.addEventListener("jl-panes", () => this.light(), { signal });
+    root.addEventListener("jl-rows", () => this.forget(), { signal });
   }
 
   /**
