@@ -9,10 +9,13 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import programs
 import pytest
+from jax.extend.core import jaxpr_as_fun
 
 import jaxlens
+from jaxlens.ir.jaxpr_bodies import bodies, opened
 from jaxlens.links.scopes import forward_text, is_backward, made
 from jaxlens.render.weave import weave
 
@@ -247,3 +250,47 @@ def test_a_web_lowers_and_compiles_nothing_that_is_not_shown() -> None:
     assert [timing.step for timing in looked.times] == ["trace"]
     weave(looked, ("jaxpr", "stablehlo", "hlo"))
     assert "compile" not in {timing.step for timing in looked.times}
+
+
+def small_gpt():
+    return programs.gpt_step(layers=1, width=16, length=8, vocab=16)
+
+
+def every_result(looked):
+    """A function that gives the first result of each equation of the program itself, by id."""
+    closed = looked.driver.traced.jaxpr
+    main = next(iter(bodies(opened(closed)).values()))
+    kept = {
+        id: eqn.outvars[0]
+        for id, eqn in zip(main.ids, closed.jaxpr.eqns, strict=True)
+        if eqn.outvars and type(eqn.outvars[0]).__name__ != "DropVar"
+    }
+    whole = closed.jaxpr.replace(outvars=list(kept.values()), debug_info=None)
+    run = jaxpr_as_fun(closed.replace(jaxpr=whole))
+    return lambda *args: dict(zip(kept, run(*args), strict=True)), closed.jaxpr.invars
+
+
+@pytest.mark.parametrize("program", [lambda: (known, (jnp.ones((8, 8)),) * 2), small_gpt])
+def test_merged_equations_are_equal_and_folded_ones_constant(program) -> None:
+    f, args = program()
+    looked = jaxlens.capture(f, *args)
+    assert looked.passes
+    results, inputs = every_result(looked)
+    rng = np.random.default_rng(0)
+
+    def some(shape, dtype):
+        values = rng.uniform(0.5, 2, shape) if dtype.kind == "f" else rng.integers(0, 5, shape)
+        return jnp.asarray(values, dtype)
+
+    first, second = (results(*[some(v.aval.shape, v.aval.dtype) for v in inputs]) for _ in range(2))
+    names = set()
+    for id, fate in looked.links.fates().items():
+        if id not in first:
+            continue
+        names.add(fate.name)
+        if fate.name == "folded":
+            assert np.array_equal(first[id], second[id]), fate
+        if fate.name == "merged" and fate.partners[0] in first:
+            for run in (first, second):
+                assert np.array_equal(run[id], run[fate.partners[0]]), fate
+    assert names >= {"merged", "folded", "fused"}
