@@ -235,7 +235,7 @@ class _Judge:
         if by is not None and by.words == "constant_folding":
             return _judged(node.id, "folded", "Folded into a constant, by constant_folding.", by=by)
         if readers:
-            words = f"Rewritten away: what read it was simplified, {named}{_behind(by)}."
+            words = f"Rewritten away with what read it, {named}{_behind(by)}."
             return _judged(node.id, "rewritten", words, by=by)
         return _judged(
             node.id, "rewritten", f"Rewritten away with what read it{_behind(by)}.", by=by
