@@ -204,9 +204,11 @@ class Folding:
             path = self.at(n)
             at[n] = frames.number(path[level]) if len(path) > level else None
         parts: list[Run] = []
-        low, previous = run.low, None
-        for n in range(run.low, run.high):
-            frame = at[place[n]]
+        low, previous, last = run.low, None, -1
+        for n, number in enumerate(place[run.low : run.high], run.low):
+            if number == last and previous is not None:
+                continue
+            frame, last = at[number], number
             if n > low and (frame is None or frame != previous):
                 parts.append(Run(low, n, level + (previous is not None)))
                 low = n
@@ -245,7 +247,7 @@ class Folding:
             if again < 0 or (best and best[0].high == end):
                 break
             period, size = again - n, parts[again].low - low
-            copies = self._copies(low, size, end)
+            copies = self._copies(low, size, end, len(best[0]) if best else 2)
             # The last copy must end where a run ends.
             while copies > 1 and parts[n + period * copies - 1].high != low + size * copies:
                 copies -= 1
@@ -255,10 +257,15 @@ class Folding:
             again = following[again]
         return best
 
-    def _copies(self, low: int, size: int, end: int) -> int:
-        """How many equal and equally wired stretches of `size` steps stand from `low` on."""
+    def _copies(self, low: int, size: int, end: int, more: int) -> int:
+        """How many equal and equally wired stretches of `size` steps stand from `low` on.
+
+        It is 1 where they are no more than `more` steps, whatever they read.
+        """
         room = end - size
         most = min(_equal(c, low, size, room) for c in (self._columns.kind, self._same)) // size
+        if size * (most + 1) <= more:
+            return 1
         read = self._columns.read
         operands = read[low + size] - read[low]
         base = self._columns.made[low]
@@ -283,20 +290,21 @@ class Folding:
         from the first copy: the copy before would have read the one before that. Two operands
         that are one value there are one value here.
         """
-        read, made, back = self._columns.read, self._columns.made, self._columns.back
-        one, two = (read[low + n * size] for n in (copy - 1, copy))
-        base, first = made[low], made[low + size]
+        columns, reads = self._columns, self._reads
+        one, two = (columns.read[low + n * size] for n in (copy - 1, copy))
+        three = 2 * two - one
+        base, first = columns.made[low], columns.made[low + size]
         there: dict[int, int] = {}
         here: dict[int, int] = {}
-        for n in range(two - one):
-            a, b = self._reads[one + n], self._reads[two + n]
-            if back[one + n] == back[two + n] and a >= base:
+        distances = columns.back[one:two], columns.back[two:three]
+        for c, d, a, b in zip(*distances, reads[one:two], reads[two:three], strict=True):
+            if c == d and a >= base:
                 continue
-            if not (back[one + n] and back[two + n]) or a >= base or b >= first:
+            if not (c and d) or a >= base or b >= first:
                 return False
             if there.setdefault(a, b) != b or here.setdefault(b, a) != a:
                 return False
-            if self._columns.types[a] != self._columns.types[b]:
+            if columns.types[a] != columns.types[b]:
                 return False
         return True
 
