@@ -49,7 +49,7 @@ def test_layers_are_counted_forward_and_backward(drawn):
     }
     assert found == {(f"_gpt_layer × {LAYERS}", way) for way in ("forward", "backward")}
     lines = [box.detail.rpartition(" · ")[2] for box in steps_of(drawn)]
-    assert all(re.fullmatch(r"programs\.py:\d+(-\d+)?", words) for words in lines), lines
+    assert all(re.fullmatch(r"(.*/)?programs\.py:\d+(-\d+)?", words) for words in lines), lines
 
 
 def test_the_optimiser_is_folded_by_layer(drawn):
@@ -127,7 +127,7 @@ def test_lines_beyond_the_first_are_the_same_lines(capture):
 def test_the_user_s_functions_alone_are_shown(capture):
     tabs = next(b for b in jaxlens.jaxpr(capture).document.blocks if isinstance(b, Tabs))
     (pane,) = [b for t in tabs.tabs for b in t.blocks if isinstance(b, SourcePane)]
-    assert pane.title == "programs.py"
+    assert pane.title.endswith("programs.py")
     assert len(pane.lines) < 60
     under = sum(len(line.under) for line in pane.lines)
     assert under < 500
