@@ -53,6 +53,22 @@ function keepOpen(event) {
   if (tab) event.preventDefault();
 }
 
+const OWN_KEYS = /^(?:Arrow(?:Up|Down|Left|Right)|Home|End|Enter| |[1-9?\/jknNcC[\]])$/;
+
+/**
+ * Keys that the viewer has a use for do not reach the notebook's shortcuts, which in some front
+ * ends see a key before anything on the page does. @param {KeyboardEvent} event
+ */
+function keepKeys(event) {
+  const { target } = event;
+  const root = target instanceof Element ? target.closest(".jl") : null;
+  if (!root || !(target instanceof Element) || event.ctrlKey || event.metaKey || event.altKey) return;
+  const ends = event.key === "Escape" && root.querySelector(".pin");
+  if (!ends && (!OWN_KEYS.test(event.key) || (event.key === "Enter" && event.shiftKey))) return;
+  target.setAttribute("data-lm-suppress-shortcuts", ""); // a selector may match the target itself
+  setTimeout(() => target.removeAttribute("data-lm-suppress-shortcuts"));
+}
+
 /** @param {HTMLElement} root @param {AbortSignal} signal */
 async function wake(root, signal) {
   root.classList.toggle("framed", window !== window.top);
@@ -90,6 +106,7 @@ export function live(root) {
     const { signal } = living;
     document.addEventListener("click", keepOpen, { signal });
     document.addEventListener("mouseover", tellFolds, { signal });
+    window.addEventListener("keydown", keepKeys, { signal, capture: true });
   }
   for (const output of root.querySelectorAll(".jl:not([data-live])")) {
     if (!(output instanceof HTMLElement)) continue;
