@@ -30,7 +30,7 @@ from jaxlens.render.weave import weave
 _OF_MEMORY = 1  # findings of that report that stand above the tabs: the sizes
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 _LINKED = ("jaxpr", "optimized", "kernels")
-_CODE = 1200  # lines of LLVM IR and of machine code
+_CODE = 700  # lines of LLVM IR and of machine code
 
 
 class Run(Protocol):
