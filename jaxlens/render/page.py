@@ -9,11 +9,11 @@ A kit is a list of files in `static/`. Its scripts are ES modules, one subject e
 joined in order in one function: `import` and `export` are taken off, so a name at the top
 level of a file must be the only one in its kit. The last of them exports `live(root)`, which
 brings every output under `root` to life that is not yet, and returns what ends it. Comments
-and indentation are dropped line by line, so no line of a template string may begin with
-`//`, `/*` or `*`.
+and needless blanks are dropped; names stay, so that what goes wrong can be read.
 
-The scripts travel deflated, as base64, and so does the CSS of what they make; a browser that
-cannot unpack them (`DecompressionStream`, 2023) shows the output as it is without scripts.
+The scripts travel deflated, in five characters for four bytes, and so does the CSS of what they
+make; a browser that cannot unpack them (`DecompressionStream`, 2023) shows the output as it is
+without scripts.
 """
 
 import base64
@@ -50,6 +50,7 @@ KITS: Mapping[Kit, Parts] = {
     "lens": Parts(
         styles=("lens.css",),
         scripts=(
+            "base85.js",
             "pack.js",
             "web.js",
             "rows.js",
@@ -70,6 +71,7 @@ KITS: Mapping[Kit, Parts] = {
     "graph": Parts(
         styles=("graph_pane.css",),
         scripts=(
+            "base85.js",
             "graph_stretch.js",
             "graph_paint.js",
             "graph_index.js",
@@ -92,13 +94,15 @@ KITS: Mapping[Kit, Parts] = {
 
 # An element's id is a property of `window` too, so the promise has a name of its own.
 # The inserted element is how text becomes a program where only inline scripts may run.
-_INSTALL = """for (const [key, needs, pack] of %s) {
+_INSTALL = """(() => {
+%s
+for (const [key, needs, pack] of %s) {
 const d = document, id = "jl-" + key, name = "jaxlens-" + key;
 for (const s of d.querySelectorAll(`style[data-jl="${key}"]`))
 if (!d.getElementById(id)) { s.id = id; d.head.append(s) } else if (s.id !== id) s.remove();
 const start = async () => {
-const bytes = Uint8Array.from(atob(pack), (c) => c.charCodeAt(0));
-const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+const packed = new Blob([bytesOf(pack)]).stream();
+const plain = packed.pipeThrough(new DecompressionStream("deflate-raw"));
 const s = d.createElement("script");
 s.textContent = await new Response(plain).text();
 d.head.append(s);
@@ -106,9 +110,26 @@ s.remove();
 return s.live(await window["jaxlens-" + needs]);
 };
 if (window.DecompressionStream) (window[name] ??= start()).then((live) => live(d));
-}"""
+}
+})();"""
 
-_COMMENT = r"^\s*/\*(?:(?!\*/).)*\*/\s*?$"  # one that has its lines to itself
+# Digits in order from "(" on, with two others for "<" and for a backslash.
+_DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
+_STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
+_WRITTEN, _READ = bytes.maketrans(_STANDARD, _DIGITS), bytes.maketrans(_DIGITS, _STANDARD)
+
+# What is no code in our scripts. A template may hold another in what it computes; a regular
+# expression stands behind a sign after which nothing can be divided.
+_INNER = r"`(?:[^`\\]|\\.)*`"
+_LITERAL = re.compile(
+    r"(//[^\n]*|/\*.*?\*/"
+    r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
+    rf"|`(?:[^`\\$]|\\.|\$(?!\{{)|\$\{{(?:[^{{}}`]|{_INNER})*\}})*`"
+    r"|(?:(?<=[(,=:!&|?{;\[>])|(?<=[(,=:!&|?{;\[>] )|(?<=return ))"
+    r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/)",
+    re.DOTALL,
+)
+_BLANKS = re.compile(r"(?<![\w$+/-]) +| +(?![\w$#+/-])")
 _RUN = "document.currentScript.live = (needs) => {\n%s};"
 _IMPORT = re.compile(r"^import\b\s*\{([^}]*)\} from \"\./([\w.]+)\";$", re.MULTILINE)
 _STYLED = """{
@@ -130,7 +151,7 @@ def styles(kits: Iterable[Kit] = ("lens",)) -> str:
 def scripts(kits: Iterable[Kit] = ("lens",)) -> str:
     """The `<script>` element of an output."""
     packs = ",".join(map(_pack, kits))
-    return f"<script>{_INSTALL % f'[{packs}]'}</script>"
+    return f"<script>{_INSTALL % (_script('base85.js'), f'[{packs}]')}</script>"
 
 
 def stylesheet(kit: Kit) -> str:
@@ -162,10 +183,16 @@ def _borrowed(kit: Kit) -> list[str]:
 
 
 def packed(text: str) -> str:
-    """Text deflated, as base64: what `DecompressionStream("deflate-raw")` reads."""
+    """Text deflated, in characters that need no escape: what `static/base85.js` reads."""
     engine = zlib.compressobj(9, zlib.DEFLATED, -15)
     data = engine.compress(text.encode(errors="surrogatepass")) + engine.flush()
-    return base64.b64encode(data).decode()
+    return base64.b85encode(data).translate(_WRITTEN).decode()
+
+
+def unpacked(pack: str) -> str:
+    """The text that `packed` wrote, for tests and other readers."""
+    data = base64.b85decode(pack.encode().translate(_READ))
+    return zlib.decompress(data, -15).decode(errors="surrogatepass")
 
 
 @cache
@@ -210,8 +237,10 @@ def _css(names: tuple[str, ...]) -> str:
 
 @cache
 def _script(name: str) -> str:
-    """Without imports, the word `export`, comments of their own line, and indentation."""
-    text = re.sub(_COMMENT, "", _read(name), flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"^import\b[^;]*;$", "", text, flags=re.MULTILINE)
-    lines = (re.sub(r"^export (?:default )?", "", line.strip()) for line in text.split("\n"))
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
+    """Without imports, the word `export`, comments, indentation, and blanks beside signs."""
+    text = re.sub(r"^import\b[^;]*;$", "", _read(name), flags=re.MULTILINE)
+    text = re.sub(r"^export (?:default )?", "", text, flags=re.MULTILINE)
+    text = _LITERAL.sub(lambda found: "" if found[0][:2] in ("//", "/*") else found[0], text)
+    parts = _LITERAL.split(text)  # code and literals in turn
+    parts[::2] = [_BLANKS.sub("", code) for code in parts[::2]]
+    return "\n".join(filter(None, map(str.strip, "".join(parts).split("\n"))))

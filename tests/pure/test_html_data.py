@@ -1,9 +1,7 @@
 """Data that travels beside the HTML: it comes back whole, stays small, and cannot break out."""
 
-import base64
 import json
 import re
-import zlib
 
 import pytest
 from html_checks import Balance, Untrusted
@@ -20,6 +18,7 @@ from jaxlens.render.html_data import (
     web_data,
     web_html,
 )
+from jaxlens.render.page import unpacked
 from jaxlens.render.web import Web
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", '"onx=1 y="', "\ud800", "a\nb"]
@@ -28,7 +27,7 @@ HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", '"onx=1 y="', "
 def carried(markup, name):
     """What scripts read: each element of data by that name."""
     packs = re.findall(rf'<script type="application/json" data-jl={name}>(.*?)</script>', markup)
-    return [json.loads(zlib.decompress(base64.b64decode(pack), -15)) for pack in packs]
+    return [json.loads(unpacked(pack)) for pack in packs]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 """The assets of an output: small, self-contained, once per page."""
 
-import base64
 import json
 import re
 import shutil
 import subprocess
-import zlib
 from importlib.resources import files
 from typing import get_args
 
@@ -30,8 +28,7 @@ def element(kit="lens"):
 
 def unpacked(kit="lens"):
     """What a browser inserts and runs."""
-    pack = re.search(r'"([A-Za-z0-9+/=]+)"\]\]\) \{', element(kit))[1]
-    return zlib.decompress(base64.b64decode(pack), -15).decode()
+    return page.unpacked(re.search(r'"([^"\s]+)"\]\]\) \{', element(kit))[1])
 
 
 KITS = get_args(page.Kit)
@@ -99,6 +96,19 @@ def test_modules_lose_import_export_and_comments_only(kit):
     assert run(f"new Function({json.dumps(program)})").returncode == 0
 
 
+@pytest.mark.parametrize("size", [*range(10), 4096])
+def test_the_page_reads_the_bytes_that_were_written(size):
+    text = "".join(chr(33 + n * n * 7 % 9000) for n in range(size))
+    pack = page.packed(text)
+    assert page.unpacked(pack) == text
+    assert not set(pack) & set('<>&"\\$') - {">"}
+    script = page._script("base85.js") + (
+        f"const bytes = bytesOf({json.dumps(pack)});"
+        "process.stdout.write(require('zlib').inflateRawSync(bytes).toString());"
+    )
+    assert run(script).stdout == text
+
+
 def files_of(kit):
     """A kit's files, after those of the kit that it needs."""
     parts = page.KITS[kit]
@@ -136,7 +146,7 @@ def test_a_kit_hands_out_what_others_import_from_it():
 
 
 def test_every_file_is_in_a_kit():
-    listed = [n for p in page.KITS.values() for n in (*p.styles, *p.scripts, *p.late)]
+    listed = {n for p in page.KITS.values() for n in (*p.styles, *p.scripts, *p.late)}
     static = {path.name for path in files("jaxlens.render").joinpath("static").iterdir()}
     assert sorted(listed) == sorted(static)
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import zlib
 from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import combinations
@@ -19,6 +18,7 @@ from jaxlens.render.figure_html import graph_html
 from jaxlens.render.figure_style import page_style
 from jaxlens.render.figure_text import clean, columns, shorten
 from jaxlens.render.jaxpr_figure import figure
+from jaxlens.render.page import unpacked
 from jaxlens.render.svg import svg
 
 NS = "{http://www.w3.org/2000/svg}"
@@ -43,7 +43,7 @@ def everywhere(name):
 def data_of(page):
     """What the script reads."""
     pack = re.search(r'<script type="application/json">"(.*?)"</script>', page, re.S)[1]
-    return json.loads(zlib.decompress(base64.b64decode(pack), -15))
+    return json.loads(unpacked(pack))
 
 
 @pytest.mark.parametrize("form", ["card", "image", "page"])

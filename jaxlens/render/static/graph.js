@@ -7,6 +7,7 @@
  * a click pins a box, its marker or a double click opens it.
  */
 
+import { bytesOf } from "./base85.js";
 import { alone, FREE, scene, within } from "./graph_stretch.js";
 import { boxElement, element, num, wireElements } from "./graph_paint.js";
 import { around, homeOf, linked, NodeIndex } from "./graph_index.js";
@@ -306,8 +307,7 @@ function keyDown(event) {
 async function unpacked(text) {
   const data = JSON.parse(text);
   if (typeof data !== "string") return data;
-  const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
-  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  const plain = new Blob([bytesOf(data)]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Response(plain).json();
 }
 

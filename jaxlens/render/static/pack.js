@@ -1,12 +1,13 @@
 // @ts-check
 /**
- * Data that Python put beside the HTML (`html_data.py`): JSON, deflated, as base64.
+ * Data that Python put beside the HTML (`html_data.py`): JSON, deflated.
  */
+
+import { bytesOf } from "./base85.js";
 
 /** @param {string} pack @returns {Promise<string>} */
 export async function inflated(pack) {
-  const bytes = Uint8Array.from(atob(pack), (c) => c.charCodeAt(0));
-  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  const plain = new Blob([bytesOf(pack)]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Response(plain).text();
 }
 
