@@ -76,6 +76,12 @@ function tabsOf(root) {
   return alone;
 }
 
+/** Where a user's line goes on when it wraps: right of its own beginning. @param {Element} line */
+function hang(line) {
+  const blanks = /^\s*\d*(\s*)/.exec(line.textContent ?? "")?.[1].length ?? 0;
+  if (line instanceof HTMLElement) line.style.setProperty("--in", String(blanks + 4));
+}
+
 export class Panes {
   /** @param {HTMLElement} root @param {HTMLElement} tabs @param {AbortSignal} signal */
   constructor(root, tabs, signal) {
@@ -111,15 +117,29 @@ export class Panes {
     for (const [name, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", title]])
       body.setAttribute(name, value);
     for (const inner of body.querySelectorAll(".c, .W")) inner.removeAttribute("tabindex");
+    for (const line of body.querySelectorAll(".S .c > * > :first-child")) hang(line);
     const head = made("div", "ph", {}, made("b", "", {}, title));
     const frame = made("div", "pw");
     body.replaceWith(made("div", "pp", {}, head, frame));
     frame.append(body);
+    this.edge(frame, body);
     const chosen = button(title, summary.title || title, () => {}, this.signal);
     chosen.setAttribute("data-key", key);
     chosen.setAttribute("aria-label", title);
     chosen.addEventListener("click", (event) => this.choose(key, event.shiftKey || event.ctrlKey || event.metaKey), { signal: this.signal });
     return { key, title, details, head, body, button: chosen };
+  }
+
+  /** Says whether a pane goes on at its right. @param {HTMLElement} frame @param {HTMLElement} body */
+  edge(frame, body) {
+    const { root, signal } = this;
+    const look = () => frame.classList.toggle("more", body.scrollWidth - body.clientWidth - body.scrollLeft > 4);
+    const sized = new ResizeObserver(look);
+    sized.observe(body);
+    signal.addEventListener("abort", () => sized.disconnect(), { once: true });
+    body.addEventListener("scroll", look, { signal, passive: true });
+    for (const type of ["jl-rows", "jl-panes"]) root.addEventListener(type, look, { signal });
+    body.addEventListener("toggle", look, { signal, capture: true });
   }
 
   get most() {
