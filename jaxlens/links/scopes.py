@@ -57,11 +57,15 @@ def made(jaxpr: Module) -> dict[str, tuple[str, ...]]:
             inner = memo[key]
             if inner:
                 found[node.id] = inner
-            kind = _NAMES.get(node.opcode)
-            held = (*inner, kind) if kind else inner
             for name in node.regions:
-                around.setdefault(name, tuple(dict.fromkeys(held)))
+                around.setdefault(name, around_calls(inner, node.opcode))
     return found
+
+
+def around_calls(made: tuple[str, ...], opcode: str) -> tuple[str, ...]:
+    """The transforms round what an equation calls: those that made it, and itself if it is one."""
+    kind = _NAMES.get(opcode)
+    return tuple(dict.fromkeys((*made, kind))) if kind else made
 
 
 def is_backward(node: Node) -> bool:

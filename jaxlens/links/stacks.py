@@ -16,7 +16,7 @@ from jaxlens.links.atoms import Atoms
 
 Stack = tuple[Span, ...]
 
-_MOST = 64  # stacks kept of a body that more calls than that lead to
+MOST = 64  # stacks kept of a body that more calls than that lead to
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...
     around: dict[str, tuple[Stack, ...]] = {}
     for region in jaxpr.regions.values():  # callers before callees
         outer = (local[c] + rest for c in callers[region.name] for rest in around[c])
-        bodies = tuple(dict.fromkeys(islice(outer, _MOST))) or ((),)
+        bodies = tuple(dict.fromkeys(islice(outer, MOST))) or ((),)
         cut: dict[Stack, Stack] = {}
         for node in region.nodes:
             if node.spans not in cut:
-                cut[node.spans] = _within(node.spans, ends[region.name])
+                cut[node.spans] = within(node.spans, ends[region.name])
             local[node.id] = cut[node.spans]
             around[node.id] = bodies
             for name in node.regions:
@@ -84,8 +84,8 @@ def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...
     return local, around
 
 
-def _within(stack: Stack, ends: set[Stack]) -> Stack:
-    """A stack without the end that is the stack of a call."""
+def within(stack: Stack, ends: set[Stack]) -> Stack:
+    """A stack without the end that is the stack of a call of its body."""
     for start in range(len(stack)):
         if stack[start:] in ends:
             return stack[:start]

@@ -15,7 +15,7 @@ from jaxlens.render.document import Line
 from jaxlens.render.html_marks import pieces
 from jaxlens.render.page import packed
 from jaxlens.render.visible import visible
-from jaxlens.render.web import Web
+from jaxlens.render.web import Alike, Web
 
 MOST = 5_000_000  # bytes of data in one output
 ROWS = 1_000  # lines beyond those shown, in one output: 25 ms, and a live kernel has the rest
@@ -58,7 +58,7 @@ def web_html(web: Web, room: Room) -> str:
     data = web_data(web)
     for dropped in ((), ("stacks", "stack"), ("fates", "ends", "how", "made"), ("calls",)):
         for name in dropped:
-            data.pop(name)
+            data.pop(name, None)
             data["left"] = [*data.get("left", []), name]
         element = data_html("web", data)
         if len(element) <= room.bytes // 2:
@@ -67,7 +67,13 @@ def web_html(web: Web, room: Room) -> str:
 
 
 def web_data(web: Web) -> dict[str, Any]:
-    """A web as JSON-able data: names as the HTML has them, sets of atoms as `runs`."""
+    """A web as JSON-able data: names as the HTML has them, sets of atoms as `runs`.
+
+    Where the jaxpr is the only stage, `alike` holds the runs of `Alike`, and what is said by
+    source line or by equation is said of groups instead (`static/web_alike.js` spreads it).
+    """
+    if web.alike is not None:
+        return _alike_data(web.alike)
     return {
         "atoms": {stage: _sets(nodes) for stage, nodes in web.atoms.items()},
         "lines": _sets(web.lines),
@@ -78,6 +84,18 @@ def web_data(web: Web) -> dict[str, Any]:
         "stacks": [list(map(visible, stack)) for stack in web.stacks],
         "stack": _named(web.stack),
         "made": {id: list(names) for id, names in _named(web.made).items()},
+    }
+
+
+def _alike_data(alike: Alike) -> dict[str, Any]:
+    return {
+        "alike": list(alike.runs),
+        "atoms": {"jaxpr": {}},
+        "lines": _sets(alike.lines),
+        "calls": _sets(alike.calls),
+        "stacks": [list(map(visible, stack)) for stack in alike.stacks],
+        "stack": list(alike.stack),
+        "made": [list(names) for names in alike.made],
     }
 
 

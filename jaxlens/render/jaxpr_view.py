@@ -20,7 +20,6 @@ from jaxlens.render.weave import weave
 _FULL = 1 << 30
 _LARGE = 1_000_000  # bytes of constants from which advice is given
 _KINDS = 4  # primitives named in the summary
-_LINKED = 4_000  # equations that are linked: 50 us each
 
 
 def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
@@ -44,9 +43,7 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
         tabs.append(graph_tab(capture, module, options))
     summary = Findings(findings(capture, module))
     body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (Tabs(tuple(tabs)),)
-    few = sum(len(region.nodes) for region in module.regions.values()) <= _LINKED
-    web = weave(capture, ("jaxpr",)) if few else None
-    return Document("jaxpr", taken(capture.program), (summary, *body), web)
+    return Document("jaxpr", taken(capture.program), (summary, *body), weave(capture, ("jaxpr",)))
 
 
 def findings(capture: Capture, module: Module) -> tuple[Finding, ...]:

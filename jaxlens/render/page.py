@@ -52,6 +52,7 @@ KITS: Mapping[Kit, Parts] = {
         scripts=(
             "base85.js",
             "pack.js",
+            "web_alike.js",
             "web.js",
             "rows.js",
             "panes.js",

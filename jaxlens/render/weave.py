@@ -14,6 +14,8 @@ from jaxlens.links.linked import Linked
 from jaxlens.links.relation import HOWS
 from jaxlens.links.scopes import made
 from jaxlens.links.stacks import Stack, owner
+from jaxlens.links.traced import traced
+from jaxlens.render import web_alike
 from jaxlens.render.web import Web
 
 _MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
@@ -39,6 +41,8 @@ def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web
     shown = [name for name in _MODULES if name in wanted and _given(capture, name)]
     if "stablehlo" not in shown:  # it is what links the others
         shown = shown[:1]
+    if shown == ["jaxpr"] and (alike := traced(capture.jaxpr.module)):
+        return web_alike.web(alike)
     linked = capture.links.linked(*shown)
     atoms = {stage: linked.of(stage) for stage in shown}
     if machine and "optimized" in atoms:

@@ -6,8 +6,36 @@ the ops that it came from; an equation that made no op is an atom of its own, an
 was lowered every equation is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Links of equations e0, e1, ... of which nothing was lowered; the atom of `eN` is N.
+
+    Equations of one group have all this in common.
+
+    Attributes:
+        runs: How many equations of one group follow each other, and the group, in turn, from e0.
+        lines: Groups that a source line owns, by the line's name.
+        calls: Groups that were made in calls from a source line.
+        stacks: As in `Web`.
+        stack: Which of them each group has; -1 for none.
+        made: Per group, the transforms that made it.
+    """
+
+    runs: Sequence[int]
+    lines: Mapping[str, tuple[int, ...]]
+    calls: Mapping[str, tuple[int, ...]]
+    stacks: tuple[tuple[str, ...], ...]
+    stack: tuple[int, ...]
+    made: tuple[tuple[str, ...], ...]
+
+    @property
+    def size(self) -> int:
+        """How many equations there are."""
+        return sum(self.runs[::2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +56,7 @@ class Web:
         stack: Which of them an equation has, by id.
         made: Transforms that made an equation, outermost first ("transpose", "jvp"), by id; left
             out where there are none.
+        alike: The same in short, where the jaxpr is the only stage.
     """
 
     atoms: Mapping[str, Mapping[str, tuple[int, ...]]]
@@ -39,3 +68,4 @@ class Web:
     stacks: tuple[tuple[str, ...], ...] = ()
     stack: Mapping[str, int] = field(default_factory=dict)
     made: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alike: Alike | None = None

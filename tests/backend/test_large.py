@@ -2,16 +2,22 @@
 
 import re
 
+import jax
+import jax.numpy as jnp
 import pytest
 from programs import gpt_step, straight_line
 
 import jaxlens
 from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Module
+from jaxlens.links.scopes import made
+from jaxlens.links.stacks import owner
 from jaxlens.render import jaxpr_lines
 from jaxlens.render.document import GraphPane, SourcePane, Tabs
+from jaxlens.render.html_data import Room, web_data, web_html
 from jaxlens.render.jaxpr_figure import figure
 from jaxlens.render.stretch import open_paths
+from jaxlens.render.weave import weave
 
 pytestmark = pytest.mark.backend
 
@@ -150,3 +156,63 @@ def test_a_straight_line_folds_into_one_box():
     assert fold.label == "chain × 500"
     ids = [box.id for panel in pane.figure.panels for box in panel.boxes]
     assert {f"e{n}" for n in range(1000)} <= set(ids)
+
+
+@jax.jit
+def shared(x):
+    return jnp.where(x > 0, x, jnp.sin(x))
+
+
+@jax.custom_jvp
+def custom(x):
+    return shared(x) * 2
+
+
+custom.defjvp(lambda primals, tangents: (custom(*primals), tangents[0]))
+
+
+def calls(x):
+    """Functions that several lines call, in loops, differentiated."""
+    y, _ = jax.lax.scan(lambda c, a: (shared(c) + custom(a), a), x, jnp.ones((3, 8)))
+    z = jax.checkpoint(lambda v: custom(shared(v)))(y)
+    return jnp.sum(jax.lax.cond(z[0] > 0, shared, custom, z))
+
+
+@pytest.mark.parametrize("program", ["calls", "gpt"])
+def test_a_traced_program_s_links_are_those_of_each_equation(program, capture):
+    """`weave` goes by groups of equations; here one equation after the other is asked."""
+    if program == "calls":
+        capture = jaxlens.capture(jax.grad(calls), jnp.ones(8))
+    web = weave(capture, ("jaxpr",))
+    assert web.alike is not None
+    stacks = capture.links.linked("jaxpr").stacks
+    number = {n.id: i for i, n in enumerate(capture.jaxpr.module.nodes())}
+    lines: dict[str, set[int]] = {}
+    through: dict[str, set[int]] = {}
+    for id, place in number.items():
+        assert web.atoms["jaxpr"][id] == (int(id[1:]),)
+        for stack in stacks.atoms[place]:
+            if span := owner(stack):
+                lines.setdefault(str(span), set()).add(int(id[1:]))
+            for passed in stack:
+                if not passed.library:
+                    through.setdefault(str(passed), set()).add(int(id[1:]))
+        first = stacks.equations[id]
+        words = [f"{s} in {s.function}" if s.function else str(s) for s in first]
+        shown = list(web.stacks[web.stack[id]]) if id in web.stack else []
+        assert shown == words[first.index(owner(first)) if owner(first) else 0 :]
+    assert {line: set(atoms) for line, atoms in web.lines.items()} == lines
+    rest = {line: atoms - lines.get(line, set()) for line, atoms in through.items()}
+    assert {line: set(atoms) for line, atoms in web.calls.items()} == {
+        line: atoms for line, atoms in rest.items() if atoms
+    }
+    assert dict(web.made) == made(capture.jaxpr.module)
+    assert set(web.atoms["jaxpr"]) == set(number)
+
+
+def test_links_of_a_large_program_are_few_bytes():
+    f, args = straight_line(3000)
+    web = weave(jaxlens.capture(f, *args), ("jaxpr",))
+    assert len(web.atoms["jaxpr"]) == 3000
+    assert len(web_html(web, Room())) < 2_000
+    assert sum(web_data(web)["alike"][::2]) == 3000

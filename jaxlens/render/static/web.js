@@ -7,8 +7,11 @@
  * @typedef {{atoms: Record<string, Record<string, Runs>>, lines?: Record<string, Runs>,
  *   calls?: Record<string, Runs>, fates?: Record<string, string>, ends?: Record<string, number>,
  *   how?: Record<string, Record<string, string>>, stacks?: string[][],
- *   stack?: Record<string, number>, made?: Record<string, string[]>, left?: string[]}} WebData
+ *   stack?: Record<string, number>, made?: Record<string, string[]>, left?: string[],
+ *   alike?: number[]}} WebData
  */
+
+import { spread } from "./web_alike.js";
 
 const ORDER = ["kernels", "optimized", "hlo", "stablehlo", "jaxpr"];
 
@@ -40,6 +43,7 @@ export class Web {
     this.ends = /** @type {Map<string, number>} */ (mapOf(data.ends));
     this.made = /** @type {Map<string, string[]>} */ (mapOf(data.made));
     this.stack = /** @type {Map<string, number>} */ (mapOf(data.stack));
+    if (data.alike) Object.assign(this, spread(/** @type {any} */ (data), unrolled));
     /** @type {Map<string, Map<number, string[]>>} */
     this.by = new Map();
     /** What a set of atoms was found to touch. @type {WeakMap<object, Map<object, Set<string>>>} */
