@@ -21,7 +21,7 @@ function seen(pane, { section, n }) {
 export function follows(root, signal) {
   const { panes, links } = /** @type {any} */ (root).jaxlens;
   if (!panes) return;
-  /** The pin that each open pane has followed. @type {Map<string, unknown>} */
+  /** The pin that each open pane has followed. @type {Map<string, import("./rows.js").Node>} */
   const done = new Map();
   let asked = 0;
   const follow = () => {

@@ -40,6 +40,9 @@ export class Drawing {
     this.open = new Set(data.open);
     this.chosen = "0";
     this.steps = 0;
+    /** What is pointed at. */
+    this.pointed = "";
+    this.telling = 0;
     /** @type {Map<string, Drawn>} */
     this.boxes = new Map();
     /** @type {Map<string, SVGElement>} */
@@ -92,6 +95,7 @@ export class Drawing {
   draw() {
     let shown = scene(this.data, this.open);
     if (this.steps) shown = alone(shown, around(this.data, this.chosen, this.steps));
+    /** @type {Element[]} */
     const parts = [element("rect", { class: "card", width: num(shown.w), height: num(shown.h), rx: 8 })];
     this.boxes = new Map();
     this.elements = new Map();
@@ -275,10 +279,20 @@ export class Drawing {
   /** The pointer or the focus is on a box. @param {string} path */
   point(path) {
     if (path === this.pointed) return;
-    this.glow(this.pointed ?? "", "hot", false);
+    clearTimeout(this.telling);
+    this.telling = window.setTimeout(() => this.tell(this.at(path)?.matches(":focus-visible") ? "" : path), TOLD_AFTER);
+    this.glow(this.pointed, "hot", false);
     this.pointed = path;
     this.glow(path, "hot", true);
     this.links.say("jl-point", path);
+  }
+
+  /** Shows what the glossary says of a box, below it; nothing for "". @param {string} path */
+  tell(path) {
+    const [drawn, at] = [this.boxes.get(path), this.at(path)?.getBoundingClientRect()];
+    const word = /[\w.-]+/.exec(drawn?.box[1] ?? "")?.[0];
+    const detail = word && at ? { stage: this.data.stage, word, x: at.left, y: at.bottom } : null;
+    this.svg.dispatchEvent(new CustomEvent("jl-help", { bubbles: true, detail }));
   }
 
   /** Marks the edges of a box. @param {string} path @param {string} name @param {boolean | undefined} on */

@@ -73,11 +73,11 @@ function beside(drawing, dx, dy) {
 export function keyPressed(drawing, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return false;
   const pan = (/** @type {number} */ x, /** @type {number} */ y) => () => drawing.view.box.scrollBy(x, y);
-  /** @type {Record<string, () => void>} */
+  /** @type {Record<string, () => unknown>} */
   const shifted = {
     ArrowLeft: pan(-80, 0), ArrowRight: pan(80, 0), ArrowUp: pan(0, -80), ArrowDown: pan(0, 80),
   };
-  /** @type {Record<string, () => boolean | void>} */
+  /** @type {Record<string, () => unknown>} */
   const acts = {
     Enter: () => drawing.toggle(drawing.chosen),
     " ": () => drawing.pin(drawing.chosen),
@@ -92,8 +92,9 @@ export function keyPressed(drawing, event) {
     "-": () => drawing.view.scale(drawing.view.zoom / 1.25),
     1: () => drawing.view.scale(1),
     "?": () => drawing.help(),
+    h: () => drawing.tell(drawing.chosen),
     Escape: () => drawing.escape(),
   };
   const act = (event.shiftKey && shifted[event.key]) || acts[event.key];
-  return !!act && act() !== false;
+  return act !== undefined && act() !== false;
 }

@@ -114,7 +114,7 @@ function underline({ w, h, open }, hue) {
  * @param {Drawn} drawn
  * @param {Data} data
  * @param {boolean} opens
- * @returns {Element}
+ * @returns {SVGElement}
  */
 export function boxElement(drawn, data, opens) {
   const { box, path, x, y, w, h, open } = drawn;
@@ -127,7 +127,7 @@ export function boxElement(drawn, data, opens) {
       class: `bx ${kind === "call" ? "called" : kind}${open ? " open" : ""}`,
       transform: `translate(${num(x)} ${num(y)})`,
       "data-path": path, "data-node": id,
-      role: "button", "aria-label": said, "aria-pressed": "false",
+      role: "button", "aria-label": [label, detail, hint].filter(Boolean).join(" "), "aria-pressed": "false",
       "aria-expanded": opens ? String(open) : "",
       tabindex: -1,
     },

@@ -8,6 +8,7 @@ const KEYS = [
   ["Enter", "open or shut the box (also: its marker, or a double click)"],
   ["Space", "pin the box, in all panes (also: a click)"],
   ["n", "only its neighbours: one step, two steps, all again"],
+  ["h", "what its operation does"],
   ["f", "fit the whole picture"],
   ["+ −", "zoom (also: Ctrl and the wheel); 1 for actual size"],
   ["Shift and arrows", "move the picture (also: drag it)"],
@@ -29,7 +30,7 @@ export function toolbar(acts, signal) {
     button.type = "button";
     button.textContent = face;
     button.title = name;
-    button.setAttribute("aria-label", name);
+    if (!/\w/.test(face)) button.setAttribute("aria-label", name);
     button.addEventListener("click", act, { signal });
     bar.append(button);
   }

@@ -84,7 +84,7 @@ export class Help {
   constructor(root, signal) {
     this.root = root;
     /** @type {HelpData} */
-    this.data = { pages: [] };
+    this.data = /** @type {any} */ ({ pages: [] });
     this.card = made("div", "tip", { role: "status", popover: "manual" });
     root.append(this.card);
     /** @type {HelpWord | null} what is pointed at */
@@ -127,6 +127,7 @@ export class Help {
   move(event) {
     const { target, clientX, clientY } = event;
     if (event.pointerType === "touch" || event.buttons || !(target instanceof Element)) return;
+    if (target.closest("[data-path]")) return; // a drawing asks itself
     if (this.card.contains(target)) return clearTimeout(this.leaving);
     const word = helpPointed(target, clientX, clientY);
     if (word && this.word && word.row === this.word.row && word.word === this.word.word && word.box.left === this.word.box.left)
@@ -191,10 +192,10 @@ export class Help {
     if (told.length) this.show(told.slice(0, HELP_SHOWN + 1));
   }
 
-  /** @param {{kind: string, word: string, x: number, y: number, op?: string} | null} detail */
+  /** Another pane asks, of a word of a kind or a stage. @param {{kind?: string, stage?: string, word: string, x: number, y: number, op?: string} | null} detail */
   asked(detail) {
-    if (!detail) return this.hide();
-    const { kind, word, x, y, op = "" } = detail;
+    if (!detail) return this.card.matches(":hover") ? undefined : this.hide();
+    const { stage = "", kind = HELP_STAGES[stage] ?? "instruction", word, x, y, op = "" } = detail;
     const asked = { kind, word, op, row: null, box: { left: x, right: x, top: y, bottom: y } };
     if (this.said(asked)) this.show([asked]);
     else this.hide();

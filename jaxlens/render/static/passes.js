@@ -21,6 +21,13 @@ const PASS_ROWS = 1500; // drawn at once; more on demand
 
 /** The scrubber of one pane. */
 export class PassScrubber {
+  ended = passButton("Where it ended", () => this.jump());
+  whole = /** @type {HTMLInputElement} */ (passPart("input", { type: "checkbox" }));
+  said = passPart("div", { class: "said", "aria-live": "polite" });
+  rows = passPart("pre", { class: "c", "data-own": "marks", role: "group" });
+  table = passPart("details", {}, passPart("summary", {}, "All passes in a table"));
+  head = passPart("div", { class: "scrub" });
+
   /** @param {HTMLElement} pane @param {PassData} data @param {AbortSignal} signal */
   constructor(pane, data, signal) {
     this.data = data;
@@ -54,15 +61,10 @@ export class PassScrubber {
 
   /** @param {HTMLElement} pane */
   build(pane) {
-    this.ended = passButton("Where it ended", () => this.jump());
-    this.whole = /** @type {HTMLInputElement} */ (passPart("input", { type: "checkbox" }));
     this.whole.addEventListener("change", () => this.draw());
     const label = passPart("label", {}, this.whole, " whole program");
     const buttons = passPart("div", { class: "buttons" }, ...this.slide.buttons, this.ended, label);
-    this.said = passPart("div", { class: "said", "aria-live": "polite" });
-    this.head = passPart("div", { class: "scrub" }, this.slide.track, buttons, this.said);
-    this.rows = passPart("pre", { class: "c", "data-own": "marks", role: "group" });
-    this.table = passPart("details", {}, passPart("summary", {}, "All passes in a table"));
+    this.head.append(this.slide.track, buttons, this.said);
     this.table.append(...pane.childNodes);
     this.table.addEventListener("click", (event) => this.choose(event.target));
     pane.append(this.head, this.rows, this.table);

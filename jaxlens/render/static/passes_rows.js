@@ -91,7 +91,7 @@ export function passRow(data, step, row) {
   if (tint) mark.style.background = tint;
   const note = step.notes?.[row] ?? 0;
   const [line, hue] = owner ? data.owners[owner - 1] : ["", -1];
-  const kind = hue < 0 ? {} : { class: `h${hue}` };
+  const kind = /** @type {Record<string, string>} */ (hue < 0 ? {} : { class: `h${hue}` });
   const made = passPart("div", kind, mark, ...passWords(pieces));
   if (note) made.append(passPart("u", {}, data.notes[note - 1]));
   if (id) made.setAttribute("data-id", id);
