@@ -36,9 +36,9 @@ export function made(tag, kind, attributes = {}, ...inside) {
   return element;
 }
 
-/** A button that says what it does. @param {string} text @param {string} title @param {() => void} act @param {AbortSignal} signal */
+/** A button that says what it does; a sign has that for its name. @param {string} text @param {string} title @param {() => void} act @param {AbortSignal} signal */
 export function button(text, title, act, signal) {
-  const found = made("button", "", { type: "button", title, "aria-label": title }, text);
+  const found = made("button", "", { type: "button", title, ...(/\w/.test(text) ? {} : { "aria-label": title }) }, text);
   found.addEventListener("click", act, { signal });
   return found;
 }
