@@ -21,6 +21,7 @@ import { keyPressed } from "./graph_keys.js";
 /** @typedef {import("./graph_stretch.js").Drawn} Drawn */
 
 const FARTHEST = 2;
+const TOLD_AFTER = 600; // ms on a box
 
 /** What stands below a drawing. @param {string} words */
 function noteOf(words) {
