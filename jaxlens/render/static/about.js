@@ -11,6 +11,8 @@ import { listOf } from "./virtual.js";
 
 const STAGES_IN_ORDER = ["jaxpr", "stablehlo", "hlo", "optimized", "kernels"];
 const STAGE_NAMES = { jaxpr: "jaxpr", stablehlo: "StableHLO", hlo: "HLO before optimisation", optimized: "Optimised HLO", kernels: "Kernels" };
+/** @type {Record<string, string>} */
+const NOUNS = { jaxpr: "equation", stablehlo: "op" };
 const HOW = {
   stamped: "known by exact ids carried through the compiler",
   value: "known because both compute the same of the same",
@@ -29,7 +31,11 @@ const sentence = (words) => (/[.!?]$/.test(words) ? words : `${words}.`);
 /** A node's name; a fold of a graph has those of all that is in it. @param {string} id */
 function nameOf(id) {
   const ids = id.split(" ");
-  return ids.length > 3 ? `${ids[0]} … ${ids[ids.length - 1]}` : id;
+  if (ids.length <= 3) return id;
+  const number = (/** @type {string} */ one) => Number(/\d+$/.exec(one)?.[0] ?? 0);
+  const [low, high] = ids.reduce(([low, high], one) =>
+    [number(one) < number(low) ? one : low, number(one) > number(high) ? one : high], [ids[0], ids[0]]);
+  return `${low} … ${high}`;
 }
 
 export class About {
@@ -71,7 +77,9 @@ export class About {
     const { web } = this.lens;
     if (reach.line) return [this.ofLine(reach)];
     const fate = reach.stage === "jaxpr" ? web.fates.get(reach.id) : "";
-    const parts = [made("code", "", {}, this.opcode(reach)), ` in ${this.title(reach.stage)}${fate ? `: ${sentence(fate)}` : "."}`];
+    const ids = reach.id.split(" ");
+    const word = ids.length > 3 ? counted(ids.length, NOUNS[reach.stage] ?? "instruction") : this.opcode(reach);
+    const parts = [made("code", "", {}, word), ` in ${this.title(reach.stage)}${fate ? `: ${sentence(fate)}` : "."}`];
     const madeBy = web.made.get(reach.id);
     if (reach.stage === "jaxpr" && madeBy?.length) parts.push(` Made by ${madeBy.join(" of ")}.`);
     const how = web.how(reach.stage, reach.id);
@@ -82,8 +90,28 @@ export class About {
 
   /** @param {Reach} reach */
   ofLine({ atoms, calls }) {
-    if (atoms.size || calls.size) return calls.size ? `owns ${counted(atoms.size, "op")}, ${counted(calls.size, "more op")} in calls` : `owns ${counted(atoms.size, "op")}`;
-    return "maps to nothing: no equation was made here";
+    if (!atoms.size && !calls.size) return "maps to nothing: no equation was made here";
+    const noun = this.lens.web.stages.has("stablehlo") ? "op" : "equation";
+    const own = atoms.size ? `owns ${counted(atoms.size, noun)}` : `owns no ${noun}`;
+    return `${own}${calls.size ? `, ${counted(calls.size, `more ${noun}`)} in calls` : ""}${this.fatesOf(atoms.size ? atoms : calls)}.`;
+  }
+
+  /** What became of the equations of a line, the most frequent first. @param {Set<number>} atoms */
+  fatesOf(atoms) {
+    const { web } = this.lens;
+    /** @type {Map<string, string[]>} */
+    const kinds = new Map();
+    const equations = web.touched("jaxpr", atoms);
+    for (const id of equations) {
+      const word = /^\w+/.exec(web.fates.get(id) ?? "")?.[0].toLowerCase();
+      if (word) kinds.set(word, [...(kinds.get(word) ?? []), id]);
+    }
+    const parts = [...kinds].sort((a, b) => b[1].length - a[1].length).map(([word, ids]) => {
+      const into = word === "fused" && web.stages.has("kernels") ? web.touched("kernels", ids.flatMap((id) => web.atoms("jaxpr", id))) : new Set();
+      const does = word === "became" ? "became a loop or branch" : word === "unknown" ? "of unknown fate" : word;
+      return `${ids.length.toLocaleString("en")} ${does}${into.size ? ` into ${counted(into.size, "kernel")}` : ""}`;
+    });
+    return parts.length ? `; of ${counted(equations.size, "equation")}: ${parts.join(", ")}` : "";
   }
 
   /** The word of a row that says what it does. @param {Reach} reach */
