@@ -119,18 +119,24 @@ _DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
 _STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
 _WRITTEN, _READ = bytes.maketrans(_STANDARD, _DIGITS), bytes.maketrans(_DIGITS, _STANDARD)
 
-# What is no code in our scripts. A template may hold another in what it computes; a regular
-# expression stands behind a sign after which nothing can be divided.
-_INNER = r"`(?:[^`\\]|\\.)*`"
+
+def _template(depth: int) -> str:
+    """A template of JavaScript that holds others in what it computes, so many levels deep."""
+    inner = f"|{_template(depth - 1)}" if depth else ""
+    return rf"`(?:[^`\\$]|\\.|\$(?!\{{)|\$\{{(?:[^{{}}`]{inner})*\}})*`"
+
+
+# What is no code in our scripts; a regular expression stands behind a sign after which nothing
+# can be divided.
 _LITERAL = re.compile(
     r"(//[^\n]*|/\*.*?\*/"
     r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
-    rf"|`(?:[^`\\$]|\\.|\$(?!\{{)|\$\{{(?:[^{{}}`]|{_INNER})*\}})*`"
+    rf"|{_template(4)}"
     r"|(?:(?<=[(,=:!&|?{;\[>])|(?<=[(,=:!&|?{;\[>] )|(?<=return ))"
     r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/)",
     re.DOTALL,
 )
-_BLANKS = re.compile(r"(?<![\w$+/-]) +| +(?![\w$#+/-])")
+_BLANKS = re.compile(r"(?<![\w$+/-]) | (?![\w$#+/-])")
 _RUN = "document.currentScript.live = (needs) => {\n%s};"
 _IMPORT = re.compile(r"^import\b\s*\{([^}]*)\} from \"\./([\w.]+)\";$", re.MULTILINE)
 _STYLED = """{
@@ -243,5 +249,5 @@ def _script(name: str) -> str:
     text = re.sub(r"^export (?:default )?", "", text, flags=re.MULTILINE)
     text = _LITERAL.sub(lambda found: "" if found[0][:2] in ("//", "/*") else found[0], text)
     parts = _LITERAL.split(text)  # code and literals in turn
-    parts[::2] = [_BLANKS.sub("", code) for code in parts[::2]]
+    parts[::2] = [_BLANKS.sub("", re.sub(" +", " ", code)) for code in parts[::2]]
     return "\n".join(filter(None, map(str.strip, "".join(parts).split("\n"))))

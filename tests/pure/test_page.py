@@ -88,6 +88,24 @@ def test_equal_documents_are_equal_texts_on_one_page():
     assert html(document) == html(document)
 
 
+def test_scripts_lose_comments_and_blanks_and_nothing_of_what_is_quoted(monkeypatch):
+    text = """import { a } from "./a.js";
+/** Ends // here. @param {string} x */
+export const f = (x) => /** @type {any} */ (x) / 2 / 3; // not this
+const url = "https://a  b", one = 'c // d';
+const re = /[/*] "/.test(url) ? / `/ : `e // ${f ? `g  ${`h  ${1}`} i` : ""} j`;
+  return new   Foo - -1 + +f;
+"""
+    monkeypatch.setattr(page, "_read", lambda name: text)
+    assert page._script.__wrapped__("any.js").split("\n") == [
+        "const f=(x)=>(x)/ 2 / 3;",
+        """const url="https://a  b",one='c // d';""",
+        """const re=/[/*] "/.test(url)?/ `/:"""
+        """`e // ${f ? `g  ${`h  ${1}`} i` : ""} j`;""",
+        "return new Foo - -1 + +f;",
+    ]
+
+
 @pytest.mark.parametrize("kit", KITS)
 def test_modules_lose_import_export_and_comments_only(kit):
     program = unpacked(kit)
