@@ -8,6 +8,7 @@ import base64
 import json
 from collections.abc import Mapping
 from html import escape
+from typing import Any
 
 from jaxlens.render.figure import Figure
 from jaxlens.render.figure_data import graph_data
@@ -37,7 +38,7 @@ def graph_html(
     """
     shown = _picture(figure, alt) if picture else f"<p>{escape(clean(alt))}</p>"
     note = f'<div class="note">{escape(clean(figure.note))}</div>' if figure.note else ""
-    data = packed(_text(graph_data(figure, most=_PANELS, hues=hues)))
+    data = packed(_text(_stepped(graph_data(figure, most=_PANELS, hues=hues))))
     return (
         f'<div class="jaxlens-graph">{shown}{note}'
         f'<script type="application/json">"{data}"</script></div>'
@@ -51,6 +52,18 @@ def _picture(figure: Figure, alt: str) -> str:
         f'<img alt="{words}" style="max-width:100%;height:auto"'
         f' src="data:image/svg+xml;base64,{drawn}">'
     )
+
+
+def _stepped(data: dict[str, Any]) -> dict[str, Any]:
+    """The data with the points of edges in tenths, each as the step from the one before."""
+    for panel in data["panels"]:
+        for edge in panel[5]:
+            tenths = [round(value * 10) for value in edge[3]]
+            edge[3] = [
+                *tenths[:2],
+                *(now - was for was, now in zip(tenths, tenths[2:], strict=False)),
+            ]
+    return data
 
 
 def _text(data: object) -> str:

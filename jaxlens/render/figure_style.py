@@ -15,13 +15,23 @@ from jaxlens.render.palette import DARK, FAMILIES, LIGHT
 
 _ROOT = ".jaxlens-figure"
 
-Form = Literal["card", "page"]
+Form = Literal["card", "page", "alone"]
 
 
 @cache
-def style(form: Form) -> str:
-    """The rules of the drawing itself, on one line; nothing is fetched."""
-    rules = _rules(_light if form == "card" else _both)
+def style(form: Form, kinds: frozenset[str] = frozenset()) -> str:
+    """The rules of the drawing itself, on one line; nothing is fetched.
+
+    Args:
+        form: For a card, a page with a theme, or a card that meets no other CSS.
+        kinds: Classes of boxes that the last of these shows.
+    """
+    rules = _rules(_both if form == "page" else _light)
+    if form == "alone":
+        families = {f".{kind_class(kind)}" for kind in FAMILIES}
+        left_out = families - {f".{kind}" for kind in kinds}
+        used = {w: what for w, what in rules.items() if w.lstrip().split(" ")[0] not in left_out}
+        return "".join(f"{where.lstrip() or 'svg'}{{{what}}}" for where, what in used.items())
     return "".join(f"{_ROOT}{where}{{{what}}}" for where, what in rules.items())
 
 

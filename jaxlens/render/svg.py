@@ -64,12 +64,19 @@ def svg(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" class="jaxlens-figure"',
             f' width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" aria-label={name}>',
-            f"<style>{style('page' if form == 'page' else 'card')}</style>",
+            f"<style>{_styled(drawn, form)}</style>",
             f'<rect class="card" width="{w}" height="{h}" rx="8"/>',
             *_panels(drawn, form == "image"),
             "</svg>",
         ]
     )
+
+
+def _styled(drawn: Scene, form: Form) -> str:
+    """Its CSS; that of an `<img>`, which meets no other, without what it does not use."""
+    if form == "image":
+        return style("alone", frozenset(kind_class(box.box.kind) for box in drawn.boxes))
+    return style(form)
 
 
 def _panels(drawn: Scene, bare: bool) -> Iterator[str]:
@@ -91,18 +98,20 @@ def _panels(drawn: Scene, bare: bool) -> Iterator[str]:
 def _box(drawn: Drawn, bare: bool) -> str:
     box = drawn.box
     shape = outline(box.kind, drawn.w, drawn.h, drawn.open)
-    about, hint = "", ""
+    about, hint, kind = "", "", kind_class(box.kind)
     if not bare:
         line = f" data-line={quoteattr(clean(box.line))}" if box.line else ""
-        about = f" data-id={quoteattr(clean(box.id))}{line}"
+        about, kind = f" data-id={quoteattr(clean(box.id))}{line}", f"bx {kind}"
         hint = f"<title>{escape(box_hint(box))}</title>"
+    inside = f"{hint}{shape}{_words(drawn, bare)}"
     return (
-        f'<g class="bx {kind_class(box.kind)}{" open" if drawn.open else ""}"{about}'
-        f' transform="translate({_n(drawn.x)} {_n(drawn.y)})">{hint}{shape}{_words(drawn)}</g>'
+        f'<g class="{kind}{" open" if drawn.open else ""}"{about}'
+        f' transform="translate({_n(drawn.x)} {_n(drawn.y)})">{inside}</g>'
     )
 
 
-def _words(drawn: Drawn) -> str:
+def _words(drawn: Drawn, bare: bool) -> str:
+    """Label and detail; an `<img>` has room beside them, and need not say how long they are."""
     box = drawn.box
     label, detail = box_label(box), box_detail(box)
     if drawn.open:
@@ -110,8 +119,8 @@ def _words(drawn: Drawn) -> str:
         beside = x + columns(label) * LABEL_SIZE * ADVANCE + 10
         return (
             _marker(x - 14, y - 4.5, True)
-            + _text(label, LABEL_SIZE, x, y, "st")
-            + _text(detail, DETAIL_SIZE, beside, y, "st dt")
+            + _text(label, LABEL_SIZE, x, y, "st", bare)
+            + _text(detail, DETAIL_SIZE, beside, y, "st dt", bare)
         )
     small = is_small(box)
     size = DETAIL_SIZE if small else LABEL_SIZE
@@ -120,18 +129,19 @@ def _words(drawn: Drawn) -> str:
     marker = _marker(-drawn.w / 2 + 9, 0, False) if box.inside else ""
     return (
         marker
-        + _text(label, size, x, first if detail else size * 0.35, "")
-        + _text(detail, DETAIL_SIZE, x, second, "dt")
+        + _text(label, size, x, first if detail else size * 0.35, "", bare)
+        + _text(detail, DETAIL_SIZE, x, second, "dt", bare)
     )
 
 
-def _text(words: str, size: float, x: float, y: float, kind: str) -> str:
+def _text(words: str, size: float, x: float, y: float, kind: str, bare: bool) -> str:
     if not words:
         return ""
     names = f"{kind} sm" if size == DETAIL_SIZE else kind
     name = f' class="{names.strip()}"' if names else ""
-    length = _n(columns(words) * size * ADVANCE)
-    return f'<text{name} x="{_n(x)}" y="{_n(y)}" textLength="{length}">{escape(words)}</text>'
+    at = f' x="{_n(x)}"' if x or not bare else ""
+    length = "" if bare else f' textLength="{_n(columns(words) * size * ADVANCE)}"'
+    return f'<text{name}{at} y="{_n(y)}"{length}>{escape(words)}</text>'
 
 
 def _marker(x: float, y: float, open: bool) -> str:

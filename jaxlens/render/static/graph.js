@@ -323,7 +323,15 @@ async function unpacked(text) {
   const data = JSON.parse(text);
   if (typeof data !== "string") return data;
   const plain = new Blob([bytesOf(data)]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Response(plain).json();
+  const drawn = await new Response(plain).json();
+  for (const [, , , , , edges] of drawn.panels) for (const edge of edges) edge[3] = pointsOf(edge[3]);
+  return drawn;
+}
+
+/** Points from steps in tenths, as they travel. @param {number[]} steps */
+function pointsOf(steps) {
+  for (let n = 2; n < steps.length; n++) steps[n] += steps[n - 2];
+  return steps.map((tenths) => tenths / 10);
 }
 
 /**
