@@ -21,6 +21,7 @@ MOST = 5_000_000  # bytes of data in one output
 ROWS = 1_000  # lines beyond those shown, in one output: 25 ms, and a live kernel has the rest
 COMPILED_ROWS = 30_000  # the same where a compile has taken longer than that
 _TRIES = 6
+_REMARK = 60  # characters of a remark
 _Value = TypeVar("_Value")
 
 
@@ -51,6 +52,22 @@ def data_html(name: str, data: object) -> str:
     """Data for the scripts, as an element that shows nothing."""
     text = json.dumps(data, separators=(",", ":"))  # ASCII, so a lone surrogate passes too
     return f'<script type="application/json" data-jl={name}>{packed(text)}</script>'
+
+
+def late_html(fragment: str, what: str) -> tuple[str, str]:
+    """A fragment of HTML that scripts put in its own place: what is long and stands behind a tab.
+
+    Args:
+        fragment: Whole elements.
+        what: What it holds, "12 more rows".
+
+    Returns:
+        What stands in the place, and the remark that holds where no script runs, "" for none.
+    """
+    element = data_html("late", fragment)
+    if len(element) + _REMARK >= len(fragment):
+        return fragment, ""
+    return element, f'<div class="n b">{what} here where scripts run.</div>'
 
 
 def web_html(web: Web, room: Room) -> str:

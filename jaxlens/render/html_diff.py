@@ -1,7 +1,10 @@
 """Two programs side by side as HTML: one grid per group, three cells per row."""
 
+from itertools import accumulate
+
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
 from jaxlens.render.fates import mark
+from jaxlens.render.html_data import late_html
 from jaxlens.render.html_listing import FOLDS
 from jaxlens.render.html_marks import (
     Ink,
@@ -14,6 +17,8 @@ from jaxlens.render.html_marks import (
     style,
 )
 
+_AT_ONCE = 16  # rows of a diff behind a tab after which no further group stands in the page
+
 # Inline, for pages that drop our CSS: JupyterLab keeps this form of it.
 _GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 9em minmax(0,1fr)", "gap:0 8px")
 
@@ -22,11 +27,25 @@ def diff_html(diff: Diff, ink: Ink) -> str:
     """A heading over both columns, then each group behind its title."""
     toggle = FOLDS if has_folds(diff_sides(diff)) else ""
     head = f"<b>{escaped(diff.left)}</b><i></i><b>{escaped(diff.right)}</b>"
-    groups = "".join(_group(group, ink) for group in diff.groups)
+    groups, remark = _groups(diff, ink)
     return (
         f'<div class="L D">{toggle}<pre class="c d"{_GRID}>{head}</pre>{groups}'
-        f"{note(diff.note)}</div>"
+        f"{remark}{note(diff.note)}</div>"
     )
+
+
+def _groups(diff: Diff, ink: Ink) -> tuple[str, str]:
+    """The groups and a remark; behind a tab those beyond the first rows travel deflated."""
+    written = [_group(group, ink) for group in diff.groups]
+    if ink.inline:
+        return "".join(written), ""
+    before = [0, *accumulate(len(group.rows) for group in diff.groups)]
+    first = sum(rows < _AT_ONCE for rows in before[:-1])
+    left = before[-1] - before[first]
+    if not left:
+        return "".join(written), ""
+    late, remark = late_html("".join(written[first:]), f"{left:,} more rows")
+    return "".join(written[:first]) + late, remark
 
 
 def _group(group: DiffGroup, ink: Ink) -> str:

@@ -38,7 +38,7 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "fold": ("<s hidden=1>", "</s>"),
     "warn": ("<mark>", "</mark>"),
 }
-_INLINE_LINES = 300  # above, inline colours would add a third to an output
+_INLINE_LINES = 150  # above, inline colours would add a third to an output
 _AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
 _ROOT = Piece("ROOT ", "keyword")
 _BARE = re.compile(r"[\w.%-]+", re.ASCII)

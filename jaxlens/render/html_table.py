@@ -5,11 +5,13 @@ from itertools import repeat
 
 from jaxlens.lenses.report import Cell, Finding, Table
 from jaxlens.render.document import Findings
+from jaxlens.render.html_data import late_html
 from jaxlens.render.html_marks import attr, escaped, note, style
 from jaxlens.render.text import TRUST
 
 _BAR = "#56b4e966"
 _WHOLE = 16
+_AT_ONCE = 8  # rows of a table behind a tab that stand in the page
 
 Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
 
@@ -19,7 +21,8 @@ def table_html(table: Table, inline: bool = True) -> str:
 
     Args:
         table: What to write. One whose figures change from run to run has the class `v`.
-        inline: Whether sides are written inline too, for pages that drop our CSS.
+        inline: Whether sides and bars are written inline too, for pages that drop our CSS;
+            else rows beyond the first few travel deflated.
     """
     sides = [_side(i in table.right, inline) for i in range(len(table.columns))]
     caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
@@ -28,20 +31,28 @@ def table_html(table: Table, inline: bool = True) -> str:
         for name, (kind, rules) in zip(table.columns, sides, strict=True)
     )
     whole = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
-    rows = "".join(_row(table, row, sides, whole) for row in table.rows)
+    rows = [_row(table, row, sides, whole, inline) for row in table.rows]
+    head_rows = len(rows) if inline else _AT_ONCE
+    late, remark = "".join(rows[head_rows:]), ""
+    if late:
+        late, remark = late_html(late, f"{len(rows) - head_rows:,} more rows")
     kind = ('"t v"' if table.volatile else "t") + attr("data-stage", table.stage)
     label = attr("aria-label", table.title or "table")
     return (
         f"<div class=W tabindex=0 role=group{label}><table class={kind}>{caption}"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{note(table.note)}"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows[:head_rows])}{late}</tbody></table>"
+        f"</div>{remark}{note(table.note)}"
     )
 
 
-def _row(table: Table, row: Sequence[Cell], sides: Sequence[Side], whole: Sequence[bool]) -> str:
+def _row(
+    table: Table, row: Sequence[Cell], sides: Sequence[Side], whole: Sequence[bool], inline: bool
+) -> str:
     """A row; where the table's ids are those of a stage, all of it stands for its first node."""
     ids = next((cell.ids for cell in row if cell.ids), ()) if table.stage else ()
     node = attr("data-id", ids[0]) if ids else ""
-    return f"<tr{node}>{''.join(map(_cell, row, sides, whole, repeat(bool(table.stage))))}</tr>"
+    staged = repeat(bool(table.stage))
+    return f"<tr{node}>{''.join(map(_cell, row, sides, whole, staged, repeat(inline)))}</tr>"
 
 
 def _side(right: bool, inline: bool) -> Side:
@@ -54,10 +65,12 @@ def _stays_whole(column: Sequence[Cell]) -> bool:
     return any(cell.text for cell in column) and all(len(cell.text) <= _WHOLE for cell in column)
 
 
-def _cell(cell: Cell, side: Side, whole: bool, staged: bool) -> str:
+def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> str:
     kind, rules = side
     end = round(min(max(cell.bar or 0.0, 0.0), 1.0) * 100)
-    if end:
+    if end and not inline:
+        rules = (*rules, f"--w:{end}%")
+    elif end:
         rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
     ids = "" if staged else attr("data-id", " ".join(cell.ids))
     text = escaped(cell.text).replace(" ", "&nbsp;") if whole else escaped(cell.text)

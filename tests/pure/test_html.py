@@ -1,5 +1,6 @@
 """HTML of documents: well formed, small, safe, and still an answer where little is allowed."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +28,9 @@ from jaxlens.render.document import (
     Tabs,
 )
 from jaxlens.render.fates import mark
-from jaxlens.render.html import body, html
-from jaxlens.render.html_marks import attr, bar_color, escaped, luminance, pieces
-from jaxlens.render.page import styles
+from jaxlens.render.html import block_html, body, html
+from jaxlens.render.html_marks import attr, bar_color, escaped, ink, luminance, pieces
+from jaxlens.render.page import styles, unpacked
 from jaxlens.render.palette import HUES
 from jaxlens.render.panes import HEAD
 
@@ -237,8 +238,38 @@ def test_behind_the_tabs_of_a_long_document_the_hue_is_a_class_that_the_style_kn
 def test_every_inline_style_is_of_a_form_that_untrusted_notebooks_keep():
     document = sample.everything()
     styles = [v for _, name, v in Balance(body(document)).attrs if name == "style"]
+    bars = [v for v in styles if v.startswith("--w:")]  # behind tabs these go with our CSS
+    assert all(re.fullmatch(r"--w:\d+%", v) for v in bars)
+    styles = [v for v in styles if v not in bars]
     left = [v for _, name, v in Balance(Untrusted(html(document)).markup).attrs if name == "style"]
     assert styles == left
+
+
+def long_table():
+    rows = tuple((Cell(f"name {n}"), Cell(f"{n}", n, bar=n / 40)) for n in range(40))
+    return TableBlock(Table("Long", ("name", "n"), rows, right=(1,)))
+
+
+def long_diff():
+    group = sample.diff().groups[0]
+    return replace(sample.diff(), groups=(group,) * 40)
+
+
+@pytest.mark.parametrize("block", [long_table(), long_diff()])
+def test_what_is_long_behind_a_tab_travels_deflated_and_whole(block, monkeypatch):
+    monkeypatch.setattr("jaxlens.render.html_marks._INLINE_LINES", 0)
+    whole = block_html(block, ink(of(block)))
+    markup = body(of(Tabs((Tab("a", (sample.jaxpr_listing(),)), Tab("b", (block,))))))
+    behind = markup.split("<details name=")[2]
+    assert len(behind) < 0.6 * len(whole)
+    said = re.search(r"(\d+) more rows here where scripts run", behind)
+    pack = re.search(r"<script[^>]* data-jl=late>(.*?)</script>", behind)
+    late = json.loads(unpacked(pack[1]))
+    assert not Balance(late).open
+    rows = re.compile("<tr" if isinstance(block, TableBlock) else "<i[> ](?!</i><b>)")
+    shown = behind.replace(pack[0], "")
+    assert len(rows.findall(shown)) + len(rows.findall(late)) == len(rows.findall(whole))
+    assert len(rows.findall(late)) == int(said[1])
 
 
 def test_tables_have_scopes_captions_and_numbers_on_the_right():

@@ -7,7 +7,7 @@
  * `atoms(stage, id)`, `ids(stage, atom)`, `lines`, `panes`, `links`, and `fetch(what)`, which
  * a live kernel puts there.
  */
-import { unpacked } from "./pack.js";
+import { unfurled, unpacked } from "./pack.js";
 import { Web } from "./web.js";
 import { panesOf } from "./panes.js";
 import { Links } from "./links.js";
@@ -78,8 +78,8 @@ async function wake(root, signal) {
   const lens = /** @type {any} */ (root).jaxlens ?? {};
   /** @type {any} */ (root).jaxlens = lens;
   lens.panes = panes;
-  const data = unpacked(root, "web");
-  lens.ready = data.then((found) => {
+  const data = Promise.all([unpacked(root, "web"), unfurled(root)]);
+  lens.ready = data.then(([found]) => {
     const web = new Web(found ?? { atoms: {} });
     Object.assign(lens, {
       web,

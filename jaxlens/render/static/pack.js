@@ -12,6 +12,14 @@ export async function inflated(pack) {
 }
 
 /**
+ * Puts HTML that travelled deflated (`html_data.late_html`) where it belongs.
+ * @param {HTMLElement} root
+ */
+export const unfurled = (root) => Promise.all([...root.querySelectorAll('script[data-jl="late"]')].map(
+  async (source) => (source.outerHTML = JSON.parse(await inflated(source.textContent ?? ""))),
+));
+
+/**
  * The data of one name that stands in `host`; null where there is none.
  * @param {ParentNode} host @param {string} name @returns {Promise<any>}
  */
