@@ -24,6 +24,7 @@ from jaxlens.render.document import (
 )
 
 _EVERYTHING = 10**9
+_PRODUCTS = frozenset({"dot", "convolution"})
 _UNDER = 40  # kernels listed under one line
 _PANE = 600  # lines of one pane among many
 _NO_LINES = "No line of known source text owns any of it."
@@ -99,8 +100,14 @@ def _with(pane: Block, under: Mapping[str, Sequence[Work]]) -> Block:
     return SourcePane(pane.title, pane.scale, rows)
 
 
+def _weight(work: Work) -> tuple[bool, int]:
+    """What takes longest, as far as it can be told unmeasured: products first, then by bytes."""
+    return any(node.opcode in _PRODUCTS for node in work.inside), work.moved or 0
+
+
 def _kernel_lines(done: Sequence[Work], line: str) -> tuple[Line, ...]:
-    shown = [_kernel_line(work, line) for work in done[:_UNDER]]
+    heaviest = sorted(done, key=_weight, reverse=True)
+    shown = [_kernel_line(work, line) for work in heaviest[:_UNDER]]
     left = len(done) - len(shown)
     return (*shown, *([Line((Piece(f"... {left:,} more", "comment"),))] if left else []))
 
