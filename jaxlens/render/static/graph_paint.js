@@ -127,7 +127,7 @@ export function boxElement(drawn, data, opens) {
       class: `bx ${kind === "call" ? "called" : kind}${open ? " open" : ""}`,
       transform: `translate(${num(x)} ${num(y)})`,
       "data-path": path, "data-node": id,
-      role: "button", "aria-label": [label, detail, hint].filter(Boolean).join(" "), "aria-pressed": "false",
+      role: "button", "aria-pressed": "false", // its title is its name
       "aria-expanded": opens ? String(open) : "",
       tabindex: -1,
     },
