@@ -97,13 +97,11 @@ const re = /[/*] "/.test(url) ? / `/ : `e // ${f ? `g  ${`h  ${1}`} i` : ""} j`;
   return new   Foo - -1 + +f;
 """
     monkeypatch.setattr(page, "_read", lambda name: text)
-    assert page._script.__wrapped__("any.js").split("\n") == [
-        "const f=(x)=>(x)/ 2 / 3;",
-        """const url="https://a  b",one='c // d';""",
-        """const re=/[/*] "/.test(url)?/ `/:"""
-        """`e // ${f ? `g  ${`h  ${1}`} i` : ""} j`;""",
-        "return new Foo - -1 + +f;",
-    ]
+    assert page._script.__wrapped__("any.js") == (
+        """const f=(x)=>(x)/ 2 / 3;const url="https://a  b",one='c // d';"""
+        """const re=/[/*] "/.test(url)?/ `/:`e // ${f ? `g  ${`h  ${1}`} i` : ""} j`;"""
+        "return new Foo - -1 + +f;"
+    )
 
 
 @pytest.mark.parametrize("kit", KITS)
