@@ -17,7 +17,7 @@ from jaxlens.render.html_marks import (
     style,
 )
 
-_AT_ONCE = 16  # rows of a diff behind a tab after which no further group stands in the page
+_AT_ONCE = 8  # rows of a diff behind a tab after which no further group stands in the page
 
 # Inline, for pages that drop our CSS: JupyterLab keeps this form of it.
 _GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 9em minmax(0,1fr)", "gap:0 8px")

@@ -1,8 +1,10 @@
 """The user's own lines as HTML, tinted by what they became or cost; what lies under one opens."""
 
 from jaxlens.render.document import SourceLine, SourcePane
+from jaxlens.render.html_data import late_html
 from jaxlens.render.html_marks import Ink, attr, escaped, row
 
+_AT_ONCE = 6  # rows under a line that stand in the page; of a longer list the rest is deflated
 _TINT = "#e69f00"
 _CODE = 72  # notes beside code start here at the latest
 
@@ -31,7 +33,9 @@ def _line(line: SourceLine, digits: int, column: int, ink: Ink) -> str:
     if not line.under:
         return f"<div{bar}><div{tint}>{words}</div></div>"
     more = f"<em>{escaped(line.more)}</em>\n" if line.more else ""
-    under = more + "".join(map(row, line.under))
+    rows = list(map(row, line.under))
+    late, remark = late_html("".join(rows[_AT_ONCE:]), f"{len(rows) - _AT_ONCE:,} more")
+    under = "".join([more, *rows[:_AT_ONCE], late, remark])
     return (
         f"<details{bar}><summary{tint}>{words}</summary>"
         f'<div class=u style="padding-left:4em">{under}</div></details>'
