@@ -12,12 +12,13 @@
 const MOST = 3;
 const NARROW = 560;
 const WIDE = 900;
+const WIDEST = 1500;
 const KEPT = 60;
 const STORE = "jaxlens-panes";
-/** The pane that says most beside the user's code. @type {Record<string, string[]>} */
+/** The panes that say most beside the user's code; the second where three have room. @type {Record<string, string[]>} */
 const TELLING = {
   jaxpr: ["jaxpr", "graph"],
-  hlo: ["optimized", "optimised-hlo"],
+  hlo: ["optimized", "change"],
   compile: ["kernels", "optimized"],
   explore: ["optimized", "jaxpr"],
 };
@@ -185,9 +186,9 @@ export class Panes {
     const before = [this.root.getAttribute("data-key") ?? "", this.kind].map((key) => known(kept[key])).find((keys) => keys.length);
     const telling = TELLING[this.root.getAttribute("data-verb") ?? ""] ?? [];
     const [first] = this.all;
-    const second = telling.find((key) => key !== first.key && this.all.some((pane) => pane.key === key));
-    const room = this.root.clientWidth >= WIDE || !this.root.clientWidth;
-    this.shown = before ?? (second && room ? [first.key, second] : [first.key]);
+    const width = this.root.clientWidth || WIDE;
+    const beside = known(telling).filter((key) => key !== first.key).slice(0, width >= WIDEST ? 2 : width >= WIDE ? 1 : 0);
+    this.shown = before ?? [first.key, ...beside];
     this.show();
   }
 
