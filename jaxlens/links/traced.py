@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
-from jaxlens.ir.columns import ColumnsModule, Place, Program
+from jaxlens.ir.columns import Place, Program, columns
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr_bodies import Ids
 from jaxlens.links.scopes import around_calls, transforms
@@ -49,9 +49,8 @@ class Traced:
 
 def traced(module: Module) -> Traced | None:
     """The groups of a jaxpr; None where its ids are not e0, e1, ... without a gap."""
-    if not isinstance(module, ColumnsModule):
-        return None
-    stretches = _stretches(module.columns)
+    program = columns(module)
+    stretches = _stretches(program)
     if stretches is None:
         return None
     numbers: dict[tuple[str, int], int] = {}
@@ -60,7 +59,7 @@ def traced(module: Module) -> Traced | None:
         for place, run in groupby(places):
             runs.append(sum(1 for _ in run))
             runs.append(numbers.setdefault((name, place), len(numbers)))
-    known = _groups(module.columns)
+    known = _groups(program)
     return Traced(runs, tuple(map(known.__getitem__, numbers)))
 
 
@@ -68,9 +67,10 @@ def _stretches(program: Program) -> list[tuple[str, Sequence[int]]] | None:
     """Bodies and places of neighbouring equations, in the order of their ids."""
     found: list[tuple[int, str, Sequence[int]]] = []
     for region in program.regions.values():
-        if not isinstance(region.ids, Ids):
+        ids = _numbered(region.ids)
+        if ids is None:
             return None
-        for first, number, stop in region.ids.runs():
+        for first, number, stop in ids.runs():
             if first < stop:
                 found.append((number, region.name, region.place[first:stop]))
     following = 0
@@ -79,6 +79,18 @@ def _stretches(program: Program) -> list[tuple[str, Sequence[int]]] | None:
             return None
         following += len(places)
     return [(name, places) for _, name, places in sorted(found, key=lambda run: run[0])]
+
+
+def _numbered(ids: Sequence[str]) -> Ids | None:
+    """Ids as runs of numbers; None where they are others than e0, e1, ..."""
+    if isinstance(ids, Ids):
+        return ids
+    found = Ids()
+    for id in ids:
+        if id[:1] != "e" or not id[1:].isdecimal():
+            return None
+        found.run_on(int(id[1:]), 1)
+    return found
 
 
 def _groups(program: Program) -> dict[tuple[str, int], Group]:
