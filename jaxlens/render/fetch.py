@@ -15,6 +15,7 @@ from jaxlens.lenses.kernels import works
 from jaxlens.render.blocks import walk
 from jaxlens.render.document import Document, GraphPane, Listing
 from jaxlens.render.html_data import lines_data
+from jaxlens.render.jaxpr_lines import Rows
 from jaxlens.render.machine_lines import Machine, kernel_lines
 from jaxlens.render.passes_data import step_rows
 
@@ -37,7 +38,8 @@ def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
         capture: The program.
         document: The output that asks.
         asked: `{"lines": {"listing": n, "from": i, "to": j}}` for lines of the nth listing
-            (`data-listing`), counted from its first; `{"kernel": {"stage": "llvm", "id": NAME}}`
+            (`data-listing`), counted from its first; `{"row": {"listing": n, "id": ID}}` for
+            the number of the line where a node stands; `{"kernel": {"stage": "llvm", "id": NAME}}`
             for a kernel's code; `{"pass": INDEX}` for a step through the passes with its rows;
             `{"panel": {"graph": n, "name": NAME}}` for what opens in a box of the nth graph.
 
@@ -67,6 +69,21 @@ def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
         *listing.lines[first:end],
         *listing.more[max(first - shown, 0) : max(end - shown, 0)],
     ))  # fmt: skip
+
+
+def _row(capture: Capture, document: Document, asked: Mapping[str, Any]) -> int:
+    """The first line with a node's id."""
+    listing, id = _listing(document, int(asked["listing"])), str(asked["id"])
+    for n, line in enumerate(listing.lines):
+        if line.id == id:
+            return n
+    if isinstance(listing.more, Rows):
+        place = listing.more.place(id)
+    else:
+        place = next((n for n, line in enumerate(listing.more) if line.id == id), None)
+    if place is None:
+        raise OptionError(f"no line of {id!r} in the listing of {listing.stage}")
+    return len(listing.lines) + place
 
 
 def _listing(document: Document, place: int) -> Listing:
@@ -102,5 +119,5 @@ def _panel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
 
 
 _ANSWERS: Mapping[str, Callable[[Capture, Document, Any], Any]] = {
-    "lines": _lines, "kernel": _kernel, "pass": _pass, "panel": _panel,
+    "lines": _lines, "row": _row, "kernel": _kernel, "pass": _pass, "panel": _panel,
 }  # fmt: skip

@@ -55,7 +55,7 @@ def graph_data(
           A box is `[id, label, detail, kind, inside, hint, line, x, y, w, h, columns of the
           label, columns of the detail]`; `inside` is an index of a panel or -1. Where it stands
           for other nodes than its id says, `[..., nodes]`: "e3" for one, "e12-e40" for a run of
-          numbers; none for a fold that opens, which stands for what is in it.
+          numbers. A fold that opens stands for none itself: `[..., [], what is in it]`.
           An edge is `[tail, head, type, points]`, and `[..., label's columns, x, y, place on
           the curve, label]` where its label is shown; the label is left out where it is the
           type.
@@ -161,8 +161,8 @@ def _taken(
             if box.inside in refused:
                 shut.append([place, n, box.inside])
             if box.nodes:
-                told_inside = box.id == box.inside and shown[4] != _SHUT
-                shown.append([] if told_inside else _runs(box.nodes))
+                fold = box.id == box.inside and shown[4] != _SHUT
+                shown += [[], _runs(box.nodes)] if fold else [_runs(box.nodes)]
     return rows, shut, len(refused)
 
 

@@ -7,6 +7,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.render.figure import Box
 from jaxlens.render.figure_body import Body
 from jaxlens.render.figure_fold import Run
+from jaxlens.render.figure_text import DETAIL_COLUMNS, columns
 
 _WAYS = {"jvp": "forward", "transpose(jvp)": "backward"}
 _NUMBERED = re.compile(r"e(\d+)")
@@ -26,7 +27,8 @@ def fold_box(body: Body, part: Run, run: Run) -> Box:
     if way == title or run.level > 0 or body.folding.common(run) > 0:
         way = ""
     each = len(part) // part.copies
-    size = f"{each:,} eqns each" if part.copies > 1 and each > 1 else f"{len(part):,} eqns"
+    repeats = part.copies > 1 and each > 1
+    size = f"{each:,} eqns each" if repeats else f"{len(part):,} eqns"
     lines = _lines(body, part)
     ids = body.columns.ids
     text = f"{title}{times}: equations {ids[part.low]} to {ids[part.high - 1]}, {size}"
@@ -34,13 +36,21 @@ def fold_box(body: Body, part: Run, run: Run) -> Box:
     return Box(
         name,
         title + times,
-        " · ".join(filter(None, (way, size, lines))),
+        _detail(way, size, f"{each:,} each" if repeats else f"{len(part):,}", lines),
         "call",
         name,
         f"{text}  (from {lines})" if lines else text,
         "",
         _ids(body, part),
     )
+
+
+def _detail(way: str, size: str, short: str, lines: str) -> str:
+    """As much as stands in a box; of the lines' file at least the end, and never a part of them."""
+    name = lines.rpartition("/")[2]
+    tries = (way, size, lines), (way, size, name), (way, short, name), (short, name), (size, "")
+    words = [" · ".join(filter(None, parts)) for parts in tries]
+    return next((text for text in words if columns(text) <= DETAIL_COLUMNS), words[-1])
 
 
 def fold_title(body: Body, part: Run) -> str:

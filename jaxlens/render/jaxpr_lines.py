@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import TypeAlias, overload
 
-from jaxlens.ir.columns import calls
+from jaxlens.ir.columns import ColumnsModule, calls
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.report import count
 from jaxlens.render.document import Line, Listing, Piece
@@ -49,7 +49,7 @@ class _Page:
     calls: Mapping[str, Mapping[int, tuple[str, ...]]]
 
 
-class _Rows(Sequence[Line]):
+class Rows(Sequence[Line]):
     """All lines of a listing; those of equations without new bodies are made when looked at."""
 
     def __init__(self, page: _Page, rows: Iterable[Line | _Run], first: int = 0) -> None:
@@ -59,7 +59,7 @@ class _Rows(Sequence[Line]):
         sizes = (row.high - row.low if isinstance(row, _Run) else 1 for row in self._rows)
         self._starts = [0, *accumulate(sizes)]
 
-    def after(self, first: int) -> "_Rows":
+    def after(self, first: int) -> "Rows":
         """The lines from `first` on."""
         later = copy(self)
         later._first = self._first + first
@@ -86,6 +86,22 @@ class _Rows(Sequence[Line]):
     def __hash__(self) -> int:
         return hash(len(self))
 
+    def place(self, id: str) -> int | None:
+        """Which of these lines is the first with a node's id; None for none."""
+        where = _where(self._page.module, id)
+        if where is None:
+            return None
+        region, step = where
+        for start, row in zip(self._starts, self._rows, strict=False):
+            if isinstance(row, Line):
+                found = start if row.id == id else None
+            else:
+                mine = row.region.name == region and row.low <= step < row.high
+                found = start + step - row.low if mine else None
+            if found is not None and found >= self._first:
+                return found - self._first
+        return None
+
     def _line(self, index: int) -> Line:
         place = bisect_right(self._starts, index + self._first) - 1
         row = self._rows[place]
@@ -94,6 +110,19 @@ class _Rows(Sequence[Line]):
         step = row.low + index + self._first - self._starts[place]
         line = self._page.known[row.region.nodes[step].id]
         return Line(line.pieces, line.id, row.indent, line.line)
+
+
+def _where(module: Module, id: str) -> tuple[str, int] | None:
+    """Region and step of a node."""
+    if isinstance(module, ColumnsModule):
+        try:
+            return module.locate(id)
+        except KeyError:
+            return None
+    every = (
+        (r.name, n) for r in module.regions.values() for n, e in enumerate(r.nodes) if e.id == id
+    )
+    return next(every, None)
 
 
 def listing(
@@ -118,7 +147,7 @@ def listing(
         with bodies both have its id. Lines beyond the limit are made when looked at.
     """
     page = _page(module, known or equations(module))
-    rows = _Rows(page, _all_rows(page, inputs, captured))
+    rows = Rows(page, _all_rows(page, inputs, captured))
     kept = rows[:limit]
     total = sum(len(region.nodes) for region in module.regions.values())
     left = total - len({line.id for line in kept if line.id})

@@ -9,7 +9,7 @@
 
 import { bytesOf } from "./base85.js";
 import { alone, FREE, scene, within } from "./graph_stretch.js";
-import { boxElement, element, num, wireElements } from "./graph_paint.js";
+import { boxElement, element, num, remark, wireElements } from "./graph_paint.js";
 import { around, homeOf, linked, NodeIndex } from "./graph_index.js";
 import { Doors } from "./graph_doors.js";
 import { View } from "./graph_view.js";
@@ -22,6 +22,7 @@ import { keyPressed } from "./graph_keys.js";
 
 const FARTHEST = 2;
 const TOLD_AFTER = 600; // ms on a box
+const LOCKED = "left out to keep this output small: opens once the cell is run";
 
 /** What stands below a drawing. @param {string} words */
 function noteOf(words) {
@@ -109,6 +110,10 @@ export class Drawing {
       }
       const make = (/** @type {Drawn} */ box) => {
         const made = boxElement(box, this.data, this.doors.opens(box.box));
+        if (this.doors.locked(box.box)) {
+          made.classList.add("locked");
+          made.removeAttribute("aria-expanded");
+        }
         this.elements.set(box.path, made);
         return made;
       };
@@ -148,13 +153,13 @@ export class Drawing {
   }
 
   /** Opens a box that the output has no room for. @param {string} path @param {Drawn} drawn */
-  async bring(path, { box }) {
+  async bring(path, drawn) {
     try {
-      if (!(await this.doors.bring(box))) return;
+      if (!(await this.doors.bring(drawn.box))) return;
       this.index = new NodeIndex(this.data);
       this.toggle(path);
     } catch (why) {
-      this.note.textContent = `${this.data.note}; ${why instanceof Error ? why.message : why}`;
+      this.svg.append(remark(drawn, String(why instanceof Error ? why.message : why)));
     }
   }
 
@@ -162,6 +167,11 @@ export class Drawing {
   toggle(path) {
     const drawn = this.boxes.get(path);
     if (!drawn || !this.doors.opens(drawn.box)) return;
+    this.svg.querySelector(".rm")?.remove();
+    if (this.doors.locked(drawn.box)) {
+      this.svg.append(remark(drawn, LOCKED));
+      return;
+    }
     if (drawn.box[4] < 0) {
       this.bring(path, drawn);
       return;
@@ -188,6 +198,7 @@ export class Drawing {
 
   /** Makes a box the chosen one, with its edges. @param {string} path */
   choose(path) {
+    this.svg.querySelector(".rm")?.remove();
     this.at(this.chosen)?.setAttribute("tabindex", "-1");
     this.glow(this.chosen, "on", false);
     this.chosen = path;

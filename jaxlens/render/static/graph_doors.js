@@ -24,9 +24,14 @@ export class Doors {
     return /** @type {any} */ (this.root).jaxlens?.fetch;
   }
 
-  /** Whether a box opens, here or with the kernel's help. @param {Box} box */
+  /** Whether there is something in a box, here or with a kernel. @param {Box} box */
   opens(box) {
-    return box[4] >= 0 || (!!this.fetch && this.shut.has(box));
+    return box[4] >= 0 || this.shut.has(box);
+  }
+
+  /** Whether what is in a box was left out, and there is no kernel to ask. @param {Box} box */
+  locked(box) {
+    return box[4] < 0 && this.shut.has(box) && !this.fetch;
   }
 
   /** Brings what is in a box. @param {Box} box @returns {Promise<boolean>} whether it opens now */
@@ -40,7 +45,8 @@ export class Doors {
     for (const [other, same] of [...this.shut])
       if (same === name) {
         other[4] = place;
-        if (other[13] && !other[13].includes(other[0])) other[13] = [];
+        if (other[13] && other[0] === name) [other[13], other[14]] = [[], other[13]];
+        else if (other[13] && !other[13].includes(other[0])) other[13] = [];
         this.shut.delete(other);
       }
     return true;

@@ -27,6 +27,8 @@ export class NodeIndex {
     this.data = data;
     /** @type {Map<Box, string[]>} */
     this.own = new Map();
+    /** @type {Map<Box, Set<string>>} */
+    this.folds = new Map();
     /** @type {Map<number, Set<string>>} */
     this.held = new Map([[-1, new Set()]]);
     /** @type {Map<number, [number, number]>} where a panel opens first: panel and box */
@@ -48,6 +50,13 @@ export class NodeIndex {
     return ids;
   }
 
+  /** The nodes of a fold that opens. @param {Box} box @returns {Set<string>} */
+  folded(box) {
+    const ids = this.folds.get(box) ?? new Set(spelled(box[14] ?? []));
+    this.folds.set(box, ids);
+    return ids;
+  }
+
   /** Whether it is a run of nodes, none of which it is itself. @param {Box} box */
   isFold(box) {
     const call = this.data.kinds[box[3]] === "call";
@@ -64,7 +73,8 @@ export class NodeIndex {
     for (const at of seen)
       for (const box of this.data.panels[at][4]) {
         for (const id of this.of(box)) ids.add(id);
-        if (box[4] >= 0) seen.add(box[4]);
+        if (box[14]) for (const id of this.folded(box)) ids.add(id);
+        else if (box[4] >= 0) seen.add(box[4]);
       }
     this.held.set(panel, ids);
     return ids;

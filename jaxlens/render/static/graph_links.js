@@ -50,7 +50,7 @@ export class Links {
   /** The nodes of a box; of a shut fold what is in it. @param {Drawn} drawn @returns {string[]} */
   nodes({ box, open }) {
     const own = this.drawing.index.of(box);
-    return own.length || open ? own : [...this.drawing.index.in(box[4])];
+    return own.length || open ? own : [...this.inside(box)];
   }
 
   /** @param {"jl-point" | "jl-pin"} type @param {string} path */
@@ -115,8 +115,13 @@ export class Links {
 
   /** What a shut box holds: the nodes of what opens in it, or of the run that it folds. @param {Drawn} drawn @returns {Iterable<string>} */
   within({ box }) {
-    if (box[4] >= 0) return this.drawing.index.in(box[4]);
+    if (box[4] >= 0) return this.inside(box);
     return this.drawing.index.isFold(box) ? this.drawing.index.of(box) : [];
+  }
+
+  /** The nodes in a box that opens. @param {Drawn["box"]} box */
+  inside(box) {
+    return box[14] ? this.drawing.index.folded(box) : this.drawing.index.in(box[4]);
   }
 
   /** Brings a marked box into view where none is. */

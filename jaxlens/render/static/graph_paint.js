@@ -140,13 +140,24 @@ export function boxElement(drawn, data, opens) {
 
 /** How many of the marked nodes a shut box holds, on its corner. @param {Drawn} drawn @param {number} count */
 export function badge({ w, h }, count) {
-  const said = count > 999 ? "999+" : String(count);
+  const said = count.toLocaleString("en");
   const width = 8 + said.length * 6.2;
   return element(
     "g",
     { class: "ct", transform: `translate(${num(w / 2 - 2)} ${num(-h / 2 + 1)})` },
     element("rect", { x: num(-width / 2), y: -8, width: num(width), height: 16, rx: 8 }),
     element("text", { class: "sm", x: 0, y: 3.8 }, said),
+  );
+}
+
+/** Words under a box, over all else. @param {Drawn} drawn @param {string} said */
+export function remark({ x, y, h }, said) {
+  const width = 16 + said.length * DETAIL * ADVANCE;
+  return element(
+    "g",
+    { class: "rm", role: "status", transform: `translate(${num(Math.max(x, width / 2 + 4))} ${num(y + h / 2 + 14)})` },
+    element("rect", { x: num(-width / 2), y: -10, width: num(width), height: 20, rx: 5 }),
+    element("text", { class: "sm", x: 0, y: 4 }, said),
   );
 }
 

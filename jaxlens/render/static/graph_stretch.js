@@ -4,8 +4,9 @@
  * and in the same order (a test compares the two), and the drawing of a few boxes alone.
  *
  * @typedef {[string, string, string, number, number, string, string, number, number, number,
- *   number, number, number, string[]?]} Box
- * id, label, detail, kind, inside, hint, line, x, y, w, h, columns of label and detail, nodes
+ *   number, number, number, string[]?, string[]?]} Box
+ * id, label, detail, kind, inside, hint, line, x, y, w, h, columns of label and detail, nodes,
+ * nodes of a fold that opens
  * @typedef {any[]} Edge tail, head, type, points, columns of the label, x, y, place, label
  * @typedef {[string, number, number, number, Box[], Edge[]]} Panel
  * title, free, w, h, boxes, edges

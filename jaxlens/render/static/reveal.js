@@ -55,6 +55,8 @@ export function reveals(root, signal) {
         panes.reveal(pane.key);
         await awake;
       }
+      for (const section of searchOf(pane).rows.sections)
+        if ("pre" in section && "id" in node && section.same(node.stage)) await section.bring(node.id);
       const spot = spotOf(pane, node);
       if (!spot) continue;
       panes.reveal(pane.key);

@@ -54,6 +54,8 @@ export class Long {
     /** @type {Set<number>} */
     this.asked = new Set();
     this.hues = new Map();
+    /** Nodes whose rows were asked for. @type {Set<string>} */
+    this.sought = new Set();
   }
 
   /** Takes the place of the rows in the HTML. @param {AbortSignal} signal */
@@ -79,7 +81,7 @@ export class Long {
     return this;
   }
 
-  /** @type {((what: object) => Promise<Lines>) | undefined} */
+  /** @type {((what: object) => Promise<any>) | undefined} */
   get fetch() {
     return /** @type {any} */ (this.root).jaxlens?.fetch;
   }
@@ -242,6 +244,24 @@ export class Long {
     this.resize();
   }
 
+  /** Fetches the row of a node that is not here yet, and those about it. @param {string} id @returns {Promise<boolean>} whether it came */
+  async bring(id) {
+    if (!this.fetch || this.known >= this.count || this.at.has(id) || this.sought.has(id)) return false;
+    this.sought.add(id);
+    const listing = Number(this.box.getAttribute("data-listing"));
+    const n = await this.fetch({ row: { listing, id } }).catch(() => void this.sought.delete(id));
+    if (n >= this.known) await this.ask(n);
+    return this.at.has(id);
+  }
+
+  /** What is pinned has its row fetched. @param {string} id */
+  async want(id) {
+    if (!(await this.bring(id))) return;
+    const { links } = /** @type {any} */ (this.root).jaxlens;
+    links.light();
+    this.root.dispatchEvent(new CustomEvent("jl-rows"));
+  }
+
   /** @param {{stage: string, id: string, atoms: Set<number>, calls: Set<number>}} lit */
   light({ stage, id, atoms, calls }) {
     const { web, links } = /** @type {any} */ (this.root).jaxlens;
@@ -255,6 +275,7 @@ export class Long {
       ["pin", mine(pin)],
     ]);
     for (const [n, row] of this.drawn) this.mark(row, n);
+    if (pin?.id && this.same(pin.stage)) this.want(pin.id.split(" ", 1)[0]);
   }
 
   /** Machine code is known by its kernels. @param {string} stage */

@@ -1,0 +1,218 @@
+"""An unrolled train step as its reader meets it: lines light folds, and folds open.
+
+What should light up and which boxes lead to an equation is asked of Python here; the page shows
+the same program, saved without a kernel and live in JupyterLab.
+"""
+
+from pathlib import Path
+
+import programs
+import pytest
+from conftest import wait_for
+
+import jaxlens
+from jaxlens.render.document import GraphPane, Listing, Tabs
+from jaxlens.render.weave import weave
+
+LAYERS = 6
+SIZES = {"width": 16, "length": 8, "vocab": 32, "biases": True}
+CELLS = [
+    f"import sys; sys.path.insert(0, {str(Path(programs.__file__).parent)!r})\n"
+    "%load_ext jaxlens\nimport programs\n"
+    f"f, args = programs.gpt_step({LAYERS}, **{SIZES})",
+    "%%jaxpr\nf(*args)",
+]
+
+
+@pytest.fixture(scope="module")
+def capture():
+    f, args = programs.gpt_step(LAYERS, **SIZES)
+    return jaxlens.capture(f, *args)
+
+
+@pytest.fixture(scope="module")
+def parts(capture):
+    """The web, the figure and the listing of the output."""
+    view = jaxlens.jaxpr(capture)
+    tabs = next(block for block in view.document.blocks if isinstance(block, Tabs))
+    blocks = [block for tab in tabs.tabs for block in tab.blocks]
+    (pane,) = [block for block in blocks if isinstance(block, GraphPane)]
+    (listing,) = [block for block in blocks if isinstance(block, Listing)]
+    return weave(capture, ("jaxpr",)), pane.figure, listing
+
+
+@pytest.fixture(scope="module")
+def saved(capture, chromium, tmp_path_factory):
+    """The output in a file of its own: no kernel."""
+    path = tmp_path_factory.mktemp("large") / "step.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8>{jaxlens.jaxpr(capture).html()}")
+    page = chromium.new_page(viewport={"width": 1600, "height": 1000})
+    page.goto(path.as_uri())
+    yield shown(page)
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def live(open_notebook):
+    return shown(open_notebook("large.ipynb", CELLS))
+
+
+def shown(page):
+    """The page with all three panes beside each other."""
+    page.wait_for_selector(".jl .bar button[data-key=graph]")
+    page.evaluate("document.querySelector('.jl').scrollIntoView()")
+    for key in ("jaxpr", "graph"):
+        button = page.locator(f".bar button[data-key={key}]")
+        if button.get_attribute("aria-pressed") != "true":
+            button.click(modifiers=["Shift"])
+    page.wait_for_selector(".jaxlens-figure .bx")
+    return page
+
+
+def box(page, name):
+    return page.locator(f'.jaxlens-figure .bx[data-node="{name}"]')
+
+
+def row_of(page, line):
+    """The user's line, by its number."""
+    number = line.rpartition(":")[2]
+    return page.locator(f"[data-pane=source] .S .c > * > :first-child:has(> i:text-is('{number}'))")
+
+
+def way_to(figure, id):
+    """Boxes to open, the outermost first, until the box of a node is seen."""
+    named = figure.named
+    waiting, seen = [(figure.panels[0].name, ())], set()
+    for name, way in waiting:
+        for inner in named[name].boxes:
+            if inner.id == id:
+                return way
+            if inner.inside in named and inner.inside not in seen:
+                seen.add(inner.inside)
+                waiting.append((inner.inside, (*way, inner.id)))
+    raise AssertionError(f"no box of {id}")
+
+
+def members(fold):
+    """The equations of a fold."""
+    low, high = (int(end[1:]) for end in fold.nodes[0].split("-"))
+    return set(range(low, high + 1))
+
+
+def test_a_line_lights_rows_folds_and_the_ruler(saved, parts):
+    web, figure, listing = parts
+    folded = [b for b in figure.panels[0].boxes if b.kind == "call"]
+
+    def folds_of(line):
+        return {b.id: len(members(b) & set(web.lines[line])) for b in folded}
+
+    # Of the lines whose first equations are in the page, the one with most.
+    near = [name for name, atoms in web.lines.items() if atoms[0] < 300]
+    line = max(near, key=lambda name: len(web.lines[name]))
+    atoms = set(web.lines[line])
+    row_of(saved, line).hover()
+    wait_for(lambda: saved.locator(".jaxlens-figure .bx.holds").count(), "folds to light", 5)
+    found = saved.evaluate(
+        """() => Object.fromEntries(
+          [...document.querySelectorAll('.jaxlens-figure .bx.called')].map(box => {
+            const count = box.querySelector('.ct')?.textContent ?? '0';
+            return [box.dataset.node, Number(count.replaceAll(',', ''))];
+          }))"""
+    )
+    assert found == folds_of(line)
+    assert sum(map(bool, found.values())) > 1
+    assert sum(found.values()) > 100
+    rows = [line.id for line in (*listing.lines, *listing.more)]
+    loaded = saved.locator(".vl").evaluate(
+        "e => Math.round(e.offsetHeight / parseFloat(getComputedStyle(e).lineHeight))"
+    )
+    assert len(listing.lines) < loaded < len(rows)
+    first = next(n for n, id in enumerate(rows) if id and int(id[1:]) in atoms)
+    body = saved.locator("details[data-pane=jaxpr] .pb")
+    body.evaluate("(e, n) => { e.scrollTop = n * 19 }", first)
+    saved.wait_for_selector(f'.vl [data-id="{rows[first]}"].lit')
+    lit = saved.locator(".vl [data-n]").evaluate_all(
+        "all => all.map(e => [Number(e.dataset.n), e.classList.contains('lit')])"
+    )
+    assert len(lit) > 20
+    assert all(on == (bool(rows[n]) and int(rows[n][1:]) in atoms) for n, on in lit)
+
+
+def test_the_ruler_has_a_stroke_for_every_stretch_that_is_lit(saved, parts):
+    web = parts[0]
+    line = min(web.lines, key=lambda name: web.lines[name][0])
+    inked = """c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"""
+    ruler = saved.locator("details[data-pane=jaxpr] .pr")
+    saved.mouse.move(1, 1)
+    wait_for(lambda: not ruler.evaluate(inked), "the ruler to clear", 5)
+    row_of(saved, line).hover()
+    wait_for(lambda: ruler.evaluate(inked), "the ruler to show the line", 5)
+
+
+def test_pointing_answers_within_two_frames(saved, parts):
+    web = parts[0]
+    taken = saved.evaluate(
+        """(lines) => lines.map(line => {
+          const { links } = document.querySelector('.jl').jaxlens;
+          links.point = { line };
+          const start = performance.now();
+          links.light();
+          return performance.now() - start;
+        })""",
+        sorted(web.lines),
+    )
+    assert sorted(taken)[len(taken) // 2] < 33
+
+
+def opened(page, way):
+    """Opens boxes one in another."""
+    for name in way:
+        if box(page, name).first.get_attribute("aria-expanded") == "false":
+            box(page, name).first.locator(":scope > .door").click()
+        wait_for(
+            lambda name=name: box(page, name).first.get_attribute("aria-expanded") == "true",
+            name,
+            10,
+        )
+
+
+def test_a_saved_output_says_on_the_box_that_it_does_not_open(saved):
+    assert saved.locator(".rm").count() == 0
+    locked = saved.locator(".jaxlens-figure .bx.locked").first
+    assert locked.get_attribute("aria-expanded") is None
+    locked.locator(":scope > .door").click()
+    assert "opens once the cell is run" in saved.locator(".jaxlens-figure .rm").text_content()
+    before = saved.locator(".jaxlens-figure .bx").count()
+    saved.keyboard.press("Enter")
+    assert saved.locator(".jaxlens-figure .bx").count() == before
+
+
+def in_tril(capture):
+    """An equation of a function that JAX calls in every layer."""
+    region = next(r for name, r in capture.jaxpr.module.regions.items() if name == "tril")
+    return next(node.id for node in region.nodes if node.opcode == "iota")
+
+
+def in_last_layer(capture):
+    """An equation whose line the output has no room for."""
+    return [node.id for node in capture.jaxpr.module.body().nodes if node.opcode == "rsqrt"][-1]
+
+
+@pytest.mark.parametrize("find", [in_tril, in_last_layer])
+def test_a_kernel_opens_every_fold_and_its_equation_is_linked(live, capture, parts, find):
+    web, figure, _ = parts
+    id = find(capture)
+    way = way_to(figure, id)
+    assert len(way) >= 2
+    opened(live, way)
+    inner = box(live, id).first
+    inner.click()
+    (line,) = [name for name, atoms in web.lines.items() if int(id[1:]) in atoms]
+    assert row_of(live, line).evaluate("e => e.className").split() == ["lit"]
+    row = live.locator(f'.vl [data-id="{id}"]').first
+    row.wait_for(timeout=10_000)
+    assert {"lit", "pin"} <= set(row.evaluate("e => e.className").split())
+    pane = live.locator("details[data-pane=jaxpr] .pb").bounding_box()
+    at = row.bounding_box()
+    assert pane["y"] <= at["y"] < pane["y"] + pane["height"]
+    live.keyboard.press("Escape")
