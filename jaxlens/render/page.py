@@ -95,23 +95,29 @@ KITS: Mapping[Kit, Parts] = {
 
 # An element's id is a property of `window` too, so the promise has a name of its own.
 # The inserted element is how text becomes a program where only inline scripts may run.
+# Programs of several kits are one stream, for they share words.
 _INSTALL = """(() => {
 %s
-for (const [key, needs, pack] of %s) {
+const pack = "%s";
+let texts;
+const unpack = async () => {
+const packed = new Blob([bytesOf(pack)]).stream();
+const plain = packed.pipeThrough(new DecompressionStream("deflate-raw"));
+return (await new Response(plain).text()).split("\\0");
+};
+%s.forEach(([key, needs], n) => {
 const d = document, id = "jl-" + key, name = "jaxlens-" + key;
 for (const s of d.querySelectorAll(`style[data-jl="${key}"]`))
 if (!d.getElementById(id)) { s.id = id; d.head.append(s) } else if (s.id !== id) s.remove();
 const start = async () => {
-const packed = new Blob([bytesOf(pack)]).stream();
-const plain = packed.pipeThrough(new DecompressionStream("deflate-raw"));
 const s = d.createElement("script");
-s.textContent = await new Response(plain).text();
+s.textContent = (await (texts ??= unpack()))[n];
 d.head.append(s);
 s.remove();
 return s.live(await window["jaxlens-" + needs]);
 };
 if (window.DecompressionStream) (window[name] ??= start()).then((live) => live(d));
-}
+});
 })();"""
 
 # Digits in order from "(" on, with two others for "<" and for a backslash.
@@ -159,8 +165,14 @@ def styles(kits: Iterable[Kit] = ("lens",)) -> str:
 
 def scripts(kits: Iterable[Kit] = ("lens",)) -> str:
     """The `<script>` element of an output."""
-    packs = ",".join(map(_pack, kits))
-    return f"<script>{_INSTALL % (_script('base85.js'), f'[{packs}]')}</script>"
+    return _element(tuple(kits))
+
+
+@cache
+def _element(kits: tuple[Kit, ...]) -> str:
+    pack = packed("\0".join(map(_program, kits)))
+    names = ",".join(map(_names, kits))
+    return f"<script>{_INSTALL % (_script('base85.js'), pack, f'[{names}]')}</script>"
 
 
 def stylesheet(kit: Kit) -> str:
@@ -204,11 +216,10 @@ def unpacked(pack: str) -> str:
     return zlib.decompress(data, -15).decode(errors="surrogatepass")
 
 
-@cache
-def _pack(kit: Kit) -> str:
-    """A kit's name, that of the kit it needs, and its program."""
+def _names(kit: Kit) -> str:
+    """A kit's name, and that of the kit it needs."""
     needs = KITS[kit].needs
-    return f'["{_key(kit)}","{_key(needs) if needs else ""}","{packed(_program(kit))}"]'
+    return f'["{_key(kit)}","{_key(needs) if needs else ""}"]'
 
 
 @cache

@@ -28,7 +28,7 @@ def element(kit="lens"):
 
 def unpacked(kit="lens"):
     """What a browser inserts and runs."""
-    return page.unpacked(re.search(r'"([^"\s]+)"\]\]\) \{', element(kit))[1])
+    return page.unpacked(re.search(r'^const pack = "([^"\s]+)";$', element(kit), re.M)[1])
 
 
 KITS = get_args(page.Kit)
@@ -158,7 +158,7 @@ def test_a_kit_hands_out_what_others_import_from_it():
     lent = re.search(r"return Object\.assign\(live, \{ (.*) \}\);\n\};$", unpacked("lens"))[1]
     taken = re.search(r"const \{ (.*) \} = needs;", unpacked("passes"))[1]
     assert lent == taken
-    assert f'["{page._key("passes")}","{page._key("lens")}","' in element("passes")
+    assert f'["{page._key("passes")}","{page._key("lens")}"]' in element("passes")
 
 
 def test_every_file_is_in_a_kit():
@@ -168,11 +168,11 @@ def test_every_file_is_in_a_kit():
 
 
 def test_the_page_gets_the_css_of_what_scripts_make(monkeypatch):
-    for cached in (page._css, page._program, page._pack, page._key, page.script):
+    for cached in (page._css, page._program, page._element, page._key, page.script):
         cached.cache_clear()
     monkeypatch.setitem(page.KITS, "graph", page.Parts((), ("graph.js",), ("graph.css",)))
     program = unpacked("graph")
     css = json.loads(re.search(r"style.textContent = (.*);", program)[1])
     assert css == page.stylesheet("graph")
-    for cached in (page._css, page._program, page._pack, page._key, page.script):
+    for cached in (page._css, page._program, page._element, page._key, page.script):
         cached.cache_clear()
