@@ -18,8 +18,12 @@ from jaxlens.render.visible import visible
 from jaxlens.render.web import Alike, Web
 
 MOST = 5_000_000  # bytes of data in one output
-ROWS = 1_000  # lines beyond those shown, in one output: 25 ms, and a live kernel has the rest
-COMPILED_ROWS = 30_000  # the same where a compile has taken longer than that
+# Lines beyond those shown, in one output. A line takes 35 us to make and pack; tracing takes 250 us
+# for an equation, compiling as long for a line: so many lines of %%jaxpr, and of each program of
+# the other verbs, cost some 5 % of a large program's time. A live kernel has the rest.
+ROWS = 1_000
+COMPILED_ROWS = 30_000
+COMPILED_EACH = 3_000
 _TRIES = 6
 _REMARK = 60  # characters of a remark
 _Value = TypeVar("_Value")
@@ -32,12 +36,14 @@ class Room:
     Attributes:
         bytes: Characters of HTML.
         rows: Lines of programs.
+        each: Lines of one program.
         listings: Listings so far; the next one's number.
         pictures: Whether drawings show where no script runs.
     """
 
     bytes: int = MOST
     rows: int = ROWS
+    each: int = ROWS + COMPILED_ROWS
     listings: int = 0
     pictures: bool = True
 
@@ -190,7 +196,7 @@ def more_html(more: Sequence[Line], room: Room) -> tuple[str, int]:
     Returns:
         The element, "" for none; and how many lines were left out.
     """
-    count = min(len(more), max(room.rows, 0))
+    count = min(len(more), max(room.rows, 0), room.each)
     for _ in range(_TRIES):
         if not count:
             break

@@ -3,11 +3,14 @@
 A listing says how long it is at once; most of a large program is never looked at.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import overload
 
 from jaxlens.render.document import Line
+
+_FEW = 4_000  # lines that are kept once made
 
 
 class LateLines(Sequence[Line]):
@@ -15,7 +18,8 @@ class LateLines(Sequence[Line]):
 
     Args:
         count: How many there are.
-        make: Makes them all; called once, when the first is looked at.
+        make: Makes them one by one. Called when the first is looked at; of many lines, those
+            that are gone through in order are not kept, and no more are made.
     """
 
     def __init__(self, count: int, make: Callable[[], Iterable[Line]]) -> None:
@@ -25,6 +29,11 @@ class LateLines(Sequence[Line]):
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
         return tuple(self._make())[: self._count]
+
+    def __iter__(self) -> Iterator[Line]:
+        if self._count <= _FEW or "_lines" in vars(self):
+            return iter(self._lines)
+        return islice(iter(self._make()), self._count)
 
     def __len__(self) -> int:
         return self._count
