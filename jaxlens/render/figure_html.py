@@ -16,7 +16,7 @@ from jaxlens.render.figure_text import clean
 from jaxlens.render.page import packed
 from jaxlens.render.svg import svg
 
-_PANELS = 16  # that one output holds; a live kernel has the others
+_PANELS = 10  # that one output holds, 4 ms each; a live kernel has the others
 
 
 def graph_html(

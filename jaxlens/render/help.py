@@ -117,7 +117,7 @@ def _lines(lines: Iterable[tuple[Kind, Line]], words: _Words) -> None:
             if piece.kind == "op":
                 op = piece.text
                 words.add(_machine(kind, op), op)
-            elif kind in _ATTRIBUTES:
+            elif kind in _ATTRIBUTES and (op or kind != "primitive"):  # before it stand values
                 _piece(kind, op, piece, words)
 
 

@@ -382,7 +382,7 @@ def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
     )
     page.locator(".bx.called[aria-expanded=false]").last.dblclick()
     page.wait_for_function(
-        "document.querySelector('.jaxlens-graph .note').textContent.includes('gone')"
+        "document.querySelector('.jaxlens-graph .rm')?.textContent.includes('gone')"
     )
 
 
