@@ -19,8 +19,9 @@ from jaxlens.render.passes_pane import Atoms, beside, passes_blocks
 from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
 
+_CODE = 100  # lines of LLVM IR and of machine code; %%compile has more, --full all
 _LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
-_HEAD = 12  # lines of each program that stand in the page; the rest of so many is deflated
+_HEAD = 6  # lines of each program that stand in the page; the rest of so many is deflated
 
 
 def document(capture: Capture, options: ExploreOptions | None = None) -> Document:
@@ -37,7 +38,7 @@ def document(capture: Capture, options: ExploreOptions | None = None) -> Documen
     web = weave(capture, _LINKED)
     sentences = (*jaxpr_view.findings(capture, module), runs, *_sizes(capture))
     middle = _middle(capture, options, beside(capture, web))
-    tabs = (*_front(capture, done), *middle, *_back(capture, done))
+    tabs = (*_front(capture, done), *middle, *_back(capture, done, options.full))
     blocks: tuple[Block, ...] = (Findings(sentences), Tabs(tabs))
     return Document("explore", taken(capture.program), blocks, web)
 
@@ -101,8 +102,9 @@ def _middle(capture: Capture, options: ExploreOptions, atoms: Atoms) -> list[Tab
     ]
 
 
-def _back(capture: Capture, done: Sequence[Work]) -> list[Tab]:
+def _back(capture: Capture, done: Sequence[Work], full: bool) -> list[Tab]:
     """What runs: kernels and their code."""
+    most = MOST if full else _CODE
     return [
         pane(
             "kernels",
@@ -111,6 +113,6 @@ def _back(capture: Capture, done: Sequence[Work]) -> list[Tab]:
             in_text=True,
             help="What each kernel computes, from which lines, and the bytes it moves.",
         ),
-        machine_pane(capture, done, "llvm", MOST, _HEAD),
-        machine_pane(capture, done, "asm", MOST, _HEAD),
+        machine_pane(capture, done, "llvm", most, _HEAD),
+        machine_pane(capture, done, "asm", most, _HEAD),
     ]

@@ -4,7 +4,7 @@ from jaxlens.render.document import SourceLine, SourcePane
 from jaxlens.render.html_data import late_html
 from jaxlens.render.html_marks import Ink, attr, escaped, row
 
-_AT_ONCE = 6  # rows under a line that stand in the page; of a longer list the rest is deflated
+_AT_ONCE = 5  # rows under a line that stand in the page; of a longer list the rest is deflated
 _TINT = "#e69f00"
 _CODE = 72  # notes beside code start here at the latest
 

@@ -11,7 +11,7 @@ from jaxlens.render.text import TRUST
 
 _BAR = "#56b4e966"
 _WHOLE = 16
-_AT_ONCE = 8  # rows of a table behind a tab that stand in the page
+_AT_ONCE = 4  # rows of a table behind a tab that stand in the page
 
 Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
 

@@ -8,6 +8,7 @@ import jaxlens
 pytestmark = pytest.mark.backend
 
 MOST = 100_000  # bytes of HTML, all panes and the viewer in it
+EXPLORED = 125_000  # of %%explore: every stage, pass by pass, and two graphs
 
 
 @pytest.mark.parametrize("name", programs.SMALL)
@@ -19,6 +20,8 @@ def test_every_verb_stays_below_100_kB(name: str) -> None:
         for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile)
     }
     assert max(sizes.values()) < MOST, sizes
+    most = 110_000 if name == "mlp_step" else EXPLORED
+    assert len(jaxlens.explore(cap).html().encode()) < most
 
 
 def test_flops_that_differ_are_explained_where_they_stand():
