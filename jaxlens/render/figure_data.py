@@ -28,6 +28,7 @@ _BUDGET = 80_000  # a third of it when packed
 _SHUT = -1
 _LISTED = ("input", "output", "constant")  # what opens in such a box is a plain list
 _STRUCTURE = ("call", "control")  # folds, calls, loops; a fusion is drawn as what it holds
+_REPEAT = "×"  # in the name of a panel of copies
 _MISSES = 8  # panels that did not fit, after which no smaller one is looked for
 _BOX_BYTES = 60  # numbers and punctuation of a box, and of an edge
 _EDGE_BYTES = 120
@@ -43,8 +44,9 @@ def graph_data(
     Args:
         figure: What to draw.
         budget: About how many bytes the JSON may take. Panels are taken breadth first: calls,
-            loops and folds, then fusions, the second of two boxes that read alike later, plain
-            lists last; a box whose panel is left out does not open, and the note counts them.
+            loops and folds (the first copy right after its repeat), then fusions, the second of
+            two boxes that read alike later, plain lists last; a box whose panel is left out does
+            not open, and the note counts them.
         most: Most panels: to draw one and lay it out takes some 4 ms.
         hues: Index of the hue of each source line.
 
@@ -147,12 +149,17 @@ def _taken(
         rows.append(row)
         taken.append(panel)
         seen: set[tuple[str, str]] = set()
+        shows_copies = _REPEAT in name  # the first tells what all are
         for box in panel.boxes:
             if box.inside in panels and box.inside not in index and box.inside not in refused:
                 index[box.inside] = _SHUT
                 first_seen = order if box.kind in _STRUCTURE else small
                 queue = again if (box.label, box.detail) in seen else first_seen
-                (lists if box.kind in _LISTED else queue).append(box.inside)
+                if shows_copies and queue is order:
+                    order.appendleft(box.inside)
+                    shows_copies = False
+                else:
+                    (lists if box.kind in _LISTED else queue).append(box.inside)
                 seen.add((box.label, box.detail))
     shut: list[list[Any]] = []
     for place, (drawn, row) in enumerate(zip(taken, rows, strict=True)):

@@ -187,6 +187,16 @@ def test_a_saved_output_says_on_the_box_that_it_does_not_open(saved):
     assert saved.locator(".jaxlens-figure .bx").count() == before
 
 
+def test_a_saved_output_opens_a_repeat_and_its_first_copy(saved, parts):
+    figure = parts[1]
+    repeat = next(b for b in figure.panels[0].boxes if b.label.startswith("_gpt_layer ×"))
+    first = next(b for b in figure.named[repeat.inside].boxes if b.kind == "call")
+    opened(saved, (repeat.id, first.id))
+    inside = {b.id for b in figure.named[first.inside].boxes if b.kind == "call"}
+    assert inside
+    assert all(box(saved, id).count() == 1 for id in inside)
+
+
 def in_tril(capture):
     """An equation of a function that JAX calls in every layer."""
     region = next(r for name, r in capture.jaxpr.module.regions.items() if name == "tril")
