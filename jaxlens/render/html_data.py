@@ -18,12 +18,12 @@ from jaxlens.render.visible import visible
 from jaxlens.render.web import Alike, Web
 
 MOST = 5_000_000  # bytes of data in one output
-# Lines beyond those shown, in one output. A line takes 35 us to make and pack; tracing takes 250 us
-# for an equation, compiling as long for a line: so many lines of %%jaxpr, and of each program of
-# the other verbs, cost some 5 % of a large program's time. A live kernel has the rest.
+# Lines beyond those shown, in one output. A line takes 35 us to make and pack. The first picture of
+# a traced program is to come in a tenth of its trace, so %%jaxpr gets few; a compile takes as long
+# for a handful of lines as all of these take. A live kernel has the rest.
 ROWS = 1_000
-COMPILED_ROWS = 30_000
-COMPILED_EACH = 3_000
+COMPILED_ROWS = 40_000
+COMPILED_EACH = 20_000
 _TRIES = 6
 _REMARK = 60  # characters of a remark
 _Value = TypeVar("_Value")
