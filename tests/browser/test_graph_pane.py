@@ -323,7 +323,8 @@ def test_the_question_mark_tells_the_keys(show):
 def test_everything_that_has_the_focus_says_what_it_is(show):
     page = show(figure(predict(), depth=2))
     named = page.locator(".jaxlens-graph :is(button, [tabindex], [role])")
-    assert named.evaluate_all("all => all.filter((e) => !e.ariaLabel && !e.textContent.trim()).length") == 0
+    nameless = "all => all.filter((e) => !e.ariaLabel && !e.textContent.trim()).length"
+    assert named.evaluate_all(nameless) == 0
     box(page, "e0").focus()
     page.keyboard.press("ArrowDown")
     assert box(page, "e2").get_attribute("aria-description") == "reads 2, read by 1"

@@ -575,7 +575,8 @@ def test_real_programs_light_up_as_their_web_says(saved):
 
 def test_in_jupyterlab_keys_stay_in_the_output(open_notebook):
     cells = [
-        "%load_ext jaxlens\nimport jax.numpy as jnp\ndef f(x):\n    y = jnp.sin(x)\n    return y * y",
+        "%load_ext jaxlens\nimport jax.numpy as jnp\n"
+        "def f(x):\n    y = jnp.sin(x)\n    return y * y",
         "%%jaxpr\nf(jnp.ones(8))",
         "'last'",
     ]
