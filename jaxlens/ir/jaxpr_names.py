@@ -149,11 +149,6 @@ class Names:
         numbers[value] = -self._dropped
 
 
-def is_literal(atom: Any) -> bool:
-    """Whether an operand is a value and not a variable."""
-    return hasattr(atom, "val")
-
-
 def _stands_first(body: Body, main: Body) -> bool:
     return body is not main and (body.times > 1 or len(body.jaxpr.eqns) > LONG)
 

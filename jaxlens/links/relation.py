@@ -52,16 +52,6 @@ class Relation:
         """The links that leave a node, each with how it is known."""
         return self._forward.get(id, ())
 
-    def compose(self, later: "Relation") -> "Relation":
-        """This relation, then `later`; a chain is known as its weakest link is."""
-        best: dict[tuple[str, str], How] = {}
-        for first in self.links:
-            for second in later.out(first.head):
-                how = max(first.how, second.how, key=HOWS.index)
-                key = first.tail, second.head
-                best[key] = min(best.get(key, how), how, key=HOWS.index)
-        return Relation(Link(tail, head, how) for (tail, head), how in best.items())
-
     def __len__(self) -> int:
         return len(self.links)
 

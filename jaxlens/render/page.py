@@ -175,11 +175,6 @@ def _element(kits: tuple[Kit, ...]) -> str:
     return f"<script>{_INSTALL % (_script('base85.js'), pack, f'[{names}]')}</script>"
 
 
-def stylesheet(kit: Kit) -> str:
-    """All CSS of a kit, for a host that brings it in its own way."""
-    return _css((*KITS[kit].styles, *KITS[kit].late))
-
-
 @cache
 def script(kit: Kit) -> str:
     """The scripts of a kit as the body of one function.

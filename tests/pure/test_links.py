@@ -141,14 +141,6 @@ def test_bodies_of_loops_are_paired_by_their_loops() -> None:
     assert relation.forward("ten.old") == ("ten.new",)
 
 
-def test_relations_compose_and_are_as_sure_as_their_weakest_link() -> None:
-    first = Relation([Link("a", "b", "value"), Link("a", "c", "named")])
-    second = Relation([Link("b", "x", "span"), Link("c", "x", "value"), Link("c", "y", "value")])
-    both = first.compose(second)
-    assert set(both.links) == {Link("a", "x", "named"), Link("a", "y", "named")}
-    assert both.forward("b") == ()
-
-
 def test_stamps_are_kept_and_not_linked_again() -> None:
     before, after = fixed.module(fixed.BEFORE), fixed.module(fixed.AFTER)
     relation = relate(before, after, [Link("gt.1", "gt.6", "stamped")])
