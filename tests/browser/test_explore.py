@@ -246,6 +246,19 @@ def test_from_a_costly_line_to_its_machine_code_in_three_clicks(live):
     assert view["y"] - 4 <= code.first.bounding_box()["y"] < view["y"] + view["height"]
 
 
+def test_a_pinned_kernel_tells_its_code_though_the_page_may_lack_it(live):
+    page, _ = live
+    root = output(page, len(CELLS) - 1)
+    kernel = root.locator(".S [data-id]", has_text="kernel").first
+    name = kernel.text_content().split()[1].rstrip(":")
+    pin = "(e, id) => e.dispatchEvent(new CustomEvent('jl-pin', {detail: {stage: 'kernels', id}}))"
+    root.evaluate(pin, name)
+    root.locator(".ab button", has_text=f"LLVM IR of {name}").click()
+    code = root.locator(".ab .code")
+    wait_for(lambda: "define" in code.inner_text(), f"the LLVM IR of {name}", 20)
+    assert f"@{name}" in code.inner_text()
+
+
 def test_each_question_is_answered(live):
     page, _ = live
     ask = """(root, what) => root.jaxlens.fetch(what)

@@ -65,7 +65,7 @@ export class About {
     if (!node) return this.strip.replaceChildren(made("div", "hint", {}, this.lens.web.linked ? HINT : "Nothing here is linked."));
     const first = made("div", "", {}, made("b", "", {}, reach.line || nameOf(reach.id)), " ", ...this.what(reach));
     if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.free(), this.signal));
-    this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach));
+    this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach), ...(links.pinned ? this.code(reach) : []));
   }
 
   free() {
@@ -167,6 +167,25 @@ export class About {
     const list = made("ol", "", {}, ...stack.map((/** @type {string} */ line) => made("li", "", {}, line)));
     const summary = made("summary", "", {}, `${stack[0]}${stack.length > 1 ? `, through ${counted(stack.length, "line")} of Python` : ""}`);
     return [made("details", "", {}, summary, list)];
+  }
+
+  /** A kernel's code, asked of a live one: a large program's does not fit into the page. @param {Reach} reach */
+  code(reach) {
+    if (!this.root.dataset.kernel || !["kernels", "llvm", "asm"].includes(reach.stage)) return [];
+    const text = made("pre", "c code", { tabindex: "0", hidden: "" });
+    const ask = async (/** @type {string} */ stage) => {
+      text.hidden = false;
+      text.textContent = "asking the kernel";
+      try {
+        text.innerHTML = (await this.lens.fetch({ kernel: { stage, id: reach.id } })).rows; // escaped by html_marks.py
+      } catch (error) {
+        text.textContent = error instanceof Error ? error.message : String(error);
+      }
+    };
+    const ways = made("div", "ways", {});
+    for (const [stage, name] of [["llvm", "LLVM IR"], ["asm", "Assembly"]])
+      ways.append(button(`${name} of ${reach.id}`, `Show the ${name} of ${reach.id}`, () => ask(stage), this.signal));
+    return [ways, text];
   }
 
   /** Says it to who cannot see it. @param {Reach} reach @param {string} [row] text of the row */
