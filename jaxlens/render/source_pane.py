@@ -134,7 +134,7 @@ def _told(
         value = sum(measure.values.get(i, 0.0) for i in ids)
         percent = f"{value / measure.total:.0%}" if measure.total else ""
         percent = "< 1%" if value and percent == "0%" else percent
-        note = f"{percent}, {amount(value, measure.unit)}" if value else ""
+        note = f"{percent}, {amount(value, measure.unit)}" if value else f"0 {measure.unit}"
     parts = [f"{backward:,} backward"] if backward and measure.values is None else []
     parts += [f"{inside:,} more in calls"] if inside > 0 and measure.values is None else []
     return value / measure.total if measure.total else 0.0, note, ", ".join(parts)
