@@ -21,7 +21,7 @@ from jaxlens.render.weave import weave
 
 _CODE = 100  # lines of LLVM IR and of machine code; %%compile has more, --full all
 _LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
-_HEAD = 6  # lines of each program that stand in the page; the rest of so many is deflated
+_HEAD = 4  # lines of each program that stand in the page; the rest of so many is deflated
 
 
 def document(capture: Capture, options: ExploreOptions | None = None) -> Document:

@@ -21,7 +21,7 @@ def passes_html(block: PassSteps, ink: Ink, room: Room | None = None) -> str:
     """The timeline, with the data that `static/passes.js` makes a slider of."""
     room = room or Room()
     element, block = _fitting(block, ink, min(room.bytes, _SHARE))
-    table = table_html(_timeline(block), inline=False) if block.tables else ""
+    table = table_html(_timeline(block), inline=False, whole=True) if block.tables else ""
     return f"<div class=P>{table}{note(block.note)}{room.take(element)}</div>"
 
 

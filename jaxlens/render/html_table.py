@@ -16,13 +16,14 @@ _AT_ONCE = 4  # rows of a table behind a tab that stand in the page
 Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
 
 
-def table_html(table: Table, inline: bool = True) -> str:
+def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
     """A captioned table with its note; numbers stand right, shares have a bar behind them.
 
     Args:
         table: What to write. One whose figures change from run to run has the class `v`.
         inline: Whether sides and bars are written inline too, for pages that drop our CSS;
             else rows beyond the first few travel deflated.
+        whole: Whether all rows stand in the page all the same.
     """
     sides = [_side(i in table.right, inline) for i in range(len(table.columns))]
     caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
@@ -30,9 +31,9 @@ def table_html(table: Table, inline: bool = True) -> str:
         f"<th scope=col{kind}{style(*rules)}>{escaped(name)}</th>"
         for name, (kind, rules) in zip(table.columns, sides, strict=True)
     )
-    whole = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
-    rows = [_row(table, row, sides, whole, inline) for row in table.rows]
-    head_rows = len(rows) if inline else _AT_ONCE
+    narrow = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
+    rows = [_row(table, row, sides, narrow, inline) for row in table.rows]
+    head_rows = len(rows) if inline or whole else _AT_ONCE
     late, remark = "".join(rows[head_rows:]), ""
     if late:
         late, remark = late_html(late, f"{len(rows) - head_rows:,} more rows")

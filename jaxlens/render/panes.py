@@ -15,7 +15,7 @@ from jaxlens.render import listings, machine_lines
 from jaxlens.render.document import Block, Findings, Listing, Tab
 from jaxlens.render.late_lines import LateLines
 
-HEAD = 24  # lines of a program that stand in the page where many do; the rest is deflated
+HEAD = 18  # lines of a program that stand in the page where many do; the rest is deflated
 
 
 def pane(

@@ -320,9 +320,8 @@ def test_without_scripts_the_table_stands_there(chromium, steps):
     page = context.new_page()
     page.set_content(PAGE.format("true", html(Document("hlo", "f", (steps,)))))
     text = page.locator(".P").inner_text()
-    rows = page.locator(".P tbody tr").count()
-    told = [s for s in steps.steps[1:] if s.meaning in text and s.did in text]
-    assert len(told) >= min(4, len(steps.steps) - 1)
-    left = len(steps.steps) - 1 - (rows - (rows > 4))
-    assert left == 0 or f"{left} more rows here where scripts run" in text
+    for step in steps.steps[1:]:
+        assert step.name in text or f"start of {step.title.split(' / ')[0]}" in text
+        assert step.meaning in text
+        assert step.did in text
     context.close()
