@@ -34,7 +34,7 @@ from jaxlens.render.document import (
     Tabs,
 )
 from jaxlens.render.help import help_data
-from jaxlens.render.html_data import COMPILED_EACH, COMPILED_ROWS, ROWS, Room, data_html, web_html
+from jaxlens.render.html_data import COMPILED_ROWS, ROWS, Room, data_html, web_html
 from jaxlens.render.html_diff import diff_html
 from jaxlens.render.html_listing import code_html, listing_html
 from jaxlens.render.html_marks import Ink, attr, escaped, ink, note
@@ -97,7 +97,7 @@ def body(document: Document) -> str:
 def _room(document: Document) -> Room:
     """What an output may carry: %%jaxpr is to be there at once, %%explore holds many panes."""
     rows = ROWS if document.verb == "jaxpr" else COMPILED_ROWS
-    return Room(rows=rows, each=COMPILED_EACH, pictures=document.verb != "explore")
+    return Room(rows=rows, pictures=document.verb != "explore")
 
 
 def _keyed(markup: str) -> str:

@@ -6,26 +6,29 @@ trusted drops these elements and loses nothing that stood in its HTML before.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
 from jaxlens.render.document import Line
-from jaxlens.render.html_marks import pieces
+from jaxlens.render.html_marks import MARKS
+from jaxlens.render.late_lines import Row, written
 from jaxlens.render.page import packed
 from jaxlens.render.visible import visible
 from jaxlens.render.web import Alike, Web
 
 MOST = 5_000_000  # bytes of data in one output
-# Lines beyond those shown, in one output. A line takes 35 us to make and pack. The first picture of
-# a traced program is to come in a tenth of its trace, so %%jaxpr gets few; a compile takes as long
-# for a handful of lines as all of these take. A live kernel has the rest.
+# Lines beyond those shown, in one output. The first picture of a traced program is to come in a
+# tenth of its trace, so %%jaxpr gets few; beside a compile the lines take no time, and bytes are
+# the limit. A live kernel has the rest.
 ROWS = 1_000
-COMPILED_ROWS = 40_000
-COMPILED_EACH = 20_000
+COMPILED_ROWS = 200_000
 _TRIES = 6
 _REMARK = 60  # characters of a remark
+_FOLD = re.compile(f"{MARKS['fold']}[^\0-{MARKS['warn']}\n]*")
+_NO_MARKS = {ord(sign): None for sign in MARKS.values()}
 _Value = TypeVar("_Value")
 
 
@@ -36,14 +39,12 @@ class Room:
     Attributes:
         bytes: Characters of HTML.
         rows: Lines of programs.
-        each: Lines of one program.
         listings: Listings so far; the next one's number.
         pictures: Whether drawings show where no script runs.
     """
 
     bytes: int = MOST
     rows: int = ROWS
-    each: int = ROWS + COMPILED_ROWS
     listings: int = 0
     pictures: bool = True
 
@@ -56,7 +57,11 @@ class Room:
 
 def data_html(name: str, data: object) -> str:
     """Data for the scripts, as an element that shows nothing."""
-    text = json.dumps(data, separators=(",", ":"))  # ASCII, so a lone surrogate passes too
+    # ASCII, so a lone surrogate passes too.
+    return _data_element(name, json.dumps(data, separators=(",", ":")))
+
+
+def _data_element(name: str, text: str) -> str:
     return f'<script type="application/json" data-jl={name}>{packed(text)}</script>'
 
 
@@ -162,32 +167,30 @@ def unrolled(written: int | Sequence[int]) -> list[int]:
 
 
 def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
-    """Lines as the viewer's virtual list takes them, from here or from a live kernel.
+    """Lines for a viewer's list (`static/row_source.js`), from here or from a live kernel.
 
     Returns:
-        `rows`: HTML of each line, joined by line breaks, which escaped text does not hold.
-        `ids`: their nodes, in the same way. `lines`: names of source lines, each once, and
-        `owner`: the place in it of each row's owner, -1 for none. `wide`: the most columns.
+        `rows`: each line with signs before its kinds of words, joined by line breaks, which no
+        line holds. `ids`: their nodes; 0 for none, and `FIRST_WORD`, `SAME` and `NEXT` for those
+        that need no name. `lines`: names of source lines, each once, and `owner`: the place
+        among them of each row's owner, from 1, 0 for none. `wide`: the most columns.
     """
+    return _rows_data(written(lines))
+
+
+def _rows_data(written: Iterable[Row]) -> dict[str, Any]:
     rows: list[str] = []
-    ids: list[str] = []
+    ids: list[int | str] = []
     owner: list[int] = []
-    names: dict[str, int] = {}
-    wide = 0
-    for line in lines:
-        words = pieces(line)
-        rows.append(words)
-        ids.append(visible(line.id))
-        owner.append(names.setdefault(line.line, len(names)) if line.line else -1)
-        shown = sum(len(piece.text) for piece in line.pieces if piece.kind != "fold")
-        wide = max(wide, shown + 2 * line.indent)
-    return {
-        "rows": "\n".join(rows),
-        "ids": "\n".join(ids),
-        "lines": list(names),
-        "owner": owner,
-        "wide": wide,
-    }
+    names: dict[str, int] = {"": 0}
+    for row, id, line in written:
+        rows.append(row)
+        ids.append(id)
+        owner.append(names.setdefault(line, len(names)))
+    text = "\n".join(rows)
+    shown = _FOLD.sub("", text) if MARKS["fold"] in text else text
+    wide = max(map(len, shown.translate(_NO_MARKS).split("\n")))
+    return {"rows": text, "ids": ids, "lines": list(names)[1:], "owner": owner, "wide": wide}
 
 
 def more_html(more: Sequence[Line], room: Room) -> tuple[str, int]:
@@ -196,12 +199,15 @@ def more_html(more: Sequence[Line], room: Room) -> tuple[str, int]:
     Returns:
         The element, "" for none; and how many lines were left out.
     """
-    count = min(len(more), max(room.rows, 0), room.each)
+    count = min(len(more), max(room.rows, 0))
     for _ in range(_TRIES):
         if not count:
             break
         left = len(more) - count
-        element = data_html("more", lines_data(islice(more, count)) | {"left": left})
+        data = _rows_data(islice(written(more), count))
+        rows = data.pop("rows")
+        head = json.dumps(data | {"left": left}, separators=(",", ":"))
+        element = _data_element("more", f"{head}\n{rows}")
         if len(element) <= room.bytes:
             return room.take(element, count), left
         count = int(count * room.bytes / len(element) * 0.9)

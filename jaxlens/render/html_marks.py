@@ -38,6 +38,8 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "fold": ("<s hidden=1>", "</s>"),
     "warn": ("<mark>", "</mark>"),
 }
+# What stands before words of a kind in rows that a script writes out; "\0" before plain ones.
+MARKS: Mapping[Kind, str] = {kind: chr(n) for n, kind in enumerate(("", *_ELEMENTS))}
 _INLINE_LINES = 150  # above, inline colours would add a third to an output
 _AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
 _ROOT = Piece("ROOT ", "keyword")
@@ -67,6 +69,18 @@ def note(text: str) -> str:
 
 def pieces(line: Line) -> str:
     """What a line says, kinds as elements; neighbours of one kind share theirs."""
+    return "".join([_element(kind, words) for kind, words in _runs(line)]) or "<br>"
+
+
+def marked(line: Line) -> str:
+    """The same for scripts (`static/row_source.js`): a sign of `MARKS` before each run of words.
+
+    No text of a line holds these signs, for `visible` shows control characters as others.
+    """
+    return "".join([MARKS[kind] + visible(words) for kind, words in _runs(line)]).lstrip("\0")
+
+
+def _runs(line: Line) -> list[tuple[Kind, str]]:
     runs: list[tuple[Kind, str]] = []
     for piece in (Piece("  " * line.indent), *line.pieces):
         kind = "" if piece.kind == "name" else piece.kind
@@ -74,7 +88,7 @@ def pieces(line: Line) -> str:
             runs[-1] = (kind, runs[-1][1] + piece.text)
         elif piece.text:
             runs.append((kind, piece.text))
-    return "".join([_element(kind, words) for kind, words in runs]) or "<br>"
+    return runs
 
 
 def _element(kind: Kind, words: str) -> str:
@@ -86,9 +100,14 @@ def node_id(line: Line) -> str:
     """` data-id=ID`; without the ID where the line's first word says it, as in HLO."""
     if not line.id:
         return ""
+    return " data-id" if begins_with_id(line) else attr("data-id", line.id)
+
+
+def begins_with_id(line: Line) -> bool:
+    """Whether the line's first word, after ROOT, is its node."""
     words = line.pieces[1:] if line.pieces and line.pieces[0] == _ROOT else line.pieces
     first = bool(words) and words[0].text == line.id and words[0].kind == "name"
-    return " data-id" if first and " " not in line.id else attr("data-id", line.id)
+    return first and " " not in line.id
 
 
 def row(line: Line) -> str:

@@ -9,6 +9,14 @@ from itertools import islice
 from typing import overload
 
 from jaxlens.render.document import Line
+from jaxlens.render.html_marks import begins_with_id, marked
+from jaxlens.render.visible import visible
+
+FIRST_WORD, SAME, NEXT = 1, 2, 3  # ids that need no name: the row's first word, that of the row
+# before, and that with the next number
+
+Row = tuple[str, int | str, str]
+"""A line written out for scripts: `html_marks.marked` text, its node, 0 for none, and its owner."""
 
 _FEW = 4_000  # lines that are kept once made
 
@@ -20,11 +28,22 @@ class LateLines(Sequence[Line]):
         count: How many there are.
         make: Makes them one by one. Called when the first is looked at; of many lines, those
             that are gone through in order are not kept, and no more are made.
+        write: Writes out the same lines, where there is a quicker way than over `Line`.
     """
 
-    def __init__(self, count: int, make: Callable[[], Iterable[Line]]) -> None:
+    def __init__(
+        self,
+        count: int,
+        make: Callable[[], Iterable[Line]],
+        write: Callable[[], Iterable[Row]] | None = None,
+    ) -> None:
         self._count = count
         self._make = make
+        self._write = write
+
+    def written(self) -> Iterator[Row]:
+        """The lines written out."""
+        return islice(iter(self._write()), self._count) if self._write else map(row_of, self)
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
@@ -50,3 +69,14 @@ class LateLines(Sequence[Line]):
 
     def __hash__(self) -> int:
         return hash(self._count)
+
+
+def written(lines: Iterable[Line]) -> Iterator[Row]:
+    """Lines written out for scripts."""
+    return lines.written() if isinstance(lines, LateLines) else map(row_of, lines)
+
+
+def row_of(line: Line) -> Row:
+    """One line written out."""
+    named = line.id and (FIRST_WORD if begins_with_id(line) else visible(line.id))
+    return marked(line), named or 0, line.line

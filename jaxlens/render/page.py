@@ -57,6 +57,7 @@ KITS: Mapping[Kit, Parts] = {
             "rows.js",
             "panes.js",
             "links.js",
+            "row_source.js",
             "virtual.js",
             "search.js",
             "ruler.js",

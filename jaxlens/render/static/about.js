@@ -5,6 +5,7 @@
  * It keeps its height, so that nothing moves while one points at things.
  */
 import { button, made } from "./panes.js";
+import { answeredSource } from "./row_source.js";
 import { listOf } from "./virtual.js";
 
 /** @typedef {{stage: string, id: string, line: string, atoms: Set<number>, calls: Set<number>}} Reach */
@@ -122,7 +123,7 @@ export class About {
     for (const pre of this.root.querySelectorAll(".vl")) {
       const list = listOf(pre);
       const n = list?.stage === stage ? list.at.get(id)?.[0] : undefined;
-      if (list && n !== undefined) return /<b>(.*?)<\/b>/.exec(list.rows[n])?.[1] ?? "";
+      if (list && n !== undefined) return /<b>(.*?)<\/b>/.exec(list.html(n))?.[1] ?? "";
     }
     return "";
   }
@@ -177,7 +178,8 @@ export class About {
       text.hidden = false;
       text.textContent = "asking the kernel";
       try {
-        text.innerHTML = (await this.lens.fetch({ kernel: { stage, id: reach.id } })).rows; // escaped by html_marks.py
+        const rows = answeredSource(await this.lens.fetch({ kernel: { stage, id: reach.id } }));
+        text.innerHTML = Array.from({ length: rows.count }, (_, n) => rows.html(n)).join("\n");
       } catch (error) {
         text.textContent = error instanceof Error ? error.message : String(error);
       }

@@ -2,14 +2,15 @@
 /**
  * Long listings: only the rows in sight are on the page, so 100,000 lines scroll as 100 do.
  *
- * The rows come from the HTML, then from the data beside it (`lines_data` in `html_data.py`),
- * and what that has no room for from `root.jaxlens.fetch`, which a live kernel puts there and
- * tells by `jl-kernel`. A row is HTML that Python escaped.
+ * The rows come from the HTML, then from the data beside it, and what that has no room for from
+ * `root.jaxlens.fetch`, which a live kernel puts there and tells by `jl-kernel`. Each is a source
+ * (`row_source.js`).
  */
-import { unpacked } from "./pack.js";
-import { idOf, onPage } from "./rows.js";
+import { inflated } from "./pack.js";
+import { answeredSource, ShownRows, writtenSource } from "./row_source.js";
+import { onPage } from "./rows.js";
 
-/** @typedef {{rows: string, ids: string, lines: string[], owner: number[], wide: number}} Lines */
+/** @typedef {import("./row_source.js").Source} Source */
 
 const BEYOND = 15;
 const CHUNK = 500;
@@ -20,10 +21,6 @@ const lists = new WeakMap();
 /** The list that an element is. @param {Element} element */
 export const listOf = (element) => lists.get(element);
 
-/** @param {string} row */
-const plain = (row) =>
-  row.replace(/<[^>]*>/g, "").replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
-
 export class Long {
   /** @param {HTMLElement} root @param {HTMLElement} box the `.L` @param {HTMLElement} body what scrolls */
   constructor(root, box, body) {
@@ -32,12 +29,10 @@ export class Long {
     this.body = body;
     this.pre = /** @type {HTMLElement} */ (box.querySelector(".c"));
     this.stage = box.getAttribute("data-stage") ?? "";
-    /** @type {string[]} */
-    this.rows = [];
-    /** @type {string[]} */
-    this.ids = [];
-    /** @type {string[]} */
-    this.owners = [];
+    /** What is in the page: its source, and how many rows are before it. @type {[Source, number][]} */
+    this.parts = [];
+    /** What came from the kernel, by number of the chunk. @type {Map<number, Source>} */
+    this.came = new Map();
     /** @type {string[]} */
     this.texts = [];
     this.wide = 0;
@@ -60,14 +55,12 @@ export class Long {
 
   /** Takes the place of the rows in the HTML. @param {AbortSignal} signal */
   async wake(signal) {
-    const more = await unpacked(this.box, "more");
-    for (const run of this.pre.children)
-      for (const row of run.children) this.put(this.rows.length, row.innerHTML, idOf(row), run.getAttribute("data-line") ?? "");
-    this.wide = Math.max(0, ...this.rows.map((row) => plain(row).length));
-    if (more) this.take(this.rows.length, more);
-    this.known = this.rows.length;
+    const beside = this.box.querySelector(":scope > script")?.textContent;
+    const more = beside ? writtenSource(await inflated(beside)) : null;
+    this.take(new ShownRows(this.pre));
+    if (more) this.take(more);
     this.pre.classList.add("vl");
-    this.pre.classList.toggle("bare", !this.owners.some(Boolean));
+    this.pre.classList.toggle("bare", !this.owned());
     this.pre.setAttribute("data-own", "");
     this.pre.replaceChildren();
     lists.set(this.pre, this);
@@ -86,19 +79,41 @@ export class Long {
     return /** @type {any} */ (this.root).jaxlens?.fetch;
   }
 
-  /** @param {number} n @param {string} row @param {string} id @param {string} owner */
-  put(n, row, id, owner) {
-    this.rows[n] = row;
-    this.ids[n] = id;
-    this.owners[n] = owner;
+  /** Rows that follow those that are in the page. @param {Source} source */
+  take(source) {
+    this.parts.unshift([source, this.known]);
+    this.known += source.count;
+    this.wide = Math.max(this.wide, source.wide);
   }
 
-  /** @param {number} from @param {Lines} lines */
-  take(from, { rows, ids, lines, owner, wide }) {
-    const names = ids.split("\n");
-    rows.split("\n").forEach((row, n) => this.put(from + n, row, names[n], lines[owner[n]] ?? ""));
-    this.wide = Math.max(this.wide, wide);
-    this.places = undefined;
+  /** The source of a row, and its number there; null where it is not here yet. @param {number} n @returns {[Source, number] | null} */
+  from(n) {
+    for (const [source, before] of this.parts) if (n >= before && n < this.known) return [source, n - before];
+    const came = this.came.get(Math.floor((n - this.known) / CHUNK));
+    return came ? [came, (n - this.known) % CHUNK] : null;
+  }
+
+  /** @param {number} n */
+  html(n) {
+    const from = this.from(n);
+    return from ? from[0].html(from[1]) : "";
+  }
+
+  /** @param {number} n */
+  id(n) {
+    const from = this.from(n);
+    return from ? from[0].id(from[1]) : "";
+  }
+
+  /** @param {number} n */
+  owner(n) {
+    const from = this.from(n);
+    return from ? from[0].owner(from[1]) : "";
+  }
+
+  owned() {
+    for (let n = 0; n < this.known; n++) if (this.owner(n)) return true;
+    return false;
   }
 
   /** Numbers of the rows of each node. @returns {Map<string, number[]>} */
@@ -106,11 +121,16 @@ export class Long {
     if (this.places) return this.places;
     /** @type {Map<string, number[]>} */
     const places = (this.places = new Map());
-    this.ids.forEach((id, n) => {
-      const there = id && places.get(id);
-      if (there) there.push(n);
-      else if (id) places.set(id, [n]);
-    });
+    const put = (/** @type {Source} */ source, /** @type {number} */ before) => {
+      for (let n = 0; n < source.count; n++) {
+        const id = source.id(n);
+        const there = id && places.get(id);
+        if (there) there.push(before + n);
+        else if (id) places.set(id, [before + n]);
+      }
+    };
+    for (const [source, before] of [...this.parts].reverse()) put(source, before);
+    for (const chunk of [...this.came.keys()].sort((a, b) => a - b)) put(/** @type {Source} */ (this.came.get(chunk)), this.known + chunk * CHUNK);
     return places;
   }
 
@@ -121,7 +141,10 @@ export class Long {
 
   /** @param {number} n */
   text(n) {
-    return (this.texts[n] ??= plain(this.rows[n] ?? ""));
+    const known = this.texts[n];
+    if (known !== undefined) return known;
+    const from = this.from(n);
+    return from ? (this.texts[n] = from[0].text(from[1])) : "";
   }
 
   /** @param {number} n place of a row among those that a filter left, -1 for none */
@@ -207,19 +230,22 @@ export class Long {
     const [run, row] = [document.createElement("div"), document.createElement("div")];
     run.style.top = `calc(${place} * var(--row))`;
     run.append(row);
-    if (this.rows[n] === undefined) {
+    const from = this.from(n);
+    if (from) row.innerHTML = from[0].html(from[1]);
+    else {
       row.textContent = "…";
       this.ask(n);
-    } else row.innerHTML = this.rows[n];
-    if (this.ids[n]) row.setAttribute("data-id", this.ids[n]);
+    }
+    const id = this.id(n);
+    if (id) row.setAttribute("data-id", id);
     row.setAttribute("data-n", String(n));
-    this.own(run, this.owners[n], n);
+    this.own(run, this.owner(n), n);
     this.pre.append(run);
     this.drawn.set(n, row);
     this.mark(row, n);
   }
 
-  /** The bar of the source line, as other panes have it; its name where a run begins. @param {HTMLElement} run @param {string | undefined} owner @param {number} n */
+  /** The bar of the source line, as other panes have it; its name where a run begins. @param {HTMLElement} run @param {string} owner @param {number} n */
   own(run, owner, n) {
     if (!owner) return;
     if (!this.hues.has(owner)) this.hues.set(owner, this.root.querySelector(`[data-line="${CSS.escape(owner)}"]`));
@@ -227,19 +253,23 @@ export class Long {
     if (like?.className) run.className = like.className;
     else if (like?.style.borderLeftColor) run.style.borderLeft = `3px solid ${like.style.borderLeftColor}`;
     run.classList.add("ow");
-    if (this.owners[n - 1] !== owner || this.order) run.setAttribute("data-line", owner);
+    if (!n || this.owner(n - 1) !== owner || this.order) run.setAttribute("data-line", owner);
   }
 
   /** Rows that neither the HTML nor its data hold come from the kernel. @param {number} n */
   async ask(n) {
-    const from = this.known + Math.floor((n - this.known) / CHUNK) * CHUNK;
-    if (!this.fetch || this.asked.has(from)) return;
-    this.asked.add(from);
+    const chunk = Math.floor((n - this.known) / CHUNK);
+    if (!this.fetch || this.asked.has(chunk)) return;
+    this.asked.add(chunk);
+    const from = this.known + chunk * CHUNK;
     const to = Math.min(from + CHUNK, this.count);
     const listing = Number(this.box.getAttribute("data-listing"));
     const lines = await this.fetch({ lines: { listing, from, to } }).catch(() => null);
-    if (!lines) return void this.asked.delete(from); // busy or gone: asked again when drawn again
-    this.take(from, lines);
+    if (!lines) return void this.asked.delete(chunk); // busy or gone: asked again when drawn again
+    const source = answeredSource(lines);
+    this.came.set(chunk, source);
+    this.wide = Math.max(this.wide, source.wide);
+    this.places = undefined;
     this.clear();
     this.resize();
   }
@@ -285,7 +315,7 @@ export class Long {
 
   /** @param {HTMLElement} row @param {number} n */
   mark(row, n) {
-    const id = this.ids[n];
+    const id = this.id(n);
     for (const mark of ROW_MARKS)
       row.classList.toggle(mark,
         mark === "hit" ? this.hits.has(n) : mark === "cur" ? n === this.cursor

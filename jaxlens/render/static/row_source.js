@@ -1,0 +1,109 @@
+// @ts-check
+/**
+ * Where the rows of a long listing come from. A list asks a source for what it is about to show,
+ * so a source may make rows as they are looked at. What is written beside the HTML or answered by
+ * a kernel says in its data which source reads it.
+ *
+ * @typedef {object} Source
+ * @property {number} count how many rows it has
+ * @property {number} wide the most columns of a row
+ * @property {(n: number) => string} html what row n shows; names of programs are escaped
+ * @property {(n: number) => string} text the same without marks, for search and copy
+ * @property {(n: number) => string} id its node, "" for none
+ * @property {(n: number) => string} owner the source line that owns it ("cell 3:4"), "" for none
+ */
+import { idOf } from "./rows.js";
+
+/** @typedef {{rows: string[], ids: (number | string)[], lines: string[], owner: number[], wide: number}} Written */
+
+/** Elements of the kinds of words, as `MARKS` in `html_marks.py` numbers them. */
+const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "s", "mark"];
+/** @type {Record<string, string>} */
+const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+
+/** Rows as `html_data.lines_data` writes them: a control character says what kind of words follow. @implements {Source} */
+class WrittenRows {
+  /** @param {Written} data */
+  constructor({ rows, ids, lines, owner, wide }) {
+    this.rows = rows;
+    this.count = rows.length;
+    this.wide = wide;
+    this.lines = ["", ...lines];
+    this.owners = owner;
+    let last = "";
+    this.ids = ids.map((id, n) => (typeof id === "string" ? (last = id) : id ? (last = this.named(id, n, last)) : ""));
+  }
+
+  /** A node that is not named: 1 the row's first word, 2 that of the row before, 3 the next number. @param {number} how @param {number} n @param {string} last */
+  named(how, n, last) {
+    if (how === 1) return /^\s*(?:ROOT )?(\S+)/.exec(this.text(n))?.[1] ?? "";
+    return how === 2 ? last : last.replace(/\d+$/, (digits) => String(Number(digits) + 1));
+  }
+
+  /** @param {number} n */
+  html(n) {
+    return this.rows[n].replace(/[&<>]/g, (sign) => ENTITIES[sign])
+      .replace(/([\x01-\x08])([^\0-\x08]*)\0?/g, (_, kind, words) => {
+        const tag = KIND_TAGS[kind.charCodeAt(0)];
+        return `<${tag}${tag === "s" ? " hidden=1" : ""}>${words}</${tag}>`;
+      }) || "<br>";
+  }
+
+  /** @param {number} n */
+  text(n) {
+    return this.rows[n].replace(/[\0-\x08]/g, "");
+  }
+
+  /** @param {number} n */
+  id(n) {
+    return this.ids[n];
+  }
+
+  /** @param {number} n */
+  owner(n) {
+    return this.lines[this.owners[n]];
+  }
+}
+
+/** The rows that stand in the HTML. @implements {Source} */
+export class ShownRows {
+  /** @param {Element} pre */
+  constructor(pre) {
+    this.rows = [...pre.children].flatMap((run) => [...run.children]);
+    this.shown = this.rows.map((row) => row.innerHTML);
+    this.count = this.rows.length;
+    this.wide = Math.max(0, ...this.rows.map((row) => row.textContent?.length ?? 0));
+  }
+
+  /** @param {number} n */
+  html(n) {
+    return this.shown[n];
+  }
+
+  /** @param {number} n */
+  text(n) {
+    return this.rows[n].textContent ?? "";
+  }
+
+  /** @param {number} n */
+  id(n) {
+    return idOf(this.rows[n]);
+  }
+
+  /** @param {number} n */
+  owner(n) {
+    return this.rows[n].parentElement?.getAttribute("data-line") ?? "";
+  }
+}
+
+/** What stands beside a listing: a line of JSON, then the rows. @param {string} text @returns {Source} */
+export function writtenSource(text) {
+  const [head, ...rows] = text.split("\n");
+  return sourceOf({ ...JSON.parse(head), rows });
+}
+
+/** What a kernel answers. @param {any} data @returns {Source} */
+export const answeredSource = (data) => sourceOf({ ...data, rows: data.rows.split("\n") });
+
+/** The source that reads some data. @param {any} data @returns {Source} */
+const sourceOf = (data) => new WrittenRows(data);

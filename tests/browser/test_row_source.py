@@ -1,0 +1,71 @@
+"""Rows that a script writes out say and mark what Python's listing does, whatever names hold."""
+
+from itertools import count
+
+import pytest
+
+from jaxlens.render import html_data
+from jaxlens.render.document import Line, Piece
+from jaxlens.render.html_marks import pieces
+from jaxlens.render.late_lines import LateLines
+from jaxlens.render.page import _script
+from jaxlens.render.visible import visible
+
+HOSTILE = [
+    "</script><img src=x onerror=window.pwned=1>", "<b>&lt;&amp;", "a\nb\0\x01\x07", "\ud800",
+    "`${alert(1)}`", "\u202eevil", "$& $1 \\1", "", " ", "a\tb", "ROOT",
+]  # fmt: skip
+KINDS = ["", "op", "type", "name", "literal", "attr", "comment", "keyword", "fold", "warn"]
+READ = """([script, data]) => {
+  const source = new Function(`${script}; return answeredSource`)()(data);
+  const all = Array.from({length: source.count}, (_, n) => n);
+  return { html: all.map(n => source.html(n)), text: all.map(n => source.text(n)),
+    id: all.map(n => source.id(n)), owner: all.map(n => source.owner(n)), wide: source.wide };
+}"""
+
+
+@pytest.fixture(scope="module")
+def blank(chromium):
+    page = chromium.new_page()
+    yield page
+    page.close()
+
+
+def read(page, lines):
+    """What the script makes of lines."""
+    script = f"{_script('rows.js')}\n{_script('row_source.js')}"
+    return page.evaluate(READ, [script, html_data.lines_data(lines)])
+
+
+def checked(page, lines):
+    found = read(page, lines)
+    assert found["html"] == [pieces(line) for line in lines]
+    assert found["id"] == [visible(line.id) for line in lines]
+    assert found["owner"] == [line.line for line in lines]
+    written = ["".join(piece.text for piece in line.pieces) for line in lines]
+    indents = ["  " * line.indent for line in lines]
+    assert found["text"] == [
+        indent + visible(text) for indent, text in zip(indents, written, strict=True)
+    ]
+
+
+def test_every_kind_and_any_name(blank):
+    turn = count()
+    lines = [
+        Line((Piece(a, KINDS[next(turn) % 10]), Piece(b, KINDS[(next(turn) * 7) % 10])), a, indent)
+        for a in HOSTILE
+        for b in HOSTILE
+        for indent in (0, 2)
+    ]
+    checked(blank, [*lines, Line(()), Line((Piece("<x>"),), "x", 0, "cell <3>:4")])
+    assert blank.title() == ""
+    assert blank.evaluate("window.pwned") is None
+
+
+def test_nodes_that_need_no_name(blank):
+    rows = [("ROOT add.1 = f32[]", 1, ""), ("  p = ", 1, "a:1"), ("}", 0, ""), ("x", "s9", ""),
+            ("y", 3, "a:1"), ("z", 3, "b:2"), ("z", 2, "")]  # fmt: skip
+    found = read(blank, LateLines(len(rows), tuple, lambda: iter(rows)))
+    assert found["id"] == ["add.1", "p", "", "s9", "s10", "s11", "s11"]
+    assert found["owner"] == ["", "a:1", "", "", "a:1", "b:2", ""]
+    assert found["wide"] == 18
