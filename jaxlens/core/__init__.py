@@ -1,0 +1,73 @@
+"""A tracing and transform core from scratch: a small JAX that can be read in an evening.
+
+`core/README.md` names the files in reading order.
+"""
+
+from jaxlens.core.avals import ShapedArray, enable_x64
+from jaxlens.core.batching import vmap
+from jaxlens.core.derivatives import grad, hessian, jacfwd, jacrev, linearize, value_and_grad, vjp
+from jaxlens.core.device import Array, array, devices
+from jaxlens.core.forward import jvp
+from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
+from jaxlens.core.programs import jit
+from jaxlens.core.sources import Event, listen, named_scope
+from jaxlens.core.staging import eval_jaxpr, make_jaxpr
+from jaxlens.core.tracers import (
+    ConcretizationTypeError,
+    Primitive,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
+from jaxlens.core.trees import (
+    register_dataclass,
+    register_pytree_node,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
+
+__all__ = [
+    "Array",
+    "ClosedJaxpr",
+    "ConcretizationTypeError",
+    "Event",
+    "Jaxpr",
+    "JaxprEqn",
+    "Literal",
+    "Primitive",
+    "ShapedArray",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "UnexpectedTracerError",
+    "Var",
+    "array",
+    "check_jaxpr",
+    "devices",
+    "enable_x64",
+    "eval_jaxpr",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jit",
+    "jvp",
+    "linearize",
+    "listen",
+    "make_jaxpr",
+    "named_scope",
+    "register_dataclass",
+    "register_pytree_node",
+    "tree_flatten",
+    "tree_leaves",
+    "tree_map",
+    "tree_structure",
+    "tree_unflatten",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,190 @@
+"""Abstract values: what is known about an array before there is one.
+
+Tracing runs a Python function on stand-ins that have a shape and a dtype and no numbers. Whatever
+can be decided from these two alone is decided then, once; whatever needs the numbers is left to
+the compiled program. A third bit, `weak_type`, marks what began as a Python scalar: `2 * x` must
+not turn a bf16 `x` into f32 because of the 2.
+
+After "JAX type promotion semantics" (docs.jax.dev, jep/9407).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+float0 = np.dtype([("float0", np.void, 0)])  # the tangent dtype of integers: no numbers at all
+
+_WIDE = {np.dtype(f"{kind}8"): np.dtype(f"{kind}4") for kind in "iuf"} | {
+    np.dtype("c16"): np.dtype("c8")
+}
+_x64: ContextVar[bool] = ContextVar("x64", default=False)
+
+
+@contextmanager
+def enable_x64(on: bool = True) -> Iterator[None]:
+    """Lets arrays have 64-bit elements inside the `with`; without it they become 32-bit."""
+    token = _x64.set(on)
+    try:
+        yield
+    finally:
+        _x64.reset(token)
+
+
+def x64() -> bool:
+    """Whether arrays may have 64-bit elements now."""
+    return _x64.get()
+
+
+def canonical(dtype: Any) -> np.dtype:
+    """The dtype that an array asked for as `dtype` gets: 32 bits unless x64 is on."""
+    found: np.dtype = np.dtype(dtype)
+    return found if _x64.get() else _WIDE.get(found, found)
+
+
+class ShapedArray:
+    """The type of an array.
+
+    There is one object per type ("hash consing"), so that comparing two is comparing addresses,
+    and a tuple of them is a fast key for a cache.
+
+    Attributes:
+        shape: Lengths of the axes.
+        dtype: NumPy's dtype of an element.
+        weak_type: Whether it came from Python scalars only and gives way in promotion.
+    """
+
+    __slots__ = ("dtype", "ndim", "shape", "size", "weak_type")
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    weak_type: bool
+    ndim: int
+    size: int
+    _all: dict[tuple[tuple[int, ...], np.dtype, bool], "ShapedArray"] = {}  # noqa: RUF012
+
+    def __new__(
+        cls, shape: tuple[int, ...], dtype: np.dtype, weak_type: bool = False
+    ) -> "ShapedArray":
+        found = cls._all.get((shape, dtype, weak_type))
+        if found is None:
+            found = object.__new__(cls)
+            found.shape, found.dtype, found.weak_type = shape, np.dtype(dtype), weak_type
+            found.ndim, found.size = len(shape), int(np.prod(shape, dtype=object))
+            found = cls._all.setdefault((shape, dtype, weak_type), found)
+        return found
+
+    def update(self, **changes: Any) -> "ShapedArray":
+        """The same type but for the attributes given."""
+        given: dict[str, Any] = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "weak_type": self.weak_type,
+        }
+        return ShapedArray(**(given | changes))
+
+    def str_short(self, short_dtypes: bool = True) -> str:
+        """`f32[2,3]`."""
+        name = short_name(self.dtype) if short_dtypes else self.dtype.name
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+
+
+def short_name(dtype: np.dtype) -> str:
+    """The name of a dtype as jaxprs have it: f32, bf16, i8, u32, c64, bool."""
+    if dtype == float0:
+        return "float0"
+    name = dtype.name.replace("complex", "c").replace("uint", "u").replace("bfloat", "bf")
+    return name if name == "bool" else name.replace("float", "f").replace("int", "i")
+
+
+def tangent_aval(aval: ShapedArray) -> ShapedArray:
+    """The type of small changes of a value: its own if it can change a little, else float0."""
+    if is_inexact(aval.dtype):
+        return aval.update(weak_type=False) if aval.weak_type else aval
+    return ShapedArray(aval.shape, float0)
+
+
+@cache
+def is_inexact(dtype: np.dtype) -> bool:
+    """Whether it has derivatives: a float or a complex number."""
+    return dtype == bfloat16 or dtype.kind in "fc"
+
+
+# ---- promotion: the least type above both in a lattice -----------------------------------------
+
+# What stands directly above each type. i*, f* and c* are Python's int, float and complex: weak.
+_ABOVE = {
+    "bool": ["i*"], "i*": ["uint8", "int8"],
+    "uint8": ["int16", "uint16"], "uint16": ["int32", "uint32"],
+    "uint32": ["int64", "uint64"], "uint64": ["f*"],
+    "int8": ["int16"], "int16": ["int32"], "int32": ["int64"], "int64": ["f*"],
+    "f*": ["c*", "bfloat16", "float16"], "bfloat16": ["float32"], "float16": ["float32"],
+    "float32": ["float64", "complex64"], "float64": ["complex128"],
+    "c*": ["complex64"], "complex64": ["complex128"], "complex128": [],
+}  # fmt: skip
+_SCALARS = {"i": "i*", "f": "f*", "c": "c*"}
+_DEFAULT = {"i*": "int64", "f*": "float64", "c*": "complex128"}  # `canonical` makes them smaller
+
+
+@cache
+def _up(name: str) -> frozenset[str]:
+    """A node of the lattice and all above it."""
+    return frozenset({name}.union(*map(_up, _ABOVE[name])))
+
+
+@cache
+def _join(a: str, b: str) -> str:
+    common = _up(a) & _up(b)
+    return next(name for name in common if common == _up(name))
+
+
+def _node(dtype: np.dtype, weak: bool) -> str:
+    return _SCALARS.get(dtype.kind, dtype.name) if weak else dtype.name
+
+
+@cache
+def _promoted(types: tuple[tuple[np.dtype, bool], ...]) -> tuple[np.dtype, bool]:
+    if len({dtype for dtype, _ in types}) == 1:  # f16 with weak f16 stays f16
+        return types[0][0], all(weak for _, weak in types)
+    name = _node(*types[0])
+    for dtype, weak in types[1:]:
+        name = _join(name, _node(dtype, weak))
+    return np.dtype(_DEFAULT.get(name) or _named(name)), name in _DEFAULT
+
+
+def _named(name: str) -> np.dtype:
+    return bfloat16 if name == "bfloat16" else np.dtype(name)
+
+
+def promote(*avals: ShapedArray) -> tuple[np.dtype, bool]:
+    """The dtype that values of these types are brought to before they meet, and if it is weak."""
+    dtype, weak = _promoted(tuple((a.dtype, a.weak_type) for a in avals))
+    return canonical(dtype), weak
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of values of these shapes brought together as NumPy does.
+
+    Raises:
+        ValueError: An axis has two lengths, neither of them 1.
+    """
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = " and ".join(map(str, shapes))
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: {listed}. Axes are aligned from the last; "
+            f"each pair must be equal or one of them 1."
+        ) from None

@@ -1,0 +1,250 @@
+"""Batching: one program for many examples, written for one.
+
+`vmap(f)` runs f once on tracers that look like one example and hold them all, the examples along
+one axis of an array. Each primitive has a rule that does its work for all of them at once: most
+only have to keep the axis in the same place, a matrix product gets one more batch dimension. The
+result is not a loop: it is the program that one would have written for the whole batch.
+
+After "Automatic batching in JAX" (docs.jax.dev) and Autodidax.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+from jaxlens.core import sources
+from jaxlens.core.avals import ShapedArray
+from jaxlens.core.jaxprs import ClosedJaxpr
+from jaxlens.core.shapes import broadcast_leading, moveaxis
+from jaxlens.core.staging import as_function, aval_of, trace
+from jaxlens.core.tracers import Interpreter, Primitive, Tracer, current, interpreting
+from jaxlens.core.trees import prefix_leaves, tree_flatten
+
+Dim = int | None  # the axis that counts the examples; None: the same value for each
+
+_axes: ContextVar[dict[str, int]] = ContextVar("axes", default={})  # noqa: B039 - never changed
+
+
+@contextmanager
+def axis(name: str | None, size: int) -> Iterator[None]:
+    """While an axis has a name that collectives can use."""
+    token = _axes.set(_axes.get() if name is None else _axes.get() | {name: size})
+    try:
+        yield
+    finally:
+        _axes.reset(token)
+
+
+def axis_size(name: str) -> int:
+    """The size of a named axis.
+
+    Raises:
+        NameError: No vmap, pmap or shard_map around has an axis of this name.
+    """
+    if name not in _axes.get():
+        known = ", ".join(map(repr, _axes.get())) or "none"
+        raise NameError(
+            f"{sources.line()}: unbound axis name {name!r}; bound are: {known}. Name it in vmap, "
+            f"pmap (axis_name=) or in the mesh of shard_map."
+        )
+    return _axes.get()[name]
+
+
+class BatchTracer(Tracer):
+    """All examples of a value, which looks like one."""
+
+    __slots__ = ("dim", "value")
+
+    def __init__(self, interpreter: "Batch", value: Any, dim: int) -> None:
+        self.interpreter = interpreter
+        self.value = value
+        self.dim = dim
+        whole = aval_of(value)
+        self.aval = whole.update(shape=whole.shape[:dim] + whole.shape[dim + 1 :])
+
+    def made(self) -> str:
+        return self.value.made() if isinstance(self.value, Tracer) else "the arguments"
+
+
+class Batch(Interpreter):
+    """Does everything for all examples, by the batch rules, in the interpreter below.
+
+    Attributes:
+        size: How many examples there are.
+        name: What collectives call their axis.
+    """
+
+    def __init__(self, parent: Interpreter, size: int, name: str | None = None) -> None:
+        self.parent: Interpreter = parent
+        self.size = size
+        self.name = name
+
+    def split(self, value: Any) -> tuple[Any, Dim]:
+        """A value of all examples and the axis that counts them."""
+        if type(value) is BatchTracer and value.interpreter is self:
+            return value.value, value.dim
+        return value, None
+
+    def join(self, value: Any, dim: Dim) -> Any:
+        """A tracer of all examples; the value itself where it is the same for each."""
+        return value if dim is None else BatchTracer(self, value, dim)
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        values, dims = zip(*map(self.split, args), strict=True) if args else ((), ())
+        over = self.name is not None and self.name in params.get("axes", ())
+        with interpreting(self.parent):
+            if not over and all(dim is None for dim in dims):
+                return primitive.bind(*values, **params)
+            if sources.listeners:
+                sources.emit("rule", primitive.name, rule="batch")
+            if over:
+                params = params | {"over": self.name}
+            with sources.named_scope("vmap()"):
+                results, out = primitive.batch(self.size, values, dims, **params)
+        if primitive.multiple_results:
+            return [self.join(*pair) for pair in zip(results, out, strict=True)]
+        return self.join(results, out)
+
+
+def to_front(size: int, value: Any, dim: Dim) -> Any:
+    """All examples along the first axis, copies of the value where it is the same for each."""
+    return broadcast_leading(value, size) if dim is None else moveaxis(value, dim, 0)
+
+
+def batch_flat(
+    f: Callable[..., Sequence[Any]],
+    size: int,
+    values: Sequence[Any],
+    dims: Sequence[Dim],
+    name: str | None = None,
+) -> tuple[list[Any], list[Dim]]:
+    """`vmap` of a function of flat lists."""
+    interpreter = Batch(current(), size, name)
+    with interpreting(interpreter), axis(name, size):
+        results = f(*map(interpreter.join, values, dims))
+    pairs = [interpreter.split(result) for result in results]
+    interpreter.done = True
+    return [value for value, _ in pairs], [dim for _, dim in pairs]
+
+
+def batch_jaxpr(
+    closed: ClosedJaxpr,
+    size: int,
+    batched: Sequence[bool],
+    name: str | None = None,
+    force: bool | Sequence[bool] = False,
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr of a jaxpr for all examples, which the rules of calls and loops are made of.
+
+    Args:
+        closed: The jaxpr.
+        size: How many examples there are.
+        batched: Which parameters hold all examples, along their first axis.
+        name: What collectives call that axis.
+        force: Which results must hold all examples even where they are the same for each.
+
+    Returns:
+        The jaxpr, and which results hold all examples, along their first axis.
+    """
+    avals = [
+        aval.update(shape=(size, *aval.shape)) if has else aval
+        for aval, has in zip(closed.in_avals, batched, strict=True)
+    ]
+    forced = [force] * len(closed.out_avals) if isinstance(force, bool) else force
+    flags: list[bool] = []
+
+    def whole(*args: Any) -> list[Any]:
+        dims = [0 if has else None for has in batched]
+        results, out = batch_flat(as_function(closed), size, args, dims, name)
+        flags[:] = [dim is not None or must for dim, must in zip(out, forced, strict=True)]
+        triples = zip(results, out, flags, strict=True)
+        return [to_front(size, value, dim) if has else value for value, dim, has in triples]
+
+    return trace(whole, avals), flags
+
+
+def vmap(
+    f: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: str | None = None,
+    axis_size: int | None = None,
+) -> Callable[..., Any]:
+    """The function that does for many examples what `f` does for one.
+
+    Args:
+        f: A function of pytrees of arrays.
+        in_axes: Which axis of each argument counts the examples; None where all share it. A tree
+            that may stop early: `(0, None)`, `({"w": 0, "b": None}, 0)`.
+        out_axes: Where that axis is to be in the results.
+        axis_name: What collectives such as `psum` call it.
+        axis_size: How many examples there are, where no argument says so.
+
+    Raises:
+        ValueError: The arguments do not agree on how many examples there are; or `in_axes` does
+            not fit them.
+    """
+
+    @wraps(f)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree_flatten((args, kwargs))
+        axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+        dims = prefix_leaves(axes, tree_flatten(args)[1], "vmap in_axes")
+        dims += [0] * (len(leaves) - len(dims))
+        names = ["".join(path) for path in in_tree.paths()]
+        placed = list(map(_placed, leaves, dims, names))
+        size = _size(leaves, placed, names, axis_size)
+        out_tree = None
+
+        def flat(*flat_args: Any) -> list[Any]:
+            nonlocal out_tree
+            own_args, own_kwargs = in_tree.unflatten(flat_args)
+            results, out_tree = tree_flatten(f(*own_args, **own_kwargs))
+            return results
+
+        results, out = batch_flat(flat, size, leaves, placed, axis_name)
+        assert out_tree is not None
+        wanted = prefix_leaves(out_axes, out_tree, "vmap out_axes")
+        return out_tree.unflatten(map(_delivered, [size] * len(out), results, out, wanted))
+
+    return batched
+
+
+def _placed(leaf: Any, dim: Any, name: str) -> Dim:
+    aval: ShapedArray = aval_of(leaf)
+    if dim is None:
+        return None
+    if not isinstance(dim, int) or not -aval.ndim <= dim < aval.ndim:
+        raise ValueError(
+            f"vmap: in_axes says axis {dim!r} of argument {name}, which is {aval.str_short()}: "
+            f"give an axis from 0 to {aval.ndim - 1}, or None to share it."
+        )
+    return dim % aval.ndim
+
+
+def _size(leaves: Sequence[Any], dims: Sequence[Dim], names: list[str], given: int | None) -> int:
+    sizes = {
+        name: aval_of(leaf).shape[dim]
+        for leaf, dim, name in zip(leaves, dims, names, strict=True)
+        if dim is not None
+    }
+    counts = set(sizes.values()) | ({given} if given is not None else set())
+    if len(counts) > 1:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ValueError(f"vmap: the arguments do not agree on the number of examples: {listed}.")
+    if not counts:
+        raise ValueError("vmap: no argument counts the examples: give in_axes or axis_size.")
+    return counts.pop()
+
+
+def _delivered(size: int, value: Any, dim: Dim, wanted: Any) -> Any:
+    if wanted is None:
+        if dim is not None:
+            raise ValueError(
+                "vmap: out_axes is None for a result that differs from example to example."
+            )
+        return value
+    front = to_front(size, value, dim)
+    return moveaxis(front, 0, wanted % aval_of(front).ndim)

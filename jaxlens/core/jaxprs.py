@@ -1,0 +1,275 @@
+"""Jaxprs: the language that a traced function is written down in.
+
+A jaxpr is a list of equations, each the application of one primitive, in an order in which each
+variable is given its value once, before it is used. It is typed, has no Python left in it, and is
+closed: what the function took from outside is listed as constants. That makes it easy to
+interpret again in another way, which is all that the transformations do.
+
+After "Understanding jaxprs" (docs.jax.dev, jaxpr.html), whose notation `print` uses.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from jaxlens.core.avals import ShapedArray, short_name
+from jaxlens.core.sources import SourceInfo, said
+from jaxlens.core.tracers import Primitive
+
+_WIDTH = 80
+
+
+class Var:
+    """A name for a value; two are the same only if they are one object."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+
+class Literal:
+    """A scalar that stands in an equation as it is."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, val: Any, aval: ShapedArray) -> None:
+        self.val = val
+        self.aval = aval
+
+
+Atom = Var | Literal
+
+
+class JaxprEqn:
+    """`outvars = primitive[params] invars`, and where it came from."""
+
+    __slots__ = ("invars", "outvars", "params", "primitive", "source_info")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        invars: Sequence[Atom],
+        outvars: Sequence[Var],
+        params: dict[str, Any],
+        source_info: SourceInfo,
+    ) -> None:
+        self.primitive = primitive
+        self.invars = invars
+        self.outvars = outvars
+        self.params = params
+        self.source_info = source_info
+
+    def __str__(self) -> str:
+        return "\n".join(_equation(self, _names()))
+
+
+class Jaxpr:
+    """A function written down.
+
+    Attributes:
+        constvars: Variables for what the function took from outside.
+        invars: Its parameters.
+        eqns: What it computes, in order.
+        outvars: Its results.
+    """
+
+    __slots__ = ("__weakref__", "constvars", "eqns", "invars", "outvars")
+
+    def __init__(
+        self,
+        constvars: Sequence[Var],
+        invars: Sequence[Var],
+        outvars: Sequence[Atom],
+        eqns: Sequence[JaxprEqn],
+    ) -> None:
+        self.constvars = constvars
+        self.invars = invars
+        self.outvars = outvars
+        self.eqns = eqns
+
+    def __str__(self) -> str:
+        return "\n".join(_jaxpr(self, _names()))
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
+class ClosedJaxpr:
+    """A jaxpr with the values of its constants."""
+
+    jaxpr: Jaxpr
+    consts: Sequence[Any]
+
+    @property
+    def eqns(self) -> Sequence[JaxprEqn]:
+        """What it computes."""
+        return self.jaxpr.eqns
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        """The types of its parameters."""
+        return [var.aval for var in self.jaxpr.invars]
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        """The types of its results."""
+        return [atom.aval for atom in self.jaxpr.outvars]
+
+    def __str__(self) -> str:
+        return str(self.jaxpr)
+
+    __repr__ = __str__
+
+
+def hoisted(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """A jaxpr whose constants have become its first parameters, and their values."""
+    inner = closed.jaxpr
+    params = [*inner.constvars, *inner.invars]
+    return ClosedJaxpr(Jaxpr([], params, inner.outvars, inner.eqns), []), list(closed.consts)
+
+
+def subjaxprs(params: Mapping[str, Any]) -> Iterator[Jaxpr]:
+    """The jaxprs in the parameters of an equation."""
+    for value in params.values():
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, Jaxpr | ClosedJaxpr):
+                yield item.jaxpr if isinstance(item, ClosedJaxpr) else item
+
+
+def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
+    """The equations that these variables need; the variables that those need join them.
+
+    Args:
+        eqns: In order.
+        needed: Variables; changed.
+    """
+    kept = []
+    for eqn in reversed(eqns):
+        if not needed.isdisjoint(eqn.outvars):
+            needed.update(atom for atom in eqn.invars if type(atom) is Var)
+            kept.append(eqn)
+    return kept[::-1]
+
+
+# ---- the type checker --------------------------------------------------------------------------
+
+
+def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
+    """Checks that each variable is defined once and before use, and that all types agree.
+
+    Raises:
+        TypeError: They do not; says which equation breaks which rule.
+    """
+    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    known = {*inner.constvars, *inner.invars}
+    if len(known) != len(inner.constvars) + len(inner.invars):
+        raise TypeError("a jaxpr's parameters must be different variables")
+    for eqn in inner.eqns:
+        _check_known(eqn.invars, known, eqn)
+        for sub in subjaxprs(eqn.params):
+            check_jaxpr(sub)
+        types = eqn.primitive.abstract(*(atom.aval for atom in eqn.invars), **eqn.params)
+        types = list(types) if eqn.primitive.multiple_results else [types]
+        found = [var.aval for var in eqn.outvars]
+        if [t.update(weak_type=False) for t in types] != [t.update(weak_type=False) for t in found]:
+            raise TypeError(f"{eqn}: its rule gives {types}, its results are {found}{_at(eqn)}")
+        for var in eqn.outvars:
+            if var in known:
+                raise TypeError(f"{eqn}: a result is defined already{_at(eqn)}")
+            known.add(var)
+    _check_known(inner.outvars, known, None)
+
+
+def _check_known(atoms: Sequence[Atom], known: set[Var], eqn: JaxprEqn | None) -> None:
+    for atom in atoms:
+        if isinstance(atom, Var) and atom not in known:
+            where = f"{eqn}{_at(eqn)}" if eqn else "the results"
+            raise TypeError(f"{where}: a variable is used before it is defined")
+
+
+def _at(eqn: JaxprEqn) -> str:
+    return f" (from {said(eqn.source_info)})"
+
+
+# ---- JAX's notation ----------------------------------------------------------------------------
+
+_Names = Callable[[Var], str]
+
+
+def _names() -> _Names:
+    """Names in the order in which they are asked for: a to z, then ba, bb, ..."""
+    given: dict[Var, str] = {}
+    numbers = count()
+
+    def name(var: Var) -> str:
+        if var not in given:
+            number, letters = next(numbers), ""
+            while number or not letters:
+                number, letter = divmod(number, 26)
+                letters = chr(ord("a") + letter) + letters
+            given[var] = letters
+        return given[var]
+
+    return name
+
+
+def _typed(var: Var, name: _Names) -> str:
+    return f"{name(var)}:{var.aval.str_short()}"
+
+
+def _atom(atom: Atom, name: _Names) -> str:
+    if isinstance(atom, Literal):
+        return f"{np.asarray(atom.val).item()}:{atom.aval.str_short()}"
+    return name(atom)
+
+
+def _jaxpr(jaxpr: Jaxpr, name: _Names) -> list[str]:
+    consts = " ".join(_typed(var, name) for var in jaxpr.constvars)
+    params = " ".join(_typed(var, name) for var in jaxpr.invars)
+    head = f"{{ lambda {consts + ' ' if consts else ''}; {params}. let"
+    needed = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
+    needed.update(atom for atom in jaxpr.outvars if isinstance(atom, Var))
+    lines = [line for eqn in jaxpr.eqns for line in _equation(eqn, name, needed)]
+    results = ", ".join(_atom(atom, name) for atom in jaxpr.outvars)
+    tail = f"in ({results}{',' if len(jaxpr.outvars) == 1 else ''}) }}"
+    short = " ".join([head, *lines, tail])
+    if len(lines) <= 1 and len(short) <= _WIDTH:
+        return [short]
+    return [head, *(f"    {line}" for line in lines), f"  {tail}"]
+
+
+def _equation(eqn: JaxprEqn, name: _Names, needed: set[Var] | None = None) -> list[str]:
+    """An equation; its nested jaxprs get their names between its arguments' and its results'."""
+    operands = " ".join(_atom(atom, name) for atom in eqn.invars)
+    params = [_param(key, value, name) for key, value in sorted(eqn.params.items())]
+    results = " ".join(
+        _typed(var, name) if needed is None or var in needed else f"_:{var.aval.str_short()}"
+        for var in eqn.outvars
+    )
+    start = f"{results} = {eqn.primitive.name}" if results else eqn.primitive.name
+    inside = " ".join(param[0] for param in params)
+    short = f"{start}{f'[{inside}]' if params else ''} {operands}".rstrip()
+    if all(len(param) == 1 for param in params) and (len(short) <= _WIDTH or not params):
+        return [short]
+    inner = [f"  {line}" for param in params for line in param]
+    return [f"{start}[", *inner, f"] {operands}".rstrip()]
+
+
+def _param(key: str, value: Any, name: _Names) -> list[str]:
+    if isinstance(value, Jaxpr | ClosedJaxpr):
+        lines = _jaxpr(value.jaxpr if isinstance(value, ClosedJaxpr) else value, name)
+        return [f"{key}={lines[0]}", *lines[1:]]
+    if isinstance(value, tuple | list) and any(subjaxprs({"": value})):
+        nested = [line for item in value for line in _param("", item, name)]
+        return [f"{key}=(", *(f"  {line.removeprefix('=')}" for line in nested), ")"]
+    return [f"{key}={_plain(value)}"]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return value.name if value.names is None else short_name(value)
+    return getattr(value, "__name__", None) or str(value)

@@ -1,0 +1,275 @@
+"""From a jaxpr to StableHLO: what XLA is given.
+
+StableHLO is the portable language of array programs; its ops are nearly the primitives, with the
+dtypes and shapes spelled out. Lowering goes through the equations once and lets each primitive's
+rule emit its ops, marked with the Python line that the equation came from. A jaxpr in a jaxpr (a
+`jit` inside a `jit`) becomes a function of the module, once however often it is called.
+
+After the StableHLO specification (openxla.org/stablehlo/spec).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, func
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from jaxlens.core import sources
+from jaxlens.core.avals import ShapedArray, bfloat16
+from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jaxlens.core.shapes import i64s
+from jaxlens.core.sources import SourceInfo
+
+Types = Sequence[ShapedArray]
+
+
+def ir_type(aval: ShapedArray) -> ir.Type:
+    """The MLIR type of an array."""
+    return ir.RankedTensorType.get(aval.shape, _element(aval.dtype))
+
+
+def _element(dtype: np.dtype) -> ir.Type:
+    if dtype == bfloat16:
+        return ir.BF16Type.get()
+    bits = dtype.itemsize * 8
+    if dtype.kind == "f":
+        return {16: ir.F16Type, 32: ir.F32Type, 64: ir.F64Type}[bits].get()
+    if dtype.kind == "c":
+        return ir.ComplexType.get({64: ir.F32Type, 128: ir.F64Type}[bits].get())
+    if dtype.kind == "b":
+        return ir.IntegerType.get_signless(1)
+    if dtype.kind == "u":
+        return ir.IntegerType.get_unsigned(bits)
+    return ir.IntegerType.get_signless(bits)
+
+
+def constant(value: Any, aval: ShapedArray) -> ir.Value:
+    """An array that stands in the program."""
+    array = np.asarray(value).astype(aval.dtype)
+    if aval.dtype == np.bool_:
+        bits = np.packbits(array, bitorder="little") if array.ndim else array
+        dense = ir.DenseElementsAttr.get(
+            np.ascontiguousarray(bits), type=_element(aval.dtype), shape=aval.shape
+        )
+        return hlo.constant(dense)
+    if array.ndim and array.size > 1 and (array == array.flat[0]).all():
+        return hlo.broadcast(constant(array.flat[0], aval.update(shape=())), i64s(aval.shape))
+    raw = array.view(np.uint16) if aval.dtype == bfloat16 else array
+    dense = ir.DenseElementsAttr.get(
+        np.ascontiguousarray(raw), type=_element(aval.dtype), shape=aval.shape
+    )
+    return hlo.constant(dense)
+
+
+@dataclass(slots=True)
+class Program:
+    """The module that is being written.
+
+    Attributes:
+        module: It.
+        functions: Names of its functions, by what they write down.
+        names: Names that are taken.
+    """
+
+    module: ir.Module
+    functions: dict[Any, str] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+    def free_name(self, name: str) -> str:
+        """The name, with a number if it is taken."""
+        base = "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "f"
+        found, number = base, 0
+        while found in self.names:
+            found, number = f"{base}_{number}", number + 1
+        self.names.add(found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a lowering rule is told, and the ops that many rules use.
+
+    Attributes:
+        program: The module.
+        avals_in: Types of the operands.
+        avals_out: Types of the results.
+    """
+
+    program: Program
+    avals_in: Types
+    avals_out: Types
+
+    @property
+    def out(self) -> ShapedArray:
+        """The type of the one result."""
+        return self.avals_out[0]
+
+    type = staticmethod(ir_type)
+    constant = staticmethod(constant)
+
+    def same_shape(self, *operands: ir.Value) -> list[ir.Value]:
+        """The operands, scalars broadcast to the shape of the result."""
+        shape = self.out.shape
+        return [
+            x
+            if aval.shape == shape
+            else hlo.broadcast_in_dim(ir_type(aval.update(shape=shape)), x, i64s(()))
+            for x, aval in zip(operands, self.avals_in, strict=True)
+        ]
+
+    def convert(self, x: ir.Value, old: ShapedArray, new: ShapedArray) -> ir.Value:
+        """Elements of another dtype: truth is what is not zero; a complex loses its imaginary."""
+        if old.dtype == new.dtype:
+            return x
+        if new.dtype == np.bool_:
+            zero = constant(np.zeros(old.shape, old.dtype), old)
+            kind = (
+                "FLOAT"
+                if old.dtype.kind in "fcV"
+                else ("UNSIGNED" if old.dtype.kind == "u" else "SIGNED")
+            )
+            return self.compare("NE", x, zero, kind)
+        if old.dtype.kind == "c" and new.dtype.kind != "c":
+            x = hlo.real(x)
+        return hlo.convert(ir_type(new), x)
+
+    def compare(self, direction: str, x: ir.Value, y: ir.Value, kind: str) -> ir.Value:
+        """A comparison; `kind` is FLOAT, TOTALORDER, SIGNED or UNSIGNED."""
+        return hlo.compare(
+            x, y, hlo.ComparisonDirectionAttr.get(direction),
+            compare_type=hlo.ComparisonTypeAttr.get(kind),
+        )  # fmt: skip
+
+    def reduce(
+        self, op: Callable[..., Any], x: ir.Value, start: Any, axes: Sequence[int]
+    ) -> ir.Value:
+        """`op` over axes, beginning with the number `start`."""
+        scalar = ShapedArray((), self.avals_in[0].dtype)
+        reduced = hlo.ReduceOp([ir_type(self.out)], [x], [constant(start, scalar)], i64s(axes))
+        block = reduced.regions[0].blocks.append(ir_type(scalar), ir_type(scalar))
+        with ir.InsertionPoint(block):
+            hlo.return_([op(*block.arguments)])
+        return reduced.results[0]
+
+    def call(self, name: str, closed: ClosedJaxpr, *operands: ir.Value) -> list[ir.Value]:
+        """A jaxpr as a function of the module, and a call of it."""
+        known = self.program.functions.get(closed)
+        if known is None:
+            known = self.program.functions[closed] = self.program.free_name(name)
+            with ir.InsertionPoint(self.program.module.body):
+                _function(self.program, known, closed, public=False)
+        types = list(map(ir_type, closed.out_avals))
+        return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(known), list(operands)).results)
+
+    def inline(self, closed: ClosedJaxpr, *operands: ir.Value) -> list[ir.Value]:
+        """The ops of a jaxpr, here: the body of a loop or a branch."""
+        return _body(self.program, closed, operands)
+
+
+def lower_jaxpr(
+    closed: ClosedJaxpr,
+    name: str,
+    *,
+    donated: Sequence[int | None] = (),
+    replicas: int = 1,
+    partitions: int = 1,
+) -> ir.Module:
+    """A module whose `main` is a jaxpr.
+
+    Args:
+        closed: The jaxpr.
+        name: The module's name.
+        donated: For each parameter, which result may use its memory; None for none.
+        replicas: On how many devices the program runs side by side, one copy of it on each.
+        partitions: On how many devices one copy of it is spread.
+    """
+    with _mlir(), ir.Location.unknown():
+        module = ir.Module.create()
+        module.operation.attributes["sym_name"] = ir.StringAttr.get(name)
+        i32 = ir.IntegerType.get_signless(32)
+        module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, replicas)
+        module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, partitions)
+        program = Program(module, names={"main"})
+        with ir.InsertionPoint(module.body):
+            _function(program, "main", closed, public=True, donated=donated)
+        module.operation.verify()
+        return module
+
+
+@contextmanager
+def _mlir() -> Iterator[None]:
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    hlo.register_dialect(context)
+    chlo.register_dialect(context)
+    with context:
+        yield
+
+
+def _function(
+    program: Program,
+    name: str,
+    closed: ClosedJaxpr,
+    public: bool,
+    donated: Sequence[int | None] = (),
+) -> None:
+    types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
+    function = func.FuncOp(name, types)
+    function.attributes["sym_visibility"] = ir.StringAttr.get("public" if public else "private")
+    if any(place is not None for place in donated):
+        i32 = ir.IntegerType.get_signless(32)
+        function.arg_attrs = ir.ArrayAttr.get([
+            ir.DictAttr.get(
+                {} if place is None else {"tf.aliasing_output": ir.IntegerAttr.get(i32, place)}
+            )
+            for place in donated
+        ])  # fmt: skip
+    block = function.add_entry_block()
+    with ir.InsertionPoint(block):
+        func.return_(_body(program, closed, block.arguments))
+
+
+def _body(program: Program, closed: ClosedJaxpr, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """The ops of a jaxpr's equations, in order."""
+    jaxpr: Jaxpr = closed.jaxpr
+    values: dict[Var, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
+    for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
+        values[var] = constant(const, var.aval)
+
+    def read(atom: Atom) -> ir.Value:
+        return constant(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
+
+    for eqn in jaxpr.eqns:
+        with _location(eqn):
+            avals = [atom.aval for atom in eqn.invars]
+            context = Context(program, avals, [var.aval for var in eqn.outvars])
+            results = eqn.primitive.lower(context, *map(read, eqn.invars), **eqn.params)
+        many = eqn.primitive.multiple_results
+        values.update(zip(eqn.outvars, results if many else [results], strict=True))
+    return list(map(read, jaxpr.outvars))
+
+
+def _location(eqn: JaxprEqn) -> ir.Location:
+    """Where an equation came from, as JAX writes it: its scopes round the calls of Python."""
+    source: SourceInfo = eqn.source_info
+    place = ir.Location.unknown()
+    for frame in reversed(source.frames):
+        own = ir.Location.name(frame.function_name, _file(frame))
+        place = own if place == ir.Location.unknown() else ir.Location.callsite(own, [place])
+    return ir.Location.name("/".join((*source.name_stack, eqn.primitive.name)), place)
+
+
+def _file(frame: sources.Frame) -> ir.Location:
+    if frame.end_line is None or frame.start_column is None or frame.end_column is None:
+        return ir.Location.file(frame.file_name, frame.start_line, 0)
+    return ir.Location.file(
+        frame.file_name, frame.start_line, frame.start_column, frame.end_line, frame.end_column
+    )

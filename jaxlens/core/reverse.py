@@ -1,0 +1,197 @@
+"""Reverse mode: linearise by partial evaluation, then transpose.
+
+The derivative of f at x is a linear map of the tangent. Running `jvp` with the tangent unknown
+splits the work: what depends on x alone is computed at once, what depends on the tangent is
+written down, and that jaxpr is the linear map. Transposing it, from its last equation to its
+first, turns a map of tangents into a map of cotangents: for a scalar f, the gradient for the price
+of one. What the linear map took from the first half are the residuals that reverse mode keeps.
+
+After "You Only Linearize Once" (Radul et al., POPL 2023, arXiv:2204.10923).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxlens.core import sources
+from jaxlens.core.avals import float0, tangent_aval
+from jaxlens.core.elementwise import add_any_p
+from jaxlens.core.forward import instantiate, jvp_flat
+from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxlens.core.staging import (
+    StagedTracer,
+    Staging,
+    as_function,
+    aval_of,
+    literal,
+    trace,
+)
+from jaxlens.core.tracers import Interpreter, Linear, Primitive, Zero, current, interpreting
+
+
+class Partial(Staging):
+    """Computes what is known, in the interpreter below; writes down what is not."""
+
+    def __init__(self, parent: Interpreter) -> None:
+        super().__init__()
+        self.parent: Interpreter = parent
+
+    def unknown(self, value: Any) -> bool:
+        """Whether a value has to wait."""
+        return type(value) is StagedTracer and value.interpreter is self
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if not any(map(self.unknown, args)):
+            with interpreting(self.parent):
+                return primitive.bind(*args, **params)
+        if primitive.partial is not None:
+            return primitive.partial(self, args, params)
+        return super().process(primitive, args, params)
+
+
+def linearize_flat(
+    f: Callable[..., Sequence[Any]], primals: Sequence[Any]
+) -> tuple[list[Any], ClosedJaxpr]:
+    """The value of a function of flat lists, and its derivative there as a linear jaxpr.
+
+    The jaxpr's constants are the residuals. It has a parameter for each primal, and a result for
+    each of the function's.
+    """
+    partial = Partial(current())
+    tangents = [partial.parameter(tangent_aval(aval_of(primal))) for primal in primals]
+    given = [Zero(t.aval) if t.dtype == float0 else t for t in tangents]
+    with interpreting(partial):
+        results, out = jvp_flat(f, primals, given)
+        out = list(map(instantiate, out))
+    return results, partial.closed([tracer.var for tracer in tangents], out)
+
+
+def partial_jaxpr(
+    closed: ClosedJaxpr, unknown: Sequence[bool]
+) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
+    """Splits a jaxpr in two: what can be computed now, and what must wait.
+
+    Args:
+        closed: The jaxpr.
+        unknown: Which parameters must wait.
+
+    Returns:
+        A jaxpr of the known parameters, with the known results, then the residuals. A jaxpr of
+        the residuals, then the unknown parameters, with the other results. And which these are.
+    """
+    later: list[Any] = []
+    flags: list[bool] = []
+
+    def now(*known: Any) -> list[Any]:
+        partial, rest = Partial(current()), iter(known)
+        args = [
+            partial.parameter(aval) if wait else next(rest)
+            for aval, wait in zip(closed.in_avals, unknown, strict=True)
+        ]
+        with interpreting(partial):
+            results = as_function(closed)(*args)
+        flags[:] = map(partial.unknown, results)
+        waiting = [a.var for a, wait in zip(args, unknown, strict=True) if wait]
+        rests = partial.closed(waiting, [r for r, w in zip(results, flags, strict=True) if w])
+        inner = rests.jaxpr
+        params = [*inner.constvars, *inner.invars]
+        later[:] = [ClosedJaxpr(Jaxpr([], params, inner.outvars, inner.eqns), [])]
+        return [*(r for r, w in zip(results, flags, strict=True) if not w), *rests.consts]
+
+    known = trace(now, [a for a, w in zip(closed.in_avals, unknown, strict=True) if not w])
+    return known, later[0], flags
+
+
+def backward_pass(
+    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]
+) -> list[Any]:
+    """Goes through a linear jaxpr from its last equation to its first.
+
+    Args:
+        jaxpr: A jaxpr that is linear in those parameters whose argument is `Linear`.
+        consts: Values of its constants: the residuals.
+        args: `Linear` or a value for each parameter.
+        cts: The cotangent of each result; may be `Zero`.
+
+    Returns:
+        The cotangent of each `Linear` argument; may be `Zero`.
+    """
+    values: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    values.update(zip(jaxpr.invars, args, strict=True))
+
+    def read(atom: Atom) -> Any:
+        return values[atom] if isinstance(atom, Var) else literal(atom)
+
+    linear = []
+    for eqn in jaxpr.eqns:
+        operands = list(map(read, eqn.invars))
+        if any(type(x) is Linear for x in operands):
+            linear.append(eqn)
+            values.update((var, Linear(var.aval)) for var in eqn.outvars)
+        else:  # computed from residuals alone, such as what `checkpoint` computes again
+            with sources.at(eqn.source_info):
+                results = eqn.primitive.bind(*operands, **eqn.params)
+            many = eqn.primitive.multiple_results
+            values.update(zip(eqn.outvars, results if many else [results], strict=True))
+
+    found: dict[Var, Any] = {}
+
+    def give(atom: Atom, ct: Any) -> None:
+        if isinstance(atom, Var) and ct is not None and type(ct) is not Zero:
+            found[atom] = add_any_p.bind(found[atom], ct) if atom in found else ct
+
+    for atom, ct in zip(jaxpr.outvars, cts, strict=True):
+        if type(read(atom)) is Linear:
+            give(atom, ct)
+    for eqn in reversed(linear):
+        out = [found.pop(var, None) for var in eqn.outvars]
+        if all(ct is None for ct in out):
+            continue
+        for atom, ct in zip(eqn.invars, _transposed(eqn, out, read), strict=True):
+            give(atom, ct)
+    pairs = zip(jaxpr.invars, args, strict=True)
+    return [found.get(var, Zero(var.aval)) for var, arg in pairs if type(arg) is Linear]
+
+
+def _transposed(eqn: JaxprEqn, out: list[Any], read: Callable[[Atom], Any]) -> Sequence[Any]:
+    """The cotangents that an equation's rule gives its arguments."""
+    pairs = zip(out, eqn.outvars, strict=True)
+    cts = [Zero(var.aval) if ct is None else ct for ct, var in pairs]
+    source = eqn.source_info
+    names = tuple(f"transpose({name})" for name in source.name_stack) or ("transpose()",)
+    if sources.listeners:
+        sources.emit("rule", eqn.primitive.name, rule="transpose")
+    with sources.at(sources.SourceInfo(source.calls, names)):
+        ct = cts if eqn.primitive.multiple_results else cts[0]
+        found: Sequence[Any] = eqn.primitive.transpose(ct, *map(read, eqn.invars), **eqn.params)
+    return found
+
+
+def transpose_jaxpr(
+    closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr of a jaxpr's transpose, which the rules of calls and loops are made of.
+
+    Args:
+        closed: The jaxpr.
+        linear: Which parameters it is linear in.
+        nonzero: Which results have a cotangent.
+
+    Returns:
+        A jaxpr of the other parameters, then the cotangents of those results; of the cotangents
+        of those linear parameters that have one. And which these are.
+    """
+    flags: list[bool] = []
+    others = [a for a, is_linear in zip(closed.in_avals, linear, strict=True) if not is_linear]
+    given = [a for a, has in zip(closed.out_avals, nonzero, strict=True) if has]
+
+    def back(*values: Any) -> list[Any]:
+        known, moving = iter(values[: len(others)]), iter(values[len(others) :])
+        pairs = zip(closed.in_avals, linear, strict=True)
+        args = [Linear(aval) if is_linear else next(known) for aval, is_linear in pairs]
+        outs = zip(closed.out_avals, nonzero, strict=True)
+        cts = [next(moving) if has else Zero(aval) for aval, has in outs]
+        found = backward_pass(closed.jaxpr, closed.consts, args, cts)
+        flags[:] = [type(ct) is not Zero for ct in found]
+        return [ct for ct in found if type(ct) is not Zero]
+
+    return trace(back, [*others, *given]), flags

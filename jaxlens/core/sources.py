@@ -1,0 +1,179 @@
+"""Where each step of a program came from, and a stream of the steps as they happen.
+
+A jaxpr that has lost its Python lines teaches nothing. So every equation keeps the calls that were
+on the stack when it was recorded, and the names of the transformations that it went through; where
+a transformation makes new equations from an old one, they inherit its place. Whoever wants to
+watch the machinery at work listens to the stream: it costs one test of a tuple when nobody does.
+
+Python positions are those of PEP 657.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+_OURS = frozenset(map(str, Path(__file__).resolve().parent.glob("*.py")))
+_MANY = 200  # frames kept of one stack: user recursion has no end
+Call = tuple[CodeType, int]  # a function's code and how far it had got
+
+
+class Frame(NamedTuple):
+    """A place in a file: lines count from 1, columns from 0; None where Python does not say."""
+
+    file_name: str
+    function_name: str
+    start_line: int
+    end_line: int | None
+    start_column: int | None
+    end_column: int | None
+
+
+@dataclass(slots=True)
+class SourceInfo:
+    """Where an equation came from.
+
+    Attributes:
+        calls: The functions that were running, innermost first, up to where tracing began.
+        name_stack: Named scopes and transformations, outermost first: `jvp()`, `transpose(jvp())`.
+    """
+
+    calls: tuple[Call, ...]
+    name_stack: tuple[str, ...] = ()
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The places in the user's files, innermost first."""
+        return tuple(map(_frame, self.calls))
+
+
+def _frame(call: Call) -> Frame:
+    code, instruction = call
+    place = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    line, end, column, end_column = place
+    name = code.co_qualname
+    return Frame(code.co_filename, name, line or code.co_firstlineno, end, column, end_column)
+
+
+_NOWHERE = SourceInfo(())
+_origin: ContextVar[SourceInfo | None] = ContextVar("origin", default=None)
+_scopes: ContextVar[tuple[str, ...]] = ContextVar("scopes", default=())
+_depth: ContextVar[int] = ContextVar("depth", default=0)
+_entry: CodeType | None = None  # the function that every trace begins in
+
+
+def entry(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks the function that runs the user's: the calls above the outermost are not theirs."""
+    global _entry
+    _entry = function.__code__
+    return function
+
+
+def here() -> SourceInfo:
+    """Where the user's program is now."""
+    origin = _origin.get()
+    scopes = _scopes.get()
+    if origin is not None:
+        return SourceInfo(origin.calls, scopes + origin.name_stack) if scopes else origin
+    calls: list[Call] = []
+    left = _depth.get()
+    frame = sys._getframe(1)
+    while frame is not None and len(calls) < _MANY:
+        code = frame.f_code
+        if code is _entry:
+            left -= 1
+            if left == 0:
+                break
+        elif code.co_filename not in _OURS:
+            calls.append((code, frame.f_lasti))
+        frame = frame.f_back  # type: ignore[assignment]
+    return SourceInfo(tuple(calls), scopes)
+
+
+def line() -> str:
+    """The user's line that is running, in words: `cell.py:3 (f)`."""
+    return said(here())
+
+
+def said(source: SourceInfo) -> str:
+    """The innermost place of a step, in words."""
+    for frame in source.frames:
+        file = Path(frame.file_name).name
+        return f"{file}:{frame.start_line} ({frame.function_name})"
+    return "an unknown line"
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While a function is traced: its steps come from its own lines."""
+    depth, origin = _depth.set(_depth.get() + 1), _origin.set(None)
+    try:
+        yield
+    finally:
+        _depth.reset(depth)
+        _origin.reset(origin)
+
+
+@contextmanager
+def at(source: SourceInfo) -> Iterator[None]:
+    """While an old equation is gone through again: new ones inherit its place."""
+    token = _origin.set(source)
+    try:
+        yield
+    finally:
+        _origin.reset(token)
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Gives the equations recorded inside a name, which reaches the compiled program."""
+    token = _scopes.set((*_scopes.get(), name))
+    try:
+        yield
+    finally:
+        _scopes.reset(token)
+
+
+# ---- the stream -------------------------------------------------------------------------------
+
+
+class Event(NamedTuple):
+    """A step of the machinery.
+
+    Attributes:
+        kind: "bind" (a primitive is applied), "record" (an equation is written down), "rule" (a
+            rule of a primitive is used), "trace" (a function is traced), "cache" (a program was
+            looked up), "lower", "compile", "run".
+        name: Of the primitive or function.
+        detail: What the step was about, such as the interpreter, the equation, hit or miss.
+    """
+
+    kind: str
+    name: str
+    detail: dict[str, Any]
+
+
+Listener = Callable[[Event], None]
+listeners: tuple[Listener, ...] = ()
+
+
+@contextmanager
+def listen(listener: Listener) -> Iterator[Listener]:
+    """Calls `listener` with each step that happens inside the `with`."""
+    global listeners
+    listeners = (*listeners, listener)
+    try:
+        yield listener
+    finally:
+        listeners = tuple(other for other in listeners if other is not listener)
+
+
+def emit(kind: str, name: str, **detail: Any) -> None:
+    """Tells the listeners. Who emits often asks `if sources.listeners` first."""
+    for listener in listeners:
+        listener(Event(kind, name, detail))

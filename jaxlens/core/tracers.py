@@ -1,0 +1,285 @@
+"""Primitives, tracers and interpreters: what happens when an operation meets its arguments.
+
+A primitive (`add`, `sin`, `dot_general`) does not compute: it hands itself and its arguments to
+the current *interpreter*, and that decides what applying it means: run it on the device, write it
+down, differentiate it, do it for a whole batch. A *tracer* stands for a value inside one
+interpreter; it looks like an array, so a user's function runs on it without knowing. Interpreters
+stand on one another: each does its part and applies what it made in the one below.
+
+After "Autodidax2" (docs.jax.dev, autodidax2_part1.html): one context variable holds the current
+interpreter. Every rule of a primitive is an attribute of it, so a primitive is one block of code.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import numpy as np
+
+from jaxlens.core import sources
+from jaxlens.core.avals import ShapedArray
+
+Rule = Callable[..., Any]
+
+
+class Zero:
+    """The tangent or cotangent that is known to be zero, without an array full of zeros."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+
+class Linear:
+    """Stands in a transposition rule for an argument that the result is linear in."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+
+class Primitive:
+    """An operation that every interpreter knows by its rules.
+
+    Attributes:
+        name: Its name in jaxprs.
+        multiple_results: Whether applying it gives a list.
+        abstract: `(*avals, **params) -> aval`, or a list of them: the type of the result.
+        lower: `(ctx, *operands, **params) -> operand`, or a list of them: StableHLO for it.
+        jvp: `(primals, tangents, **params) -> (result, tangent)`. A tangent may be `Zero`.
+        transpose: `(ct, *args, **params) -> cts`, one per argument: the cotangent of each
+            `Linear` among them, None for the others. `ct` is never `Zero` for one result.
+        batch: `(size, args, dims, **params) -> (result, dim)`: all examples at once; `dims` says
+            which axis of each argument counts them, None for the same value in all.
+        partial: `(interpreter, args, params) -> result`, only where arguments that are known can
+            be used before the others are: what a call or a loop does (`reverse.py`).
+    """
+
+    __slots__ = (
+        "abstract", "batch", "jvp", "lower", "multiple_results", "name", "partial", "transpose",
+    )  # fmt: skip
+
+    abstract: Rule
+    lower: Rule
+    jvp: Rule
+    transpose: Rule
+    batch: Rule
+    partial: Rule | None
+
+    def __init__(self, name: str, *, multiple_results: bool = False, **rules: Rule) -> None:
+        self.name = name
+        self.multiple_results = multiple_results
+        for kind in ("abstract", "lower", "jvp", "transpose", "batch", "partial"):
+            setattr(self, kind, rules.pop(kind, self._missing(kind)))
+        if rules:
+            raise TypeError(f"{name}: there is no rule named {', '.join(rules)}")
+
+    def _missing(self, kind: str) -> Any:
+        if kind == "partial":
+            return None
+
+        def missing(*_: Any, **__: Any) -> Any:
+            raise NotImplementedError(f"`{self.name}` has no {kind} rule.")
+
+        return missing
+
+    def rule(self, kind: str) -> Callable[[Rule], Rule]:
+        """A decorator that gives a primitive a rule."""
+
+        def keep(function: Rule) -> Rule:
+            setattr(self, kind, function)
+            return function
+
+        return keep
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Applies it in the current interpreter."""
+        interpreter = _current.get()
+        if sources.listeners:
+            sources.emit("bind", self.name, interpreter=interpreter, args=args, params=params)
+        return interpreter.process(self, args, params)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Interpreter:
+    """What applying a primitive means.
+
+    Attributes:
+        parent: The interpreter below, which this one computes with.
+        done: Whether it has ended; a tracer of it that is still used has leaked.
+    """
+
+    parent: "Interpreter | None" = None
+    done = False
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Applies a primitive to values, some of which may be tracers of this interpreter."""
+        raise NotImplementedError
+
+
+class _Runner(Protocol):
+    def __call__(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any: ...
+
+
+class Ground(Interpreter):
+    """Below all others: computes on the device. `arrays.py` gives it what it runs."""
+
+    run: _Runner
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        for arg in args:
+            if isinstance(arg, Tracer):
+                raise leaked(arg)
+        return self.run(primitive, args, params)
+
+
+GROUND = Ground()
+_current: ContextVar[Interpreter] = ContextVar("interpreter", default=GROUND)
+current = _current.get
+
+
+@contextmanager
+def interpreting(interpreter: Interpreter) -> Iterator[None]:
+    """While primitives are applied in this interpreter."""
+    token = _current.set(interpreter)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+class Value:
+    """What behaves like an array: a tracer, or an array on a device.
+
+    Operators and methods are the functions of `numpy.py`, which puts them here.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 100  # so that a NumPy array on the left lets us answer
+    aval: ShapedArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of an element."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype gives way in promotion."""
+        return self.aval.weak_type
+
+    def __len__(self) -> int:
+        if not self.aval.shape:
+            raise TypeError("len() of an array without axes")
+        return self.aval.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.aval.shape:
+            raise TypeError("iteration over an array without axes")
+        return (self[i] for i in range(self.aval.shape[0]))
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError  # numpy.py's
+
+
+class Tracer(Value):
+    """A value inside an interpreter: its type is known, its numbers are not (or not here)."""
+
+    __slots__ = ("aval", "interpreter")
+    interpreter: Interpreter
+
+    def made(self) -> str:
+        """Where it came from, in words."""
+        return "an unknown line"
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval.str_short()}>with<{type(self.interpreter).__name__}>"
+
+    def __hash__(self) -> int:
+        raise TypeError(f"unhashable type: {self!r} has no numbers yet to hash")
+
+    def __bool__(self) -> bool:
+        raise TracerBoolConversionError(
+            self, "a Python `if`, `while`, `and` or `bool()`", "use core.cond, core.while_loop or "
+            "cnp.where, or mark the argument static (static_argnums) if it need not be traced"
+        )  # fmt: skip
+
+    def __int__(self) -> int:
+        raise ConcretizationTypeError(
+            self, "int()", "use .astype(int), or mark the argument static (static_argnums)"
+        )
+
+    def __float__(self) -> float:
+        raise ConcretizationTypeError(self, "float()", "use .astype(float)")
+
+    def __complex__(self) -> complex:
+        raise ConcretizationTypeError(self, "complex()", "use .astype(complex)")
+
+    def __index__(self) -> int:
+        raise TracerIntegerConversionError(
+            self, "an integer that Python needs now (a shape, an axis, range())",
+            "mark the argument static (static_argnums), or use core.fori_loop for range()",
+        )  # fmt: skip
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TracerArrayConversionError(
+            self, "a NumPy array", "call the function of jaxlens.core.numpy in its place"
+        )
+
+
+class ConcretizationTypeError(TypeError):
+    """Python needed the numbers of a value while a function was traced on types only."""
+
+    def __init__(self, tracer: Tracer, wanted: str, cure: str) -> None:
+        super().__init__(
+            f"{sources.line()} asks for {wanted}, but the value is traced: "
+            f"{tracer.aval.str_short()} made at {tracer.made()} has no numbers yet. "
+            f"To mend it, {cure}."
+        )
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """A traced value was used as a condition of Python's."""
+
+
+class TracerIntegerConversionError(ConcretizationTypeError):
+    """A traced value was used where Python needs an integer."""
+
+
+class TracerArrayConversionError(ConcretizationTypeError):
+    """A traced value was handed to NumPy."""
+
+
+class UnexpectedTracerError(Exception):
+    """A tracer was used after its interpreter had ended."""
+
+
+def leaked(tracer: Tracer) -> UnexpectedTracerError:
+    """The error for a tracer that outlived its trace."""
+    return UnexpectedTracerError(
+        f"{sources.line()} uses a traced value after its function had ended: "
+        f"{tracer.aval.str_short()} made at {tracer.made()}. A function under a transformation "
+        f"must return what it computes; storing it in a global, an attribute or a list leaks it."
+    )
