@@ -21,7 +21,6 @@ from jaxlens.lenses.verdict import verdict as verdict_report
 from jaxlens.render import hlo_lines, listings
 from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_view import of_report
-from jaxlens.render.lean import lean
 from jaxlens.render.machine_lines import MOST, Machine
 from jaxlens.render.panes import machine_pane, pane, stage_pane
 from jaxlens.render.taken import taken
@@ -209,7 +208,7 @@ def _computed(work: Work) -> list[Block]:
         return []
     nodes = (work.node, *(node for node in work.inside if node is not work.node))
     lines = [hlo_lines.instruction(node, str(node.owner or "")) for node in nodes]
-    return [Listing("optimized", tuple(map(lean, lines)))]
+    return [Listing("optimized", tuple(map(hlo_lines.lean, lines)))]
 
 
 def _missing(work: Work) -> Findings:

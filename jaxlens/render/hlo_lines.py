@@ -3,8 +3,9 @@
 Metadata, layouts, backend configurations, shardings and long tuple types are folded.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import islice
 
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
@@ -26,29 +27,95 @@ _CALLS = frozenset({
     "calls", "to_apply", "condition", "body", "branch_computations", "true_computation",
     "false_computation", "called_computations", "select", "scatter",
 })  # fmt: skip
-_IN_BRACKETS = {"constant": "literal", "parameter": "index"}
+IN_BRACKETS = {"constant": "literal", "parameter": "index"}
 
 
-def listing(module: Module, *, limit: int = LIMIT, brief: bool = False) -> Listing:
+def listing(module: Module, *, limit: int = LIMIT) -> Listing:
     """The whole module.
 
     Args:
         module: HLO at any stage.
         limit: Most lines.
+    """
+    plan = Plan(module)
+    kept = tuple(islice(plan.lines(), limit))
+    more = LateLines(plan.total - len(kept), lambda: islice(plan.lines(), limit, None))
+    return Listing(module.stage, kept, more=more or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What an instruction's line is made of.
+
+    Attributes:
+        node: The instruction.
+        owner: Name of the source line that owns it, "" for none.
+        root: Whether it is the root of its computation.
+        inner: What a fusion of one instruction does.
+    """
+
+    node: Node
+    owner: str
+    root: bool
+    inner: Node | None = None
+
+    def line(self) -> Line:
+        """The line, in its place."""
+        line = instruction(self.node, self.owner, self.root)
+        pieces = (*line.pieces, *behind(self.inner)) if self.inner else line.pieces
+        return Line(pieces, line.id, 1, line.line)
+
+
+class Plan:
+    """What stands where in the listing of a module.
+
+    Args:
+        module: HLO.
         brief: Put a computation's parameters into its title, as XLA does too, and what a
             fusion of one instruction does behind that fusion.
+
+    Attributes:
+        total: Number of lines.
     """
-    wrapped = _wrapped(module) if brief else {}
-    shown = [region for region in module.regions.values() if region.name not in wrapped]
-    total = sum(len(_instructions(module, region, brief)) + 3 for region in shown) - 1
 
-    def every() -> Iterator[Line]:
-        return _all_lines(module, shown, wrapped, brief)
+    def __init__(self, module: Module, brief: bool = False) -> None:
+        self._module, self._brief = module, brief
+        self._wrapped = _wrapped(module) if brief else {}
+        self._shown = [r for r in module.regions.values() if r.name not in self._wrapped]
+        self.total = sum(len(self._instructions(region)) + 3 for region in self._shown) - 1
 
-    kept = tuple(islice(every(), limit))
-    left = total - len(kept)
-    more = LateLines(left, lambda: islice(every(), limit, None)) if left > 0 else ()
-    return Listing(module.stage, kept, more=more)
+    @cached_property
+    def _owners(self) -> dict[str, str]:
+        return {id: str(span) for id, span in owners(self._module).items()}
+
+    @cached_property
+    def _callers(self) -> dict[str, list[str]]:
+        return _callers(self._module)
+
+    def _instructions(self, region: Region) -> Sequence[Node]:
+        """What has a line of its own."""
+        if not self._brief or region.name == self._module.entry:
+            return region.nodes
+        return [node for node in region.nodes if node.opcode != "parameter"]
+
+    def lines(self) -> Iterator[Line]:
+        """Line by line."""
+        return (part if isinstance(part, Line) else part.line() for part in self.parts())
+
+    def parts(self) -> Iterator[Line | Part]:
+        """Line by line: instructions in parts, all else as it stands."""
+        known, wrapped = self._owners, self._wrapped
+        for number, region in enumerate(self._shown):
+            if number:
+                yield Line(())
+            entry = region.name == self._module.entry
+            inputs = region.parameters if self._brief and not entry else ()
+            yield _title(region, entry, inputs, self._callers.get(region.name, []))
+            results = frozenset(region.results)
+            for node in self._instructions(region):
+                inner = wrapped.get(node.regions[0]) if node.regions else None
+                yield Part(node, known.get(node.id, ""), node.id in results, inner)
+            yield Line((Piece("}"),))
 
 
 def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
@@ -57,9 +124,15 @@ def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
     pieces += [Piece(node.id, "name"), Piece(" = "), *type_pieces(node.type)]
     pieces += [Piece(" "), Piece(node.opcode, "op"), Piece("("), *_inside(node), Piece(")")]
     for key, value in node.attrs.items():
-        if _IN_BRACKETS.get(node.opcode) != key:
-            pieces.append(_attribute(key, value))
+        if IN_BRACKETS.get(node.opcode) != key:
+            pieces.append(attribute(key, value))
     return Line(tuple(pieces), node.id, 0, owner)
+
+
+def lean(line: Line) -> Line:
+    """A line without its folded pieces."""
+    kept = tuple(piece for piece in line.pieces if piece.kind != "fold")
+    return Line(kept, line.id, line.indent, line.line)
 
 
 def instructions(module: Module) -> Mapping[str, Line]:
@@ -108,29 +181,6 @@ def _wrapped(module: Module) -> dict[str, Node]:
     return found
 
 
-def _instructions(module: Module, region: Region, brief: bool) -> Sequence[Node]:
-    """What has a line of its own."""
-    if not brief or region.name == module.entry:
-        return region.nodes
-    return [node for node in region.nodes if node.opcode != "parameter"]
-
-
-def _all_lines(
-    module: Module, shown: Sequence[Region], wrapped: Mapping[str, Node], brief: bool
-) -> Iterator[Line]:
-    known = {i: str(span) for i, span in owners(module).items()}
-    callers = _callers(module)
-    for number, region in enumerate(shown):
-        if number:
-            yield Line(())
-        entry = region.name == module.entry
-        inputs = region.parameters if brief and not entry else ()
-        yield _title(region, entry, inputs, callers.get(region.name, []))
-        nodes = _instructions(module, region, brief)
-        yield from _body(nodes, frozenset(region.results), known, wrapped)
-        yield Line((Piece("}"),))
-
-
 def _callers(module: Module) -> dict[str, list[str]]:
     """Ids of the instructions that call each computation."""
     callers: dict[str, list[str]] = {}
@@ -154,38 +204,30 @@ def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[s
     return Line(tuple(pieces))
 
 
-def _body(
-    nodes: Iterable[Node],
-    results: Collection[str],
-    known: Mapping[str, str],
-    wrapped: Mapping[str, Node],
-) -> Iterator[Line]:
-    for node in nodes:
-        line = instruction(node, known.get(node.id, ""), node.name in results)
-        inner = wrapped.get(node.regions[0]) if node.regions else None
-        pieces = (*line.pieces, *_behind(inner)) if inner else line.pieces
-        yield Line(pieces, line.id, 1, line.line)
-
-
-def _behind(inner: Node) -> list[Piece]:
+def behind(inner: Node) -> list[Piece]:
     """`  // compare, direction=LT`: what a fusion of one instruction does."""
-    rest = [_attribute(k, v) for k, v in inner.attrs.items() if _IN_BRACKETS.get(inner.opcode) != k]
+    rest = [attribute(k, v) for k, v in inner.attrs.items() if IN_BRACKETS.get(inner.opcode) != k]
     words = "".join(piece.text for piece in rest if piece.kind != "fold")
     return [Piece(f"  // {inner.opcode}{words}", "comment")]
 
 
 def _inside(node: Node) -> list[Piece]:
     """Operands; a constant's value and a parameter's number stand in their place."""
-    key = _IN_BRACKETS.get(node.opcode)
+    key = IN_BRACKETS.get(node.opcode)
     if key is None:
         return [Piece(", ".join(node.operands), "name")] if node.operands else []
-    value = node.attrs.get(key, "")
+    return literal(node.attrs.get(key, ""))
+
+
+def literal(value: str) -> list[Piece]:
+    """A constant's value, or a parameter's number."""
     if len(value) <= _LITERAL:
         return [Piece(value, "literal")]
     return [Piece("{...}", "literal"), Piece(_cut(value), "fold")]
 
 
-def _attribute(key: str, value: str) -> Piece:
+def attribute(key: str, value: str) -> Piece:
+    """`, key=value`, folded where it is long or says what other places do."""
     if key in _CALLS:
         return Piece(f", {key}={value.replace('%', '')}", "attr")
     folded = key in _FOLDED or len(value) > _LONG_VALUE

@@ -25,6 +25,7 @@ MOST = 5_000_000  # bytes of data in one output
 # the limit. A live kernel has the rest.
 ROWS = 1_000
 COMPILED_ROWS = 200_000
+_SAME, _NEXT = 2, 3
 _TRIES = 6
 _REMARK = 60  # characters of a remark
 _FOLD = re.compile(f"{MARKS['fold']}[^\0-{MARKS['warn']}\n]*")
@@ -171,8 +172,8 @@ def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
 
     Returns:
         `rows`: each line with signs before its kinds of words, joined by line breaks, which no
-        line holds. `ids`: their nodes; 0 for none, and `FIRST_WORD`, `SAME` and `NEXT` for those
-        that need no name. `lines`: names of source lines, each once, and `owner`: the place
+        line holds. `ids`: their nodes; 0 for none, 1 where the row's first word is it, 2 for that
+        of the row before, 3 for that with the next number. `lines`: names of source lines, each once, and `owner`: the place
         among them of each row's owner, from 1, 0 for none. `wide`: the most columns.
     """
     return _rows_data(written(lines))
@@ -183,14 +184,23 @@ def _rows_data(written: Iterable[Row]) -> dict[str, Any]:
     ids: list[int | str] = []
     owner: list[int] = []
     names: dict[str, int] = {"": 0}
+    last: int | str = 0
     for row, id, line in written:
         rows.append(row)
-        ids.append(id)
+        ids.append(id if isinstance(id, int) else _SAME if id == last else _next(id, last))
+        last = id or last
         owner.append(names.setdefault(line, len(names)))
     text = "\n".join(rows)
     shown = _FOLD.sub("", text) if MARKS["fold"] in text else text
     wide = max(map(len, shown.translate(_NO_MARKS).split("\n")))
     return {"rows": text, "ids": ids, "lines": list(names)[1:], "owner": owner, "wide": wide}
+
+
+def _next(id: str, last: int | str) -> int | str:
+    """`_NEXT` where an id is the one before with the next number, as ids of equations are."""
+    if isinstance(last, int) or not (last[1:].isascii() and last[1:].isdecimal()):
+        return id
+    return _NEXT if id == f"{last[0]}{int(last[1:]) + 1}" else id
 
 
 def more_html(more: Sequence[Line], room: Room) -> tuple[str, int]:

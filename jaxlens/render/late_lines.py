@@ -12,11 +12,13 @@ from jaxlens.render.document import Line
 from jaxlens.render.html_marks import begins_with_id, marked
 from jaxlens.render.visible import visible
 
-FIRST_WORD, SAME, NEXT = 1, 2, 3  # ids that need no name: the row's first word, that of the row
-# before, and that with the next number
+FIRST_WORD = 1
 
 Row = tuple[str, int | str, str]
-"""A line written out for scripts: `html_marks.marked` text, its node, 0 for none, and its owner."""
+"""A line written out for scripts: `html_marks.marked` text, its node and its owner ("" for none).
+
+The node is 0 for none and `FIRST_WORD` where the row's first word after ROOT names it.
+"""
 
 _FEW = 4_000  # lines that are kept once made
 

@@ -1,10 +1,13 @@
 """Instructions on one line for places where the eye compares: without what is folded elsewhere."""
 
 from collections.abc import Mapping
+from itertools import islice
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.render import hlo_lines
 from jaxlens.render.document import Line, Listing
+from jaxlens.render.hlo_lines import lean
+from jaxlens.render.hlo_rows import rows
 from jaxlens.render.late_lines import LateLines
 from jaxlens.render.lines_by_id import LinesById
 
@@ -32,15 +35,13 @@ def _without_calls(line: Line) -> Line:
 
 def listing(module: Module, limit: int) -> Listing:
     """A whole HLO module; `limit` is the most lines."""
-    found = hlo_lines.listing(module, limit=limit, brief=True)
+    plan = hlo_lines.Plan(module, brief=True)
+    lines = tuple(map(lean, islice(plan.lines(), limit)))
     option = f"%%hlo --stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
     note = f"Metadata and layouts are left out: {option} has them."
-    more = LateLines(len(found.more), lambda: map(lean, found.more)) if found.more else ()
-    said = " ".join(filter(None, (found.note, note)))
-    return Listing(found.stage, tuple(map(lean, found.lines)), said, more)
-
-
-def lean(line: Line) -> Line:
-    """A line without its folded pieces."""
-    kept = tuple(piece for piece in line.pieces if piece.kind != "fold")
-    return Line(kept, line.id, line.indent, line.line)
+    more = LateLines(
+        plan.total - len(lines),
+        lambda: map(lean, islice(plan.lines(), limit, None)),
+        lambda: islice(rows(plan), limit, None),
+    )
+    return Listing(module.stage, lines, note, more or ())

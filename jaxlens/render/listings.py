@@ -26,7 +26,7 @@ from jaxlens.render.document import (
 _EVERYTHING = 10**9
 _PRODUCTS = frozenset({"dot", "convolution"})
 _UNDER = 40  # kernels listed under one line
-_PANE = 600  # lines of one pane among many
+_ALONE = 400  # lines of a program alone that stand in the page; the rest is deflated
 _NO_LINES = "No line of known source text owns any of it."
 
 
@@ -36,7 +36,7 @@ def listing(
     inputs: Sequence[str] = (),
     *,
     alone: bool = True,
-    head: int = _PANE,
+    head: int = _ALONE,
 ) -> Listing:
     """A program, line by line.
 
@@ -53,9 +53,9 @@ def listing(
         limit = _EVERYTHING if full else jaxpr_lines.LIMIT
         return jaxpr_lines.listing(module, inputs=inputs, limit=limit)
     if stage.info.name == "stablehlo":
-        limit = _EVERYTHING if full else stablehlo_lines.LIMIT if alone else head
+        limit = _EVERYTHING if full else _ALONE if alone else head
         return stablehlo_lines.listing(module, stage.text, limit=limit)
-    limit = _EVERYTHING if full else hlo_lines.LIMIT if alone else head
+    limit = _EVERYTHING if full else _ALONE if alone else head
     return hlo_lines.listing(module, limit=limit) if alone or full else lean.listing(module, limit)
 
 

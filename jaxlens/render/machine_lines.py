@@ -13,7 +13,9 @@ from typing import Literal
 from jaxlens.ir.facts import Kernel
 from jaxlens.lenses.kernels import Work, what
 from jaxlens.render.document import Kind, Line, Listing, Piece
-from jaxlens.render.late_lines import LateLines
+from jaxlens.render.html_marks import MARKS, marked
+from jaxlens.render.late_lines import LateLines, Row, row_of
+from jaxlens.render.visible import visible
 
 Machine = Literal["llvm", "asm"]
 
@@ -30,8 +32,10 @@ _LLVM_LABEL = re.compile(r"([\w.$\"-]+:)(\s*;.*)?$")
 _CODE = re.compile(r"(\s*[0-9a-f]+: )([a-z][\w.]*)(.*)")
 _PTX = re.compile(r"(\s*(?:@!?%\w+\s+)?)([a-z][\w.:]*)(\s.*|;)?$")
 _TYPE = re.compile(
-    r"(<\d+ x [\w ]+>|\[\d+ x [^\]]+\]|\b(?:i\d+|float|double|half|bfloat|ptr|void)\b)"
+    r"((?:<\d+ x [\w ]+>|\[\d+ x [^\]]+\]|\b(?:i\d+|float|double|half|bfloat|ptr|void)\b)+)"
 )
+_COMMENT, _OP, _MARK = MARKS["comment"], MARKS["op"], MARKS["type"]
+_TYPED = f"{_MARK}\\1\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,12 @@ def listing(
     total = sum(part.size for part in parts) - bool(parts[0].code)
     first = tuple(islice(_lines(parts, stage), head))
     rest = max(total - len(first), 0)
-    more = LateLines(rest, lambda: islice(_lines(parts, stage), head, None)) if rest else ()
-    return Listing(stage, first, _LEFT_OUT if stage == "llvm" else "", more)
+    more = LateLines(
+        rest,
+        lambda: islice(_lines(parts, stage), head, None),
+        lambda: islice(_rows(parts, stage), head, None),
+    )
+    return Listing(stage, first, _LEFT_OUT if stage == "llvm" else "", more or ())
 
 
 def kernel_lines(work: Work, stage: Machine) -> Listing:
@@ -113,24 +121,54 @@ def _said(work: Work, code: str) -> str:
 
 
 def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
+    for part, title in _titled(parts):
+        yield from title
+        yield from _code(part, stage)
+
+
+def _rows(parts: Sequence[_Part], stage: Machine) -> Iterator[Row]:
+    """The same lines written out. Kernels repeat lines, and each is marked once."""
+    known: dict[str, str] = {}
+    for part, title in _titled(parts):
+        yield from map(row_of, title)
+        name = visible(part.work.kernel.name)
+        for row in part.code.split("\n") if part.code else ():
+            if row not in known:
+                known[row] = _written(row, stage)
+            yield known[row], name, ""
+
+
+def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
+    """Each kernel with what stands over its code."""
     ptx = any(part.code.startswith((".", "//")) for part in parts)
     mark = "//" if ptx else ";"
     for number, part in enumerate(parts):
-        if number and part.code:
-            yield Line(())
-        pieces = (
-            Piece(f"{mark} ", "comment"),
-            Piece(part.work.kernel.name, "keyword"),
-            Piece(f": {part.title}", "comment"),
-        )
-        yield Line(pieces, part.work.kernel.name)
-        yield from _code(part, stage)
+        name = part.work.kernel.name
+        said = Piece(f"{mark} ", "comment"), Piece(name, "keyword"), Piece(f": {part.title}", "comment")
+        yield part, [*([Line(())] if number and part.code else []), Line(said, name)]
 
 
 def _code(part: _Part, stage: Machine) -> Iterator[Line]:
     name = part.work.kernel.name
     for row in part.code.split("\n") if part.code else ():
-        yield Line(tuple(_llvm(row) if stage == "llvm" else _machine(row)), name)
+        yield Line(tuple(_pieces(row, stage)), name)
+
+
+def _pieces(row: str, stage: Machine) -> Iterator[Piece]:
+    return _llvm(row) if stage == "llvm" else _machine(row)
+
+
+def _written(row: str, stage: Machine) -> str:
+    """A row of code with its marks."""
+    pattern = _LLVM if stage == "llvm" else _CODE
+    found = pattern.match(row) if row.isascii() and row.isprintable() else None
+    if found is None or stage == "llvm" and _LLVM_LABEL.match(row):
+        return marked(Line(tuple(_pieces(row, stage))))
+    if stage == "asm":
+        text = f"{_COMMENT}{found[1]}{_OP}{found[2]}\0{found[3]}"
+    else:
+        text = f"{found[1]}{found[2]}{_OP}{found[3]}\0{_TYPE.sub(_TYPED, found[4])}"
+    return text.replace(f"\0{_MARK}", _MARK).rstrip("\0")
 
 
 def _functions(text: str) -> Iterator[str]:

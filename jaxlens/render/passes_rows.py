@@ -12,7 +12,6 @@ from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.links.change import Change, Fate
 from jaxlens.render import hlo_lines
 from jaxlens.render.document import Line, PassMark, PassRow
-from jaxlens.render.lean import lean
 from jaxlens.render.lines_by_id import LinesById
 
 Known = dict[tuple[str, str, bool], Line]
@@ -48,7 +47,7 @@ def _lines(module: Module, known: Known) -> Mapping[str, Line]:
         key = node.text or node.id, owner, node.id in roots
         made = known.get(key)
         if made is None or made.id != node.id:
-            made = known[key] = lean(hlo_lines.instruction(node, owner, node.id in roots))
+            made = known[key] = hlo_lines.lean(hlo_lines.instruction(node, owner, node.id in roots))
         return made
 
     return LinesById(module, line)
@@ -56,7 +55,7 @@ def _lines(module: Module, known: Known) -> Mapping[str, Line]:
 
 def _title(line: Line) -> Line:
     """A computation's title without its brace: here rows end where the next title begins."""
-    kept = [piece for piece in lean(line).pieces if piece.text != "{"]
+    kept = [piece for piece in hlo_lines.lean(line).pieces if piece.text != "{"]
     return Line(tuple(kept))
 
 

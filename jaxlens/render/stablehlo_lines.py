@@ -11,7 +11,8 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.stablehlo_text import PrintedLine, printed
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.late_lines import LateLines
+from jaxlens.render.late_lines import LateLines, Row, row_of
+from jaxlens.render.stablehlo_rows import rows
 from jaxlens.render.stablehlo_words import pieces
 
 LIMIT = 2000
@@ -33,10 +34,18 @@ def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
         yield from arguments
         yield from (_line(line, known) for line in _printed(text, module, most))
 
+    def write() -> Iterator[Row]:
+        yield from map(row_of, arguments)
+        yield from rows(_printed(text, module, limit + left), known)
+
     kept = tuple(islice(every(limit), limit))
     if left <= 0:
         return Listing("stablehlo", kept)
-    more = LateLines(left, lambda: islice(every(limit + left), limit, None))
+    more = LateLines(
+        left,
+        lambda: islice(every(limit + left), limit, None),
+        lambda: islice(write(), limit, None),
+    )
     return Listing("stablehlo", kept, more=more)
 
 
@@ -45,8 +54,8 @@ def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
     try:
         return list(islice(printed(text, module), limit))
     except ReadError:
-        rows = text.rstrip("\n").split("\n")[:limit]
-        return [PrintedLine(row.lstrip(" "), len(row) - len(row.lstrip(" "))) for row in rows]
+        printed_rows = text.rstrip("\n").split("\n")[:limit]
+        return [PrintedLine(r.lstrip(" "), len(r) - len(r.lstrip(" "))) for r in printed_rows]
 
 
 def _line(line: PrintedLine, known: Mapping[str, str]) -> Line:

@@ -64,8 +64,11 @@ def test_every_kind_and_any_name(blank):
 
 def test_nodes_that_need_no_name(blank):
     rows = [("ROOT add.1 = f32[]", 1, ""), ("  p = ", 1, "a:1"), ("}", 0, ""), ("x", "s9", ""),
-            ("y", 3, "a:1"), ("z", 3, "b:2"), ("z", 2, "")]  # fmt: skip
-    found = read(blank, LateLines(len(rows), tuple, lambda: iter(rows)))
-    assert found["id"] == ["add.1", "p", "", "s9", "s10", "s11", "s11"]
-    assert found["owner"] == ["", "a:1", "", "", "a:1", "b:2", ""]
+            ("y", "s10", "a:1"), ("}", 0, ""), ("z", "s11", "b:2"), ("z", "s11", ""),
+            ("z", "s011", ""), ("z", "s12", ""), ("z", "k.9", ""), ("z", "k.9", "")]  # fmt: skip
+    lines = LateLines(len(rows), tuple, lambda: iter(rows))
+    assert html_data.lines_data(lines)["ids"] == [1, 1, 0, "s9", 3, 0, 3, 2, "s011", 3, "k.9", 2]
+    found = read(blank, lines)
+    assert found["id"] == ["add.1", "p", *(id or "" for _, id, _ in rows[2:])]
+    assert found["owner"] == [owner for _, _, owner in rows]
     assert found["wide"] == 18
