@@ -52,8 +52,8 @@ _new = object.__new__
 _set_id, _set_opcode, _set_operands, _set_regions = (
     vars(Node)[name].__set__ for name in ("id", "opcode", "operands", "regions")
 )
-_set_line, _set_shape, _set_frames = (
-    vars(Instruction)[name].__set__ for name in ("_line", "_shape", "_frames")
+_set_line, _set_shape, _set_said, _set_frames = (
+    vars(Instruction)[name].__set__ for name in ("_line", "shape", "said", "_frames")
 )
 
 
@@ -120,8 +120,8 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
-Calls = dict[str, tuple[str, ...] | None]
-"""What computations a text of attributes names; texts repeat a lot."""
+Calls = dict[str | None, tuple[str, tuple[str, ...]]]
+"""Texts of attributes, each with itself and the computations that it names: few differ."""
 
 
 def _read_block(
@@ -221,10 +221,11 @@ class _Reader:
                 continue
             if attrs is None and '"' not in rest and "metadata=" not in rest:
                 attrs, rest = rest, ""
-            called = calls[attrs] if attrs in calls else self._called(attrs)
-            if called is None or (rest and _CALLING.search(rest)):
+            known = calls.get(attrs) or self._called(attrs)
+            if known is None or (rest and _CALLING.search(rest)):
                 self._slow(line)
                 continue
+            said, called = known
             node = _new(Instruction)
             names: tuple[str, ...] = ()
             if opcode == "parameter":
@@ -242,16 +243,17 @@ class _Reader:
             _set_regions(node, called)
             _set_line(node, line)
             _set_shape(node, shape)
+            _set_said(node, said)
             _set_frames(node, frames)
             region.nodes.append(node)
             if root:
                 region.root = name
 
-    def _called(self, attrs: str | None) -> tuple[str, ...] | None:
-        """Computations named by the attributes before the metadata; None where they are cut."""
+    def _called(self, attrs: str | None) -> tuple[str, tuple[str, ...]] | None:
+        """The attributes before the metadata and what they call; None where they are cut."""
         if attrs is None or hlo_text.balance(attrs) != 0:
             return None
-        self.calls[attrs] = found = hlo_text.called(hlo_text.attributes(attrs))
+        self.calls[attrs] = found = attrs, hlo_text.called(hlo_text.attributes(attrs))
         return found
 
     def _slow(self, line: str) -> None:
@@ -273,6 +275,7 @@ class _Reader:
         _set_regions(node, called)
         _set_line(node, line)
         _set_shape(node, parts.type)
+        _set_said(node, None)
         _set_frames(node, self.frames)
         region.nodes.append(node)
         if parts.opcode == "parameter":

@@ -28,6 +28,10 @@ Origins = Callable[[str], tuple[Span, ...]]
 """Gives the frames of a StableHLO op by its id; none for one that is not known."""
 
 
+Told = tuple[str, tuple[Span, ...], tuple[tuple[str, ...], ...]]
+"""What metadata says of an instruction: scope, frames, and the paths of its stamps."""
+
+
 def origins(stablehlo: Callable[[], Module]) -> Origins:
     """Frames by op of a module that is read when the first are asked for."""
     known: dict[str, tuple[Span, ...]] = {}
@@ -51,6 +55,7 @@ class Frames:
             "StackFrames": {},
         }
         self._stacks: dict[str, tuple[Span, ...]] = {}
+        self.told: dict[str, Told] = {}  # what metadata says, by its text
         self._shift: int | None = None
 
     def read(self, lines: list[str]) -> list[str]:
@@ -97,8 +102,8 @@ class Frames:
         """
         if self._origins is None or scope.count(";") + 1 != len(paths):
             return ()
-        stacks = {self._origins(path[-1]) for path in paths}
-        return stacks.pop() if len(stacks) == 1 else ()
+        first, *others = (self._origins(path[-1]) for path in paths)
+        return first if all(stack == first for stack in others) else ()
 
     def _chain(self, frame: int) -> list[Frame]:
         frames = self._fields["StackFrames"]

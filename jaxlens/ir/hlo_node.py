@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxlens.ir.graph import Node, Span, Type, Value
-from jaxlens.ir.hlo_frames import Frames, origin
+from jaxlens.ir.hlo_frames import Frames, Told, origin
 from jaxlens.ir.hlo_line import instruction_attributes
 from jaxlens.ir.hlo_text import read_type
 from jaxlens.ir.late import fill
@@ -17,7 +17,11 @@ from jaxlens.ir.stamps import plain, stamps, unstamped
 
 # A frozen dataclass assigns each field through a call; filling its slots takes half the time.
 _set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
+_set_scope, _set_spans, _set_stamps = (
+    vars(Node)[name].__set__ for name in ("scope", "spans", "stamps")
+)
 Paths = tuple[tuple[str, ...], ...]
+_NOTHING: Told = "", (), ()
 _BEFORE = ", metadata={op_name="
 _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
@@ -25,10 +29,11 @@ _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 class Instruction(Node):
     """A Node of which all but id, opcode, operands and regions is made when first read."""
 
-    __slots__ = ("_frames", "_line", "_shape")
+    __slots__ = ("_frames", "_line", "said", "shape")
     _frames: Frames
     _line: str  # as printed, with stamps
-    _shape: str
+    said: str | None  # what stands between operands and metadata; None where it is no plain text
+    shape: str  # the type as printed
 
     def __getattr__(self, name: str) -> Any:
         return fill(self, name, _MAKERS)
@@ -37,7 +42,7 @@ class Instruction(Node):
 def _results(node: Instruction) -> tuple[Value, ...]:
     value: Value = object.__new__(Value)
     _set_name(value, node.id)
-    _set_type(value, read_type(node._shape) or Type(node._shape))
+    _set_type(value, read_type(node.shape) or Type(node.shape))
     return (value,)
 
 
@@ -53,28 +58,48 @@ def _stamps(node: Instruction) -> Paths:
     return _told(node)[2]
 
 
-def _told(node: Instruction) -> tuple[str, tuple[Span, ...], Paths]:
+def _told(node: Instruction) -> Told:
     """Scope, frames and stamps, which are in one piece of the line: all are kept."""
-    scope, spans = _origin(node)
-    paths = tuple(path for path in stamps(scope) if path[-1].startswith("s"))
-    if "_jl" in scope:
-        spans = spans or node._frames.merged(scope, paths)
-        scope = plain(scope)
-    object.__setattr__(node, "scope", scope)
-    object.__setattr__(node, "spans", spans)
-    object.__setattr__(node, "stamps", paths)
-    return scope, spans, paths
-
-
-def _origin(node: Instruction) -> tuple[str, tuple[Span, ...]]:
-    text = node._line
+    text, frames = node._line, node._frames
     quote = text.find('"')
-    if text.endswith(_BEFORE, 0, max(quote, 0)) and (plain := _PLAIN.match(text, quote)):
-        scope, frame = plain.groups()
-        return scope, node._frames.stack(frame) if frame else ()
-    if "metadata=" not in text:
-        return "", ()
-    return origin(instruction_attributes(text).get("metadata", ""), node._frames)
+    if quote >= 0 and text.endswith(_BEFORE, 0, quote):
+        # What fusion copies keeps its metadata, so few texts of it differ.
+        metadata = text[quote : text.find("}", quote)]
+        told = frames.told.get(metadata)
+        if told is None and (match := _PLAIN.match(text, quote)):
+            scope, frame = match.groups()
+            told = _read(scope, frames.stack(frame) if frame else (), frames)
+            frames.told[metadata] = told
+    else:
+        told = None if "metadata=" in text else _NOTHING
+    if told is None:
+        told = _read(*origin(instruction_attributes(text).get("metadata", ""), frames), frames)
+    _set_scope(node, told[0])
+    _set_spans(node, told[1])
+    _set_stamps(node, told[2])
+    return told
+
+
+def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Told:
+    if "_jl" not in scope:
+        return scope, spans, ()
+    paths = tuple(path for path in stamps(scope) if path[-1].startswith("s"))
+    return plain(scope), spans or frames.merged(scope, paths), paths
+
+
+def printed(node: Instruction) -> str | None:
+    """What a line says beside name, type, operands and metadata; None where it is not plain.
+
+    Where there are no operands, what stands in their place is a part of it: a literal.
+    """
+    if node.operands or node.said is None:
+        return node.said
+    line = node._line
+    start = line.find(f" {node.opcode}(")
+    end = line.find(", metadata={", start)
+    if end >= 0 and line.find("}", end) != len(line) - 1:
+        return None
+    return line[start : end if end >= 0 else None]
 
 
 _MAKERS: Mapping[str, Callable[[Instruction], object]] = {

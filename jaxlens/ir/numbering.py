@@ -10,12 +10,13 @@ Inside the body of a loop, a branch or a reducer, numbers are relative to that b
 parameters; see `links.relate` for how bodies are paired first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from jaxlens.ir import hlo_text
 from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.hlo_node import Instruction, printed
 
 # Opcodes whose called computation is part of the instruction's own region.
 _INLINED = frozenset({"fusion", "call"})
@@ -31,13 +32,17 @@ _SILENT = frozenset({
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 # Opcodes that hand their first operand on unchanged.
 _TRANSPARENT = frozenset({"copy", "opt-barrier", "copy-done"})
+_PASSING = _TRANSPARENT | {"get-tuple-element"}
 # The same attributes and operands do not make the same value here.
 _IMPURE = frozenset({
     "rng", "rng-get-and-update-state", "infeed", "outfeed", "send", "recv", "after-all",
 })  # fmt: skip
+_UNIQUE = _IMPURE | {"constant"}
 _EXPANSION = 20  # calls may blow a program up this many times before they are numbered unopened
 
 Key = tuple[object, ...]
+Occurrence = tuple[Node, int]
+"""An instruction at one place, and its value there."""
 
 
 @dataclass(slots=True)
@@ -46,6 +51,8 @@ class Numbers:
 
     _numbers: dict[Key, int] = field(default_factory=dict)
     _parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _kinds: dict[Key, int] = field(default_factory=dict)
+    _printed: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def of(self, key: Key) -> int:
         """The number of an expression, new if it was not met before."""
@@ -64,13 +71,23 @@ class Numbers:
             return parts[int(index)]
         return self.of(("get-tuple-element", index, number))
 
+    def kind(self, node: Node) -> int:
+        """The number of what an instruction does, whatever its operands are.
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """An instruction at one place: `number` is its value there."""
+        Few instructions of a program are printed differently but for names and metadata, so
+        what the text says is looked at once.
+        """
+        text = printed(node) if isinstance(node, Instruction) else None
+        if text is None:
+            return self._kind(node)
+        key = node.opcode, node.shape, text  # type: ignore[attr-defined]
+        found = self._printed.get(key)
+        if found is None:
+            found = self._printed[key] = self._kind(node)
+        return found
 
-    id: str
-    number: int
+    def _kind(self, node: Node) -> int:
+        return self._kinds.setdefault((*_kind(node), _meaning(node)), len(self._kinds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,7 @@ class Numbering:
         functions: What each of those regions computes from its parameters.
     """
 
-    bodies: Mapping[str, tuple[Occurrence, ...]]
+    bodies: Mapping[str, Sequence[Occurrence]]
     functions: Mapping[str, int]
 
 
@@ -100,11 +117,10 @@ class _Frame:
 def number(module: Module, numbers: Numbers) -> Numbering:
     """Numbers every instruction of an HLO module, in time linear in its size.
 
-    Args:
-        module: Read HLO.
-        numbers: The table to use; share it between modules that are to be compared.
+    Calls that inline each other could double at every level: from some size on they are
+    treated as one instruction each, like loops. Fusions are always looked through.
     """
-    bodies: dict[str, tuple[Occurrence, ...]] = {}
+    bodies: dict[str, Sequence[Occurrence]] = {}
     functions: dict[str, int] = {}
     size = sum(len(region.nodes) for region in module.regions.values())
     budget = [_EXPANSION * size + 1000]
@@ -112,11 +128,9 @@ def number(module: Module, numbers: Numbers) -> Numbering:
         parameters = tuple(
             _parameter(numbers, index, value.type) for index, value in enumerate(region.parameters)
         )
-        found: list[Occurrence] = []
-        functions[region.name] = _walk(
-            module, region, parameters, numbers, functions, found, budget
-        )
-        bodies[region.name] = tuple(found)
+        walk = _Walk(module, numbers, functions, budget, [])
+        functions[region.name] = walk.through(region, parameters)
+        bodies[region.name] = walk.found
     return Numbering(bodies, functions)
 
 
@@ -142,39 +156,93 @@ def _standing(module: Module) -> Iterator[Region]:
             yield region
 
 
-def _walk(
-    module: Module,
-    region: Region,
-    parameters: tuple[int, ...],
-    numbers: Numbers,
-    functions: Mapping[str, int],
-    found: list[Occurrence],
-    budget: list[int],
-) -> int:
-    """Numbers one region with what it inlines; returns the number of its root."""
-    stack = [_frame(region, parameters)]
-    while True:
-        frame = stack[-1]
-        node = next(frame.left, None)
-        if node is None:
+@dataclass(slots=True)
+class _Walk:
+    """Numbers one region with what it inlines.
+
+    Attributes:
+        module: Whose region.
+        numbers: The table.
+        functions: What the regions that were numbered before compute.
+        budget: How many instructions may still be inlined by calls.
+        found: The instructions and their values.
+    """
+
+    module: Module
+    numbers: Numbers
+    functions: Mapping[str, int]
+    budget: list[int]
+    found: list[Occurrence]
+
+    def through(self, region: Region, parameters: tuple[int, ...]) -> int:
+        """The number of the region's root."""
+        stack = [_frame(region, parameters)]
+        while True:
+            frame = stack[-1]
+            call = self._to_call(frame)
+            if call is not None:
+                inner = self.module.regions[call.regions[0]]
+                self.budget[0] -= len(inner.nodes)
+                stack.append(_frame(inner, tuple(self._operands(frame, call.operands)), call))
+                continue
             stack.pop()
-            root = _root(frame, numbers)
+            root = self._root(frame)
             if frame.call is None:
                 return root
-            stack[-1].values[frame.call.results[0].name] = root
-            found.append(Occurrence(frame.call.id, root))
-            continue
-        inner = module.regions.get(node.regions[0]) if _opens(node, budget) else None
-        if inner is not None:
-            operands = tuple(_operand(frame, name, numbers) for name in node.operands)
-            budget[0] -= len(inner.nodes)
-            stack.append(_frame(inner, operands, node))
-            continue
-        value = _value(frame, node, numbers, functions)
-        for result in node.results:
-            frame.values[result.name] = value
-        if node.opcode != "parameter" or frame.call is None:  # a fusion's own are only names
-            found.append(Occurrence(node.id, value))
+            stack[-1].values[frame.call.id] = root
+            self.found.append((frame.call, root))
+
+    def _to_call(self, frame: _Frame) -> Node | None:
+        """Numbers up to the next instruction that is looked through; None at the end."""
+        values, inside = frame.values, frame.call is not None
+        for node in frame.left:
+            opcode = node.opcode
+            if opcode in _INLINED and self._opens(node):
+                return node
+            if opcode == "parameter":
+                value = values.get(node.id)
+                if value is None:
+                    value = self.numbers.of(("parameter", node.id))
+                values[node.id] = value
+                if inside:  # a fusion's own are only names
+                    continue
+            else:
+                value = values[node.id] = self._value(frame, node, opcode)
+            self.found.append((node, value))
+        return None
+
+    def _opens(self, node: Node) -> bool:
+        if len(node.regions) != 1 or node.regions[0] not in self.module.regions:
+            return False
+        return node.opcode == "fusion" or self.budget[0] > 0
+
+    def _root(self, frame: _Frame) -> int:
+        results = self._operands(frame, frame.region.results)
+        return results[0] if len(results) == 1 else self.numbers.tuple_of(tuple(results))
+
+    def _operands(self, frame: _Frame, names: Sequence[str]) -> list[int]:
+        values = frame.values
+        return [
+            values[name] if name in values else self.numbers.of(("literal", name)) for name in names
+        ]
+
+    def _value(self, frame: _Frame, node: Node, opcode: str) -> int:
+        """The number of an instruction that is not looked through."""
+        operands = self._operands(frame, node.operands)
+        if opcode in _PASSING and operands:
+            if opcode == "get-tuple-element":
+                return self.numbers.part(operands[0], _index(node))
+            return operands[0]
+        if opcode == "tuple":
+            return self.numbers.tuple_of(tuple(operands))
+        if opcode in _COMMUTATIVE:
+            operands.sort()
+        kind = self.numbers.kind(node)
+        if node.regions or opcode in _UNIQUE:
+            called = tuple(self.functions.get(name, name) for name in node.regions)
+            unique = node.id if opcode in _IMPURE or _elided(node) else ""
+            return self.numbers.of((kind, called, unique, *operands))
+        return self.numbers.of((kind, *operands))
 
 
 def _frame(region: Region, parameters: tuple[int, ...], call: Node | None = None) -> _Frame:
@@ -182,45 +250,19 @@ def _frame(region: Region, parameters: tuple[int, ...], call: Node | None = None
     return _Frame(region, dict(zip(names, parameters, strict=False)), iter(region.nodes), call)
 
 
-def _opens(node: Node, budget: list[int]) -> bool:
-    if node.opcode not in _INLINED or len(node.regions) != 1:
-        return False
-    return node.opcode == "fusion" or budget[0] > 0
-
-
-def _root(frame: _Frame, numbers: Numbers) -> int:
-    results = [_operand(frame, name, numbers) for name in frame.region.results]
-    return results[0] if len(results) == 1 else numbers.tuple_of(tuple(results))
-
-
-def _operand(frame: _Frame, name: str, numbers: Numbers) -> int:
-    value = frame.values.get(name)
-    return numbers.of(("literal", name)) if value is None else value
-
-
-def _value(frame: _Frame, node: Node, numbers: Numbers, functions: Mapping[str, int]) -> int:
-    """The number of an instruction that is not looked through."""
-    if node.opcode == "parameter":
-        known = frame.values.get(node.results[0].name)
-        return numbers.of(("parameter", node.id)) if known is None else known
-    operands = [_operand(frame, name, numbers) for name in node.operands]
-    if node.opcode in _TRANSPARENT and operands:
-        return operands[0]
-    if node.opcode == "tuple":
-        return numbers.tuple_of(tuple(operands))
-    if node.opcode == "get-tuple-element" and operands:
-        return numbers.part(operands[0], node.attrs.get("index", ""))
-    if node.opcode in _COMMUTATIVE:
-        operands.sort()
-    called = tuple(functions.get(name, name) for name in node.regions)
-    unique = node.id if node.opcode in _IMPURE or _elided(node) else ""
-    opcode, type_ = _kind(node)
-    return numbers.of((opcode, type_, _meaning(node), called, unique, *operands))
-
-
 def _elided(node: Node) -> bool:
     """Whether XLA left out the digits of a constant: two such need not be equal."""
-    return node.opcode == "constant" and "..." in node.attrs.get("literal", "")
+    text = printed(node) if isinstance(node, Instruction) else None
+    if node.opcode != "constant" or (text is not None and "..." not in text):
+        return False
+    return "..." in node.attrs.get("literal", "")
+
+
+def _index(node: Node) -> str:
+    """Which element of a tuple an instruction takes."""
+    if isinstance(node, Instruction) and node.said is not None:
+        return dict(_kept(node.said)).get("index", "")
+    return node.attrs.get("index", "")
 
 
 def _kind(node: Node) -> tuple[str, str]:
@@ -236,9 +278,11 @@ def _kind(node: Node) -> tuple[str, str]:
 def _meaning(node: Node) -> tuple[tuple[str, str], ...]:
     """The attributes that change what is computed.
 
-    XLA prints them between the operands and the metadata, and few texts of them differ: where
-    a line is plain, its other attributes are not read.
+    XLA prints them between the operands and the metadata: where a line is plain, its other
+    attributes are not read.
     """
+    if node.operands and isinstance(node, Instruction) and node.said is not None:
+        return _kept(node.said)
     start = node.text.find(f" {node.opcode}(")
     end = node.text.find(", metadata={", start)
     said = node.text[start : end if end >= 0 else None]

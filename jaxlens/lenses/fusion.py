@@ -13,6 +13,8 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo_line import cut
+from jaxlens.ir.stamps import unstamped
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.links.change import Change, between
@@ -23,6 +25,7 @@ PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bi
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
 # Dumps longer than this together (characters) are not read to name passes: where they are
 # what was asked for, and where they are one thing of many.
+_FUSION = " fusion("
 TRACE_LIMIT = 20_000_000
 GLANCE_LIMIT = 700_000
 
@@ -49,32 +52,33 @@ def across_fusion(
     Raises:
         UnavailableError: There is no optimised HLO.
     """
+    programs = capture.links.programs()
     try:
         passes = (
             capture.passes if dumps is None else dumps
         )  # first: a compile made without the dumps would be made again
     except UnavailableError as why:
         before, after = capture.hlo.module, capture.optimized.module
-        return between(before, after), f"Before: HLO before optimisation ({why}). After: optimised."
+        change = between(before, after, (), programs)
+        return change, f"Before: HLO before optimisation ({why}). After: optimised."
     after = capture.optimized.module
     first = first_fusing(passes)
     if first is None:
-        return between(passes[0].stage.module, after), (
-            "No pass made a fusion. Before: HLO before optimisation. After: optimised."
-        )
+        change = between(passes[0].stage.module, after, (), programs)
+        return change, "No pass made a fusion. Before: HLO before optimisation. After: optimised."
     start, rest = passes[max(first - 1, 0)], passes[first:]
     size = length(rest)
     note = f"Before: the program that {passes[first].name} got. After: the optimised program."
     if size > limit:
         note += f" Passes are not named: --fusion reads {size / 1e6:.0f} MB of dumps for that."
         rest = ()
-    return between(start.stage.module, after, rest), note
+    return between(start.stage.module, after, rest, programs), note
 
 
 def length(passes: Sequence[PassStage]) -> int:
     """About how many characters the changed dumps have, from the last: none is read for it."""
     changed = [stage for stage in passes if stage.changed]
-    return len(changed) * len(changed[-1].stage.text) if changed else 0
+    return len(changed) * len(unstamped(changed[-1].stage.raw)) if changed else 0
 
 
 def first_fusing(passes: Sequence[PassStage]) -> int | None:
@@ -89,29 +93,42 @@ def first_fusing(passes: Sequence[PassStage]) -> int | None:
 
 
 def _fuses(stage: PassStage) -> bool:
-    """Whether a dump has a fusion; the text rules most out, the module decides."""
-    return " fusion(" in stage.stage.text and any(
-        node.opcode == "fusion" for node in stage.stage.module.nodes()
-    )
+    """Whether a dump has a fusion; that can be told without reading the whole of it."""
+    text = stage.stage.raw
+    found = text.find(_FUSION)
+    while found >= 0:
+        line = text[text.rfind("\n", 0, found) + 1 : (text.find("\n", found) + 1 or None)]
+        parts = cut(line.strip())
+        if parts is None:  # an instruction on several lines, or no instruction
+            return any(node.opcode == "fusion" for node in stage.stage.module.nodes())
+        if parts.opcode == "fusion":
+            return True
+        found = text.find(_FUSION, found + 1)
+    return False
 
 
 def report(change: Change, note: str = "") -> Report:
     """Puts a change across fusion into sentences and a table."""
+    tables = fusion_table(change, note), fates_table(change)
+    return Report("Fusion", tuple(findings(change)), tables)
+
+
+def findings(change: Change) -> list[Finding]:
+    """What fusion made of a program, in sentences."""
     before, after = operations(change.before), operations(change.after)
     fusions = [node for node in after if node.opcode == "fusion"]
     others = len(after) - len(fusions)
     kinds = f"{count(len(fusions), 'fusion')} and {count(others, 'other')}"
     if not (fusions and others):
         kinds = "all fusions" if fusions else "no fusion among them"
-    findings = [
+    return [
         Finding(
             f"{count(len(before), 'operation')} before fusion, {len(after):,} after: {kinds} "
             "(parameters, constants and tuple plumbing not counted).",
             ids=tuple(node.id for node in fusions),
-        )
+        ),
+        *again(change),
     ]
-    findings += again(change)
-    return Report("Fusion", tuple(findings), (fusion_table(change, note), fates_table(change)))
 
 
 def operations(module: Module) -> list[Node]:

@@ -12,6 +12,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.passes import START
 from jaxlens.lenses.report import Cell, Finding, Report, Table, cells, count
 from jaxlens.links.change import Change, between
+from jaxlens.links.programs import Programs
 
 _INSTRUCTION = re.compile(r"\n +(?:ROOT )?%?[^\s=]+ = ")  # five times as quick as with "^"
 
@@ -55,17 +56,19 @@ def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[Step, 
     earlier = stages[0]
     n: int | None = None
     left = limit
+    programs = Programs()
     for stage in stages[1:]:
         if not stage.changed:
             continue
         left = None if left is None else left - len(stage.stage.text)
         change = None
         if left is None or left >= 0:
-            change = between(earlier.stage.module, stage.stage.module)
+            change = between(earlier.stage.module, stage.stage.module, (), programs)
+            programs.forget(earlier.stage.module)
             sizes = size(change.before), size(change.after)
         else:
-            n = instructions(earlier.stage.text) if n is None else n
-            sizes = n, instructions(stage.stage.text)
+            n = instructions(earlier.stage.raw) if n is None else n
+            sizes = n, instructions(stage.stage.raw)
         found.append(Step(stage, earlier, sizes, change))
         earlier, n = stage, sizes[1]
     return tuple(found)
@@ -85,7 +88,7 @@ def report(stages: Sequence[PassStage], done: Sequence[Step], everything: bool =
 
 def begin(stages: Sequence[PassStage], done: Sequence[Step]) -> int:
     """Instructions before any pass."""
-    return done[0].sizes[0] if done else instructions(stages[0].stage.text)
+    return done[0].sizes[0] if done else instructions(stages[0].stage.raw)
 
 
 def timeline(stages: Sequence[PassStage], done: Sequence[Step], everything: bool = False) -> Table:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.passes import START
-from jaxlens.links.change import blamed, held
+from jaxlens.links.change import blamed
+from jaxlens.links.programs import held
 from jaxlens.links.reach import TRIVIAL
 
 

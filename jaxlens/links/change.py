@@ -14,9 +14,9 @@ from typing import Literal
 
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.numbering import Numbers
 from jaxlens.ir.passes import START, interval
-from jaxlens.links.follow import Program, follow
+from jaxlens.links.follow import follow
+from jaxlens.links.programs import Program, Programs
 from jaxlens.links.relation import How, Link, Relation
 
 FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
@@ -59,7 +59,8 @@ class Change:
         after: The later one.
         relation: Who came from whom.
         fates: One for each instruction before.
-        added: Instructions after that come from none before, parameters of fusions left out.
+        holders: The fusion that holds each instruction after; those outside all are not here.
+        held_before: The same of the instructions before.
         traced: Whether dumps between the two were read to find the responsible passes.
     """
 
@@ -67,13 +68,19 @@ class Change:
     after: Module
     relation: Relation
     fates: Mapping[str, Fate]
-    added: tuple[str, ...]
+    holders: Mapping[str, str]
+    held_before: Mapping[str, str]
     traced: bool = False
 
     @cached_property
-    def holders(self) -> Mapping[str, str]:
-        """The fusion that holds each instruction after; those outside all are not here."""
-        return held(self.after)
+    def added(self) -> tuple[str, ...]:
+        """Instructions after that come from none before, parameters of fusions left out."""
+        known = {link.head for link in self.relation.links}
+        return tuple(
+            node.id
+            for node in self.after.nodes()
+            if node.id not in known and not (node.opcode == "parameter" and node.id in self.holders)
+        )
 
     @cached_property
     def swallowed(self) -> Mapping[str, tuple[str, ...]]:
@@ -88,21 +95,12 @@ class Change:
         return {fusion: tuple(inner) for fusion, inner in groups.items()}
 
 
-def held(module: Module) -> dict[str, str]:
-    """The outermost fusion that holds each instruction; those outside all fusions are left out."""
-    caller: dict[str, str] = {}
-    place: dict[str, str] = {}
-    for name, region in module.regions.items():  # callers come before callees
-        for node in region.nodes:
-            if name in caller:
-                place[node.id] = caller[name]
-            if node.opcode == "fusion":
-                for inner in node.regions:
-                    caller.setdefault(inner, place.get(node.id, node.id))
-    return place
-
-
-def between(before: Module, after: Module, passes: Sequence[PassStage] = ()) -> Change:
+def between(
+    before: Module,
+    after: Module,
+    passes: Sequence[PassStage] = (),
+    programs: Programs | None = None,
+) -> Change:
     """Compares two programs of one compile.
 
     Args:
@@ -111,25 +109,20 @@ def between(before: Module, after: Module, passes: Sequence[PassStage] = ()) -> 
         passes: The dumps made after `before`, in order; the last may be `after` itself. They are
             read to follow what the two ends alone do not show, and to name passes. Without them
             nobody is blamed.
+        programs: Programs of this compile, where these are compared with others too.
     """
-    numbers = Numbers()
-    first, last = Program(before, numbers), Program(after, numbers)
+    programs = programs or Programs()
+    first, last = programs.of(before), programs.of(after)
     relation = follow(first, last)
     blame = _Blame({}, {}, {}, {})
     if passes:
-        through, blame = _traced(first, last, passes, numbers)
+        through, blame = _traced(first, last, passes, programs)
         seen = {link.tail for link in relation.links}
         reached = {link.head for link in relation.links}
         more = [k for k in through.links if k.tail not in seen and k.head not in reached]
         relation = Relation((*relation.links, *more))
-    fates = _Judge(before, after, relation, blame).fates()
-    places = held(after)
-    added = tuple(
-        node.id
-        for node in after.nodes()
-        if not relation.back(node.id) and not (node.opcode == "parameter" and node.id in places)
-    )
-    return Change(before, after, relation, fates, added, bool(passes))
+    fates = _Judge(first, last, relation, blame).fates()
+    return Change(before, after, relation, fates, last.held, first.held, bool(passes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +136,17 @@ class _Blame:
 
 
 def _traced(
-    first: Program, last: Program, passes: Sequence[PassStage], numbers: Numbers
+    first: Program, last: Program, passes: Sequence[PassStage], programs: Programs
 ) -> tuple[Relation, _Blame]:
     """Follows every instruction dump by dump, to the passes that changed it."""
     images: dict[str, tuple[str, ...]] = {id: (id,) for id in first.nodes}
     looks = {id: _look(node) for id, node in first.nodes.items()}
     blame = _Blame({}, {}, {}, {})
-    earlier, places = first, held(first.module)
+    earlier, places = first, first.held
     for module, by in _steps(last.module, passes):
-        later = last if module is last.module else Program(module, numbers)
+        later = programs.of(module)
         step, nodes = follow(earlier, later), later.nodes
-        before_step, places = places, held(module)
+        before_step, places = places, later.held
         for id, now in images.items():
             if not now:
                 continue
@@ -167,6 +160,8 @@ def _traced(
                 blame.changed.setdefault(id, by)
             if any(head in places for head in heads) and not any(i in before_step for i in now):
                 blame.fused.setdefault(id, by)
+        if earlier is not first:
+            programs.forget(earlier.module)
         earlier = later
     links = [Link(id, head, "inferred") for id, heads in images.items() for head in heads]
     return Relation(links), blame
@@ -200,17 +195,25 @@ def blamed(earlier: PassStage | None, later: PassStage) -> str:
 class _Judge:
     """Finds the fate of each instruction from the relation and the neighbours."""
 
-    def __init__(self, before: Module, after: Module, relation: Relation, blame: _Blame) -> None:
-        self.before = before
+    def __init__(self, before: Program, after: Program, relation: Relation, blame: _Blame) -> None:
+        self.before = before.module
         self.relation = relation
         self.blame = blame
-        self.old = {node.id: node for node in before.nodes()}
-        self.new = {node.id: node for node in after.nodes()}
-        self.held_before, self.held_after = held(before), held(after)
-        self.constants = _constant_only(before)
-        self.users = _users(before)
-        self.orphans = uncalled(before)
+        self.old, self.new = before.nodes, after.nodes
+        self.held_before, self.held_after = before.held, after.held
         self.done: dict[str, Fate] = {}
+
+    @cached_property
+    def constants(self) -> set[str]:
+        return _constant_only(self.before)
+
+    @cached_property
+    def users(self) -> dict[str, list[Node]]:
+        return _users(self.before)
+
+    @cached_property
+    def orphans(self) -> set[str]:
+        return uncalled(self.before)
 
     def fates(self) -> dict[str, Fate]:
         for id, node in reversed(self.old.items()):  # readers before what they read

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from jaxlens.ir.numbering import Numbers, number
 from jaxlens.links.atoms import Path
-from jaxlens.links.change import Change, between, held
+from jaxlens.links.change import Change, between
 from jaxlens.links.linked import Linked
 from jaxlens.links.needed import needed
+from jaxlens.links.programs import Programs
 from jaxlens.links.reach import MOVING, TRIVIAL
 
 CALLS = frozenset({"func.call", "stablehlo.composite"})
@@ -43,19 +43,21 @@ class Evidence:
         after_of: Instructions of the optimised program that came from an op.
     """
 
-    def __init__(self, linked: Linked) -> None:
+    def __init__(self, linked: Linked, programs: Programs) -> None:
         self.linked = linked
+        self._programs = programs
+        optimized = programs.of(linked.modules["optimized"])
         self.equations = {node.id: node for node in linked.modules["jaxpr"].nodes()}
         self.exact = any(node.stamps for node in linked.modules["optimized"].nodes())
         self.needed = needed(linked.modules["jaxpr"])
-        self.after = {node.id: node for node in linked.modules["optimized"].nodes()}
+        self.after = optimized.nodes
         self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}
         self.ops = self._ops()
         self.before_of = self._carriers("hlo")
         self.after_of = self._carriers("optimized")
-        self._before = {node.id: node for node in linked.modules["hlo"].nodes()}
+        self._before = programs.of(linked.modules["hlo"]).nodes
         self._order = {id: index for index, id in enumerate(self.after)}
-        self._held: dict[str, str] = held(linked.modules["optimized"])
+        self._held = optimized.held
         self._guessed_before = self._carriers("hlo", guessed=True)
         self._guessed_after = self._carriers("optimized", guessed=True)
 
@@ -112,21 +114,21 @@ class Evidence:
     @cached_property
     def change(self) -> Change:
         """The fates of instructions, for those that carry no id to the end."""
-        return between(self.linked.modules["hlo"], self.linked.modules["optimized"])
+        modules = self.linked.modules
+        return between(modules["hlo"], modules["optimized"], (), self._programs)
 
     @cached_property
     def peers(self) -> Mapping[str, tuple[str, ...]]:
         """Equations whose results have one value before optimisation, by equation."""
-        numbering = number(self.linked.modules["hlo"], Numbers())
+        bodies = self._programs.of(self.linked.modules["hlo"]).bodies
         first = {ops[-1]: id for id, ops in self.ops.items()}
         main = {h: first[op] for op, ids in self.before_of.items() if op in first for h in ids[-1:]}
         found: dict[str, tuple[str, ...]] = {}
-        for occurrences in numbering.bodies.values():
-            classes: defaultdict[int, dict[str, None]] = defaultdict(dict)
-            for occurrence in occurrences:
-                if occurrence.id in main:
-                    classes[occurrence.number][main[occurrence.id]] = None
-            for members in classes.values():
+        for classes in bodies.values():
+            for nodes in classes.values():
+                if len(nodes) == 1:
+                    continue
+                members = dict.fromkeys(main[node.id] for node in nodes if node.id in main)
                 if len(members) > 1:
                     order = sorted(members, key=lambda id: int(id[1:]) if id[1:].isdigit() else 0)
                     found.update(dict.fromkeys(order, tuple(order)))

@@ -17,6 +17,7 @@ from jaxlens.links.atoms import LOOPS
 from jaxlens.links.blame import Blame, By, blame
 from jaxlens.links.evidence import CALLS, Evidence, word
 from jaxlens.links.linked import Linked
+from jaxlens.links.programs import Programs
 
 FateName = Literal[
     "kept", "fused", "rewritten", "folded", "merged", "dead", "dropped", "inlined", "loop",
@@ -50,14 +51,17 @@ class EquationFate:
     instructions: tuple[str, ...] = ()
 
 
-def fates(linked: Linked, passes: Sequence[PassStage] = ()) -> dict[str, EquationFate]:
+def fates(
+    linked: Linked, passes: Sequence[PassStage] = (), programs: Programs | None = None
+) -> dict[str, EquationFate]:
     """The fate of every equation, nested ones too.
 
     Args:
         linked: With StableHLO, HLO before optimisation ("hlo") and "optimized".
         passes: Dumps of all passes, if they are at hand; they name who did it.
+        programs: Programs of this compile, where these are compared with others too.
     """
-    seen = Evidence(linked)
+    seen = Evidence(linked, programs or Programs())
     judge = _Judge(seen, blame(passes, linked.modules["optimized"]))
     return {id: judge.fate(node) for id, node in seen.equations.items()}
 

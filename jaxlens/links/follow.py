@@ -5,11 +5,16 @@ names, and source positions. See `relation.py` for what a link is.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.numbering import Numbers, Occurrence, number, plain
-from jaxlens.links.relation import Link, Relation
+from jaxlens.ir.numbering import plain
+from jaxlens.links.programs import Program, Programs
+from jaxlens.links.relation import How, Link, Relation
+
+Triple = tuple[str, str, How]
+"""A link before it is one: the same again costs nothing."""
+Links = dict[Triple, None]
 
 
 def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relation:
@@ -23,83 +28,58 @@ def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relatio
         after: The later one.
         known: Links that are certain already (stamps).
     """
-    numbers = Numbers()
-    return follow(Program(before, numbers), Program(after, numbers), known)
+    programs = Programs()
+    return follow(programs.of(before), programs.of(after), known)
 
 
-def follow(left: "Program", right: "Program", known: Iterable[Link] = ()) -> Relation:
-    """`relate` for programs that are compared with several others; they share their numbers."""
-    links = dict.fromkeys(known)
+def follow(left: Program, right: Program, known: Iterable[Link] = ()) -> Relation:
+    """`relate` for programs that are compared with several others; both of one `Programs`."""
+    links: Links = dict.fromkeys((link.tail, link.head, link.how) for link in known)
     same = [(left.module.entry, right.module.entry)]
     same += [(name, name) for name in left.bodies if name in right.bodies]
-    links.update(dict.fromkeys(_by_value(left, right, same)))
-    links.update(dict.fromkeys(_by_loops(left, right, links)))
+    _by_value(left, right, same, links)
+    _by_loops(left, right, links)
     for rest in (_by_name, _by_place):
-        tails, heads = {link.tail for link in links}, {link.head for link in links}
-        found = rest(
-            [(node, left) for id, node in left.nodes.items() if id not in tails],
-            [(node, right) for id, node in right.nodes.items() if id not in heads],
-        )
-        links.update(dict.fromkeys(found))
-    return Relation(links)
+        tails, heads = _ends(links)
+        ours = [node for id, node in left.nodes.items() if id not in tails]
+        theirs = [node for id, node in right.nodes.items() if id not in heads]
+        rest(left, right, ours, theirs, links)
+    return Relation(Link(*link) for link in links)
 
 
-class Program:
-    """A module with its nodes by id and by value, each worked out once.
-
-    Attributes:
-        module: The module.
-        bodies: For each region that stands for itself, its instructions by value.
-        nodes: Every instruction by id.
-        applied: Instructions of reducers, comparators and the like.
-        loops: Loops and branches.
-    """
-
-    def __init__(self, module: Module, numbers: Numbers) -> None:
-        self.module = module
-        self.nodes = {node.id: node for node in module.nodes()}
-        self.applied = frozenset(_applied(module))
-        self.loops = [n for n in self.nodes.values() if n.opcode in ("while", "conditional")]
-        self.bodies = {
-            name: _classes(found, self.nodes)
-            for name, found in number(module, numbers).bodies.items()
-        }
+def _ends(links: Links) -> tuple[set[str], set[str]]:
+    return {tail for tail, _, _ in links}, {head for _, head, _ in links}
 
 
-_CONTROL = frozenset({"fusion", "call", "while", "conditional", "async-start", "async-done"})
-
-
-def _applied(module: Module) -> Iterator[str]:
-    """Instructions of computations that an instruction applies to elements: reducers and such."""
-    names = {n for node in module.nodes() if node.opcode not in _CONTROL for n in node.regions}
-    for name in names & module.regions.keys():
-        for node in module.regions[name].nodes:
-            yield node.id
-
-
-def _by_loops(left: Program, right: Program, links: Collection[Link]) -> Iterator[Link]:
+def _by_loops(left: Program, right: Program, links: Links) -> None:
     """Pairs loops and branches that changed, by name or place, and what their bodies compute alike.
 
     A loop that a pass gave more state is another value, though most of its body is the same.
     """
-    tails, heads = {link.tail for link in links}, {link.head for link in links}
-    ours = [(node, left) for node in left.loops if node.id not in tails]
-    theirs = [(node, right) for node in right.loops if node.id not in heads]
-    pairs = {link.tail: link for rest in (_by_place, _by_name) for link in rest(ours, theirs)}
+    tails, heads = _ends(links)
+    ours = [node for node in left.loops if node.id not in tails]
+    theirs = [node for node in right.loops if node.id not in heads]
+    if not (ours and theirs):
+        return
+    pairs: dict[str, Triple] = {}
+    for rest in (_by_place, _by_name):
+        found: Links = {}
+        rest(left, right, ours, theirs, found)
+        pairs.update((link[0], link) for link in found)
     bodies = [
         body
-        for link in pairs.values()
-        for body in zip(left.nodes[link.tail].regions, right.nodes[link.head].regions, strict=False)
+        for tail, head, _ in pairs.values()
+        for body in zip(left.nodes[tail].regions, right.nodes[head].regions, strict=False)
     ]
-    yield from pairs.values()
-    yield from (
-        link
-        for link in _by_value(left, right, bodies)
-        if link.tail not in tails and link.head not in heads
-    )
+    links.update(dict.fromkeys(pairs.values()))
+    inside: Links = {}
+    _by_value(left, right, bodies, inside)
+    links.update((k, None) for k in inside if k[0] not in tails and k[1] not in heads)
 
 
-def _by_value(left: Program, right: Program, pairs: Iterable[tuple[str, str]]) -> Iterator[Link]:
+def _by_value(
+    left: Program, right: Program, pairs: Iterable[tuple[str, str]], links: Links
+) -> None:
     """Pairs equal values within each pair of bodies, and goes on to the bodies that they call."""
     pending = list(pairs)
     seen = set()
@@ -111,10 +91,9 @@ def _by_value(left: Program, right: Program, pairs: Iterable[tuple[str, str]]) -
         if not _kept_state(left.module.regions[pair[0]], right.module.regions[pair[1]]):
             continue
         for tail, head in _equal(left, right, *pair):
-            yield Link(tail, head, "value")
-            callers = left.nodes[tail], right.nodes[head]
-            if callers[0].opcode == callers[1].opcode:
-                pending += zip(callers[0].regions, callers[1].regions, strict=False)
+            links[tail.id, head.id, "value"] = None
+            if tail.regions and tail.opcode == head.opcode:
+                pending += zip(tail.regions, head.regions, strict=False)
 
 
 def _kept_state(before: Region, after: Region) -> bool:
@@ -126,50 +105,46 @@ def _kept_state(before: Region, after: Region) -> bool:
     )
 
 
-def _equal(left: Program, right: Program, tail: str, head: str) -> Iterator[tuple[str, str]]:
+def _equal(left: Program, right: Program, tail: str, head: str) -> Iterator[tuple[Node, Node]]:
     """Pairs instructions of two bodies that have one value."""
     heads = right.bodies[head]
     for value, ours in left.bodies[tail].items():
         theirs = heads.get(value)
-        if theirs:
-            yield from _paired(ours, theirs)
+        if theirs is None:
+            continue
+        if len(ours) == len(theirs) == 1:
+            if ours[0].opcode == theirs[0].opcode or _family(ours[0]) == _family(theirs[0]):
+                yield ours[0], theirs[0]
+        else:
+            yield from _paired(left, right, ours, theirs)
 
 
-def _classes(found: Iterable[Occurrence], nodes: Mapping[str, Node]) -> dict[int, list[Node]]:
-    """The instructions of each value, each once."""
-    classes: defaultdict[int, dict[str, Node]] = defaultdict(dict)
-    for occurrence in found:
-        classes[occurrence.number][occurrence.id] = nodes[occurrence.id]
-    return {value: list(members.values()) for value, members in classes.items()}
-
-
-def _paired(ours: list[Node], theirs: list[Node]) -> Iterator[tuple[str, str]]:
+def _paired(
+    left: Program, right: Program, ours: Sequence[Node], theirs: Sequence[Node]
+) -> Iterator[tuple[Node, Node]]:
     """Links the instructions of one value: like with like, and nobody is left alone.
 
     A fusion has the value of its root; so has a copy that of its operand. Such a bearer is
     linked to a bearer, and the instruction that computes the value to one that computes it.
     """
-    if len(ours) == len(theirs) == 1:
-        if _family(ours[0]) == _family(theirs[0]):
-            yield ours[0].id, theirs[0].id
-        return
     by_id = {node.id: node for node in ours}
-    by_place = {_place(node): node for node in reversed(ours)}
+    by_place = {(_family(node), left.spot(node)): node for node in reversed(ours)}
     by_opcode = {_family(node): node for node in reversed(ours)}
     met: set[str] = set()
-    heads: dict[str, str] = {}
+    heads: dict[str, Node] = {}
     for head in theirs:
+        family = _family(head)
         tail = by_id.get(head.id)
         if tail is None or tail.opcode != head.opcode:
-            tail = by_place.get(_place(head)) or by_opcode.get(_family(head))
-        heads.setdefault(_family(head), head.id)
+            tail = by_place.get((family, right.spot(head))) or by_opcode.get(family)
+        heads.setdefault(family, head)
         if tail is not None:
             met.add(tail.id)
-            yield tail.id, head.id
+            yield tail, head
     for tail in ours:
-        head_id = heads.get(_family(tail))
-        if tail.id not in met and head_id is not None:
-            yield tail.id, head_id
+        found = heads.get(_family(tail))
+        if tail.id not in met and found is not None:
+            yield tail, found
 
 
 def _family(node: Node) -> str:
@@ -181,38 +156,54 @@ def _family_and_type(node: Node) -> str:
     return f"{_family(node)} {plain(node.type)}"
 
 
-def _place(node: Node) -> tuple[object, ...]:
-    return _family(node), node.scope, node.spans
-
-
-Rest = list[tuple[Node, Program]]
-
-
-def _by_name(left: Rest, right: Rest) -> Iterator[Link]:
-    heads = {node.id: node for node, _ in right}
-    for tail, _ in left:
+def _by_name(
+    left: Program, right: Program, ours: Sequence[Node], theirs: Sequence[Node], links: Links
+) -> None:
+    heads = {node.id: node for node in theirs}
+    for tail in ours:
         head = heads.get(tail.id)
         if head and head.opcode == tail.opcode and plain(head.type) == plain(tail.type):
-            yield Link(tail.id, head.id, "named")
+            links[tail.id, head.id, "named"] = None
 
 
-def _by_place(left: Rest, right: Rest) -> Iterator[Link]:
+def _by_place(
+    left: Program, right: Program, ours: Sequence[Node], theirs: Sequence[Node], links: Links
+) -> None:
     """Same scope and frames, and the same opcode, both or type, and nothing else like it."""
+    tails, heads = _placed(left, ours), _placed(right, theirs)
     done: set[str] = set()
     for key in (_family, _family_and_type, lambda node: plain(node.type)):
-        tails, heads = _unique(left, key), _unique(right, key)
-        for place, tail in tails.items():
-            head = heads.get(place)
+        there = _unique(heads, tails.keys(), key)
+        for place, tail in _unique(tails, heads.keys(), key).items():
+            head = there.get(place)
             if head and tail not in done and head not in done:
                 done |= {tail, head}
-                yield Link(tail, head, "span")
+                links[tail, head, "span"] = None
 
 
-def _unique(nodes: Rest, key: Callable[[Node], str]) -> dict[object, str]:
-    """Nodes with a position in the user's program that no other node of the list shares."""
-    groups: defaultdict[object, list[str]] = defaultdict(list)
-    for node, program in nodes:
-        if node.scope or node.spans:
-            applied = node.id in program.applied
-            groups[key(node), node.scope, node.spans, applied].append(node.id)
-    return {place: group[0] for place, group in groups.items() if len(group) == 1}
+Place = tuple[int, bool]
+"""A position in the user's program, and whether it is an applied computation that stands there."""
+
+
+def _placed(program: Program, nodes: Iterable[Node]) -> dict[Place, list[Node]]:
+    """Nodes by their position in the user's program; those without one are left out."""
+    groups: defaultdict[Place, list[Node]] = defaultdict(list)
+    for node in nodes:
+        spot = program.spot(node)
+        if spot:
+            groups[spot, node.id in program.applied].append(node)
+    return groups
+
+
+def _unique(
+    groups: dict[Place, list[Node]], others: Collection[Place], key: Callable[[Node], str]
+) -> dict[tuple[Place, str], str]:
+    """Nodes that share a place on both sides, but with no other node of theirs and one key."""
+    found: dict[tuple[Place, str], str] = {}
+    for place, nodes in groups.items():
+        if place in others:
+            same: defaultdict[str, list[str]] = defaultdict(list)
+            for node in nodes:
+                same[key(node)].append(node.id)
+            found.update(((place, k), ids[0]) for k, ids in same.items() if len(ids) == 1)
+    return found

@@ -5,9 +5,9 @@ from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.links.atoms import Atoms, atoms
-from jaxlens.links.change import held
 from jaxlens.links.follow import relate
 from jaxlens.links.places import Place, ops_at
+from jaxlens.links.programs import held
 from jaxlens.links.reach import Reach, reach
 from jaxlens.links.relation import HOWS, How
 from jaxlens.links.stacks import Stacks, owner, stacks

@@ -6,6 +6,7 @@ stage and no other.
 """
 
 import re
+import weakref
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from jaxlens.ir.facts import Driver, PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.links.fate import EquationFate, fates
 from jaxlens.links.linked import Linked
+from jaxlens.links.programs import Programs
 from jaxlens.links.reach import TRIVIAL
 from jaxlens.links.relation import HOWS, How, Link
 
@@ -65,6 +67,7 @@ class Links:
         self._driver = driver
         self._made: dict[frozenset[str], Linked] = {}
         self._sharing: dict[tuple[frozenset[str], str], Mapping[int, list[str]]] = {}
+        self._programs: weakref.ref[Programs] | None = None
         self._fates: dict[str, EquationFate] | None = None
         self._dumped = False
 
@@ -133,8 +136,20 @@ class Links:
         """The fates, judged again once there are dumps that name the passes."""
         dumps = self._dumps()
         if self._fates is None or (dumps and not self._dumped):
-            self._fates, self._dumped = fates(linked, dumps), bool(dumps)
+            self._fates = fates(linked, dumps, self.programs())
+            self._dumped = bool(dumps)
         return self._fates
+
+    def programs(self) -> Programs:
+        """What comparing the HLO programs takes, the same for all who hold it at one time.
+
+        It is large, so nobody holds it for longer than an answer takes.
+        """
+        found = self._programs() if self._programs else None
+        if found is None:
+            found = Programs()
+            self._programs = weakref.ref(found)
+        return found
 
     def coverage(self) -> Coverage:
         """How much of the program is linked, and why the rest is not; compiles."""

@@ -8,7 +8,7 @@ from functools import partial
 from jaxlens.lenses.fusion import recomputed
 from jaxlens.lenses.report import count
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
-from jaxlens.links.change import Change, Fate, held
+from jaxlens.links.change import Change, Fate
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.render.lean import instructions
 
@@ -70,7 +70,6 @@ class _Columns:
         self.full = full
         self.old = {node.id: node for node in change.before.nodes()}
         self.new = {node.id: node for node in change.after.nodes()}
-        self.held_before = held(change.before)
         self.left = instructions(change.before, full)
         self.right = instructions(change.after, full)
         self.again = recomputed(change)
@@ -135,7 +134,7 @@ class _Columns:
 
     def _was_held(self, id: str, fusion: str) -> bool:
         origin = self.origins.get(id)
-        return origin is not None and self.held_before.get(origin.id) == fusion
+        return origin is not None and self.change.held_before.get(origin.id) == fusion
 
     def _swallowed(self, id: str, fusion: str) -> DiffRow:
         origin = self.origins.get(id)

@@ -9,6 +9,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.fusion import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, length
+from jaxlens.lenses.fusion import findings as fusion_findings
 from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.kernels import tally, works
 from jaxlens.lenses.passes import meaning, size, what
@@ -52,6 +53,7 @@ def document(
         OptionError: There is no stage or pass of that name.
         UnavailableError: What was asked for alone is not given by this backend.
     """
+    programs = capture.links.programs()  # held: fates and comparisons number each program once
     blocks: list[Block] = []
     if stage:
         blocks += _stage(capture, stage, full)
@@ -68,6 +70,7 @@ def document(
         fusing(capture)  # first: a compile made without the dumps would be made again
         web = weave(capture, _LINKED, fates=capture.has_all_passes)  # without, few could be told
         blocks = _default(capture, full, beside(capture, web))
+    del programs
     return Document("hlo", taken(capture.program), tuple(blocks), web)
 
 
@@ -106,7 +109,7 @@ class _Once:
 
 def _sentences(capture: Capture, found: _Once) -> Iterator[Finding]:
     try:
-        yield from fusion_report(*found.change).findings
+        yield from fusion_findings(found.change[0])
         yield Finding(tally(works(capture)))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")
