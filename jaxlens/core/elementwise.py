@@ -2,7 +2,8 @@
 
 They all have one shape in and out, one StableHLO op, and one batching rule: line the examples up
 and apply the same primitive. What tells them apart is a line each in the tables below: the op, and
-the derivative by each argument. A scalar may stand beside an array; the lowering broadcasts it.
+the derivative by each argument. A scalar may stand beside an array, and an axis of length 1 beside
+a longer one; the lowering repeats them.
 
 Derivatives are those of "Evaluating Derivatives" (Griewank and Walther, 2008), table 2.3.
 """
@@ -14,7 +15,7 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, bfloat16, float0, is_inexact
-from jaxlens.core.shapes import broadcast_in_dim, moveaxis, reduce_sum
+from jaxlens.core.shapes import broadcast_in_dim, expand_dims, moveaxis, reduce_sum, reshape
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Zero
 
@@ -60,13 +61,8 @@ def elementwise(
                     f"{', '.join(a.str_short() for a in avals)}: bring them to one dtype with "
                     f"astype."
                 )
-            if other.shape != shape and other.shape:
-                if shape:
-                    raise TypeError(
-                        f"{name} got incompatible shapes for broadcasting: "
-                        f"{', '.join(str(a.shape) for a in avals)}."
-                    )
-                shape = other.shape
+            if other.shape != shape:
+                shape = _common_shape(name, avals)
             weak = weak and other.weak_type
         return ShapedArray(shape, gives(first.dtype), weak)
 
@@ -91,11 +87,21 @@ def elementwise(
     return primitive
 
 
+def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
+    """The shape that scalars and axes of length 1 are repeated to."""
+    arrays = [a.shape for a in avals if a.shape]
+    if len(set(map(len, arrays))) <= 1:
+        lengths = [{n for n in axis if n != 1} or {1} for axis in zip(*arrays, strict=True)]
+        if all(len(found) == 1 for found in lengths):
+            return tuple(found.pop() for found in lengths)
+    raise TypeError(
+        f"{name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}."
+    )
+
+
 def _like(tangent: Any, aval: ShapedArray) -> Any:
-    """The tangent of a scalar argument spread over the result."""
-    if aval_of(tangent).shape == aval.shape:
-        return tangent
-    return broadcast_in_dim(tangent, aval.shape, ())
+    """The tangent of an argument spread over the result."""
+    return broadcast_in_dim(tangent, aval.shape, range(aval_of(tangent).ndim))
 
 
 def _tangent(aval: ShapedArray) -> ShapedArray:
@@ -106,38 +112,32 @@ def _batch_rule(primitive: Callable[[], Primitive]) -> Callable[..., Any]:
     """The examples of all arguments along one axis; axes of length 1 where an example has none."""
 
     def batch(size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-        shapes = [_example(x, dim) for x, dim in zip(args, dims, strict=True)]
-        shape = max(shapes, key=len)
-        place = next(dim for dim in dims if dim is not None)
-        if all(d == place if s == shape else d is None for s, d in zip(shapes, dims, strict=True)):
+        ranks = [aval_of(x).ndim - (dim is not None) for x, dim in zip(args, dims, strict=True)]
+        rank, place = max(ranks), next(dim for dim in dims if dim is not None)
+        if all(d == place if r == rank else d is None for r, d in zip(ranks, dims, strict=True)):
             return primitive().bind(*args, **params), place
-        lined = [_line_up(size, shape, x, dim) for x, dim in zip(args, dims, strict=True)]
+        lined = [_line_up(rank, x, dim) for x, dim in zip(args, dims, strict=True)]
         return primitive().bind(*lined, **params), 0
 
     return batch
 
 
-def _example(x: Any, dim: int | None) -> tuple[int, ...]:
-    """The shape of one example."""
-    shape = aval_of(x).shape
-    return shape if dim is None else shape[:dim] + shape[dim + 1 :]
-
-
-def _line_up(size: int, shape: tuple[int, ...], x: Any, dim: int | None) -> Any:
-    """All examples along the first axis; a scalar that all share may stay one."""
+def _line_up(rank: int, x: Any, dim: int | None) -> Any:
+    """The examples along the first axis, of length 1 where all share one; a scalar may stay."""
+    ndim = aval_of(x).ndim
     if dim is None:
-        if not aval_of(x).shape:
-            return x
-        return broadcast_in_dim(x, (size, *shape), range(1, len(shape) + 1))
+        return expand_dims(x, [0]) if ndim else x
     front = moveaxis(x, dim, 0)
-    return broadcast_in_dim(front, (size, *shape), range(aval_of(x).ndim))
+    return expand_dims(front, range(ndim, rank + 1)) if ndim <= rank else front
 
 
 def _summed(ct: Any, linear: Linear) -> Any:
-    """The cotangent of an argument that may have been a scalar beside an array."""
-    if aval_of(ct).shape == linear.aval.shape:
+    """The cotangent of an argument that was repeated: along those axes it is summed."""
+    shape, old = aval_of(ct).shape, linear.aval.shape
+    if shape == old:
         return ct
-    return reduce_sum(ct, tuple(range(aval_of(ct).ndim)))
+    repeated = [i for i, n in enumerate(shape) if not old or n != old[i]]
+    return reshape(reduce_sum(ct, tuple(repeated)), old)
 
 
 # ---- linear ones --------------------------------------------------------------------------------

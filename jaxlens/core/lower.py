@@ -113,12 +113,12 @@ class Context:
     constant = staticmethod(constant)
 
     def same_shape(self, *operands: ir.Value) -> list[ir.Value]:
-        """The operands, scalars broadcast to the shape of the result."""
+        """The operands, scalars and axes of length 1 repeated to the shape of the result."""
         shape = self.out.shape
         return [
             x
             if aval.shape == shape
-            else hlo.broadcast_in_dim(ir_type(aval.update(shape=shape)), x, i64s(()))
+            else hlo.broadcast_in_dim(ir_type(aval.update(shape=shape)), x, i64s(range(aval.ndim)))
             for x, aval in zip(operands, self.avals_in, strict=True)
         ]
 
