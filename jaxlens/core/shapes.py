@@ -25,12 +25,17 @@ def i64s(numbers: Sequence[int]) -> ir.Attribute:
 
 
 def linear(primitive: Primitive) -> Callable[..., Any]:
-    """The jvp rule of a linear primitive of one array: itself, on the tangent."""
+    """The jvp rule of a linear primitive: itself, on the tangents."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        return primitive.bind(*primals, **params), primitive.bind(*tangents, **params)
+        return primitive.bind(*primals, **params), primitive.bind(*map(dense, tangents), **params)
 
     return jvp
+
+
+def dense(tangent: Any) -> Any:
+    """A tangent or cotangent as an array, zeros where it was symbolic."""
+    return full(tangent.aval.shape, 0, tangent.aval.dtype) if type(tangent) is Zero else tangent
 
 
 # ---- broadcast_in_dim: new axes, and axes of length 1 repeated ----------------------------------
@@ -296,3 +301,32 @@ def _(size: int, args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
 def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
     """The same array without these axes, whose length is 1."""
     return squeeze_p.bind(x, dimensions=tuple(dimensions)) if dimensions else x
+
+
+# ---- copy ---------------------------------------------------------------------------------------
+
+copy_p = Primitive("copy")
+copy_p.abstract = lambda x: x
+copy_p.lower = lambda ctx, x: x
+copy_p.jvp = linear(copy_p)
+copy_p.transpose = lambda ct, x: [ct]
+copy_p.batch = lambda size, args, dims: (copy_p.bind(*args), dims[0])
+
+# ---- iota: the numbers from 0 -------------------------------------------------------------------
+
+iota_p = Primitive("iota")
+
+
+@iota_p.rule("abstract")
+def _(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> ShapedArray:
+    return ShapedArray(shape, dtype)
+
+
+@iota_p.rule("lower")
+def _(ctx: Any, *, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> Any:
+    return hlo.iota(ctx.type(ctx.out), dimension)
+
+
+def iota(dtype: Any, shape: Sequence[int], dimension: int = 0) -> Any:
+    """Each element's place along an axis."""
+    return iota_p.bind(dtype=canonical(dtype), shape=tuple(shape), dimension=dimension)

@@ -1,0 +1,295 @@
+"""Cutting arrays and joining them: slice, pad, concatenate, split, rev.
+
+Where the cuts are is known when the program is traced, so each result has a known shape. They come
+in pairs that undo each other, and the transpose of one is the other: a slice gives its cotangent
+back padded with zeros, the parts of a concatenation get their slices of it. `indexing.py` has the
+primitives whose places are numbers of the program.
+
+The meaning of each is that of the op of the same name in the StableHLO specification.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from jaxlens.core.avals import ShapedArray
+from jaxlens.core.elementwise import sub_p
+from jaxlens.core.shapes import broadcast_leading, dense, full, i64s, linear, moveaxis, reduce_sum
+from jaxlens.core.staging import aval_of
+from jaxlens.core.tracers import Linear, Primitive
+
+Numbers = tuple[int, ...]
+Padding = tuple[tuple[int, int, int], ...]  # per axis: before, after, between two neighbours
+
+# ---- slice --------------------------------------------------------------------------------------
+
+slice_p = Primitive("slice")
+
+
+@slice_p.rule("abstract")
+def _(x: ShapedArray, *, start_indices: Numbers, limit_indices: Numbers, strides: Any) -> Any:
+    steps = strides or (1,) * x.ndim
+    if not len(start_indices) == len(limit_indices) == len(steps) == x.ndim:
+        raise TypeError(
+            f"slice: {x.str_short()} needs {x.ndim} start_indices, limit_indices and strides, got "
+            f"{start_indices}, {limit_indices} and {strides}."
+        )
+    for start, limit, n in zip(start_indices, limit_indices, x.shape, strict=True):
+        if not 0 <= start <= limit <= n:
+            raise TypeError(
+                f"slice: start_indices {start_indices} and limit_indices {limit_indices} must lie "
+                f"in order within the shape {x.shape}."
+            )
+    if min(steps, default=1) < 1:
+        raise TypeError(f"slice: strides must be positive, got {strides}: use rev to go backwards.")
+    spans = zip(start_indices, limit_indices, steps, strict=True)
+    return x.update(shape=tuple(-((start - limit) // step) for start, limit, step in spans))
+
+
+@slice_p.rule("lower")
+def _(ctx: Any, x: Any, *, start_indices: Numbers, limit_indices: Numbers, strides: Any) -> Any:
+    steps = strides or (1,) * len(start_indices)
+    return hlo.slice(x, i64s(start_indices), i64s(limit_indices), i64s(steps))
+
+
+slice_p.jvp = linear(slice_p)
+
+
+@slice_p.rule("transpose")
+def _(
+    ct: Any, x: Linear, *, start_indices: Numbers, limit_indices: Numbers, strides: Any
+) -> list[Any]:
+    config = []
+    steps = strides or (1,) * x.aval.ndim
+    for start, step, n, m in zip(start_indices, steps, x.aval.shape, ct.shape, strict=True):
+        reached = start + (m - 1) * step + 1 if m else start
+        config.append((start, n - reached, step - 1))
+    return [pad(ct, full((), 0, ct.dtype), config)]
+
+
+@slice_p.rule("batch")
+def _(
+    size: int, args: Any, dims: Any, *, start_indices: Numbers, limit_indices: Numbers, strides: Any
+) -> Any:
+    def inserted(numbers: Numbers, own: int) -> Numbers:
+        return (*numbers[: dims[0]], own, *numbers[dims[0] :])
+
+    steps = None if strides is None else inserted(strides, 1)
+    return slice(args[0], inserted(start_indices, 0), inserted(limit_indices, size), steps), dims[0]
+
+
+def slice(x: Any, starts: Sequence[int], limits: Sequence[int], strides: Any = None) -> Any:
+    """From each axis the elements from `start` to before `limit`, every `stride`-th of them."""
+    shape = aval_of(x).shape
+    steps = None if strides is None or set(strides) <= {1} else tuple(strides)
+    if steps is None and not any(starts) and tuple(limits) == shape:
+        return x
+    return slice_p.bind(x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=steps)
+
+
+def slice_in_axis(x: Any, axis: int, start: int, limit: int, stride: int = 1) -> Any:
+    """The elements of one axis from `start` to before `limit`; all of the others."""
+    shape = aval_of(x).shape
+    starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], limits[axis], strides[axis] = start, limit, stride
+    return slice(x, starts, limits, strides)
+
+
+# ---- pad ----------------------------------------------------------------------------------------
+
+pad_p = Primitive("pad")
+
+
+@pad_p.rule("abstract")
+def _(x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedArray:
+    if x.dtype != value.dtype or value.shape:
+        raise TypeError(
+            f"pad: padding_value must be a scalar of the operand's dtype {x.dtype.name}, got "
+            f"{value.str_short()}."
+        )
+    if len(padding_config) != x.ndim or any(between < 0 for *_, between in padding_config):
+        raise ValueError(
+            f"pad: padding_config must have (before, after, between) for each of the {x.ndim} "
+            f"axes, between not negative, got {padding_config}."
+        )
+    shape = tuple(
+        before + after + n + max(n - 1, 0) * between
+        for n, (before, after, between) in zip(x.shape, padding_config, strict=True)
+    )
+    if min(shape, default=0) < 0:
+        raise ValueError(
+            f"pad: padding_config {padding_config} takes more than there is from {x.str_short()}: "
+            f"the result would have shape {shape}."
+        )
+    return ShapedArray(shape, x.dtype, x.weak_type and value.weak_type)
+
+
+@pad_p.rule("lower")
+def _(ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
+    columns = zip(*padding_config, strict=True) if padding_config else ((), (), ())
+    return hlo.pad(x, value, *map(i64s, columns))
+
+
+pad_p.jvp = linear(pad_p)
+
+
+@pad_p.rule("transpose")
+def _(ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
+    shrunk = pad(ct, full((), 0, ct.dtype), [(-lo, -hi, 0) for lo, hi, _ in padding_config])
+    own = slice(shrunk, (0,) * ct.ndim, shrunk.shape, [1 + mid for *_, mid in padding_config])
+    if type(value) is not Linear:
+        return [own, None]
+    axes = tuple(range(ct.ndim))
+    rest = sub_p.bind(reduce_sum(ct, axes), reduce_sum(own, axes))
+    return [own if type(x) is Linear else None, rest]
+
+
+@pad_p.rule("batch")
+def _(size: int, args: Any, dims: Any, *, padding_config: Padding) -> Any:
+    if dims[1] is not None:
+        raise NotImplementedError("pad: vmap over the padding value is not supported.")
+    config = (*padding_config[: dims[0]], (0, 0, 0), *padding_config[dims[0] :])
+    return pad(args[0], args[1], config), dims[0]
+
+
+def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
+    """Copies of `value` before, after and between the elements of each axis; negative cuts off."""
+    if all(widths == (0, 0, 0) for widths in config):
+        return x
+    return pad_p.bind(x, value, padding_config=tuple(map(tuple, config)))
+
+
+# ---- concatenate --------------------------------------------------------------------------------
+
+concatenate_p = Primitive("concatenate")
+
+
+@concatenate_p.rule("abstract")
+def _(*avals: ShapedArray, dimension: int) -> ShapedArray:
+    first = avals[0]
+    if len({aval.dtype for aval in avals}) > 1:
+        raise TypeError(
+            f"concatenate requires arguments to have the same dtypes, got "
+            f"{', '.join(a.str_short() for a in avals)}: bring them to one dtype with astype."
+        )
+    rests = {aval.shape[:dimension] + aval.shape[dimension + 1 :] for aval in avals}
+    if not 0 <= dimension < first.ndim or len(rests) > 1:
+        raise TypeError(
+            f"concatenate: all shapes must agree but for axis {dimension}, got "
+            f"{', '.join(str(a.shape) for a in avals)}."
+        )
+    shape = list(first.shape)
+    shape[dimension] = sum(aval.shape[dimension] for aval in avals)
+    return ShapedArray(tuple(shape), first.dtype, all(aval.weak_type for aval in avals))
+
+
+@concatenate_p.rule("lower")
+def _(ctx: Any, *operands: Any, dimension: int) -> Any:
+    return hlo.concatenate(operands, dimension)
+
+
+concatenate_p.jvp = linear(concatenate_p)
+
+
+@concatenate_p.rule("transpose")
+def _(ct: Any, *args: Any, dimension: int) -> list[Any]:
+    found, start = [], 0
+    for x in args:
+        limit = start + (x.aval if type(x) is Linear else aval_of(x)).shape[dimension]
+        cut = slice_in_axis(ct, dimension, start, limit) if type(x) is Linear else None
+        found.append(cut)
+        start = limit
+    return found
+
+
+@concatenate_p.rule("batch")
+def _(size: int, args: Any, dims: Any, *, dimension: int) -> Any:
+    fronts = [
+        broadcast_leading(x, size) if dim is None else moveaxis(x, dim, 0)
+        for x, dim in zip(args, dims, strict=True)
+    ]
+    return concatenate(fronts, dimension + 1), 0
+
+
+def concatenate(arrays: Sequence[Any], dimension: int) -> Any:
+    """Arrays one after another along an axis."""
+    return concatenate_p.bind(*arrays, dimension=dimension) if len(arrays) > 1 else arrays[0]
+
+
+# ---- split --------------------------------------------------------------------------------------
+
+split_p = Primitive("split", multiple_results=True)
+
+
+@split_p.rule("abstract")
+def _(x: ShapedArray, *, sizes: Numbers, axis: int) -> list[ShapedArray]:
+    if sum(sizes) != x.shape[axis] or min(sizes) < 0:
+        raise ValueError(f"split: sizes {sizes} must add up to axis {axis} of {x.str_short()}.")
+    return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
+
+
+@split_p.rule("lower")
+def _(ctx: Any, x: Any, *, sizes: Numbers, axis: int) -> list[Any]:
+    shape, found, start = ctx.avals_in[0].shape, [], 0
+    for n in sizes:
+        starts, limits = [0] * len(shape), list(shape)
+        starts[axis], limits[axis] = start, start + n
+        found.append(hlo.slice(x, i64s(starts), i64s(limits), i64s([1] * len(shape))))
+        start += n
+    return found
+
+
+split_p.jvp = linear(split_p)
+
+
+@split_p.rule("transpose")
+def _(cts: Any, x: Linear, *, sizes: Numbers, axis: int) -> list[Any]:
+    return [concatenate(list(map(dense, cts)), axis)]
+
+
+@split_p.rule("batch")
+def _(size: int, args: Any, dims: Any, *, sizes: Numbers, axis: int) -> Any:
+    axis += dims[0] <= axis
+    return split(args[0], sizes, axis), [dims[0]] * len(sizes)
+
+
+def split(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
+    """Pieces of these lengths along an axis."""
+    found: list[Any] = split_p.bind(x, sizes=tuple(sizes), axis=axis)
+    return found
+
+
+# ---- rev ----------------------------------------------------------------------------------------
+
+rev_p = Primitive("rev")
+
+
+@rev_p.rule("abstract")
+def _(x: ShapedArray, *, dimensions: Numbers) -> ShapedArray:
+    if len(set(dimensions)) < len(dimensions) or not set(dimensions) <= set(range(x.ndim)):
+        raise ValueError(f"rev: {dimensions} must be different axes of {x.str_short()}.")
+    return x
+
+
+@rev_p.rule("lower")
+def _(ctx: Any, x: Any, *, dimensions: Numbers) -> Any:
+    return hlo.reverse(x, i64s(dimensions))
+
+
+rev_p.jvp = linear(rev_p)
+
+
+@rev_p.rule("transpose")
+def _(ct: Any, x: Linear, *, dimensions: Numbers) -> list[Any]:
+    return [rev(ct, dimensions)]
+
+
+@rev_p.rule("batch")
+def _(size: int, args: Any, dims: Any, *, dimensions: Numbers) -> Any:
+    return rev(args[0], [axis + (dims[0] <= axis) for axis in dimensions]), dims[0]
+
+
+def rev(x: Any, dimensions: Sequence[int]) -> Any:
+    """The elements of these axes in the opposite order."""
+    return rev_p.bind(x, dimensions=tuple(dimensions)) if dimensions else x
