@@ -194,13 +194,9 @@ concatenate_p.jvp = linear(concatenate_p)
 
 @concatenate_p.rule("transpose")
 def _(ct: Any, *args: Any, dimension: int) -> list[Any]:
-    found, start = [], 0
-    for x in args:
-        limit = start + (x.aval if type(x) is Linear else aval_of(x)).shape[dimension]
-        cut = slice_in_axis(ct, dimension, start, limit) if type(x) is Linear else None
-        found.append(cut)
-        start = limit
-    return found
+    avals = [x.aval if type(x) is Linear else aval_of(x) for x in args]
+    parts = split(ct, [aval.shape[dimension] for aval in avals], dimension)
+    return [part if type(x) is Linear else None for part, x in zip(parts, args, strict=True)]
 
 
 @concatenate_p.rule("batch")
