@@ -201,6 +201,18 @@ def lower_jaxpr(
         return module
 
 
+def emit(module: ir.Module, closed: ClosedJaxpr, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """Writes a jaxpr's ops into a module that somebody else is writing, where they are now.
+
+    Args:
+        module: It. Its context, insertion point and location are current.
+        closed: A jaxpr without constants.
+        operands: Its arguments.
+    """
+    taken = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
+    return _body(Program(module, names={"main", *taken}), closed, operands)
+
+
 @contextmanager
 def _mlir() -> Iterator[None]:
     registry = ir.DialectRegistry()
