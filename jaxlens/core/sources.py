@@ -34,6 +34,16 @@ class Frame(NamedTuple):
     end_column: int | None
 
 
+class Traceback(NamedTuple):
+    """Calls in the form that JAX's tracebacks have; equal ones are equal."""
+
+    calls: tuple[Call, ...]
+
+    def raw_frames(self) -> tuple[list[CodeType], list[int]]:
+        """The code objects, innermost first, and how far each had got."""
+        return [code for code, _ in self.calls], [offset for _, offset in self.calls]
+
+
 @dataclass(slots=True)
 class SourceInfo:
     """Where an equation came from.
@@ -45,6 +55,11 @@ class SourceInfo:
 
     calls: tuple[Call, ...]
     name_stack: tuple[str, ...] = ()
+
+    @property
+    def traceback(self) -> Traceback:
+        """The calls, as JAX's `source_info.traceback` has them."""
+        return Traceback(self.calls)
 
     @property
     def frames(self) -> tuple[Frame, ...]:
