@@ -89,12 +89,15 @@ def jvp_flat(
     return [primal for primal, _ in pairs], [tangent for _, tangent in pairs]
 
 
-def jvp_jaxpr(closed: ClosedJaxpr, nonzero: Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
+def jvp_jaxpr(
+    closed: ClosedJaxpr, nonzero: Sequence[bool], force: Sequence[bool] | None = None
+) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr of a jaxpr's jvp, which the rules of calls and loops are made of.
 
     Args:
         closed: The jaxpr.
         nonzero: Which parameters have a tangent.
+        force: Which results must have one, be it zeros.
 
     Returns:
         A jaxpr of the parameters, then the tangents of those that have one; of the results, then
@@ -111,8 +114,9 @@ def jvp_jaxpr(closed: ClosedJaxpr, nonzero: Sequence[bool]) -> tuple[ClosedJaxpr
             for aval, has in zip(avals, nonzero, strict=True)
         ]
         results, out = jvp_flat(as_function(closed), args[: len(avals)], tangents)
-        flags[:] = [type(tangent) is not Zero for tangent in out]
-        return [*results, *(tangent for tangent in out if type(tangent) is not Zero)]
+        forced = force or [False] * len(out)
+        flags[:] = [type(t) is not Zero or must for t, must in zip(out, forced, strict=True)]
+        return [*results, *(instantiate(t) for t, has in zip(out, flags, strict=True) if has)]
 
     return trace(both, [*avals, *moving]), flags
 

@@ -8,14 +8,16 @@ interpret again in another way, which is all that the transformations do.
 After "Understanding jaxprs" (docs.jax.dev, jaxpr.html), whose notation `print` uses.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from itertools import count
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from jaxlens.core.avals import ShapedArray, short_name
+from jaxlens.core.avals import ShapedArray, short_name, x64
 from jaxlens.core.sources import SourceInfo, said
 from jaxlens.core.tracers import Primitive
 
@@ -153,6 +155,40 @@ def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
             needed.update(atom for atom in eqn.invars if type(atom) is Var)
             kept.append(eqn)
     return kept[::-1]
+
+
+def split(flags: Iterable[bool], items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """The items whose flag is off, and those whose flag is on."""
+    halves: tuple[list[Any], list[Any]] = [], []
+    for flag, item in zip(flags, items, strict=True):
+        halves[flag].append(item)
+    return halves
+
+
+def merge(flags: Iterable[bool], off: Iterable[Any], on: Iterable[Any]) -> list[Any]:
+    """What `split` took apart."""
+    halves = iter(off), iter(on)
+    return [next(halves[flag]) for flag in flags]
+
+
+def kept(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one or several jaxprs that remembers what it made of them.
+
+    A loop that is differentiated twice then has one derivative, which is compiled once. What was
+    made is forgotten with the jaxpr.
+    """
+    memory: WeakKeyDictionary[ClosedJaxpr, dict[Any, Any]] = WeakKeyDictionary()
+
+    @wraps(transform)
+    def remembering(jaxprs: Any, *args: Any) -> Any:
+        first, *rest = jaxprs if isinstance(jaxprs, tuple) else (jaxprs,)
+        found = memory.setdefault(first, {})
+        key = (*rest, *args, x64())
+        if key not in found:
+            found[key] = transform(jaxprs, *args)
+        return found[key]
+
+    return remembering
 
 
 # ---- the type checker --------------------------------------------------------------------------

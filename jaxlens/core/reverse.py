@@ -16,7 +16,7 @@ from jaxlens.core import sources
 from jaxlens.core.avals import float0, tangent_aval
 from jaxlens.core.elementwise import add_any_p
 from jaxlens.core.forward import instantiate, jvp_flat
-from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, split, used
 from jaxlens.core.staging import (
     StagedTracer,
     Staging,
@@ -66,17 +66,19 @@ def linearize_flat(
 
 
 def partial_jaxpr(
-    closed: ClosedJaxpr, unknown: Sequence[bool]
+    closed: ClosedJaxpr, unknown: Sequence[bool], force: Sequence[bool] | None = None
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
     """Splits a jaxpr in two: what can be computed now, and what must wait.
 
     Args:
         closed: The jaxpr.
         unknown: Which parameters must wait.
+        force: Which results must wait even where they need not.
 
     Returns:
         A jaxpr of the known parameters, with the known results, then the residuals. A jaxpr of
         the residuals, then the unknown parameters, with the other results. And which these are.
+        Neither computes what no result needs.
     """
     later: list[Any] = []
     flags: list[bool] = []
@@ -89,15 +91,21 @@ def partial_jaxpr(
         ]
         with interpreting(partial):
             results = as_function(closed)(*args)
-        flags[:] = map(partial.unknown, results)
-        waiting = [a.var for a, wait in zip(args, unknown, strict=True) if wait]
-        rests = partial.closed(waiting, [r for r, w in zip(results, flags, strict=True) if w])
-        inner = rests.jaxpr
-        params = [*inner.constvars, *inner.invars]
-        later[:] = [ClosedJaxpr(Jaxpr([], params, inner.outvars, inner.eqns), [])]
-        return [*(r for r, w in zip(results, flags, strict=True) if not w), *rests.consts]
+        forced = force or [False] * len(results)
+        flags[:] = [partial.unknown(r) or must for r, must in zip(results, forced, strict=True)]
+        done, others = split(flags, results)
+        rests = partial.closed([a.var for a in split(unknown, args)[1]], others)
+        needed = {atom for atom in rests.jaxpr.outvars if type(atom) is Var}
+        eqns = used(rests.eqns, needed)
+        has = [var in needed for var in rests.jaxpr.constvars]
+        params = [*split(has, rests.jaxpr.constvars)[1], *rests.jaxpr.invars]
+        later[:] = [ClosedJaxpr(Jaxpr([], params, rests.jaxpr.outvars, eqns), [])]
+        return [*done, *split(has, rests.consts)[1]]
 
-    known = trace(now, [a for a, w in zip(closed.in_avals, unknown, strict=True) if not w])
+    known = trace(now, split(unknown, closed.in_avals)[0])
+    inner = known.jaxpr
+    eqns = used(inner.eqns, {atom for atom in inner.outvars if type(atom) is Var})
+    known = ClosedJaxpr(Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns), known.consts)
     return known, later[0], flags
 
 
@@ -167,7 +175,10 @@ def _transposed(eqn: JaxprEqn, out: list[Any], read: Callable[[Atom], Any]) -> S
 
 
 def transpose_jaxpr(
-    closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
+    closed: ClosedJaxpr,
+    linear: Sequence[bool],
+    nonzero: Sequence[bool],
+    force: Sequence[bool] | None = None,
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr of a jaxpr's transpose, which the rules of calls and loops are made of.
 
@@ -175,6 +186,7 @@ def transpose_jaxpr(
         closed: The jaxpr.
         linear: Which parameters it is linear in.
         nonzero: Which results have a cotangent.
+        force: Which linear parameters must get one, be it zeros.
 
     Returns:
         A jaxpr of the other parameters, then the cotangents of those results; of the cotangents
@@ -191,7 +203,8 @@ def transpose_jaxpr(
         outs = zip(closed.out_avals, nonzero, strict=True)
         cts = [next(moving) if has else Zero(aval) for aval, has in outs]
         found = backward_pass(closed.jaxpr, closed.consts, args, cts)
-        flags[:] = [type(ct) is not Zero for ct in found]
-        return [ct for ct in found if type(ct) is not Zero]
+        forced = force or [False] * len(found)
+        flags[:] = [type(ct) is not Zero or must for ct, must in zip(found, forced, strict=True)]
+        return [instantiate(ct) for ct in split(flags, found)[1]]
 
     return trace(back, [*others, *given]), flags
