@@ -119,10 +119,11 @@ class Program:
 class ColumnsModule(Module):
     """A Module that its reader made from columns: its nodes are made when looked at."""
 
-    __slots__ = ("columns", "locate", "value_name")
+    __slots__ = ("columns", "locate", "value_name", "value_numbers")
     columns: Program
     locate: Callable[[str], tuple[str, int]]
     value_name: Callable[[str, int], str]
+    value_numbers: Callable[[str], "array[int]"]
 
     def node(self, ident: str) -> Node:
         """The node of an id; raises KeyError where there is none."""
@@ -144,15 +145,18 @@ def from_columns(
     columns: Program,
     locate: Callable[[str], tuple[str, int]],
     value_name: Callable[[str, int], str],
+    value_numbers: Callable[[str], "array[int]"],
 ) -> Module:
     """A module whose reader has its columns.
 
     `locate` gives region and step of an id, or raises KeyError; `value_name` the name of a
-    value by its region and number.
+    value by its region and number; `value_numbers` what the names of a region's values stand for,
+    the place of their letters in the order a, b, ..., or a negative number for `_`.
     """
     module: ColumnsModule = object.__new__(ColumnsModule)
     fields = {"name": name, "stage": stage, "entry": entry, "regions": regions, "attrs": attrs}
-    late = {"unknown": (), "columns": columns, "locate": locate, "value_name": value_name}
+    late = {"unknown": (), "columns": columns, "locate": locate, "value_name": value_name,
+            "value_numbers": value_numbers}  # fmt: skip
     for key, value in (fields | late).items():
         object.__setattr__(module, key, value)
     return module

@@ -5,6 +5,7 @@ Only attribute names are used (`eqns`, `invars`, `constvars`, `outvars`, `primit
 frames are all JAX's own has no spans.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -55,8 +56,9 @@ def read(
     constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
     attrs = {"constants": constants} if constants else {}
     return from_columns(
-        name, "jaxpr", main.name, regions, attrs, program, reader.locate, reader.name
-    )
+        name, "jaxpr", main.name, regions, attrs, program, reader.locate, reader.name,
+        reader.numbers,
+    )  # fmt: skip
 
 
 def occurrences(module: Module) -> dict[str, int]:
@@ -167,6 +169,10 @@ class _Reader:
     def name(self, region: str, value: int) -> str:
         """What a value is called."""
         return self._names.of(region, value)
+
+    def numbers(self, region: str) -> "array[int]":
+        """What the names of a region's values stand for."""
+        return self._names.numbers(region)
 
     def words(self, eqn: Any) -> tuple[object, ...]:
         """An equation in words that do not say how its bodies are called."""

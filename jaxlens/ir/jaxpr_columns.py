@@ -138,5 +138,5 @@ class _Maker:
         dtype = getattr(value, "dtype", type(value))
         if getattr(value, "shape", ()):
             return self._literals.number((id(value), dtype))
-        number = value.item() if hasattr(value, "item") else value
-        return self._literals.number((repr(number), dtype))
+        told = value.tobytes() if hasattr(value, "tobytes") else repr(value)
+        return self._literals.number((told, dtype))

@@ -43,6 +43,10 @@ class Names:
         number = self._numbers[region][value]
         return _letters(number) if number >= 0 else f"_{-number}"
 
+    def numbers(self, region: str) -> "array[int]":
+        """A number for each value of a region: the place of its letters, negative for `_`."""
+        return self._numbers[region]
+
     def _name_all(self) -> None:
         main = next(iter(self._found.values()))
         self._drop_unread(main)

@@ -102,6 +102,11 @@ def owners(module: Module) -> Mapping[str, Span]:
     return Owners(module, rows, _handed(rows))
 
 
+def handed(module: Module) -> dict[str, Span | None]:
+    """The span that nodes without frames have from the calls of their region, by region."""
+    return _handed(_rows(module))
+
+
 def lines(module: Module) -> Lines:
     """Attributes every node of a module to lines of Python.
 

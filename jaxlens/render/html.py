@@ -41,6 +41,7 @@ from jaxlens.render.html_marks import Ink, attr, escaped, ink, note
 from jaxlens.render.html_passes import passes_html
 from jaxlens.render.html_source import source_html
 from jaxlens.render.html_table import findings_html, table_html
+from jaxlens.render.jaxpr_rows import fits
 from jaxlens.render.page import Kit, scripts, styles
 
 _KEY = "\0"  # stands for the hash until it is known; no escaped text holds this character
@@ -62,6 +63,8 @@ def html(document: Document) -> str:
         kits.append("graph")
     if PassSteps in kinds:
         kits.append("passes")
+    if any(isinstance(s.part, Listing) and fits(s.part.more) for s in walk(document.blocks)):
+        kits.append("jaxpr")
     return f"{styles(kits)}{body(document)}{scripts(kits)}"
 
 

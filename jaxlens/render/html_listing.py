@@ -5,6 +5,7 @@ from itertools import groupby
 from jaxlens.render.document import Code, Line, Listing
 from jaxlens.render.html_data import Room, more_html
 from jaxlens.render.html_marks import Ink, attr, escaped, has_folds, note, row, style
+from jaxlens.render.jaxpr_rows import fits, rows_html
 
 _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
 _STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
@@ -28,16 +29,18 @@ def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
     toggle = FOLDS if has_folds(listing.lines) else ""
     label = attr("aria-label", f"{listing.stage} listing")
     room = room or Room(0, 0)
-    data, left = more_html(listing.more, room)
-    carried = len(listing.more) - left
+    more = listing.more
+    data, left = rows_html(more, room) if fits(more) else more_html(more, room)
+    carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
-    long = _long(room.listings, len(listing.lines) + len(listing.more)) if listing.more else ""
+    told = _remark(listing.note, "b") if carried and not left else note(listing.note)
+    long = _long(room.listings, len(listing.lines) + len(more)) if more else ""
     room.listings += 1
     return (
         f"<div class=L{attr('data-stage', listing.stage)}{long}>{toggle}"
         f"<pre class=c tabindex=0 role=group{label}>{body}</pre>{data}"
-        f"{_remark(beyond, 'b')}{_remark(missing, 'lv')}{note(listing.note)}</div>"
+        f"{_remark(beyond, 'b')}{_remark(missing, 'lv')}{told}</div>"
     )
 
 

@@ -26,7 +26,7 @@ _FEW = 8  # rows of inputs that are shown whole; results where there are many
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Stretch:
     """Neighbouring equations that take one line each."""
 
     region: Region
@@ -35,7 +35,7 @@ class _Run:
     indent: int
 
 
-Steps: TypeAlias = "Iterator[Line | _Run | Steps]"
+Steps: TypeAlias = "Iterator[Line | Stretch | Steps]"
 """Lines, runs of lines, and further steps that stand where they come."""
 
 
@@ -52,11 +52,11 @@ class _Page:
 class Rows(Sequence[Line]):
     """All lines of a listing; those of equations without new bodies are made when looked at."""
 
-    def __init__(self, page: _Page, rows: Iterable[Line | _Run], first: int = 0) -> None:
+    def __init__(self, page: _Page, rows: Iterable[Line | Stretch], first: int = 0) -> None:
         self._page = page
         self._rows = list(rows)
         self._first = first
-        sizes = (row.high - row.low if isinstance(row, _Run) else 1 for row in self._rows)
+        sizes = (row.high - row.low if isinstance(row, Stretch) else 1 for row in self._rows)
         self._starts = [0, *accumulate(sizes)]
 
     def after(self, first: int) -> "Rows":
@@ -64,6 +64,26 @@ class Rows(Sequence[Line]):
         later = copy(self)
         later._first = self._first + first
         return later
+
+    @property
+    def module(self) -> Module:
+        """The program."""
+        return self._page.module
+
+    def stretches(self, count: int) -> Iterator[Line | Stretch]:
+        """The first `count` of these lines, the equations among them not made."""
+        end = self._first + count
+        for start, row in zip(self._starts, self._rows, strict=False):
+            if start >= end:
+                return
+            if isinstance(row, Line):
+                if start >= self._first:
+                    yield row
+                continue
+            low = row.low + max(0, self._first - start)
+            high = min(row.high, row.low + end - start)
+            if low < high:
+                yield Stretch(row.region, low, high, row.indent)
 
     def __len__(self) -> int:
         return max(0, self._starts[-1] - self._first)
@@ -168,7 +188,9 @@ def _page(module: Module, known: LinesById) -> _Page:
     return _Page(module, known, frozenset(name for name, n in uses.items() if n > 1), called)
 
 
-def _all_rows(page: _Page, inputs: Sequence[str], captured: Sequence[str]) -> Iterator[Line | _Run]:
+def _all_rows(
+    page: _Page, inputs: Sequence[str], captured: Sequence[str]
+) -> Iterator[Line | Stretch]:
     """Bodies are entered through a stack, so that nesting costs no recursion."""
     yield from _named_inputs(page.module, inputs, captured)
     written: set[str] = set()
@@ -177,7 +199,7 @@ def _all_rows(page: _Page, inputs: Sequence[str], captured: Sequence[str]) -> It
         step = next(stack[-1], None)
         if step is None:
             stack.pop()
-        elif isinstance(step, Line | _Run):
+        elif isinstance(step, Line | Stretch):
             yield step
         else:
             stack.append(step)
@@ -243,10 +265,10 @@ def _body(
     for step, called in page.calls[region.name].items():
         if all(name in written for name in called):
             continue  # on one line, like an equation without bodies
-        yield _Run(region, low, step, indent + 1)
+        yield Stretch(region, low, step, indent + 1)
         yield _nested(page, region.nodes[step], indent + 1, written)
         low = step + 1
-    yield _Run(region, low, len(region.nodes), indent + 1)
+    yield Stretch(region, low, len(region.nodes), indent + 1)
     yield Line((Piece("in ", "keyword"), *_results(region)), node, indent, owner)
 
 

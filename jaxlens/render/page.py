@@ -26,7 +26,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-Kit = Literal["lens", "graph", "passes"]
+Kit = Literal["lens", "graph", "passes", "jaxpr"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,7 @@ KITS: Mapping[Kit, Parts] = {
         late=("passes.css",),
         needs="lens",
     ),
+    "jaxpr": Parts(styles=(), scripts=("jaxpr_rows.js",), needs="lens"),
 }
 
 # An element's id is a property of `window` too, so the promise has a name of its own.

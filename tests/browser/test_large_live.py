@@ -126,7 +126,7 @@ def test_a_line_lights_rows_folds_and_the_ruler(saved, parts):
     loaded = saved.locator(".vl").evaluate(
         "e => Math.round(e.offsetHeight / parseFloat(getComputedStyle(e).lineHeight))"
     )
-    assert len(listing.lines) < loaded < len(rows)
+    assert len(listing.lines) < loaded == len(rows)
     first = next(n for n, id in enumerate(rows) if id and int(id[1:]) in atoms)
     body = saved.locator("details[data-pane=jaxpr] .pb")
     body.evaluate("(e, n) => { e.scrollTop = n * 19 }", first)
@@ -197,6 +197,35 @@ def test_a_saved_output_opens_a_repeat_and_its_first_copy(saved, parts):
     assert all(box(saved, id).count() == 1 for id in inside)
 
 
+def test_a_saved_output_holds_every_line(saved, parts, capture):
+    """It is found, shown, copied and linked with no kernel to ask."""
+    web, _, listing = parts
+    lines = [*listing.lines, *listing.more]
+    wanted = max(n for n, line in enumerate(lines) if "sqrt" in [p.text for p in line.pieces])
+    id = lines[wanted].id
+    words = "".join(p.text for p in lines[wanted].pieces)
+    saved.mouse.move(1, 1)
+    pane = saved.locator("details[data-pane=jaxpr]")
+    pane.locator("input[type=search]").fill("sqrt")
+    many = sum("sqrt" in "".join(p.text for p in line.pieces) for line in lines)
+    count = pane.locator(".ph output")
+    wait_for(lambda: count.text_content() == f"1 of {many:,}", "all to be found", 10)
+    pane.locator("input[type=search]").press("Shift+Enter")
+    row = saved.locator(f'.vl [data-n="{wanted}"]')
+    row.wait_for(timeout=10_000)
+    assert row.text_content() == "  " * lines[wanted].indent + words
+    assert row.get_attribute("data-id") == id
+    row.click()
+    (line,) = [name for name, atoms in web.lines.items() if int(id[1:]) in atoms]
+    assert {"lit", "pin"} <= set(row.evaluate("e => e.className").split())
+    assert "lit" in row_of(saved, line).evaluate("e => e.className").split()
+    saved.keyboard.press("Escape")
+    pane.locator("input[type=search]").fill("")
+    assert not saved.locator(".lv").count()
+    hidden = [e for e in saved.locator(".n.b").all() if e.is_visible()]
+    assert not hidden
+
+
 def in_tril(capture):
     """An equation of a function that JAX calls in every layer."""
     region = next(r for name, r in capture.jaxpr.module.regions.items() if name == "tril")
@@ -204,7 +233,7 @@ def in_tril(capture):
 
 
 def in_last_layer(capture):
-    """An equation whose line the output has no room for."""
+    """An equation that the output has no panel for."""
     return [node.id for node in capture.jaxpr.module.body().nodes if node.opcode == "rsqrt"][-1]
 
 

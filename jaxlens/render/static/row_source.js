@@ -21,10 +21,33 @@ const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "s", "mark"]
 /** @type {Record<string, string>} */
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 
-/** Rows as `html_data.lines_data` writes them: a control character says what kind of words follow. @implements {Source} */
-class WrittenRows {
+/** Rows with a control character before each kind of words. */
+export class MarkedRows {
+  /** @param {number} n @returns {string} */
+  row(n) {
+    return "";
+  }
+
+  /** @param {number} n */
+  html(n) {
+    return this.row(n).replace(/[&<>]/g, (sign) => ENTITIES[sign])
+      .replace(/([\x01-\x08])([^\0-\x08]*)\0?/g, (_, kind, words) => {
+        const tag = KIND_TAGS[kind.charCodeAt(0)];
+        return `<${tag}${tag === "s" ? " hidden=1" : ""}>${words}</${tag}>`;
+      }) || "<br>";
+  }
+
+  /** @param {number} n */
+  text(n) {
+    return this.row(n).replace(/[\0-\x08]/g, "");
+  }
+}
+
+/** Rows as `html_data.lines_data` writes them. @implements {Source} */
+class WrittenRows extends MarkedRows {
   /** @param {Written} data */
   constructor({ rows, ids, lines, owner, wide }) {
+    super();
     this.rows = rows;
     this.count = rows.length;
     this.wide = wide;
@@ -41,17 +64,8 @@ class WrittenRows {
   }
 
   /** @param {number} n */
-  html(n) {
-    return this.rows[n].replace(/[&<>]/g, (sign) => ENTITIES[sign])
-      .replace(/([\x01-\x08])([^\0-\x08]*)\0?/g, (_, kind, words) => {
-        const tag = KIND_TAGS[kind.charCodeAt(0)];
-        return `<${tag}${tag === "s" ? " hidden=1" : ""}>${words}</${tag}>`;
-      }) || "<br>";
-  }
-
-  /** @param {number} n */
-  text(n) {
-    return this.rows[n].replace(/[\0-\x08]/g, "");
+  row(n) {
+    return this.rows[n];
   }
 
   /** @param {number} n */
@@ -97,7 +111,7 @@ export class ShownRows {
 }
 
 /** What stands beside a listing: a line of JSON, then the rows. @param {string} text @returns {Source} */
-export function writtenSource(text) {
+function writtenSource(text) {
   const [head, ...rows] = text.split("\n");
   return sourceOf({ ...JSON.parse(head), rows });
 }
@@ -107,3 +121,6 @@ export const answeredSource = (data) => sourceOf({ ...data, rows: data.rows.spli
 
 /** The source that reads some data. @param {any} data @returns {Source} */
 const sourceOf = (data) => new WrittenRows(data);
+
+/** What reads the data beside a listing, by its `data-jl`; other kits add theirs. @type {Record<string, (text: string) => Source>} */
+export const readers = { more: writtenSource };

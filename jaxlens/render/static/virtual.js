@@ -7,7 +7,7 @@
  * (`row_source.js`).
  */
 import { inflated } from "./pack.js";
-import { answeredSource, ShownRows, writtenSource } from "./row_source.js";
+import { answeredSource, readers, ShownRows } from "./row_source.js";
 import { onPage } from "./rows.js";
 
 /** @typedef {import("./row_source.js").Source} Source */
@@ -55,8 +55,8 @@ export class Long {
 
   /** Takes the place of the rows in the HTML. @param {AbortSignal} signal */
   async wake(signal) {
-    const beside = this.box.querySelector(":scope > script")?.textContent;
-    const more = beside ? writtenSource(await inflated(beside)) : null;
+    const beside = dataOf(this.box);
+    const more = beside && readers[beside.name](await inflated(beside.pack));
     this.take(new ShownRows(this.pre));
     if (more) this.take(more);
     this.pre.classList.add("vl");
@@ -346,6 +346,12 @@ export class Long {
   }
 }
 
+/** What stands beside a listing. @param {Element} box */
+function dataOf(box) {
+  const data = box.querySelector(":scope > script");
+  return data && { name: data.getAttribute("data-jl") ?? "", pack: data.textContent ?? "" };
+}
+
 /** Wakes each long listing of an output when it is first shown. @param {HTMLElement} root @param {AbortSignal} signal */
 export function longLists(root, signal) {
   const asleep = new Set(root.querySelectorAll(".L[data-lines]"));
@@ -353,6 +359,8 @@ export function longLists(root, signal) {
     for (const box of asleep) {
       const body = box.closest(".pb");
       if (!(box instanceof HTMLElement && body instanceof HTMLElement) || !onPage(box)) continue;
+      const beside = dataOf(box);
+      if (beside && !readers[beside.name]) continue; // its kit tells when it is there
       asleep.delete(box);
       await new Long(root, box, body).wake(signal);
       const { links } = /** @type {any} */ (root).jaxlens;
@@ -361,7 +369,7 @@ export function longLists(root, signal) {
       root.dispatchEvent(new CustomEvent("jl-rows"));
     }
   };
-  root.addEventListener("jl-panes", wake, { signal });
+  for (const type of ["jl-panes", "jl-reader"]) root.addEventListener(type, wake, { signal });
   root.addEventListener("toggle", wake, { signal, capture: true });
   wake();
 }
