@@ -20,7 +20,7 @@ _set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
 _set_scope, _set_spans, _set_stamps = (
     vars(Node)[name].__set__ for name in ("scope", "spans", "stamps")
 )
-Paths = tuple[tuple[str, ...], ...]
+_TOLD = {"scope": 0, "spans": 1, "stamps": 2}
 _NOTHING: Told = "", (), ()
 _BEFORE = ", metadata={op_name="
 _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
@@ -36,7 +36,8 @@ class Instruction(Node):
     shape: str  # the type as printed
 
     def __getattr__(self, name: str) -> Any:
-        return fill(self, name, _MAKERS)
+        place = _TOLD.get(name)
+        return fill(self, name, _MAKERS) if place is None else _told(self)[place]
 
 
 def _results(node: Instruction) -> tuple[Value, ...]:
@@ -44,18 +45,6 @@ def _results(node: Instruction) -> tuple[Value, ...]:
     _set_name(value, node.id)
     _set_type(value, read_type(node.shape) or Type(node.shape))
     return (value,)
-
-
-def _scope(node: Instruction) -> str:
-    return _told(node)[0]
-
-
-def _spans(node: Instruction) -> tuple[Span, ...]:
-    return _told(node)[1]
-
-
-def _stamps(node: Instruction) -> Paths:
-    return _told(node)[2]
 
 
 def _told(node: Instruction) -> Told:
@@ -106,7 +95,4 @@ _MAKERS: Mapping[str, Callable[[Instruction], object]] = {
     "text": lambda node: unstamped(node._line),
     "results": _results,
     "attrs": lambda node: instruction_attributes(node.text),
-    "scope": _scope,
-    "spans": _spans,
-    "stamps": _stamps,
 }

@@ -77,10 +77,9 @@ class Numbers:
         Few instructions of a program are printed differently but for names and metadata, so
         what the text says is looked at once.
         """
-        text = printed(node) if isinstance(node, Instruction) else None
-        if text is None:
+        if not isinstance(node, Instruction) or (text := printed(node)) is None:
             return self._kind(node)
-        key = node.opcode, node.shape, text  # type: ignore[attr-defined]
+        key = node.opcode, node.shape, text
         found = self._printed.get(key)
         if found is None:
             found = self._printed[key] = self._kind(node)

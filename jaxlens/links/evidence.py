@@ -5,7 +5,7 @@ Facts only, looked up by exact ids where there are any; `fate.py` draws the conc
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 from jaxlens.links.atoms import Path
 from jaxlens.links.change import Change, between
@@ -23,6 +23,7 @@ _WORDS = {
 }  # fmt: skip
 
 
+@cache
 def word(op: str) -> str:
     """The HLO opcode of a StableHLO op."""
     name = op.rpartition(".")[2].replace("_", "-")
@@ -53,13 +54,11 @@ class Evidence:
         self.after = optimized.nodes
         self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}
         self.ops = self._ops()
-        self.before_of = self._carriers("hlo")
-        self.after_of = self._carriers("optimized")
+        self.before_of, self._guessed_before = self._carriers("hlo")
+        self.after_of, self._guessed_after = self._carriers("optimized")
         self._before = programs.of(linked.modules["hlo"]).nodes
         self._order = {id: index for index, id in enumerate(self.after)}
         self._held = optimized.held
-        self._guessed_before = self._carriers("hlo", guessed=True)
-        self._guessed_after = self._carriers("optimized", guessed=True)
 
     def _ops(self) -> dict[str, list[str]]:
         """The ops that each equation made, the one that gives the result last.
@@ -91,19 +90,28 @@ class Evidence:
             ops.sort(key=weight)
         return found
 
-    def _carriers(self, stage: str, guessed: bool = False) -> dict[str, list[str]]:
-        """The instructions that are known to come from each op, or inferred to."""
+    def _carriers(self, stage: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """The instructions that are known to come from each op, and those inferred to."""
         reach = self.linked.reached(stage)
         paths = self.linked.atoms.paths
-        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        known: dict[str, list[str]] = {}
+        guessed: dict[str, list[str]] = {}
+        memo: dict[tuple[Path, ...], Iterable[str]] = {}
         for node in self.linked.modules[stage].nodes():
-            if (reach.how.get(node.id) == "inferred") is not guessed:
-                continue
-            ops = [op for path in node.stamps for op in self._stands_for(path)]
-            ops = ops or [paths[n][-1] for n in reach.own.get(node.id, ()) if paths[n]]
+            stamps = node.stamps
+            if stamps not in memo:
+                memo[stamps] = dict.fromkeys(op for p in stamps for op in self._stands_for(p))
+            ops = memo[stamps]
+            if not ops:
+                own = reach.own.get(node.id, ())
+                ops = dict.fromkeys(paths[n][-1] for n in own if paths[n])
+            found = guessed if reach.how.get(node.id) == "inferred" else known
             for op in ops:
-                found[op][node.id] = None
-        return {op: list(ids) for op, ids in found.items()}
+                if op in found:
+                    found[op].append(node.id)
+                else:
+                    found[op] = [node.id]
+        return known, guessed
 
     def _stands_for(self, path: Path) -> Path:
         """The op at the end of a path, and the calls before it, where JAX lowered to a call."""
@@ -141,13 +149,14 @@ class Evidence:
         instruction without an id where it is of the op's own kind.
         """
         moved: list[str] = []
-        near = [
-            i for op in ops for of in (self.after_of, self._guessed_after) for i in of.get(op, ())
-        ]
+        near: dict[str, list[str]] = {}
+        for op in ops:
+            for of in (self.after_of, self._guessed_after):
+                for id in of.get(op, ()):
+                    near.setdefault(self.after[id].opcode, []).append(id)
         for op in reversed(ops):
-            kind = word(self.opcode[op])
             found = [id for id in self.after_of.get(op, ()) if self._counts(id)]
-            same = [id for id in near if self.after[id].opcode == kind]
+            same = near.get(word(self.opcode[op]))
             real = same or [id for id in found if self.after[id].opcode not in _SLIGHT]
             inner = [id for id in real if self.after[id].opcode != "fusion"]
             if real:

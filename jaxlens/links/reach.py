@@ -7,7 +7,7 @@ value belongs to who made the value, anything else to who reads it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
@@ -92,25 +92,25 @@ class _Neighbours:
         self.nodes = {node.id: node for node in self.module.nodes()}
         self.callers = _callers(self.module)
         self.readers = self._readers()
-        regions = list(self.module.regions.values())
-        inner_first = regions[::-1]
-        self._each(regions, self._moved)
-        self._each(inner_first, self._held, backward=True)
-        self._each(inner_first, self._read, backward=True)
-        self._each(regions, self._moved)
-        self._each(regions, self._fed)
-        self._each(inner_first, self._held, backward=True)
-        self._each(regions, self._called)
+        lacking = [
+            node
+            for node in self.nodes.values()
+            if node.id not in self.own and node.opcode != "parameter"
+        ]
+        inner_first = lacking[::-1]
+        self._each(lacking, self._moved)
+        self._each(inner_first, self._held)
+        self._each(inner_first, self._read)
+        self._each(lacking, self._moved)
+        self._each(lacking, self._fed)
+        self._each(inner_first, self._held)
+        self._each(lacking, self._called)
         yield from self.found.items()
 
-    def _each(self, regions: Sequence[object], rule: object, backward: bool = False) -> None:
-        for region in regions:
-            nodes = region.nodes  # type: ignore[attr-defined]
-            for node in reversed(nodes) if backward else nodes:
-                if node.id not in self.own and node.id not in self.found:
-                    atoms = rule(node)  # type: ignore[operator]
-                    if atoms:
-                        self.found[node.id] = atoms
+    def _each(self, nodes: Sequence[Node], rule: Callable[[Node], tuple[int, ...]]) -> None:
+        for node in nodes:
+            if node.id not in self.found and (atoms := rule(node)):
+                self.found[node.id] = atoms
 
     def at(self, id: str) -> tuple[int, ...]:
         return self.own.get(id) or self.found.get(id, ())
@@ -182,14 +182,15 @@ class _Neighbours:
         inner: dict[str, list[str]] = {}
         self.home: dict[str, str] = {}
         for region in reversed(list(self.module.regions.values())):  # callees before callers
+            self.home.update((node.id, region.name) for node in region.nodes)
             for node in region.nodes:
-                self.home[node.id] = region.name
                 body = self.module.regions.get(node.regions[0]) if node.regions else None
-                if node.opcode in _HOLDING and body is not None:
+                if body is not None and node.opcode in _HOLDING:
                     for name, value in zip(node.operands, body.parameters, strict=False):
                         readers[name] += inner.get(value.name) or [node.id]
                 else:
-                    for name in dict.fromkeys(node.operands):
+                    operands = node.operands
+                    for name in operands if len(operands) < 2 else dict.fromkeys(operands):
                         readers[name].append(node.id)
             for value in region.parameters:
                 inner[value.name] = readers.get(value.name, [])[: _READERS + 1]

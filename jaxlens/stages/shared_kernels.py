@@ -7,6 +7,7 @@ with layouts, attributes and operands in the same order.
 from collections.abc import Collection, Iterable
 
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.hlo_node import Instruction, printed
 
 
 def owners(module: Module, lacking: Collection[Node], having: Collection[Node]) -> dict[str, str]:
@@ -49,31 +50,27 @@ def _bodies(module: Module, fusions: Iterable[Node]) -> dict[str, int]:
 
 def _content(region: Region, module: Module, bodies: dict[str, int]) -> object:
     """What a region computes, with places for names."""
-    places = {node.name: place for place, node in enumerate(region.nodes)}
+    places = {node.id: place for place, node in enumerate(region.nodes)}
     nodes = tuple(
-        (
-            _said(node) or _call(node, module, bodies),
-            tuple([places.get(name, -1) for name in node.operands]),
-        )
-        for node in region.nodes
+        [
+            (
+                _said(node) or _call(node, module, bodies),
+                tuple([places.get(name, -1) for name in node.operands]),
+            )
+            for node in region.nodes
+        ]
     )
     return nodes, tuple(places.get(name, -1) for name in region.results)
 
 
-def _said(node: Node) -> str:
-    """What a plain instruction's text says without names and metadata; "" where it is not plain.
-
-    Taking words out of the text costs a tenth of reading its attributes.
-    """
-    start, end = node.text.find(" = "), node.text.find(", metadata={")
-    said = node.text[start + 3 : end if end >= 0 else None]
-    if start < 0 or node.regions or "frontend_attributes=" in said:
-        return ""
-    if not node.operands:
-        return said
-    opening = said.find(f" {node.opcode}(")
-    closing = said.find(")", opening)
-    return said[:opening] + said[closing:] + node.opcode if 0 <= opening < closing else ""
+def _said(node: Node) -> tuple[str, str, str] | None:
+    """What a plain instruction says without names and metadata; None where it is not plain."""
+    if node.regions or not isinstance(node, Instruction):
+        return None
+    said = printed(node)
+    if said is None or "frontend_attributes=" in said:
+        return None
+    return node.opcode, node.shape, said
 
 
 def _call(node: Node, module: Module, bodies: dict[str, int]) -> object:
