@@ -154,8 +154,9 @@ def backward_pass(
         out = [found.pop(var, None) for var in eqn.outvars]
         if all(ct is None for ct in out):
             continue
-        for atom, ct in zip(eqn.invars, _transposed(eqn, out, read), strict=True):
-            give(atom, ct)
+        with sources.at(_backward(eqn)):
+            for atom, ct in zip(eqn.invars, _transposed(eqn, out, read), strict=True):
+                give(atom, ct)
     pairs = zip(jaxpr.invars, args, strict=True)
     return [found.get(var, Zero(var.aval)) for var, arg in pairs if type(arg) is Linear]
 
@@ -164,14 +165,18 @@ def _transposed(eqn: JaxprEqn, out: list[Any], read: Callable[[Atom], Any]) -> S
     """The cotangents that an equation's rule gives its arguments."""
     pairs = zip(out, eqn.outvars, strict=True)
     cts = [Zero(var.aval) if ct is None else ct for ct, var in pairs]
-    source = eqn.source_info
-    names = tuple(f"transpose({name})" for name in source.name_stack) or ("transpose()",)
     if sources.listeners:
         sources.emit("rule", eqn.primitive.name, rule="transpose")
-    with sources.at(sources.SourceInfo(source.calls, names)):
-        ct = cts if eqn.primitive.multiple_results else cts[0]
-        found: Sequence[Any] = eqn.primitive.transpose(ct, *map(read, eqn.invars), **eqn.params)
+    ct = cts if eqn.primitive.multiple_results else cts[0]
+    found: Sequence[Any] = eqn.primitive.transpose(ct, *map(read, eqn.invars), **eqn.params)
     return found
+
+
+def _backward(eqn: JaxprEqn) -> sources.SourceInfo:
+    """Where the backward equations of a forward one come from: its line."""
+    source = eqn.source_info
+    names = tuple(f"transpose({name})" for name in source.name_stack) or ("transpose()",)
+    return sources.SourceInfo(source.calls, names)
 
 
 def transpose_jaxpr(
