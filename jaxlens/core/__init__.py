@@ -9,7 +9,7 @@ from jaxlens.core.derivatives import grad, hessian, jacfwd, jacrev, linearize, v
 from jaxlens.core.device import Array, array, devices
 from jaxlens.core.forward import jvp
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
-from jaxlens.core.programs import jit
+from jaxlens.core.programs import Jitted, jit
 from jaxlens.core.sources import Event, listen, named_scope
 from jaxlens.core.staging import eval_jaxpr, make_jaxpr
 from jaxlens.core.tracers import (
@@ -36,6 +36,7 @@ __all__ = [
     "ConcretizationTypeError",
     "Event",
     "Jaxpr",
+    "Jitted",
     "JaxprEqn",
     "Literal",
     "Primitive",
