@@ -1,6 +1,6 @@
 """Two programs side by side as HTML: one grid per group, three cells per row."""
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
 from jaxlens.render.fates import mark
@@ -20,7 +20,7 @@ from jaxlens.render.html_marks import (
 _AT_ONCE = 8  # rows of a diff behind a tab after which no further group stands in the page
 
 # Inline, for pages that drop our CSS: JupyterLab keeps this form of it.
-_GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 9em minmax(0,1fr)", "gap:0 8px")
+_GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 11em minmax(0,1fr)", "gap:0 8px")
 
 
 def diff_html(diff: Diff, ink: Ink) -> str:
@@ -49,7 +49,11 @@ def _groups(diff: Diff, ink: Ink) -> tuple[str, str]:
 
 
 def _group(group: DiffGroup, ink: Ink) -> str:
-    rows = "".join(_row(row, ink) for row in group.rows)
+    owners = ["", *map(_owner, group.rows)]
+    rows = "".join(
+        _row(row, now if now != before else "", ink)
+        for row, (before, now) in zip(group.rows, pairwise(owners), strict=True)
+    )
     opened = " open" if group.open else ""
     return (
         f"<details{opened}><summary>{escaped(group.title)}</summary>"
@@ -57,11 +61,20 @@ def _group(group: DiffGroup, ink: Ink) -> str:
     )
 
 
-def _row(row: DiffRow, ink: Ink) -> str:
+def _owner(row: DiffRow) -> str:
+    """The source line of a row; both where its sides come from two."""
+    return " > ".join(
+        dict.fromkeys(side.line for side in (row.left, row.right) if side and side.line)
+    )
+
+
+def _row(row: DiffRow, owner: str, ink: Ink) -> str:
     """Left, mark, right. The note stands on the right, under the line it explains."""
     fate = mark(row.fate)
     tint = f" style=background:{fate.tint}" if fate.tint else ""
     words = f"<i{tint}>{escaped(f'{fate.sign} {row.fate}'.strip())}</i>"
+    if owner:
+        words = f"<span>{words if row.fate else ''} <small>{escaped(owner)}</small></span>"
     remark = f"<em>{escaped(row.note)}</em>" if row.note else ""
     return f"{_cell(row.left, ink)}{words}{_cell(row.right, ink, remark)}"
 

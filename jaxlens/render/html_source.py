@@ -2,10 +2,11 @@
 
 from jaxlens.render.document import SourceLine, SourcePane
 from jaxlens.render.html_data import late_html
-from jaxlens.render.html_marks import Ink, attr, escaped, row
+from jaxlens.render.html_marks import Ink, attr, escaped, row, style
 
 _AT_ONCE = 5  # rows under a line that stand in the page; of a longer list the rest is deflated
 _TINT = "#e69f00"
+_SIGN = "list-style-position:outside"  # that a line opens: left of where all lines begin
 _CODE = 72  # notes beside code start here at the latest
 
 
@@ -13,7 +14,8 @@ def source_html(pane: SourcePane, ink: Ink) -> str:
     """Numbers, code, a bar and a note per line, aligned by characters so that it needs no CSS."""
     digits = max((len(str(line.number)) for line in pane.lines), default=1)
     column = min(max((len(line.text) for line in pane.lines), default=0), _CODE)
-    body = "".join(_line(line, digits, column, ink) for line in pane.lines)
+    notes = max((len(line.note) for line in pane.lines if line.share is not None), default=0)
+    body = "".join(_line(line, digits, column, notes, ink) for line in pane.lines)
     scale = f" <i>{escaped(pane.scale)}</i>" if pane.scale else ""
     label = attr("aria-label", f"source of {pane.title}")
     return (
@@ -23,21 +25,22 @@ def source_html(pane: SourcePane, ink: Ink) -> str:
     )
 
 
-def _line(line: SourceLine, digits: int, column: int, ink: Ink) -> str:
+def _line(line: SourceLine, digits: int, column: int, notes: int, ink: Ink) -> str:
     number = f"<i>{line.number:>{digits}}</i>  "
     known = line.share is not None or line.note
     code = escaped(f"{line.text:<{column}}" if known else line.text)
-    words = f"{number}{code}{_share(line)}"
-    bar = ink.bar(line.line, "padding-left:6px" if line.under else "padding-left:20px")
+    words = f"{number}{code}{_share(line, notes)}"
+    bar = ink.bar(line.line, f"padding-left:{17 if line.line in ink.hues else 20}px")
     tint = _tint(line.share)
     if not line.under:
-        return f"<div{bar}><div{tint}>{words}</div></div>"
+        return f"<div{bar}><div{style(*tint)}>{words}</div></div>"
+    beside = (_SIGN,) if ink.inline else ()
     more = f"<em>{escaped(line.more)}</em>\n" if line.more else ""
     rows = list(map(row, line.under))
     late, remark = late_html("".join(rows[_AT_ONCE:]), f"{len(rows) - _AT_ONCE:,} more")
     under = "".join([more, *rows[:_AT_ONCE], late, remark])
     return (
-        f"<details{bar}><summary{tint}>{words}</summary>"
+        f"<details{bar}><summary{style(*tint, *beside)}>{words}</summary>"
         f'<div class=u style="padding-left:4em">{under}</div></details>'
     )
 
@@ -46,17 +49,17 @@ def _clamped(share: float) -> float:
     return min(max(share, 0.0), 1.0)
 
 
-def _tint(share: float | None) -> str:
+def _tint(share: float | None) -> tuple[str, ...]:
     """Background of a line: the larger its share the stronger, at most 30 % so that text reads."""
     if not share:
-        return ""
+        return ()
     alpha = round((0.05 + 0.25 * _clamped(share)) * 255)
-    return f' style="background:{_TINT}{alpha:02x}"'
+    return (f"background:{_TINT}{alpha:02x}",)
 
 
-def _share(line: SourceLine) -> str:
-    """Bar and note; where CSS is, they stay in sight however long the line is."""
-    note = escaped(line.note)
+def _share(line: SourceLine, wide: int) -> str:
+    """Bar and note, as wide on every line; where CSS is, they stay in sight however long it is."""
+    note = escaped(line.note if line.share is None else f"{line.note:>{wide}}")
     if line.share is None:
         return f"<span>  {note}</span>" if note else ""
     end = round(_clamped(line.share) * 100) or (1 if line.share > 0 else 0)

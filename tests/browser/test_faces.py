@@ -196,6 +196,11 @@ def test_an_untrusted_notebook_shows_all_text_the_picture_and_colours(chromium, 
     assert seen.evaluate("e => e.textContent") == expected
     assert page.evaluate("document.querySelectorAll('[data-jl], .jl script').length") == 0
     assert "linear-gradient" in seen.locator(".S summary i[style]").first.get_attribute("style")
+    starts = seen.locator(".S > pre > * > :first-child > i:first-child")
+    places = starts.evaluate_all("all => all.map(e => e.getBoundingClientRect().left)")
+    assert len(places) > 3
+    assert places[0] > 0
+    assert max(places) - min(places) < 1  # lines that open begin where the others do
     assert seen.locator("details [style*=border-left]").count() > 3
     assert seen.locator("s").first.evaluate("e => getComputedStyle(e).display") == "none"
     assert page.locator(".jl img").evaluate("e => e.complete && e.naturalWidth > 0")

@@ -420,3 +420,41 @@ def test_hostile_names_are_text(show):
     assert page.locator(".jaxlens-graph :is(img, script)").count() == 0
     assert page.evaluate("window.pwned") is None
     assert HOSTILE[:8] in first.text_content()
+
+
+WIDTHS = """() => {
+  const view = document.querySelector(".jaxlens-graph .view");
+  return [view.querySelector("svg").getBoundingClientRect().width, view.clientWidth];
+}"""
+
+
+def test_the_drawing_fits_its_pane_until_the_reader_zooms(show):
+    boxes = tuple(Box(f"e{n}", f"an operation of some length {n}") for n in range(6))
+    edges = tuple(Edge("x", box.id, "f32[8]") for box in boxes)
+    page = show(Figure((Panel("main", "f", (Box("x", "x", kind="input"), *boxes), edges),)))
+    natural, _ = page.evaluate(
+        "[document.querySelector('.jaxlens-graph svg').viewBox.baseVal.width, 0]"
+    )
+    assert natural > 1000
+    for width in (430, 900, 400):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_function(f"document.querySelector('.jl').clientWidth < {width}")
+        page.wait_for_function(f"({WIDTHS})().every(w => w > {width} * 0.8 && w <= {width})")
+        drawn, room = page.evaluate(WIDTHS)
+        assert drawn <= room + 1
+    page.get_by_role("button", name="1:1").click()
+    page.set_viewport_size({"width": 700, "height": 800})
+    page.wait_for_function(f"({WIDTHS})()[1] > 500")
+    assert page.evaluate(WIDTHS)[0] == pytest.approx(natural, abs=1)
+
+
+def test_letters_typed_in_the_drawing_do_not_reach_the_notebook(show):
+    page = show(figure(predict()))
+    page.evaluate(
+        "() => { window.heard = [];"
+        " document.addEventListener('keydown', (e) => heard.push(e.key), true); }"
+    )
+    box(page, "e0").click()
+    for key in ("d", "d", "n", "x", "Control+d", "Tab"):
+        page.keyboard.press(key)
+    assert page.evaluate("heard") == ["Control", "d", "Tab"]

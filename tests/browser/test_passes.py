@@ -325,3 +325,15 @@ def test_without_scripts_the_table_stands_there(chromium, steps):
         assert step.meaning in text
         assert step.did in text
     context.close()
+
+
+def test_the_first_row_of_each_run_names_its_source_line(show, explored):
+    page = show(explored)
+    page.get_by_label("whole program").check()
+    rows = page.locator(".P pre.c > div").evaluate_all(
+        "all => all.map(e => [e.title, getComputedStyle(e, '::after').content])"
+    )
+    owners = [owner for owner, _ in rows]
+    assert len({*owners}) > 3
+    for (owner, said), before in zip(rows, ["", *owners], strict=False):
+        assert said == (f'"{owner}"' if owner != before else "none")

@@ -11,8 +11,18 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from test_viewer import a_document, choose, lit, row, saved  # noqa: F401 (saved is a fixture)
 
 from jaxlens.lenses.report import Cell, Table
-from jaxlens.render.document import SourceLine, SourcePane, Tab, TableBlock, Tabs
-from jaxlens.render.html import html
+from jaxlens.render.document import (
+    Document,
+    Listing,
+    Piece,
+    SourceLine,
+    SourcePane,
+    Tab,
+    TableBlock,
+    Tabs,
+)
+from jaxlens.render.html import body, html
+from jaxlens.render.page import styles
 
 CODE = "    hidden = jnp.tanh(x @ weights['first layer'] + bias['first layer'])  # ünïcode, then y"
 # Every character of the user's lines: inside its pane, and not where the note of its line is.
@@ -148,3 +158,63 @@ def test_all_controls_have_names_and_the_focus_goes_through_them_in_order(saved)
         order.append(place)
     assert order == sorted(order)
     assert len(order) > 12
+
+
+def wide_listing(lines, page_holds):
+    """A listing whose lines are wider than any pane."""
+    lines = tuple(
+        replace(line, pieces=(*line.pieces, Piece(f" {'wide' * 100} {line.id}"))) for line in lines
+    )
+    return Listing("jaxpr", lines[:page_holds], more=lines[page_holds:])
+
+
+@pytest.mark.parametrize("page_holds", [24, 8])  # all rows in the page; a list that draws its own
+@pytest.mark.parametrize("light", [True, False])
+def test_the_gutter_stays_when_a_listing_scrolls_sideways(saved, page_holds, light):  # noqa: F811
+    document = a_document()
+    (tabs,) = document.blocks
+    lines = tabs.tabs[1].blocks[0].lines
+    tab = Tab("jaxpr", (wide_listing(lines, page_holds),), key="jaxpr")
+    page = saved(html(replace(document, blocks=(Tabs((tab,)),))), light=light, width=700)
+    pane = page.locator("details[data-pane=jaxpr] .pb")
+    page.mouse.move(690, 5)
+    box = pane.bounding_box()
+    seen = {"x": box["x"], "y": box["y"] + 4, "width": 95, "height": 300}
+    rest = {**seen, "x": box["x"] + 140, "width": 200}
+    before = page.screenshot(clip=seen), page.screenshot(clip=rest)
+    pane.evaluate("e => { e.scrollLeft = 333 }")
+    page.wait_for_function("document.querySelector('.pw.more .pb').scrollLeft === 333")
+    lit(page)
+    assert page.screenshot(clip=seen) == before[0]
+    assert page.screenshot(clip=rest) != before[1]
+    names = page.locator(".L > .c > [data-line]").evaluate_all(
+        "all => all.map(e => getComputedStyle(e, '::before').content)"
+    )
+    assert names[0] == '"cell 3:2"'
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("width", [620, 900])
+def test_bars_of_all_lines_begin_at_one_place(saved, chromium, scripts, width):  # noqa: F811
+    document = with_long_lines()
+    (tabs,) = document.blocks
+    pane = tabs.tabs[0].blocks[0]
+    notes = ("1%, 161 flop", "70%, 17.9 kflop", "< 1%, 2 flop", "100%, 1.35 kflop")
+    lines = tuple(
+        replace(line, text="x = y", share=0.1 * n + 0.1, note=note)
+        for n, (line, note) in enumerate(zip(pane.lines, notes, strict=False))
+    )
+    source = Tab("Your code", (replace(pane, lines=lines),), key="source")
+    document = Document("hlo", "f", (Tabs((source,)),), document.web)
+    page = saved(html(document), width=width) if scripts else chromium.new_page()
+    if not scripts:
+        page.set_viewport_size({"width": width, "height": 600})
+        page.set_content(styles() + body(document))
+    bars = page.evaluate(
+        "[...document.querySelectorAll('.S span > i')].map(e => e.getBoundingClientRect().left)"
+    )
+    if not scripts:
+        page.close()
+    assert len(bars) == 4
+    assert min(bars) > 0
+    assert max(bars) - min(bars) < 0.5

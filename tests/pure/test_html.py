@@ -307,3 +307,18 @@ def test_neighbouring_pieces_of_a_kind_share_an_element_and_names_are_plain():
 )
 def test_attributes_are_quoted_where_they_must_be(value, written):
     assert attr("x", value) == written
+
+
+def test_a_diff_names_the_source_line_of_each_run_of_rows():
+    owners = {"a": "cell 3:2", "b": "cell 3:2", "c": "cell 3:4", "z": ""}
+    a, b, c, z = (Line((Piece(id, "name"),), id, 0, owner) for id, owner in owners.items())
+    rows = (
+        DiffRow(a, a, "fused"),
+        DiffRow(b, None, "removed"),
+        DiffRow(c, c, "fused"),
+        DiffRow(None, z, "added"),
+        DiffRow(a, c, "merged"),
+    )
+    seen = "".join(Balance(body(of(Diff("x", "y", (DiffGroup("All", rows),))))).text.split())
+    told = "a > fused cell 3:2 a b - removed c > fused cell 3:4 c + added z a & merged "
+    assert (told + "cell 3:2 > cell 3:4 c").replace(" ", "") in seen

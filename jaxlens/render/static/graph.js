@@ -320,13 +320,14 @@ let listening;
 /** @type {WeakMap<Element, Drawing>} */
 const drawings = new WeakMap();
 
-/** Keys go to the drawing first: a notebook takes them on their way down. @param {KeyboardEvent} event */
+/** Keys go to the drawing first: a notebook takes them on their way down, and letters act there. @param {KeyboardEvent} event */
 function keyDown(event) {
   const svg = event.target instanceof Element ? event.target.closest(".jaxlens-figure") : null;
   const drawing = svg && drawings.get(svg);
-  if (!drawing || !keyPressed(drawing, event)) return;
-  event.preventDefault();
-  event.stopPropagation();
+  if (!drawing) return;
+  const taken = keyPressed(drawing, event);
+  if (taken) event.preventDefault();
+  if (taken || (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey)) event.stopPropagation();
 }
 
 /** The data of a drawing, which travels deflated. @param {string} text @returns {Promise<Data>} */

@@ -58,10 +58,12 @@ export class View {
     return [host?.parentElement?.clientWidth || 900, Math.max(200, (tall || 600) - others)];
   }
 
-  /** As wide as there is room, at most actual size and at least half of it. */
+  /** As wide as there is room, at most actual size; of what would be too small to make out, the middle. */
   fitWidth() {
-    this.zoom = Math.min(1, Math.max(0.5, this.room()[0] / this.w));
+    const [room] = this.room();
+    this.zoom = Math.min(1, Math.max(0.2, room / this.w));
     this.resize();
+    this.box.scrollLeft = (this.w * this.zoom - room) / 2;
   }
 
   /** The whole picture, whatever its size. */

@@ -39,6 +39,8 @@ export class PassScrubber {
     this.lit = { atoms: new Set() };
     /** @type {Map<HTMLElement, number>} rows on the page, and the line that each shows */
     this.drawn = new Map();
+    /** The source line of the row made last: the first of a run tells it. */
+    this.owner = "";
     /** @type {number | undefined} */
     this.end = undefined;
     this.build(pane);
@@ -117,6 +119,7 @@ export class PassScrubber {
   /** @param {PassStepData} step @param {(number | number[])[]} plan */
   write(step, plan) {
     this.drawn.clear();
+    this.owner = "";
     this.link(step);
     const shown = plan.slice(0, PASS_ROWS).map((item) => this.item(step, item));
     const left = plan.slice(PASS_ROWS).flat();
@@ -135,6 +138,8 @@ export class PassScrubber {
   /** @param {PassStepData} step @param {number} place */
   row(step, place) {
     const made = passRow(this.data, step, place);
+    made.classList.toggle("own", made.title !== this.owner);
+    this.owner = made.title;
     this.drawn.set(made, step.lines?.[place] ?? 0);
     return made;
   }

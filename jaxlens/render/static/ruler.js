@@ -4,7 +4,8 @@
  * and the matches of a search stand. A click goes there.
  *
  * Kinds differ in shape too: what is lit is a full stroke, calls half a stroke at the left,
- * matches half a stroke at the right, the pin a triangle with a stroke.
+ * matches half a stroke at the right, the pin a triangle with a stroke. Its colours are in transition
+ * when the page's theme changes, and so it hears of that.
  */
 import { made } from "./panes.js";
 import { onPage } from "./rows.js";
@@ -116,6 +117,6 @@ export function rulers(root, signal) {
     asked = 0;
     for (const pane of panes.open) all.get(pane)?.draw();
   };
-  for (const type of ["jl-light", "jl-hits", "jl-rows", "jl-panes", "toggle"])
+  for (const type of ["jl-light", "jl-hits", "jl-rows", "jl-panes", "toggle", "transitionend"])
     root.addEventListener(type, () => (asked ||= requestAnimationFrame(draw)), { signal, capture: true });
 }
