@@ -18,7 +18,7 @@ INSIDE = {
     "ir": {"errors"},
     "links": {"errors", "ir"},
     "captures": {"errors", "ir", "links"},
-    "stages": {"captures", "errors", "ir", "links"},
+    "stages": {"captures", "core", "errors", "ir", "links"},
     "lenses": {"captures", "errors", "ir", "links"},
     "render": {"captures", "errors", "ir", "links", "lenses"},
     "api": {"captures", "errors", "ir", "links", "stages", "lenses", "render"},

@@ -1,5 +1,6 @@
 """Which values are data: what makes a name an input and not a part of the program."""
 
+import sys
 from typing import Any
 
 import jax
@@ -8,7 +9,10 @@ import numpy as np
 
 def is_array(value: Any) -> bool:
     """Whether it is one array or NumPy scalar."""
-    return isinstance(value, jax.Array | np.ndarray | np.generic)
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return True
+    core = sys.modules.get("jaxlens.core")  # whoever has an array of the core's has imported it
+    return core is not None and isinstance(value, core.Array)
 
 
 def holds_arrays(value: Any) -> bool:

@@ -18,7 +18,7 @@ from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
+from jaxlens.stages import compat, core_program
 from jaxlens.stages.arrays import is_array
 from jaxlens.stages.inputs import (
     Leaf,
@@ -108,6 +108,8 @@ def prepare(
     """
     _check(f)
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
+    if core_program.is_core(opened.function):
+        opened = _of_core(opened)
     signature = opened.signature
     found = leaves(opened.args, opened.kwargs, signature)
     _check_arrays(found)
@@ -131,6 +133,12 @@ def prepare(
     if parts is None:
         return _plain(call, opened.function, found, signature)
     return _jitted(call, parts, found, signature)
+
+
+def _of_core(opened: Opened) -> Opened:
+    """The call of one of `jaxlens.core`'s functions as one that JAX can trace."""
+    args, kwargs = jax.tree_util.tree_map(core_program.plain, (opened.args, opened.kwargs))
+    return replace(opened, function=core_program.jitted(opened.function), args=args, kwargs=kwargs)
 
 
 def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Opened:
@@ -330,7 +338,7 @@ def transforms(f: Any) -> Iterator[str]:
     no transform of the mathematics and not listed.
     """
     while f is not None:
-        name = compat.transform_name(f)
+        name = compat.transform_name(f) or core_program.transform(f)
         if name:
             yield name
         f = getattr(f, "__wrapped__", None)

@@ -35,6 +35,7 @@ from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import cache, constants, isolate, lower, sources, stamp, trace
 from jaxlens.stages.calls import Call, prepare
 from jaxlens.stages.compile import FUSING, Compiled, compile_lowered
+from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
 from jaxlens.stages.run import Run, run
 from jaxlens.stages.target import Place, resolve
@@ -111,7 +112,7 @@ class LiveDriver:
         }
 
     def _jaxpr_stage(self) -> Stage:
-        program = self.traced.jaxpr
+        program = written(self.traced) or self.traced.jaxpr
         return Stage(
             BY_NAME["jaxpr"],
             lambda: _printed(program),
@@ -134,7 +135,7 @@ class LiveDriver:
         lowered = self.lowered
         stage = Stage(
             BY_NAME["hlo"],
-            lambda: lower.hlo_text(lowered),
+            lambda: (self._compiled and self._compiled.lowered_text) or lower.hlo_text(lowered),
             lambda: hlo.read(stage.raw, stage="hlo", origins=self._origins),
         )
         return stage
@@ -281,11 +282,18 @@ class LiveDriver:
 
 def _read(program: Any, name: str) -> Module:
     with stamp.none():
-        return jaxpr.read(program, name)
+        return jaxpr.read(program, name, scope=_scope)
+
+
+def _scope(stack: Any) -> str:
+    """A name stack's text; the core's is a tuple of names."""
+    return "/".join(stack) if isinstance(stack, tuple) else str(stack)
 
 
 def _printed(program: Any) -> str:
     with isolate.deeper(), stamp.none():
+        if not hasattr(program, "pretty_print"):  # the core's
+            return str(program)
         return str(program.pretty_print(use_color=False))
 
 

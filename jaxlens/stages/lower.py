@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxlens.stages import compat, isolate, stamp
 from jaxlens.stages.calls import Call
+from jaxlens.stages.core_program import written
 from jaxlens.stages.target import Place
 from jaxlens.stages.trace import Trace
 
@@ -47,11 +48,16 @@ def lower(done: Trace, call: Call, place: Place) -> Lowering:
             with compat.constants_as_arguments():
                 traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
                 lowered, ids = stamp.lowered(
-                    traced, lambda t: compat.lower_hoisting(t, place.platforms), done.traced.jaxpr
+                    traced,
+                    lambda t: compat.lower_hoisting(t, place.platforms),
+                    written(done.traced) or done.traced.jaxpr,
+                    written(traced),
                 )
         else:
             lowered, ids = stamp.lowered(
-                done.traced, lambda t: t.lower(lowering_platforms=place.platforms)
+                done.traced,
+                lambda t: t.lower(lowering_platforms=place.platforms),
+                program=written(done.traced),
             )
         seconds = time.perf_counter() - start
     return Lowering(lowered, seconds, HOISTED if done.large else "", ids)

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from jaxlens.ir.assignment import assign
@@ -30,19 +31,22 @@ Saved = list[tuple[Any, Any]]
 Ids = dict[str, str]
 
 
-def lowered(traced: Any, lower: Callable[[Any], Any], meant: Any = None) -> tuple[Any, Ids]:
+def lowered(
+    traced: Any, lower: Callable[[Any], Any], meant: Any = None, program: Any = None
+) -> tuple[Any, Ids]:
     """Lowers with stamps in the equations.
 
     Args:
         traced: JAX's own traced object.
         lower: Lowers `traced`.
+        program: The core's jaxpr, where `traced` is only its wrapping.
         meant: The jaxpr whose ids are wanted, where `traced` is another trace of the same call.
             If its equations are others, none is stamped.
 
     Returns:
         JAX's own lowered object, and which equation each stamp stands for; both are for `ops`.
     """
-    with stamped(traced.jaxpr, meant) as ids:
+    with stamped(traced.jaxpr if program is None else program, meant) as ids:
         return lower(traced), ids
 
 
@@ -97,13 +101,18 @@ def _stamp(found: dict[int, Body], ids: Ids, saved: Saved) -> None:
             continue
         for eqn, ident in zip(body.jaxpr.eqns, body.ids, strict=True):
             source, serial = eqn.source_info, f"e{next(_serial)}"
-            names.update(compat.scope_names(source))
+            core = isinstance(source.name_stack, tuple)  # jaxlens.core's: names alone
+            names.update(source.name_stack if core else compat.scope_names(source))
             if "name" in eqn.params:
                 functions.add(str(eqn.params["name"]))
             saved.append((eqn, source))
-            eqn.source_info = named(source, stamp(serial))
+            if core:
+                words = (*source.name_stack, stamp(serial))
+                eqn.source_info = replace(source, name_stack=words)
+            else:
+                eqn.source_info = named(source, stamp(serial))
             ids[serial] = ident
-    if any(map(alike, functions)) or any(alike(part.name) for part in names):
+    if any(map(alike, functions)) or any(alike(getattr(part, "name", part)) for part in names):
         assign("source_info", saved[::-1])
         ids.clear()
 
