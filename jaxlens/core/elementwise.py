@@ -1,211 +1,269 @@
 """Arithmetic: primitives that do one thing to each element.
 
-They all have one shape in and out, one StableHLO op, and one batching rule: line the examples up
-and apply the same primitive. What tells them apart is a line each in the tables below: the op, and
-the derivative by each argument. A scalar may stand beside an array, and an axis of length 1 beside
-a longer one; the lowering repeats them.
+Each is a line or two: its StableHLO op, the dtypes that it takes, and its derivative by each
+argument, written with the primitives themselves, so that it can be differentiated again. In a
+derivative `t` is the tangent, `z` the result, `x` and `y` the arguments. With these primitives
+the derivatives of the others, in `functions.py`, are written.
 
-Derivatives are those of "Evaluating Derivatives" (Griewank and Walther, 2008), table 2.3.
+The derivatives are those of "Evaluating Derivatives" (Griewank and Walther, 2008), table 2.3;
+those of complex numbers are without conjugation, as JAX has them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, bfloat16, float0, is_inexact
-from jaxlens.core.shapes import broadcast_in_dim, expand_dims, moveaxis, reduce_sum, reshape
+from jaxlens.core.avals import ShapedArray, canonical, is_inexact, tangent_aval
+from jaxlens.core.elementwise_rules import add_any_p as add_any_p
+from jaxlens.core.elementwise_rules import elementwise, kind, summed, terms
+from jaxlens.core.shapes import (
+    broadcast_in_dim,
+    broadcast_leading,
+    full,
+    moveaxis,
+)
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Zero
 
 # Kinds of dtype (NumPy's letters) that an op takes.
-_FLOAT, _INEXACT, _REAL, _NUMBER, _ANY, _INT = "f", "fc", "iuf", "iufc", "biufc", "biu"
-Derivative = Callable[..., Any]  # (tangent, result, *args) -> the part of the result's tangent
+_FLOAT, _INEXACT, _REAL, _NUMBER, _INT = "f", "fc", "iuf", "iufc", "iu"
+_ORDERED, _ANY, _BITS = "biuf", "biufc", "biu"
 
 
-def kind(dtype: np.dtype) -> str:
-    """NumPy's letter for a dtype; bfloat16 counts as a float."""
-    return "f" if dtype == bfloat16 else dtype.kind
+@cache
+def _number(value: float, dtype: np.dtype) -> Any:
+    return np.asarray(value).astype(dtype)[()]
 
 
-def elementwise(
-    name: str,
-    lower: Callable[..., Any],
-    takes: str,
-    *derivatives: Derivative | None,
-    gives: Callable[[np.dtype], np.dtype] = lambda dtype: dtype,
-    transpose: Callable[..., Any] | None = None,
-) -> Primitive:
-    """A primitive that does one thing to each element.
-
-    Args:
-        name: Its name in jaxprs.
-        lower: The builder of its StableHLO op.
-        takes: Kinds of dtype that it takes.
-        *derivatives: By each argument; None where it is zero. None at all: no derivative is
-            wanted (the result is an integer, or constant piece by piece).
-        gives: The dtype of the result, from that of the arguments.
-        transpose: For one that is linear, its transposition rule.
-    """
-
-    def abstract(*avals: ShapedArray, **_: Any) -> ShapedArray:
-        first = avals[0]
-        if kind(first.dtype) not in takes:
-            raise TypeError(f"{name} does not accept dtype {first.dtype.name}.")
-        shape, weak = first.shape, first.weak_type
-        for other in avals[1:]:
-            if other.dtype != first.dtype:
-                raise TypeError(
-                    f"{name} requires arguments to have the same dtypes, got "
-                    f"{', '.join(a.str_short() for a in avals)}: bring them to one dtype with "
-                    f"astype."
-                )
-            if other.shape != shape:
-                shape = _common_shape(name, avals)
-            weak = weak and other.weak_type
-        return ShapedArray(shape, gives(first.dtype), weak)
-
-    def lowered(ctx: Any, *operands: Any, **params: Any) -> Any:
-        return lower(*ctx.same_shape(*operands), **params)
-
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        result = primitive.bind(*primals, **params)
-        total: Any = None
-        for tangent, derivative in zip(tangents, derivatives, strict=False):
-            if type(tangent) is not Zero and derivative is not None:
-                part = derivative(tangent, result, *primals, **params)
-                part = _like(part, aval_of(result))
-                total = part if total is None else add_any_p.bind(total, part)
-        return result, Zero(_tangent(aval_of(result))) if total is None else total
-
-    primitive = Primitive(
-        name, abstract=abstract, lower=lowered, jvp=jvp, batch=_batch_rule(lambda: primitive)
-    )
-    if transpose is not None:
-        primitive.transpose = transpose
-    return primitive
+def like(x: Any, value: float) -> Any:
+    """A number of the dtype of `x`, which stands in the equation as it is."""
+    return _number(value, aval_of(x).dtype)
 
 
-def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
-    """The shape that scalars and axes of length 1 are repeated to."""
-    arrays = [a.shape for a in avals if a.shape]
-    if len(set(map(len, arrays))) <= 1:
-        lengths = [{n for n in axis if n != 1} or {1} for axis in zip(*arrays, strict=True)]
-        if all(len(found) == 1 for found in lengths):
-            return tuple(found.pop() for found in lengths)
-    raise TypeError(
-        f"{name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}."
-    )
+def full_like(x: Any, value: float) -> Any:
+    """An array of one number, of the shape and dtype of `x`."""
+    aval = aval_of(x)
+    return full(aval.shape, value, aval.dtype)
 
 
-def _like(tangent: Any, aval: ShapedArray) -> Any:
-    """The tangent of an argument spread over the result."""
-    return broadcast_in_dim(tangent, aval.shape, range(aval_of(tangent).ndim))
+def where(which: Any, yes: Any, no: Any) -> Any:
+    """`yes` where `which` holds, `no` elsewhere."""
+    return select_n_p.bind(which, no, yes)
 
 
-def _tangent(aval: ShapedArray) -> ShapedArray:
-    return aval if is_inexact(aval.dtype) else ShapedArray(aval.shape, float0)
-
-
-def _batch_rule(primitive: Callable[[], Primitive]) -> Callable[..., Any]:
-    """The examples of all arguments along one axis; axes of length 1 where an example has none."""
-
-    def batch(size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-        ranks = [aval_of(x).ndim - (dim is not None) for x, dim in zip(args, dims, strict=True)]
-        rank, place = max(ranks), next(dim for dim in dims if dim is not None)
-        if all(d == place if r == rank else d is None for r, d in zip(ranks, dims, strict=True)):
-            return primitive().bind(*args, **params), place
-        lined = [_line_up(rank, x, dim) for x, dim in zip(args, dims, strict=True)]
-        return primitive().bind(*lined, **params), 0
-
-    return batch
-
-
-def _line_up(rank: int, x: Any, dim: int | None) -> Any:
-    """The examples along the first axis, of length 1 where all share one; a scalar may stay."""
-    ndim = aval_of(x).ndim
-    if dim is None:
-        return expand_dims(x, [0]) if ndim else x
-    front = moveaxis(x, dim, 0)
-    return expand_dims(front, range(ndim, rank + 1)) if ndim <= rank else front
-
-
-def _summed(ct: Any, linear: Linear) -> Any:
-    """The cotangent of an argument that was repeated: along those axes it is summed."""
-    shape, old = aval_of(ct).shape, linear.aval.shape
-    if shape == old:
-        return ct
-    repeated = [i for i, n in enumerate(shape) if not old or n != old[i]]
-    return reshape(reduce_sum(ct, tuple(repeated)), old)
-
-
-# ---- linear ones --------------------------------------------------------------------------------
-
-
-def _both(f: Callable[[Any], Any]) -> Callable[..., Any]:
-    """The transposition rule of x + y or x - y, where `f` is what y gets."""
-
-    def transpose(ct: Any, x: Any, y: Any) -> Any:
-        return [
-            _summed(ct, x) if type(x) is Linear else None,
-            _summed(f(ct), y) if type(y) is Linear else None,
-        ]
-
-    return transpose
+# ---- arithmetic ---------------------------------------------------------------------------------
 
 
 def _mul_transpose(ct: Any, x: Any, y: Any) -> Any:
     if type(x) is Linear:
-        return [_summed(mul_p.bind(ct, y), x), None]
-    return [None, _summed(mul_p.bind(x, ct), y)]
+        return [summed(mul(ct, y), x), None]
+    return [None, summed(mul(x, ct), y)]
 
 
 def _div_transpose(ct: Any, x: Linear, y: Any) -> Any:
-    return [_summed(div_p.bind(ct, y), x), None]
+    return [summed(div(ct, y), x), None]
 
 
 neg_p: Primitive = elementwise(
-    "neg", hlo.negate, _NUMBER, lambda t, *_: neg_p.bind(t),
+    "neg",
+    hlo.negate,
+    _NUMBER,
+    lambda t, *_: neg_p.bind(t),
     transpose=lambda ct, x: [neg_p.bind(ct)],
-)  # fmt: skip
-add_p: Primitive = elementwise(
-    "add", hlo.add, _NUMBER, lambda t, *_: t, lambda t, *_: t, transpose=_both(lambda ct: ct)
 )
-add_any_p: Primitive = elementwise(  # what transposition adds cotangents with
-    "add_any", hlo.add, _NUMBER, lambda t, *_: t, lambda t, *_: t, transpose=_both(lambda ct: ct)
-)
-sub_p: Primitive = elementwise(
-    "sub", hlo.subtract, _NUMBER, lambda t, *_: t, lambda t, *_: neg_p.bind(t),
-    transpose=_both(neg_p.bind),
-)  # fmt: skip
+add_p = elementwise("add", hlo.add, _NUMBER)
+sub_p = elementwise("sub", hlo.subtract, _NUMBER)
+neg, add, sub = neg_p.bind, add_p.bind, sub_p.bind
+terms(add_p, lambda t: t)
+terms(sub_p, neg)
 mul_p: Primitive = elementwise(
     "mul", hlo.multiply, _NUMBER,
-    lambda t, _, x, y: mul_p.bind(t, y), lambda t, _, x, y: mul_p.bind(x, t),
+    lambda t, z, x, y: mul_p.bind(t, y), lambda t, z, x, y: mul_p.bind(x, t),
     transpose=_mul_transpose,
 )  # fmt: skip
+mul = mul_p.bind
 div_p: Primitive = elementwise(
     "div", hlo.divide, _NUMBER,
-    lambda t, _, x, y: div_p.bind(t, y),
-    lambda t, _, x, y: mul_p.bind(mul_p.bind(neg_p.bind(t), x), integer_pow_p.bind(y, y=-2)),
+    lambda t, z, x, y: div_p.bind(t, y),
+    lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
     transpose=_div_transpose,
 )  # fmt: skip
+div = div_p.bind
+# ---- comparisons, choices, bits -----------------------------------------------------------------
 
-# ---- functions of one number --------------------------------------------------------------------
 
-sin_p: Primitive = elementwise(
-    "sin", hlo.sine, _INEXACT, lambda t, _, x: mul_p.bind(t, cos_p.bind(x))
+def _comparison(name: str, direction: str, takes: str) -> Primitive:
+    primitive = elementwise(name, hlo.compare, takes, gives=lambda _: np.dtype(bool))
+
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        letter = kind(ctx.avals_in[0].dtype)
+        how = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(letter, "UNSIGNED")
+        return ctx.compare(direction, *ctx.same_shape(x, y), how)
+
+    primitive.lower = lower
+    return primitive
+
+
+eq_p, ne_p = _comparison("eq", "EQ", _ANY), _comparison("ne", "NE", _ANY)
+lt_p, le_p = _comparison("lt", "LT", _ORDERED), _comparison("le", "LE", _ORDERED)
+gt_p, ge_p = _comparison("gt", "GT", _ORDERED), _comparison("ge", "GE", _ORDERED)
+eq, lt, gt, ge = eq_p.bind, lt_p.bind, gt_p.bind, ge_p.bind
+
+and_p = elementwise("and", hlo.and_, _BITS)
+or_p = elementwise("or", hlo.or_, _BITS)
+xor_p = elementwise("xor", hlo.xor, _BITS)
+not_p = elementwise("not", hlo.not_, _BITS)
+shift_left_p = elementwise("shift_left", hlo.shift_left, _INT)
+shift_right_logical_p = elementwise("shift_right_logical", hlo.shift_right_logical, _INT)
+shift_right_arithmetic_p = elementwise("shift_right_arithmetic", hlo.shift_right_arithmetic, _INT)
+population_count_p = elementwise("population_count", hlo.popcnt, _INT)
+clz_p = elementwise("clz", hlo.count_leading_zeros, _INT)
+
+bitcast_convert_type_p = Primitive("bitcast_convert_type")  # the same bits, read otherwise
+
+
+@bitcast_convert_type_p.rule("abstract")
+def _(x: ShapedArray, *, new_dtype: np.dtype) -> ShapedArray:
+    old, new = x.dtype.itemsize, new_dtype.itemsize
+    if old > new:
+        return ShapedArray((*x.shape, old // new), new_dtype)
+    if old < new and x.shape[-1:] != (new // old,):
+        raise TypeError(
+            f"bitcast_convert_type: {x.str_short()} has no last axis of length {new // old}, so "
+            f"its bits make no {new_dtype.name}."
+        )
+    return ShapedArray(x.shape[: x.ndim - (old < new)], new_dtype)
+
+
+@bitcast_convert_type_p.rule("lower")
+def _(ctx: Any, x: Any, *, new_dtype: np.dtype) -> Any:
+    return hlo.bitcast_convert(ctx.type(ctx.out), x)
+
+
+@bitcast_convert_type_p.rule("jvp")
+def _(primals: Any, tangents: Any, **params: Any) -> Any:
+    result = bitcast_convert_type_p.bind(*primals, **params)
+    return result, Zero(tangent_aval(aval_of(result)))
+
+
+@bitcast_convert_type_p.rule("batch")
+def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
+    return bitcast_convert_type_p.bind(moveaxis(args[0], dims[0], 0), **params), 0
+
+
+def bitcast_convert_type(x: Any, dtype: Any) -> Any:
+    """The bits of `x` as elements of another dtype."""
+    return bitcast_convert_type_p.bind(x, new_dtype=canonical(dtype))
+
+
+select_n_p = Primitive("select_n")  # cases[which]; False is 0
+
+
+@select_n_p.rule("abstract")
+def _(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
+    if which.dtype not in (np.bool_, np.int32) or (which.dtype == np.bool_ and len(cases) != 2):
+        raise TypeError(
+            f"select_n: `which` must be bool with two cases or int32, got {which.str_short()} "
+            f"with {len(cases)} cases."
+        )
+    types = {(case.shape, case.dtype) for case in cases}
+    if len(types) != 1 or which.shape not in ((), cases[0].shape):
+        raise TypeError(
+            f"select_n: the cases must have one shape and dtype, and `which` that shape or none, "
+            f"got {', '.join(case.str_short() for case in cases)} and {which.str_short()}."
+        )
+    return cases[0].update(weak_type=all(case.weak_type for case in cases))
+
+
+@select_n_p.rule("lower")
+def _(ctx: Any, which: Any, *cases: Any) -> Any:
+    aval = ctx.avals_in[0]
+    if aval.dtype == np.bool_:
+        return hlo.select(which, cases[1], cases[0])
+    found = cases[0]
+    for number, case in enumerate(cases[1:], 1):
+        later = ctx.compare("GE", which, ctx.constant(np.full(aval.shape, number), aval), "SIGNED")
+        found = hlo.select(later, case, found)
+    return found
+
+
+@select_n_p.rule("jvp")
+def _(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    result = select_n_p.bind(*primals)
+    zeros = full_like(result, 0)
+    moving = [zeros if type(tangent) is Zero else tangent for tangent in tangents[1:]]
+    return result, select_n_p.bind(primals[0], *moving)
+
+
+@select_n_p.rule("transpose")
+def _(ct: Any, which: Any, *cases: Any) -> list[Any]:
+    zeros = full_like(ct, 0)
+    found: list[Any] = [None]
+    for number, case in enumerate(cases):
+        parts = [ct if other == number else zeros for other in range(len(cases))]
+        found.append(select_n_p.bind(which, *parts) if type(case) is Linear else None)
+    return found
+
+
+@select_n_p.rule("batch")
+def _(size: int, args: Sequence[Any], dims: Sequence[Any]) -> Any:
+    (which, *cases), (dim, *places) = args, dims
+    whole = aval_of(which).ndim == aval_of(cases[0]).ndim
+    shared = dim is None and not aval_of(which).shape
+    if len(set(places)) == 1 and (shared or (whole and dim == places[0])):
+        return select_n_p.bind(*args), places[0]
+    found = [_front(size, x, place) for x, place in zip(cases, places, strict=True)]
+    if shared:
+        return select_n_p.bind(which, *found), 0
+    shape = aval_of(found[0]).shape
+    axes = range(aval_of(which).ndim) if dim is not None else range(1, len(shape))
+    front = which if dim is None else moveaxis(which, dim, 0)
+    return select_n_p.bind(broadcast_in_dim(front, shape, axes), *found), 0
+
+
+def _front(size: int, x: Any, dim: int | None) -> Any:
+    return broadcast_leading(x, size) if dim is None else moveaxis(x, dim, 0)
+
+
+select_n = select_n_p.bind
+
+# ---- whole powers -------------------------------------------------------------------------------
+
+square_p = elementwise(
+    "square", lambda x: hlo.multiply(x, x), _NUMBER, lambda t, z, x: mul(t, mul(like(x, 2), x))
 )
-cos_p: Primitive = elementwise(
-    "cos", hlo.cosine, _INEXACT, lambda t, _, x: neg_p.bind(mul_p.bind(t, sin_p.bind(x)))
-)
+square = square_p.bind
 
 
-# ---- powers -------------------------------------------------------------------------------------
+def _power_slope(t: Any, z: Any, x: Any, y: int) -> Any:
+    if y in (0, 1):
+        return t if y else full_like(z, 0)
+    return mul(t, mul(like(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
-integer_pow_p: Primitive = Primitive("integer_pow")
+
+integer_pow_p = elementwise("integer_pow", hlo.power, _NUMBER, _power_slope)
 
 
-@integer_pow_p.rule("abstract")
-def _(x: ShapedArray, *, y: int) -> ShapedArray:
-    return x
+@integer_pow_p.rule("lower")
+def _(ctx: Any, x: Any, *, y: int) -> Any:
+    one = ctx.constant(np.ones(ctx.out.shape), ctx.out)
+    found, left = one, abs(y)
+    while left:  # x, x**2, x**4 ...: those where the binary digits of y are 1
+        if left & 1:
+            found = x if found is one else hlo.multiply(found, x)
+        left >>= 1
+        x = hlo.multiply(x, x) if left else x
+    return found if y >= 0 else hlo.divide(one, found)
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    """`x` to the power of a Python integer."""
+    if y < 0 and not is_inexact(aval_of(x).dtype):
+        raise TypeError(
+            f"integer_pow: integers cannot be raised to negative powers, got "
+            f"{aval_of(x).str_short()} to the power of {y}: convert it to a float."
+        )
+    return integer_pow_p.bind(x, y=y)
