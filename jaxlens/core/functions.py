@@ -302,7 +302,8 @@ clamp_p = elementwise(
     lambda t, z, low, x, high: _kept(_between(low, x, high), t, z),
     lambda t, z, low, x, high: _kept(lt(high, x), t, z),
 )  # fmt: skip
-stop_gradient_p = elementwise("stop_gradient", lambda x: x, _ANY)
+stop_gradient_p = elementwise("stop_gradient", lambda x: x, _ANY)  # to derivatives a constant
+stop_gradient = stop_gradient_p.bind
 
 
 @sign_p.rule("lower")
