@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from math import prod
+from operator import index
 from typing import Any
 
 import ml_dtypes
@@ -20,9 +22,12 @@ import numpy as np
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 float0 = np.dtype([("float0", np.void, 0)])  # the tangent dtype of integers: no numbers at all
 
-_WIDE = {np.dtype(f"{kind}8"): np.dtype(f"{kind}4") for kind in "iuf"} | {
-    np.dtype("c16"): np.dtype("c8")
-}
+_WIDE = {np.dtype(f"{kind}8"): np.dtype(f"{kind}4") for kind in "iuf"}
+_WIDE[np.dtype("c16")] = np.dtype("c8")
+_NAMES = "bool i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16"
+_KNOWN = {dtype: dtype for dtype in map(np.dtype, _NAMES.split(" "))}
+_KNOWN |= {bfloat16: bfloat16, float0: float0}
+_NARROW = _KNOWN | _WIDE  # dtypes to what they become without x64
 _x64: ContextVar[bool] = ContextVar("x64", default=False)
 
 
@@ -42,9 +47,21 @@ def x64() -> bool:
 
 
 def canonical(dtype: Any) -> np.dtype:
-    """The dtype that an array asked for as `dtype` gets: 32 bits unless x64 is on."""
-    found: np.dtype = np.dtype(dtype)
-    return found if _x64.get() else _WIDE.get(found, found)
+    """The dtype that an array asked for as `dtype` gets: 32 bits unless x64 is on.
+
+    Raises:
+        TypeError: Arrays cannot have such elements.
+    """
+    table = _KNOWN if _x64.get() else _NARROW
+    try:
+        return table[dtype]
+    except KeyError:
+        found: np.dtype = np.dtype(dtype).newbyteorder("=")
+        if found not in table:
+            raise TypeError(
+                f"Arrays have elements that are numbers or bool, got dtype {found}."
+            ) from None
+        return table[found]
 
 
 class ShapedArray:
@@ -72,10 +89,12 @@ class ShapedArray:
     ) -> "ShapedArray":
         found = cls._all.get((shape, dtype, weak_type))
         if found is None:
-            found = object.__new__(cls)
-            found.shape, found.dtype, found.weak_type = shape, np.dtype(dtype), weak_type
-            found.ndim, found.size = len(shape), int(np.prod(shape, dtype=object))
-            found = cls._all.setdefault((shape, dtype, weak_type), found)
+            shape, dtype = tuple(map(index, shape)), np.dtype(dtype)
+            weak_type = bool(weak_type)
+            new = object.__new__(cls)
+            new.shape, new.dtype, new.weak_type = shape, dtype, weak_type
+            new.ndim, new.size = len(shape), prod(shape)
+            found = cls._all.setdefault((shape, dtype, weak_type), new)
         return found
 
     def update(self, **changes: Any) -> "ShapedArray":

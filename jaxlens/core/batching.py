@@ -10,7 +10,6 @@ After "Automatic batching in JAX" (docs.jax.dev) and Autodidax.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
@@ -19,12 +18,11 @@ from jaxlens.core.avals import ShapedArray
 from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.shapes import broadcast_leading, moveaxis
 from jaxlens.core.staging import as_function, aval_of, trace
+from jaxlens.core.staging import axes as _axes
 from jaxlens.core.tracers import Interpreter, Primitive, Tracer, current, interpreting
 from jaxlens.core.trees import prefix_leaves, tree_flatten
 
 Dim = int | None  # the axis that counts the examples; None: the same value for each
-
-_axes: ContextVar[dict[str, int]] = ContextVar("axes", default={})  # noqa: B039 - never changed
 
 
 @contextmanager

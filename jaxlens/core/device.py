@@ -5,21 +5,43 @@ but the arrays that it hands out need a part of JAX to be of use (their sharding
 So this file, and only this one, imports jax: to find the client, to put numbers on a device, to
 compile, to run. Running returns at once, with arrays whose numbers arrive later.
 
-Tried with jax 0.10.2 to 0.12.0. Private is `jaxlib._jax.DeviceList`, which the client wants.
+Tried with jax 0.10.2 to 0.12.0. Private are `jaxlib._jax.DeviceList`, which the client wants, and
+the two that JAX itself puts arrays in and takes results out with, `batched_device_put` and
+`array_result_handler`: they cost a tenth of their public relatives.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend import backend as jax_backend
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import PartitionSpec as P
 from jaxlib import _jax
 
-from jaxlens.core.avals import ShapedArray, canonical
-from jaxlens.core.tracers import Value
+from jaxlens.core.avals import ShapedArray, canonical, float0
+from jaxlens.core.staging import aval_of
+from jaxlens.core.tracers import Tracer, Value, leaked
+from jaxlens.core.trees import tree_leaves, tree_map
 
-Buffer = jax.Array
+Buffer = Any  # jax.Array; or `Donated`
+
+
+class Donated:
+    """Stands where a buffer was that was given away.
+
+    Attributes:
+        to: The argument and the function that it was given to, in words.
+    """
+
+    def __init__(self, to: str) -> None:
+        self.to = to
+
+    def is_deleted(self) -> bool:
+        """Yes."""
+        return True
 
 
 class Array(Value):
@@ -28,17 +50,20 @@ class Array(Value):
     Attributes:
         aval: Their type.
         buffer: Where they are, or will be once the program that computes them is done.
+        device: The device that they were put on; None for the default one.
     """
 
-    __slots__ = ("aval", "buffer")
+    __slots__ = ("aval", "buffer", "device")
 
-    def __init__(self, buffer: Buffer, aval: ShapedArray) -> None:
+    def __init__(self, buffer: Buffer, aval: ShapedArray, device: Any = None) -> None:
         self.buffer = buffer
         self.aval = aval
+        self.device = device
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = np.asarray(self.live())
-        return found if dtype is None else found.astype(dtype)
+        found = found if dtype is None else found.astype(dtype, copy=False)
+        return found.copy() if copy else found
 
     def live(self) -> Buffer:
         """The buffer.
@@ -47,10 +72,11 @@ class Array(Value):
             RuntimeError: It was donated to a program, which has used its memory.
         """
         if self.buffer.is_deleted():
+            to = self.buffer.to if type(self.buffer) is Donated else "a program"
             raise RuntimeError(
-                f"Array has been deleted with shape={self.aval.str_short()}: it was donated to a "
-                f"jitted function. Use that function's result, or do not name the argument in "
-                f"donate_argnums."
+                f"Array has been deleted with shape={self.aval.str_short()}: it was donated to "
+                f"{to}, which has used its memory. Use that function's result, or do not name the "
+                f"argument in donate_argnums."
             )
         return self.buffer
 
@@ -68,7 +94,8 @@ class Array(Value):
 
     def devices(self) -> set[Any]:
         """Where the numbers are."""
-        return self.buffer.devices()
+        found: set[Any] = self.live().devices()
+        return found
 
     def item(self) -> Any:
         """The one number, as Python's."""
@@ -108,28 +135,95 @@ class Array(Value):
         return str(np.asarray(self))
 
 
-def put(value: Any, aval: ShapedArray, device: Any = None) -> Buffer:
+# ---- numbers to a device and back ---------------------------------------------------------------
+
+
+@cache
+def _place(device: Any) -> tuple[Any, Any]:
+    """A device and the sharding of an array that is there only; None is the default device."""
+    device = device or jax_backend.get_default_device()
+    return device, SingleDeviceSharding(device)
+
+
+@cache
+def _jax_aval(aval: ShapedArray) -> Any:
+    dtype = np.dtype(bool) if aval.dtype == float0 else aval.dtype
+    return jax.core.ShapedArray(aval.shape, dtype, weak_type=aval.weak_type)
+
+
+def put(value: Any, aval: ShapedArray, device: Any = None, copy: bool = False) -> Buffer:
     """Numbers on a device as a buffer of this type; no copy where they are there already.
+
+    On the CPU a NumPy array is there already, as for JAX: it must not change until the program
+    that it was given to is done.
 
     Args:
         value: Ours, JAX's or NumPy's array, or a number.
         aval: Its type.
         device: Which; None for the default.
+        copy: Whether a NumPy array is copied.
     """
+    where, sharding = _place(device)
+    if isinstance(value, Tracer):
+        raise leaked(value)
     if type(value) is Array:
         value = value.live()
-    if not isinstance(value, jax.Array):
-        value = np.asarray(value, dtype=aval.dtype)
-    with jax.enable_x64(True):  # JAX would halve 64-bit elements; `canonical` decided that before
-        buffer: Buffer = jax.device_put(value, device)
-    return buffer
+    if isinstance(value, jax.Array):
+        if value.dtype != aval.dtype:
+            value = value.astype(aval.dtype)
+        return value if value.devices() == {where} else jax.device_put(value, where)
+    kept = np.zeros(aval.shape, bool) if aval.dtype == float0 else value
+    numbers = np.asarray(kept, dtype=_jax_aval(aval).dtype, order="C")
+    numbers = numbers.copy() if copy else numbers
+    return _jax.batched_device_put(
+        _jax_aval(aval), sharding, [numbers], [where], device is not None, enable_x64=True
+    )
 
 
 def array(value: Any, dtype: Any = None, device: Any = None) -> Array:
-    """Numbers as an array on a device."""
-    from_numpy = np.asarray(value)
-    aval = ShapedArray(from_numpy.shape, canonical(dtype or from_numpy.dtype))
-    return Array(put(from_numpy, aval, device), aval)
+    """Numbers as an array on a device, copied if they are NumPy's."""
+    if isinstance(value, Array | jax.Array):
+        old = aval_of(value)
+        numbers = value if dtype is None else np.asarray(value).astype(canonical(dtype))
+        aval = old if dtype is None else ShapedArray(old.shape, canonical(dtype))
+        return Array(put(numbers, aval, device), aval, device)
+    numbers = np.asarray(value)
+    aval = ShapedArray(numbers.shape, canonical(dtype or numbers.dtype))
+    return Array(put(numbers, aval, device, copy=True), aval, device)
+
+
+def device_put(tree: Any, device: Any = None) -> Any:
+    """A tree of arrays, put on a device."""
+    return tree_map(lambda x: x if isinstance(x, Tracer) else array(x, device=device), tree)
+
+
+def device_get(tree: Any) -> Any:
+    """A tree of arrays as NumPy's, once their numbers are there."""
+    return tree_map(np.asarray, tree)
+
+
+def block_until_ready(tree: Any) -> Any:
+    """Waits until the numbers of all arrays in a tree are there."""
+    for leaf in tree_leaves(tree):
+        if isinstance(leaf, Array):
+            leaf.block_until_ready()
+    return tree
+
+
+def common_device(values: Sequence[Any]) -> Any:
+    """The device that arrays among these were put on; None for the default one.
+
+    Raises:
+        ValueError: There are two.
+    """
+    found = {x.device for x in values if type(x) is Array}
+    found.discard(None)
+    if len(found) > 1:
+        raise ValueError(
+            f"Received incompatible devices for one program: its arguments are on "
+            f"{', '.join(sorted(map(str, found)))}. Bring them to one with core.device_put."
+        )
+    return found.pop() if found else None
 
 
 def devices(backend: str | None = None) -> list[Any]:
@@ -137,32 +231,141 @@ def devices(backend: str | None = None) -> list[Any]:
     return list(jax.devices(backend))
 
 
+# ---- programs -----------------------------------------------------------------------------------
+
+
 class Executable:
-    """A program that XLA has compiled and put on its devices."""
+    """A program that XLA has compiled and put on its devices.
 
-    __slots__ = ("loaded", "run_buffers")
+    Attributes:
+        loaded: XLA's own.
+        devices: Where it runs.
+        in_avals: The types of its arguments.
+        out_avals: The types of its results.
+    """
 
-    def __init__(self, loaded: Any) -> None:
+    __slots__ = (
+        "_device", "_empty", "_handlers", "_start", "devices", "in_avals", "loaded", "out_avals",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        loaded: Any,
+        devices: Sequence[Any],
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+    ) -> None:
         self.loaded = loaded
-        self.run_buffers = loaded.execute_sharded
+        self.devices = [_place(device)[0] for device in devices]
+        self.in_avals = in_avals
+        self.out_avals = out_avals
+        self._device = devices[0]
+        self._start = loaded.execute_sharded
+        sharding = SingleDeviceSharding(self.devices[0])
+        self._handlers = [_handler(_jax_aval(aval), sharding) for aval in out_avals]
+        self._empty = any(aval.dtype == float0 for aval in out_avals)
 
-    def __call__(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Starts the program; its results may be used at once and are there later."""
-        results = self.run_buffers(buffers).disassemble_into_single_device_arrays()
-        return [result[0] for result in results]
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """Starts it on its one device; its results may be used at once and are there later."""
+        device = self._device
+        buffers = [
+            x.buffer if type(x) is Array and x.device is device else put(x, aval, device)
+            for x, aval in zip(values, self.in_avals, strict=True)
+        ]
+        try:
+            found = self._start(buffers).consume_with_handlers(self._handlers)
+        except Exception:
+            for x in values:
+                if isinstance(x, Array):
+                    x.live()
+            raise
+        pairs = zip(found, self.out_avals, strict=True)
+        if self._empty:
+            return [
+                np.zeros(aval.shape, float0) if aval.dtype == float0 else Array(x, aval, device)
+                for x, aval in pairs
+            ]
+        return [Array(x, aval, device) for x, aval in pairs]
+
+    def on_all(self, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
+        """Starts it on all its devices.
+
+        Args:
+            buffers: For each argument, its part on each device.
+
+        Returns:
+            For each result, its part on each device.
+        """
+        everywhere = NamedSharding(Mesh(np.array(self.devices), "d"), P())  # type: ignore[no-untyped-call]
+        args = [
+            jax.make_array_from_single_device_arrays(parts[0].shape, everywhere, list(parts))
+            for parts in buffers
+        ]
+        found: list[list[Buffer]] = self._start(args).disassemble_into_single_device_arrays()
+        return found
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return "\n\n".join(module.to_string() for module in self.loaded.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates of operations and bytes; a loop's body counts once."""
+        return dict(self.loaded.cost_analysis())
+
+    def memory_analysis(self) -> Any:
+        """XLA's sizes of arguments, results and temporary buffers, in bytes."""
+        return self.loaded.get_compiled_memory_stats()
 
 
-def compile_module(module: Any, *, options: dict[str, Any] | None = None) -> Executable:
-    """Compiles a StableHLO module for the default device.
+def _handler(aval: Any, sharding: Any) -> Any:
+    """What makes an array of a result; jaxlib 0.12 has one keyword less."""
+    try:
+        return _jax.array_result_handler(aval, sharding, committed=False, _skip_checks=True)
+    except TypeError:
+        return _jax.array_result_handler(aval, sharding, committed=False)
+
+
+def compile_module(
+    module: Any,
+    in_avals: Sequence[ShapedArray],
+    out_avals: Sequence[ShapedArray],
+    *,
+    devices: Sequence[Any] = (None,),
+    replicas: int = 1,
+    partitions: int = 1,
+    options: dict[str, Any] | None = None,
+) -> Executable:
+    """Compiles a StableHLO module.
 
     Args:
-        module: An `ir.Module`.
+        module: An `ir.Module`, or its text or bytecode.
+        in_avals: The types of its arguments.
+        out_avals: The types of its results.
+        devices: For which, `replicas * partitions` of them; None for the default device.
+        replicas: How many copies of it run side by side.
+        partitions: On how many devices each copy is spread.
         options: XLA's, by name.
     """
     client = jax_backend.get_backend()
+    chosen = [_place(device)[0] for device in devices]
     built = jax_backend.get_compile_options(
-        num_replicas=1, num_partitions=1, env_options_overrides=options or {}
+        num_replicas=replicas,
+        num_partitions=partitions,
+        device_assignment=np.array([d.id for d in chosen]).reshape(replicas, partitions),
+        env_options_overrides=options or {},
     )
-    text = module.operation.get_asm(binary=False, enable_debug_info=True)
-    chosen = _jax.DeviceList((jax_backend.get_default_device(),))
-    return Executable(client.compile_and_load(text.encode(), chosen, built))
+    loaded = client.compile_and_load(_text(module), _jax.DeviceList(tuple(chosen)), built)
+    return Executable(loaded, devices, in_avals, out_avals)
+
+
+def hlo_text(module: Any) -> str:
+    """A StableHLO module as XLA's own HLO, before it optimises."""
+    text: str = _jax.mlir.mlir_module_to_xla_computation(_text(module)).as_hlo_text()
+    return text
+
+
+def _text(module: Any) -> bytes:
+    if isinstance(module, bytes):
+        return module
+    text: str = module.operation.get_asm(binary=False, enable_debug_info=True)
+    return text.encode()

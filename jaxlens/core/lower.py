@@ -176,6 +176,7 @@ def lower_jaxpr(
     name: str,
     *,
     donated: Sequence[int | None] = (),
+    arg_names: Sequence[str] = (),
     replicas: int = 1,
     partitions: int = 1,
 ) -> ir.Module:
@@ -185,6 +186,7 @@ def lower_jaxpr(
         closed: The jaxpr.
         name: The module's name.
         donated: For each parameter, which result may use its memory; None for none.
+        arg_names: What each parameter is called.
         replicas: On how many devices the program runs side by side, one copy of it on each.
         partitions: On how many devices one copy of it is spread.
     """

@@ -10,46 +10,268 @@ After "Just-in-time compilation" (docs.jax.dev) and Autodidax.
 """
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
-from typing import Any
+from functools import lru_cache, partial, update_wrapper
+from types import MethodType
+from typing import Any, NamedTuple
 
-from jaxlens.core.avals import ShapedArray
+from jaxlens.core import sources
+from jaxlens.core.avals import ShapedArray, x64
 from jaxlens.core.batching import batch_jaxpr, to_front
-from jaxlens.core.device import Array, Executable, compile_module, put
+from jaxlens.core.device import Array, Executable, common_device, compile_module
 from jaxlens.core.forward import jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
-from jaxlens.core.staging import aval_of, flat, trace
-from jaxlens.core.tracers import GROUND, Linear, Primitive, Zero, interpreting
+from jaxlens.core.stages import Lowered, Traced
+from jaxlens.core.staging import arguments, aval_of, flat, named_axes, no_array, parameters, trace
+from jaxlens.core.tracers import GROUND, Linear, Primitive, Tracer, Zero, current, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 jit_p = Primitive("jit", multiple_results=True)
+Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
+
+
+class Key(NamedTuple):
+    """What two calls must have in common to run the same program.
+
+    Attributes:
+        function: The function's name.
+        in_avals: Types of the leaves of its arguments, weak types told from strong ones.
+        in_tree: The containers that they came in.
+        static: Position or name, class and value of each static argument.
+        device: Where the arguments were put; None for the default device.
+        axes: Names and sizes of the axes that are mapped around.
+        x64: Whether arrays may have 64-bit elements.
+    """
+
+    function: str
+    in_avals: tuple[ShapedArray, ...]
+    in_tree: TreeDef
+    static: Static
+    device: Any
+    axes: tuple[tuple[str, int], ...]
+    x64: bool
+
+    @property
+    def weak_types(self) -> tuple[bool, ...]:
+        """Which leaves came from Python scalars."""
+        return tuple(aval.weak_type for aval in self.in_avals)
+
+
+class CacheInfo(NamedTuple):
+    """How often a program was found, how often made, and how many there are."""
+
+    hits: int
+    misses: int
+    entries: int
+
+
+class _Entry(NamedTuple):
+    """What a key leads to: the stages, and the jaxpr for the interpreters above the device."""
+
+    traced: Traced
+    closed: ClosedJaxpr
+    consts: list[Any]
 
 
 class Jitted:
-    """A function with its programs."""
+    """A function with its programs: what `jit` gives."""
 
-    def __init__(self, f: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        static_argnums: int | Sequence[int] = (),
+        static_argnames: str | Sequence[str] = (),
+        donate_argnums: int | Sequence[int] = (),
+    ) -> None:
         self.f = f
-        self._traced: dict[Any, tuple[ClosedJaxpr, list[Any], TreeDef]] = {}
+        self.name: str = getattr(f, "__name__", type(f).__name__)
+        self._static = _chosen(f, static_argnums, static_argnames, "static_arg")
+        self._donated = _chosen(f, donate_argnums, (), "donate_arg")
+        self._entries: dict[Any, _Entry] = {}
+        self._hits = self._misses = 0
         update_wrapper(self, f)
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, entry = self._look_up(args, kwargs)
+        if current() is not GROUND:
+            results = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.closed, name=self.name)
+            return entry.traced.out_tree.unflatten(results)
+        if sources.listeners:
+            params = {"jaxpr": entry.closed, "name": self.name}
+            sources.emit("bind", "jit", interpreter=GROUND, args=leaves, params=params)
+        return entry.traced.compiled.run(leaves)
+
+    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], _Entry]:
+        static: Static = ()
+        if self._static:
+            args, kwargs, static = _split(self._static, args, kwargs)
         leaves, in_tree = tree_flatten((args, kwargs))
-        key = (in_tree, tuple(map(aval_of, leaves)))
-        if key not in self._traced:
-            flat_f, out_trees = flat(self.f, in_tree)
-            closed, consts = hoisted(trace(flat_f, key[1]))
-            self._traced[key] = closed, consts, out_trees[0]
-        closed, consts, out_tree = self._traced[key]
-        name = getattr(self.f, "__name__", "f")
-        return out_tree.unflatten(jit_p.bind(*consts, *leaves, jaxpr=closed, name=name))
+        try:
+            avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in leaves])
+        except TypeError:
+            names = [name for _, name in arguments(self.f, in_tree, static)]
+            raise no_array(self.name, leaves, names) from None
+        axes = named_axes()
+        key = (
+            self.name, avals, in_tree, static, common_device(leaves),
+            tuple(axes.items()) if axes else (), x64(),
+        )  # fmt: skip
+        try:
+            entry = self._entries.get(key)
+        except TypeError:
+            raise _unhashable(self.f, static) from None
+        if sources.listeners:
+            sources.emit("cache", self.name, hit=entry is not None, key=Key(*key))
+        if entry is not None:
+            self._hits += 1
+            return leaves, entry
+        self._misses += 1
+        entry = self._made(Key(*key))
+        if not any(isinstance(const, Tracer) for const in entry.consts):  # other ones next time
+            self._entries[Key(*key)] = entry
+        return leaves, entry
+
+    def _made(self, key: Key) -> _Entry:
+        flat_f, out_trees = flat(_filled(self.f, key.static), key.in_tree)
+        closed = trace(flat_f, key.in_avals)
+        found = arguments(self.f, key.in_tree, key.static)
+        names, donated = [name for _, name in found], [arg in self._donated for arg, _ in found]
+        traced = Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
+        if sources.listeners:
+            sources.emit("trace", self.name, jaxpr=closed)
+        return _Entry(traced, *hoisted(closed))
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The first stage of it at the types of these arguments, which may be types alone."""
+        return self._look_up(args, kwargs)[1].traced
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The second stage of it at the types of these arguments."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of its results."""
+        traced = self.trace(*args, **kwargs)
+        return traced.out_tree.unflatten(traced.jaxpr.out_avals)
+
+    def cache_info(self) -> CacheInfo:
+        """How often a program was found, how often made, and how many there are."""
+        return CacheInfo(self._hits, self._misses, len(self._entries))
+
+    def cache_keys(self) -> list[Key]:
+        """What each program was made for, oldest first."""
+        return list(self._entries)
+
+    def clear_cache(self) -> None:
+        """Forgets the programs and the counts."""
+        self._entries.clear()
+        self._hits = self._misses = 0
 
 
-def jit(f: Callable[..., Any]) -> Jitted:
-    """Compiles a function."""
-    return Jitted(f)
+def _chosen(
+    f: Callable[..., Any], nums: int | Sequence[int], names: str | Sequence[str], what: str
+) -> frozenset[int | str]:
+    """Positions and names of the arguments that an option of `jit` is about.
+
+    Raises:
+        ValueError: The function has no such argument.
+    """
+    nums = (nums,) if isinstance(nums, int) else tuple(nums)
+    names = (names,) if isinstance(names, str) else tuple(names)
+    known, more, named = parameters(f)
+    found: set[int | str] = set()
+    for num in nums:
+        if (num >= len(known) and not more) or (num < 0 and (more or num < -len(known))):
+            raise ValueError(
+                f"jit: {what}nums names argument {num} of {_name(f)}, which takes "
+                f"{len(known)} positional arguments: {', '.join(known)}."
+            )
+        num = num % len(known) if num < 0 else num
+        found |= {num, known[num]} if num < len(known) else {num}
+    for name in names:
+        if named is not None and name not in named:
+            raise ValueError(
+                f"jit: {what}names names argument {name!r} of {_name(f)}, which has "
+                f"{', '.join(named) or 'none'}."
+            )
+        found |= {known.index(name), name} if name in known else {name}
+    return frozenset(found)
+
+
+def _name(f: Callable[..., Any]) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def _split(
+    chosen: frozenset[int | str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], Static]:
+    """The arguments that are traced, and those that are not."""
+    every: list[tuple[int | str, Any]] = [*enumerate(args), *sorted(kwargs.items())]
+    static = tuple((where, type(x), x) for where, x in every if where in chosen)
+    rest = tuple(x for n, x in enumerate(args) if n not in chosen)
+    return rest, {name: x for name, x in kwargs.items() if name not in chosen}, static
+
+
+def _filled(f: Callable[..., Any], static: Static) -> Callable[..., Any]:
+    """The function of the arguments that are traced."""
+    if not static:
+        return f
+
+    def of_traced(*args: Any, **kwargs: Any) -> Any:
+        every = list(args)
+        for where, _, value in static:
+            if isinstance(where, int):
+                every.insert(where, value)
+            else:
+                kwargs[where] = value
+        return f(*every, **kwargs)
+
+    return of_traced
+
+
+def _unhashable(f: Callable[..., Any], static: Static) -> Exception:
+    for where, kind, value in static:
+        try:
+            hash(value)
+        except TypeError:
+            known = parameters(f)[0]
+            name = known[where] if isinstance(where, int) and where < len(known) else where
+            return ValueError(
+                f"Non-hashable static arguments are used in a jit function: argument {name} of "
+                f"{_name(f)} is of type {kind.__name__}. Give a value that hashes, such as a "
+                f"tuple for a list, or trace the argument."
+            )
+    raise
+
+
+def jit(f: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compiles a function for the types that it is called with.
+
+    Python's side effects in it (printing, appending to a list) happen while it is traced, so once
+    for each new key, not once a call.
+
+    Args:
+        f: A function of pytrees of arrays. Left out in a decorator with options.
+        **options: `static_argnums`, `static_argnames`: arguments that are not traced but compared;
+            another value is another program. `donate_argnums`: arguments whose memory may be used
+            for results; they cannot be used afterwards.
+
+    Returns:
+        A `Jitted`: the function, with `trace`, `lower`, `eval_shape`, `cache_info`, `cache_keys`.
+    """
+    return partial(Jitted, **options) if f is None else Jitted(f, **options)
+
+
+def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The types of a function's results at the types of these arguments; computes nothing."""
+    return Jitted(f).eval_shape(*args, **kwargs)
+
+
+# ---- under other transformations ----------------------------------------------------------------
 
 
 @jit_p.rule("abstract")
@@ -120,25 +342,31 @@ def _(cts: Any, *args: Any, jaxpr: ClosedJaxpr, name: str) -> list[Any]:
 
 # ---- running ------------------------------------------------------------------------------------
 
-_compiled: dict[Any, tuple[Executable, list[ShapedArray]]] = {}
-
 
 def _run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Applies a primitive on the device: by a program of one equation, compiled once."""
-    avals = tuple(map(aval_of, args))
-    key = (primitive, avals, tuple(params.items()))
-    if key not in _compiled:
-        if primitive is jit_p:
-            closed = params["jaxpr"]
-        else:
-            closed = trace(lambda *xs: _listed(primitive, xs, params), avals)
-        name = params.get("name", primitive.name)
-        module = lower_jaxpr(closed, f"jit_{name}")
-        _compiled[key] = compile_module(module), closed.out_avals
-    executable, out_avals = _compiled[key]
-    buffers = executable([put(x, aval) for x, aval in zip(args, avals, strict=True)])
-    results = list(map(Array, buffers, out_avals))
+    avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in args])
+    device = common_device(args)
+    program = _program(primitive, avals, tuple(params.items()), device, x64())
+    results = program(args)
     return results if primitive.multiple_results else results[0]
+
+
+@lru_cache(maxsize=4096)
+def _program(
+    primitive: Primitive,
+    avals: tuple[ShapedArray, ...],
+    params: tuple[tuple[str, Any], ...],
+    device: Any,
+    _: bool,
+) -> Executable:
+    given = dict(params)
+    if primitive is jit_p:
+        closed = given["jaxpr"]
+    else:
+        closed = trace(lambda *xs: _listed(primitive, xs, given), avals)
+    module = lower_jaxpr(closed, f"jit_{given.get('name', primitive.name)}")
+    return compile_module(module, avals, closed.out_avals, devices=[device])
 
 
 def _listed(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -7,8 +7,10 @@ branch, every turn of the loop. What the function takes from outside becomes a c
 After "JAX: composable transformations" (Frostig, Johnson, Leary, MLSys 2018) and Autodidax.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextvars import ContextVar
+from functools import cache, partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -18,6 +20,7 @@ from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, canonical, x64
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, hoisted
 from jaxlens.core.tracers import (
+    ForeignTracerError,
     Interpreter,
     Primitive,
     Tracer,
@@ -26,6 +29,9 @@ from jaxlens.core.tracers import (
     leaked,
 )
 from jaxlens.core.trees import TreeDef, tree_flatten
+
+axes: ContextVar[dict[str, int]] = ContextVar("axes", default={})  # noqa: B039 - never changed
+named_axes = axes.get  # the axes that are mapped around, by name, and their sizes
 
 _WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
 _KINDS = (bool, int, float, complex, np.ndarray, np.generic)
@@ -48,8 +54,19 @@ def aval_of(value: Any) -> ShapedArray:
     return _aval_of_other(value)
 
 
+@cache
+def _is_foreign_tracer(kind: Any) -> bool:
+    names = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
+    return ("jax", "Tracer") in names
+
+
 def _aval_of_other(value: Any) -> ShapedArray:
     """An array of another library, such as JAX's; or a type where a value belongs."""
+    if _is_foreign_tracer(type(value)):
+        raise ForeignTracerError(
+            f"{sources.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
+            f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."
+        )
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         weak = bool(getattr(value, "weak_type", False))
         return ShapedArray(tuple(value.shape), canonical(value.dtype), weak)
@@ -57,6 +74,67 @@ def _aval_of_other(value: Any) -> ShapedArray:
         f"{sources.line()}: expected an array or a number, got {type(value).__name__}: "
         f"{str(value)[:60]}"
     )
+
+
+# ---- how the leaves of arguments are called -----------------------------------------------------
+
+
+def parameters(f: Callable[..., Any]) -> tuple[list[str], str | None, list[str] | None]:
+    """Names of a function's positional parameters, of its `*args`, and of all that may be named.
+
+    The last is None where any name will do.
+    """
+    try:
+        found = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return [], "args", None
+    names = [p.name for p in found if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    more = next((p.name for p in found if p.kind == p.VAR_POSITIONAL), None)
+    open_ended = any(p.kind == p.VAR_KEYWORD for p in found)
+    return names, more, None if open_ended else [p.name for p in found if p.name != more]
+
+
+def arguments(
+    f: Callable[..., Any], in_tree: TreeDef, static: Sequence[tuple[int | str, Any, Any]] = ()
+) -> list[tuple[int | str, str]]:
+    """Which argument each leaf of `(args, kwargs)` is in, and how it is written: `params['w']`.
+
+    Args:
+        f: The function.
+        in_tree: The tree of `(args, kwargs)`, of what is not static.
+        static: The arguments that are left out there: their positions or names come first.
+    """
+    names, more, _ = parameters(f)
+    left_out = {where for where, *_ in static}
+    last = len(in_tree.children[0].children) + len(left_out)
+    places = [n for n in range(last) if n not in left_out]
+    found: list[tuple[int | str, str]] = []
+    for kind, first, *rest in in_tree.paths():
+        if kind == "[1]":
+            where: int | str = first[2:-2]
+            name = str(where)
+        else:
+            where = places[int(first[1:-1])]
+            name = names[where] if where < len(names) else f"{more}[{where - len(names)}]"
+        found.append((where, name + "".join(rest)))
+    return found
+
+
+def no_array(name: str, leaves: Sequence[Any], written: Sequence[str]) -> Exception:
+    """The error for a function that was given something that is no array."""
+    for leaf, argument in zip(leaves, written, strict=True):
+        try:
+            aval_of(leaf)
+        except ForeignTracerError as error:
+            return error
+        except TypeError:
+            return TypeError(
+                f"Cannot interpret value of type {type(leaf).__name__} as an array: argument "
+                f"{argument} of {name}, {str(leaf)!r:.60}. Give arrays and numbers; register the "
+                f"class of a container (core.register_pytree_node), or name the argument in "
+                f"static_argnums."
+            )
+    raise AssertionError("all leaves are arrays")
 
 
 class StagedTracer(Tracer):
@@ -217,7 +295,7 @@ def traced(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -
     leaves, in_tree = tree_flatten((tuple(args), kwargs))
     avals = tuple(map(aval_of, leaves))
     kept = _kept.setdefault(f, {})
-    key = (in_tree, avals, x64())
+    key = (in_tree, avals, tuple(named_axes().items()), x64())
     if key not in kept:
         flat_f, out_trees = flat(f, in_tree)
         closed, consts = hoisted(trace(flat_f, avals))

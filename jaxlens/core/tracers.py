@@ -129,14 +129,11 @@ class _Runner(Protocol):
 
 
 class Ground(Interpreter):
-    """Below all others: computes on the device. `arrays.py` gives it what it runs."""
+    """Below all others: computes on the device. `programs.py` gives it what it runs."""
 
     run: _Runner
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        for arg in args:
-            if isinstance(arg, Tracer):
-                raise leaked(arg)
         return self.run(primitive, args, params)
 
 
@@ -270,6 +267,10 @@ class TracerIntegerConversionError(ConcretizationTypeError):
 
 class TracerArrayConversionError(ConcretizationTypeError):
     """A traced value was handed to NumPy."""
+
+
+class ForeignTracerError(TypeError):
+    """A tracer of JAX's met a function of the core."""
 
 
 class UnexpectedTracerError(Exception):

@@ -10,7 +10,8 @@ gone through in the order of their keys, so that equal dicts give equal lists.
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from itertools import islice, repeat
 from typing import Any, NamedTuple, TypeVar, cast
 
 _Class = TypeVar("_Class", bound=type)
@@ -54,7 +55,7 @@ def _flatten_dict(d: dict[Any, Any]) -> tuple[Sequence[Any], Hashable]:
     return [d[key] for key in keys], keys
 
 
-_containers: dict[type, Container] = {
+_containers: dict[type, Container | None] = {  # None: the class was seen, and is none
     tuple: Container(lambda x: (x, None), lambda _, xs: tuple(xs), _numbered),
     list: Container(lambda x: (x, None), lambda _, xs: list(xs), _numbered),
     dict: Container(_flatten_dict, lambda keys, xs: dict(zip(keys, xs, strict=True)), _by_key),
@@ -117,21 +118,20 @@ def register_dataclass(cls: _Class, static: Sequence[str] = ()) -> _Class:
 
 
 def _register(cls: type, container: Container) -> None:
-    if cls in _containers:
+    if _containers.get(cls) is not None:
         raise ValueError(f"{cls.__name__} is registered as a pytree already.")
     _containers[cls] = container
 
 
 def _container(kind: type) -> Container | None:
-    found = _containers.get(kind)
-    if found is None and issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return _NAMED
-    return found
+    if kind not in _containers:
+        named = issubclass(kind, tuple) and hasattr(kind, "_fields")
+        _containers[kind] = _NAMED if named else None
+    return _containers[kind]
 
 
-@dataclass(frozen=True, slots=True)
 class TreeDef:
-    """The containers of a pytree, with holes for its leaves.
+    """The containers of a pytree, with holes for its leaves; one object for each nesting.
 
     Attributes:
         kind: The class of the container; None where the whole tree is one leaf.
@@ -140,10 +140,34 @@ class TreeDef:
         num_leaves: How many holes there are.
     """
 
+    __slots__ = ("children", "data", "kind", "num_leaves")
     kind: type | None
     data: Hashable
     children: tuple["TreeDef", ...]
     num_leaves: int
+    _all: dict[Any, "TreeDef"] = {}  # noqa: RUF012
+
+    def __new__(
+        cls, kind: type | None, data: Hashable, children: tuple["TreeDef", ...]
+    ) -> "TreeDef":
+        # 1 and True are equal keys of a dict, but not the same tree.
+        types = tuple(map(type, data)) if type(data) is tuple else type(data)
+        try:
+            found = cls._all.get((kind, data, types, children))
+        except TypeError:
+            name = kind.__name__ if kind else ""
+            raise TypeError(
+                f"What a {name} keeps beside its children must be hashable, got {data!r:.80}."
+            ) from None
+        if found is None:
+            found = object.__new__(cls)
+            found.kind, found.data, found.children = kind, data, children
+            found.num_leaves = sum(child.num_leaves for child in children) if kind else 1
+            found = cls._all.setdefault((kind, data, types, children), found)
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TreeDef, (self.kind, self.data, self.children)
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Puts leaves into the holes.
@@ -161,6 +185,8 @@ class TreeDef:
             return next(leaves)
         container = _container(self.kind)
         assert container is not None
+        if self.num_leaves == len(self.children) and set(self.children) == {_LEAF}:
+            return container.unflatten(self.data, list(islice(leaves, self.num_leaves)))
         return container.unflatten(self.data, [child._filled(leaves) for child in self.children])
 
     def paths(self) -> list[Path]:
@@ -174,7 +200,9 @@ class TreeDef:
         return [(name, *rest) for name, child in pairs for rest in child.paths()]
 
     def __str__(self) -> str:
-        return f"PyTreeDef({self.unflatten([_Star()] * self.num_leaves)!r})"
+        return f"PyTreeDef({self._filled(repeat(_Star()))!r})"
+
+    __repr__ = __str__
 
 
 class _Star:
@@ -182,7 +210,7 @@ class _Star:
         return "*"
 
 
-_LEAF = TreeDef(None, None, (), 1)
+_LEAF = TreeDef(None, None, ())
 
 
 def tree_flatten(
@@ -194,15 +222,19 @@ def tree_flatten(
 
 
 def _flatten(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeDef:
-    kind = type(tree)
-    container = _containers.get(kind) or _container(kind)
+    container = _container(type(tree))
     if container is None or (is_leaf is not None and is_leaf(tree)):
         leaves.append(tree)
         return _LEAF
-    before = len(leaves)
     children, data = container.flatten(tree)
-    inner = tuple([_flatten(child, leaves, is_leaf) for child in children])
-    return TreeDef(kind, data, inner, len(leaves) - before)
+    inner = []
+    for child in children:
+        if type(child) in _containers and _containers[type(child)] is None:  # most are leaves
+            leaves.append(child)
+            inner.append(_LEAF)
+        else:
+            inner.append(_flatten(child, leaves, is_leaf))
+    return TreeDef(type(tree), data, tuple(inner))
 
 
 def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
