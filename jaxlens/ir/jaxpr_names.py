@@ -12,9 +12,11 @@ A name is kept as a number until it is asked for: a letter's, or a negative one 
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, compress, repeat
+from operator import sub
 from typing import Any
 
-from jaxlens.ir.columns import LITERAL, Program
+from jaxlens.ir.columns import Program
 from jaxlens.ir.jaxpr_bodies import Body, breadth_first
 
 LONG = 10  # a body with more equations than this is printed before the rest
@@ -32,6 +34,7 @@ class Names:
     def __init__(self, found: Mapping[int, Body], program: Program) -> None:
         self._found, self._program = found, program
         self._letters = self._dropped = 0
+        self._unread_of: dict[str, list[int]] = {}
         self._numbers = {
             name: array("i", [_UNNAMED]) * len(region.types)
             for name, region in program.regions.items()
@@ -70,17 +73,18 @@ class Names:
 
     def _unread(self, body: Body) -> list[int]:
         """Values that the body makes and nothing in it reads or returns."""
+        known = self._unread_of.get(body.name)
+        if known is not None:
+            return known
         region = self._program.regions[body.name]
-        made, starts, back = region.made, region.read, region.back
-        read = bytearray(len(region.types) + 1)  # the last is for results that are literals
-        for step in range(len(region)):
-            first = made[step]
-            for distance in back[starts[step] : starts[step + 1]]:
-                if distance != LITERAL:
-                    read[first - distance] = 1
-        for value in region.results:
-            read[value] = 1
-        return [value for value in range(made[0], len(region.types)) if not read[value]]
+        counts = map(sub, region.read[1:], region.read)
+        firsts = chain.from_iterable(map(repeat, region.made, counts))
+        # A distance of 0 stands for a literal.
+        read = set(compress(map(sub, firsts, region.back), region.back))
+        read.update(region.results)
+        found = [n for n in range(region.made[0], len(region.types)) if n not in read]
+        self._unread_of[body.name] = found
+        return found
 
     def _walk(self, body: Body, hoisted: set[int]) -> Iterator[Any]:
         """Names a body's values in printing order; yields the bodies printed in the middle."""
@@ -139,6 +143,12 @@ class Names:
 
     def _name(self, numbers: "array[int]", values: Sequence[int], dropped: set[int]) -> None:
         letters = self._letters
+        if isinstance(values, range) and not any(n in values for n in dropped):
+            low, high = values.start, max(values.start, values.stop)
+            if numbers[low:high].count(_UNNAMED) == high - low:  # most: all at once
+                numbers[low:high] = array("i", range(letters, letters + high - low))
+                self._letters += high - low
+                return
         for value in values:
             if numbers[value] == _UNNAMED:
                 if value in dropped:
