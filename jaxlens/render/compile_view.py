@@ -21,7 +21,7 @@ from jaxlens.lenses.verdict import verdict as verdict_report
 from jaxlens.render import hlo_lines, listings
 from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_view import of_report
-from jaxlens.render.machine_lines import MOST, Machine
+from jaxlens.render.machine_lines import Machine
 from jaxlens.render.panes import machine_pane, pane, stage_pane
 from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
@@ -29,7 +29,6 @@ from jaxlens.render.weave import weave
 _OF_MEMORY = 1  # findings of that report that stand above the tabs: the sizes
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 _LINKED = ("jaxpr", "optimized", "kernels")
-_CODE = 700  # lines of LLVM IR and of machine code
 
 
 class Run(Protocol):
@@ -116,7 +115,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         _figures("cost", "Cost", _beyond(costs, len(costs.findings))),
         _figures("memory", "Memory", _beyond(memory, _OF_MEMORY)),
         stage_pane(capture, "optimized", full),
-        *(machine_pane(capture, done, stage, MOST if full else _CODE) for stage in machines),
+        *(machine_pane(capture, done, stage) for stage in machines),
     )  # fmt: skip
     # Asked for last, when all steps are done.
     seconds = pane("time", lambda: of_report(times_report(capture)), title="Time", in_text=True)

@@ -19,7 +19,10 @@ from jaxlens.render.passes_pane import Atoms, beside, passes_blocks
 from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
 
-_CODE = 100  # lines of LLVM IR and of machine code; %%compile has more, --full all
+# Lines of LLVM IR and of machine code of a small program, whose page is to stay small: %%compile
+# has more, --full all. A large program's page has all that fits.
+_CODE = 100
+_LARGE = 1_000  # equations
 _LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
 _HEAD = 4  # lines of each program that stand in the page; the rest of so many is deflated
 
@@ -104,7 +107,9 @@ def _middle(capture: Capture, options: ExploreOptions, atoms: Atoms) -> list[Tab
 
 def _back(capture: Capture, done: Sequence[Work], full: bool) -> list[Tab]:
     """What runs: kernels and their code."""
-    most = MOST if full else _CODE
+    regions = capture.jaxpr.module.regions.values()
+    large = sum(len(region.nodes) for region in regions) > _LARGE
+    most = MOST if full or large else _CODE
     return [
         pane(
             "kernels",

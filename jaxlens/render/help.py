@@ -23,10 +23,12 @@ from jaxlens.render.document import (
     Piece,
     SourcePane,
 )
+from jaxlens.render.html_marks import MARKS
+from jaxlens.render.late_lines import row_of, written
 from jaxlens.render.visible import visible
 
 _MOST = 1000  # lines of a program that are looked through; for longer ones all words travel
-_CODE = 4000  # lines of code that are looked through; kernels repeat their words
+_OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}]+)")
 _OFTEN = 3  # values of one attribute that are looked into
 _KINDS: dict[str, Kind] = {
     "jaxpr": "primitive", "stablehlo": "op", "hlo": "instruction", "optimized": "instruction",
@@ -95,10 +97,14 @@ def _listing(block: Listing, words: _Words) -> None:
     kind = _KINDS.get(block.stage)
     if kind is None:
         return
-    most = _MOST if kind in _ATTRIBUTES else _CODE
-    shown: Iterable[Line] = islice(block.lines, most)
-    if len(block.lines) + len(block.more) <= most or kind not in _ATTRIBUTES:
-        shown = chain(shown, islice(block.more, most))
+    if kind not in _ATTRIBUTES:
+        for row, _, _ in chain(map(row_of, block.lines), written(block.more)):
+            for op in _OP.findall(row):
+                words.add(_machine(kind, op), op)
+        return
+    shown: Iterable[Line] = islice(block.lines, _MOST)
+    if len(block.lines) + len(block.more) <= _MOST:
+        shown = chain(shown, block.more)
     else:
         words.add_all(kind)
     _lines(((kind, line) for line in shown), words)

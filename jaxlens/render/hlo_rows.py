@@ -24,11 +24,10 @@ from jaxlens.render.late_lines import FIRST_WORD, Row, row_of
 
 _PLACE = {False: "  ", True: f"  {MARKS['keyword']}ROOT \0"}
 _OP = MARKS["op"]
+_ARRAY = r'[a-z][a-z0-9]*\[[^\]"]*\](?:\{[^{}"]*\})?'
+_TUPLE = r'\((?:[^()"]++|\([^()"]*\))*\)'
 _HEAD = re.compile(
-    r"""(?:ROOT\ )?%?[^\s=()"{}\[\],]+\ =\ 
-      ([a-z][a-z0-9]*\[[^\]"]*\](?:\{[^{}"]*\})?|\((?:[^()"]++|\([^()"]*\))*\))
-      \ [a-z][\w\-]*\(([^()"]*)\)""",
-    re.VERBOSE,
+    rf"""(?:ROOT )?%?[^\s=()"{{}}\[\],]+ = ({_ARRAY}|{_TUPLE}) [a-z][\w\-]*\(([^()"]*)\)"""
 )
 _METADATA = re.compile(r', metadata=\{op_name="[^"\\]*"(?: \w+=(?:\d+|"[^"\\]*"))*\}')
 

@@ -26,6 +26,8 @@ MOST = 5_000_000  # bytes of data in one output
 ROWS = 1_000
 COMPILED_ROWS = 200_000
 _SAME, _NEXT = 2, 3
+_COMPILED = ("more", "passes")  # beside a compile, a better deflation takes no time
+_MUCH = 200_000  # characters, above which a tenth more bytes cost a third of the time
 _TRIES = 6
 _REMARK = 60  # characters of a remark
 _FOLD = re.compile(f"{MARKS['fold']}[^\0-{MARKS['warn']}\n]*")
@@ -63,7 +65,8 @@ def data_html(name: str, data: object) -> str:
 
 
 def _data_element(name: str, text: str) -> str:
-    return f'<script type="application/json" data-jl={name}>{packed(text)}</script>'
+    level = (9 if len(text) < _MUCH else 6) if name in _COMPILED else None
+    return f'<script type="application/json" data-jl={name}>{packed(text, level)}</script>'
 
 
 def late_html(fragment: str, what: str) -> tuple[str, str]:
@@ -173,8 +176,9 @@ def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
     Returns:
         `rows`: each line with signs before its kinds of words, joined by line breaks, which no
         line holds. `ids`: their nodes; 0 for none, 1 where the row's first word is it, 2 for that
-        of the row before, 3 for that with the next number. `lines`: names of source lines, each once, and `owner`: the place
-        among them of each row's owner, from 1, 0 for none. `wide`: the most columns.
+        of the row before, 3 for that with the next number. `lines`: names of source lines, each
+        once, and `owner`: the place among them of each row's owner, from 1, 0 for none. `wide`:
+        the most columns.
     """
     return _rows_data(written(lines))
 

@@ -20,7 +20,7 @@ from jaxlens.render.visible import visible
 Machine = Literal["llvm", "asm"]
 
 HEAD = 24  # lines that stand in the page; the rest a viewer scrolls to
-MOST = 10_000  # lines of one listing
+MOST = 100_000  # lines of one listing
 _LEFT_OUT = (
     "As XLA handed it to LLVM, without metadata and declarations: cap.llvm.text has all, and "
     "%%compile --kernel NAME what LLVM made of it."
@@ -144,7 +144,11 @@ def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
     mark = "//" if ptx else ";"
     for number, part in enumerate(parts):
         name = part.work.kernel.name
-        said = Piece(f"{mark} ", "comment"), Piece(name, "keyword"), Piece(f": {part.title}", "comment")
+        said = (
+            Piece(f"{mark} ", "comment"),
+            Piece(name, "keyword"),
+            Piece(f": {part.title}", "comment"),
+        )
         yield part, [*([Line(())] if number and part.code else []), Line(said, name)]
 
 
@@ -162,7 +166,7 @@ def _written(row: str, stage: Machine) -> str:
     """A row of code with its marks."""
     pattern = _LLVM if stage == "llvm" else _CODE
     found = pattern.match(row) if row.isascii() and row.isprintable() else None
-    if found is None or stage == "llvm" and _LLVM_LABEL.match(row):
+    if found is None or (stage == "llvm" and _LLVM_LABEL.match(row)):
         return marked(Line(tuple(_pieces(row, stage))))
     if stage == "asm":
         text = f"{_COMMENT}{found[1]}{_OP}{found[2]}\0{found[3]}"

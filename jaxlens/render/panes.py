@@ -73,7 +73,7 @@ def machine_pane(
     capture: Capture,
     works: Sequence[Work],
     stage: machine_lines.Machine,
-    most: int,
+    most: int = machine_lines.MOST,
     head: int = machine_lines.HEAD,
 ) -> Tab:
     """The LLVM IR or machine code of every kernel.
