@@ -1,13 +1,12 @@
 """Memory by arguments, outputs, temporaries and aliases, and what the largest temporaries are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from jaxlens.captures import Capture
 from jaxlens.errors import ReadError, UnavailableError
 from jaxlens.ir import buffers
 from jaxlens.ir.buffers import Buffer, Buffers
 from jaxlens.ir.facts import Memory
-from jaxlens.ir.graph import Node
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount
 from jaxlens.lenses.sentences import lines_of, listed
@@ -95,14 +94,22 @@ def _wrong(sizes: Memory) -> str:
     return _MEANING["XLA's peak"]
 
 
-def _owners(capture: Capture) -> Mapping[str, list[str]]:
-    """Source lines of each instruction of the optimised program; of a fusion, of what it holds."""
+Lines = Callable[[str], list[str]]
+"""Source lines of an instruction of the optimised program; of a fusion, of what it holds."""
+
+
+def _owners(capture: Capture) -> Lines:
+    """Looks instructions up; few are asked for."""
     module = capture.optimized.module
-    return {node.id: _lines(node, inside(node, module)) for node in module.nodes()}
+    nodes = {node.id: node for node in module.nodes()}
 
+    def lines(id: str) -> list[str]:
+        node = nodes.get(id)
+        if node is None:
+            return []
+        return [str(node.owner)] if node.owner else lines_of(inside(node, module))
 
-def _lines(node: Node, inner: tuple[Node, ...]) -> list[str]:
-    return [str(node.owner)] if node.owner else lines_of(inner)
+    return lines
 
 
 def largest(assigned: Buffers, most: int = _MOST) -> list[Buffer]:
@@ -115,14 +122,14 @@ def largest(assigned: Buffers, most: int = _MOST) -> list[Buffer]:
     return sorted(seen.values(), key=lambda b: (-b.size, b.number))[:most]
 
 
-def _temporaries(held: list[Buffer], owners: Mapping[str, list[str]]) -> Table:
+def _temporaries(held: list[Buffer], owners: Lines) -> Table:
     top = held[0].size or 1
     rows = tuple(
         (
             Cell(_name(buffer), ids=(buffer.instruction,)),
             Cell(str(buffer.type)),
             Cell(amount(buffer.size), buffer.size, bar=buffer.size / top),
-            Cell(listed(owners.get(buffer.instruction, []))),
+            Cell(listed(owners(buffer.instruction))),
         )
         for buffer in held
     )
@@ -135,14 +142,14 @@ def _name(buffer: Buffer) -> str:
     return f"{buffer.instruction}[{buffer.index}]" if buffer.index else buffer.instruction
 
 
-def _peak(assigned: Buffers, owners: Mapping[str, list[str]]) -> Iterator[Finding]:
+def _peak(assigned: Buffers, owners: Lines) -> Iterator[Finding]:
     """Where the temporaries need most, and for what."""
     found = buffers.peak(assigned)
     if found is None:
         return
     words = []
     for buffer in found.buffers[:3]:
-        lines = owners.get(buffer.instruction)
+        lines = owners(buffer.instruction)
         words.append(f"{_name(buffer)} {buffer.type}{f' ({lines[0]})' if lines else ''}")
     yield Finding(
         f"The temporaries need most, {amount(found.bytes)} of the {amount(found.reserved)} "

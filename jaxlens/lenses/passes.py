@@ -60,7 +60,8 @@ def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[Step, 
     for stage in stages[1:]:
         if not stage.changed:
             continue
-        left = None if left is None else left - len(stage.stage.text)
+        if left is not None:
+            left = left - len(stage.stage.text) if left > 0 else -1
         change = None
         if left is None or left >= 0:
             change = between(earlier.stage.module, stage.stage.module, (), programs)
@@ -111,7 +112,7 @@ def _left_out(done: Sequence[Step], everything: bool) -> str:
     unread = [step for step in done if step.change is None]
     notes = [] if everything else ["Dumps without a change are hidden."]
     if unread:
-        megabytes = sum(len(step.stage.stage.text) for step in unread) / 1e6
+        megabytes = sum(len(step.stage.stage.raw) for step in unread) / 1e6
         notes.append(
             f"Of {count(len(unread), 'dump')} ({megabytes:.1f} MB) instructions were counted, "
             "no more: --passes says what each did."

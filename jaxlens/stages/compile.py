@@ -79,6 +79,16 @@ class Compiled:
         """HLO before optimisation."""
         return self.dump.before or self._lacks("HLO before optimisation")
 
+    @property
+    def lowered_text(self) -> str:
+        """HLO whose every line but the first reads as it does before any compile, or "".
+
+        The first holds options of the compile. From jaxlib 0.11 on dumps write tuple elements
+        and shardings in another way.
+        """
+        same = self.platform == "cpu" and jax.version.__version_info__ < (0, 11)
+        return self.dump.before if same and len(self.name.encode()) < _NAME // 2 else ""
+
     @cached_property
     def passes(self) -> tuple[PassStage, ...]:
         """The HLO before optimisation and after each pass that changed something, in order."""

@@ -133,10 +133,15 @@ class LiveDriver:
 
     def _hlo_stage(self) -> Stage:
         lowered = self.lowered
+
+        def converted() -> str:
+            """What the compile made of StableHLO: to make it again takes as long as a pass."""
+            return self._compiled.lowered_text if self._compiled else ""
+
         stage = Stage(
             BY_NAME["hlo"],
-            lambda: (self._compiled and self._compiled.lowered_text) or lower.hlo_text(lowered),
-            lambda: hlo.read(stage.raw, stage="hlo", origins=self._origins),
+            lambda: lower.hlo_text(lowered),
+            lambda: hlo.read(converted() or stage.raw, stage="hlo", origins=self._origins),
         )
         return stage
 

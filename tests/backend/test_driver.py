@@ -11,6 +11,7 @@ import programs
 import pytest
 
 from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir import hlo
 from jaxlens.ir.check import check
 from jaxlens.stages.driver import capture
 
@@ -164,3 +165,15 @@ def test_a_small_program_is_asked_for_every_pass_at_once() -> None:
     assert cap.fusing is cap.passes
     assert cap.has_all_passes
     assert [timing.step for timing in cap.times].count("compile") == 1
+
+
+@pytest.mark.parametrize("name", sorted(programs.SMALL))
+def test_hlo_before_optimisation_is_one_program_before_and_after_the_compile(name) -> None:
+    f, args = programs.SMALL[name]()
+    taken = capture(f, args)
+    assert taken.optimized.text  # the compile's dump holds HLO before optimisation too
+    stage = taken.hlo
+    read_again = hlo.read(stage.raw, stage="hlo", origins=taken.driver._origins)
+    assert list(stage.module.regions) == list(read_again.regions)
+    for one, other in zip(stage.module.nodes(), read_again.nodes(), strict=True):
+        assert (one.text, one.stamps, one.spans) == (other.text, other.stamps, other.spans)
