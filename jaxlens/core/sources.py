@@ -10,7 +10,7 @@ Python positions are those of PEP 657.
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +18,9 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
-_OURS = frozenset(map(str, Path(__file__).resolve().parent.glob("*.py")))
+from jaxlens.core.avals import Setting
+
+_OURS = frozenset(map(str, Path(__file__).resolve().parent.rglob("*.py")))
 _MANY = 200  # frames kept of one stack: user recursion has no end
 Call = tuple[CodeType, int]  # a function's code and how far it had got
 
@@ -125,33 +127,30 @@ def said(source: SourceInfo) -> str:
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """While a function is traced: its steps come from its own lines."""
-    depth, origin = _depth.set(_depth.get() + 1), _origin.set(None)
-    try:
+    """While a function is traced: its steps come from its own lines and scopes."""
+    with Setting(_depth, _depth.get() + 1), Setting(_origin, None), Setting(_scopes, ()):
         yield
-    finally:
-        _depth.reset(depth)
-        _origin.reset(origin)
 
 
-@contextmanager
-def at(source: SourceInfo) -> Iterator[None]:
+def at(source: SourceInfo) -> Setting:
     """While an old equation is gone through again: new ones inherit its place."""
-    token = _origin.set(source)
-    try:
-        yield
-    finally:
-        _origin.reset(token)
+    return Setting(_origin, source)
 
 
-@contextmanager
-def named_scope(name: str) -> Iterator[None]:
+class named_scope(ContextDecorator):  # noqa: N801 - used like a function
     """Gives the equations recorded inside a name, which reaches the compiled program."""
-    token = _scopes.set((*_scopes.get(), name))
-    try:
-        yield
-    finally:
-        _scopes.reset(token)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _recreate_cm(self) -> "named_scope":
+        return named_scope(self.name)
+
+    def __enter__(self) -> None:
+        self._token = _scopes.set((*_scopes.get(), self.name))
+
+    def __exit__(self, *_: object) -> None:
+        _scopes.reset(self._token)
 
 
 # ---- the stream -------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def _is_foreign_tracer(kind: Any) -> bool:
 
 def _aval_of_other(value: Any) -> ShapedArray:
     """An array of another library, such as JAX's; or a type where a value belongs."""
-    if _is_foreign_tracer(type(value)):
+    if _is_foreign_tracer(type(value)):  # type: ignore[arg-type]
         raise ForeignTracerError(
             f"{sources.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
             f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."

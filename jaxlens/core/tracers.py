@@ -11,14 +11,13 @@ interpreter. Every rule of a primitive is an attribute of it, so a primitive is 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
 import numpy as np
 
 from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray
+from jaxlens.core.avals import Setting, ShapedArray
 
 Rule = Callable[..., Any]
 
@@ -142,14 +141,9 @@ _current: ContextVar[Interpreter] = ContextVar("interpreter", default=GROUND)
 current = _current.get
 
 
-@contextmanager
-def interpreting(interpreter: Interpreter) -> Iterator[None]:
+def interpreting(interpreter: Interpreter) -> Setting:
     """While primitives are applied in this interpreter."""
-    token = _current.set(interpreter)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return Setting(_current, interpreter)
 
 
 class Value:
