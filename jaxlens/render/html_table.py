@@ -27,10 +27,7 @@ def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
     """
     sides = [_side(i in table.right, inline) for i in range(len(table.columns))]
     caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
-    head = "".join(
-        f"<th scope=col{kind}{style(*rules)}>{escaped(name)}</th>"
-        for name, (kind, rules) in zip(table.columns, sides, strict=True)
-    )
+    head = "".join(map(_head, table.columns, sides))
     narrow = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
     rows = [_row(table, row, sides, narrow, inline) for row in table.rows]
     head_rows = len(rows) if inline or whole else _AT_ONCE
@@ -44,6 +41,14 @@ def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows[:head_rows])}{late}</tbody></table>"
         f"</div>{remark}{note(table.note)}"
     )
+
+
+def _head(name: str, side: Side) -> str:
+    """A column's name; where it has none, no header for screen readers to stumble over."""
+    kind, rules = side
+    if not name:
+        return "<td></td>"
+    return f"<th scope=col{kind}{style(*rules)}>{escaped(name)}</th>"
 
 
 def _row(
