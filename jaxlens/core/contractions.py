@@ -1,0 +1,344 @@
+"""Many numbers to few: reductions over axes, and products of arrays summed over axes.
+
+A reduction combines all elements along axes by an operation that may be regrouped as XLA likes.
+`dot_general` is every product of matrices, vectors and batches of them: it multiplies along axes
+that both have (batch), sums over axes that both have (contracting), and keeps the rest of each.
+Its derivatives and its batching are dot_general again, with the axes in other roles.
+
+The axes of the result, batch first, then those of each side, are those of the op of the same name
+in the StableHLO specification.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from jaxlens.core.avals import ShapedArray, bfloat16, promote, tangent_aval
+from jaxlens.core.elementwise import add_any_p, div, eq, mul
+from jaxlens.core.elementwise_rules import kind
+from jaxlens.core.shapes import convert_element_type, i64s, reduce_sum, reshape, transpose
+from jaxlens.core.staging import aval_of
+from jaxlens.core.tracers import Linear, Primitive, Zero
+
+Axes = tuple[int, ...]
+DotDimensions = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]  # contracting, batch; of each side
+
+
+def bump(axes: Sequence[int], dim: int) -> Axes:
+    """What axes are called once there is a new one at `dim`."""
+    return tuple(axis + (axis >= dim) for axis in axes)
+
+
+def others(ndim: int, *groups: Sequence[int]) -> list[int]:
+    """The axes in none of the groups."""
+    return [axis for axis in range(ndim) if not any(axis in group for group in groups)]
+
+
+# ---- reductions ---------------------------------------------------------------------------------
+
+
+def lowest(dtype: np.dtype) -> Any:
+    """What is not above any element."""
+    if dtype == bfloat16 or dtype.kind == "f":
+        return -np.inf
+    return np.iinfo(dtype).min if dtype.kind in "iu" else False
+
+
+def highest(dtype: np.dtype) -> Any:
+    """What is not below any element."""
+    if dtype == bfloat16 or dtype.kind == "f":
+        return np.inf
+    return np.iinfo(dtype).max if dtype.kind in "iu" else True
+
+
+def reduction(
+    name: str, op: Callable[..., Any], start: Callable[[np.dtype], Any], takes: str
+) -> Primitive:
+    """A primitive that combines all elements along axes.
+
+    Args:
+        name: Its name in jaxprs.
+        op: The builder of the StableHLO op that combines two.
+        start: What an empty axis gives, for a dtype.
+        takes: Kinds of dtype that it takes, NumPy's letters.
+    """
+
+    def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
+        if kind(x.dtype) not in takes:
+            raise TypeError(f"{name} does not accept dtype {x.dtype.name}.")
+        return x.update(shape=_without(x, axes, name))
+
+    def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
+        return ctx.reduce(op, x, start(ctx.out.dtype), axes)
+
+    primitive = Primitive(name, abstract=abstract, lower=lower)
+    primitive.batch = reduced_in_place(primitive)
+    return primitive
+
+
+def _without(x: ShapedArray, axes: Axes, name: str) -> Axes:
+    if len(set(axes)) != len(axes) or not all(0 <= axis < x.ndim for axis in axes):
+        raise ValueError(f"{name}: axes must be different ones of {x.str_short()}, got {axes}.")
+    return tuple(x.shape[axis] for axis in others(x.ndim, axes))
+
+
+def reduced_in_place(primitive: Primitive) -> Callable[..., Any]:
+    """The batch rule of what makes axes disappear: the examples stay where they are."""
+
+    def batch(size: int, args: Any, dims: Any, *, axes: Axes, **params: Any) -> Any:
+        moved = bump(axes, dims[0])
+        result = primitive.bind(*args, axes=moved, **params)
+        return result, dims[0] - sum(axis < dims[0] for axis in moved)
+
+    return batch
+
+
+def _chosen(primitive: Primitive) -> None:
+    """Gives max or min its derivative: the mean tangent of the elements that were chosen."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axes: Axes) -> Any:
+        (x,), (tangent,) = primals, tangents
+        aval = aval_of(x)
+        result = primitive.bind(x, axes=axes)
+        kept = [1 if axis in axes else n for axis, n in enumerate(aval.shape)]
+        which = convert_element_type(eq(x, reshape(result, kept)), aval.dtype)
+        count = reduce_sum(which, axes)
+        return result, div(reduce_sum(mul(tangent, which), axes), count)
+
+    primitive.jvp = jvp
+
+
+reduce_max_p = reduction("reduce_max", hlo.maximum, lowest, "biuf")
+reduce_min_p = reduction("reduce_min", hlo.minimum, highest, "biuf")
+reduce_and_p = reduction("reduce_and", hlo.and_, lambda _: -1, "biu")
+reduce_or_p = reduction("reduce_or", hlo.or_, lambda _: 0, "biu")
+reduce_xor_p = reduction("reduce_xor", hlo.xor, lambda _: 0, "biu")
+_chosen(reduce_max_p)
+_chosen(reduce_min_p)
+
+
+def reduce_max(x: Any, axes: Axes) -> Any:
+    """The largest along axes, which disappear."""
+    return reduce_max_p.bind(x, axes=tuple(axes)) if axes else x
+
+
+def reduce_min(x: Any, axes: Axes) -> Any:
+    """The smallest along axes, which disappear."""
+    return reduce_min_p.bind(x, axes=tuple(axes)) if axes else x
+
+
+def reduce_and(x: Any, axes: Axes) -> Any:
+    """Whether all along axes hold; of integers, bit by bit."""
+    return reduce_and_p.bind(x, axes=tuple(axes)) if axes else x
+
+
+def reduce_or(x: Any, axes: Axes) -> Any:
+    """Whether one along axes holds; of integers, bit by bit."""
+    return reduce_or_p.bind(x, axes=tuple(axes)) if axes else x
+
+
+# ---- where the largest is -----------------------------------------------------------------------
+
+
+def _index_of(name: str, better: str, start: Callable[[np.dtype], Any]) -> Primitive:
+    """A primitive for the place of the best along an axis: the first of equals, NaN before all."""
+
+    def abstract(x: ShapedArray, *, axes: Axes, index_dtype: np.dtype) -> ShapedArray:
+        if kind(x.dtype) not in "biuf":
+            raise TypeError(f"{name} does not accept dtype {x.dtype.name}.")
+        shape = _without(x, axes, name)
+        if not all(x.shape[axis] for axis in axes):
+            raise ValueError(f"{name}: the axes {axes} of {x.str_short()} have no elements.")
+        return ShapedArray(shape, index_dtype)
+
+    def lower(ctx: Any, x: Any, *, axes: Axes, index_dtype: np.dtype) -> Any:
+        aval = ctx.avals_in[0]
+        scalars = [ShapedArray((), aval.dtype), ShapedArray((), index_dtype)]
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axes[0])
+        places = hlo.iota(ctx.type(ShapedArray(aval.shape, index_dtype)), number)
+        starts = [ctx.constant(start(aval.dtype), scalars[0]), ctx.constant(0, scalars[1])]
+        types = [ctx.type(ShapedArray(ctx.out.shape, scalar.dtype)) for scalar in scalars]
+        reduced = hlo.ReduceOp(types, [x, places], starts, i64s(axes))
+        block = reduced.regions[0].blocks.append(*map(ctx.type, [*scalars, *scalars]))
+        how = {"f": "FLOAT", "i": "SIGNED"}.get(kind(aval.dtype), "UNSIGNED")
+
+        def beats(a: Any, b: Any) -> Any:
+            return hlo.or_(ctx.compare(better, a, b, how), ctx.compare("NE", a, a, how))
+
+        with ir.InsertionPoint(block):
+            a, i, b, j = block.arguments
+            first, second = beats(a, b), beats(b, a)
+            earlier = ctx.compare("LT", i, j, "SIGNED")
+            which = hlo.select(hlo.xor(first, second), first, earlier)
+            hlo.return_([hlo.select(which, a, b), hlo.select(which, i, j)])
+        return reduced.results[1]
+
+    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+        result = primitive.bind(*primals, **params)
+        return result, Zero(tangent_aval(aval_of(result)))
+
+    primitive = Primitive(name, abstract=abstract, lower=lower, jvp=jvp)
+    primitive.batch = reduced_in_place(primitive)
+    return primitive
+
+
+argmax_p = _index_of("argmax", "GT", lowest)
+argmin_p = _index_of("argmin", "LT", highest)
+
+
+def argmax(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
+    """Where the largest along an axis is; the axis disappears."""
+    return argmax_p.bind(x, axes=(axis,), index_dtype=np.dtype(index_dtype))
+
+
+def argmin(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
+    """Where the smallest along an axis is; the axis disappears."""
+    return argmin_p.bind(x, axes=(axis,), index_dtype=np.dtype(index_dtype))
+
+
+# ---- dot_general --------------------------------------------------------------------------------
+
+dot_general_p = Primitive("dot_general")
+
+
+def dot_general(
+    x: Any,
+    y: Any,
+    dimension_numbers: Any,
+    precision: str | None = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The product of two arrays, summed over axes.
+
+    Args:
+        x: An array.
+        y: Another.
+        dimension_numbers: `((x's contracting axes, y's), (x's batch axes, y's))`.
+        precision: "DEFAULT", "HIGH" or "HIGHEST": how exact the backend is to be with f32.
+        preferred_element_type: The dtype to add up in and to return.
+    """
+    (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
+    params: dict[str, Any] = {
+        "dimension_numbers": (
+            (tuple(x_sum), tuple(y_sum)),
+            (tuple(x_batch), tuple(y_batch)),
+        )
+    }
+    if precision is not None:
+        params["precision"] = precision.upper()
+    if preferred_element_type is not None:
+        params["preferred_element_type"] = np.dtype(preferred_element_type)
+    return dot_general_p.bind(x, y, **params)
+
+
+@dot_general_p.rule("abstract")
+def _(
+    x: ShapedArray,
+    y: ShapedArray,
+    *,
+    dimension_numbers: DotDimensions,
+    preferred_element_type: np.dtype | None = None,
+    **_: Any,
+) -> ShapedArray:
+    (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
+    pairs = [("contracting", x_sum, y_sum), ("batch", x_batch, y_batch)]
+    for role, x_axes, y_axes in pairs:
+        sizes = [[a.shape[i] for i in axes] for a, axes in ((x, x_axes), (y, y_axes))]
+        if sizes[0] != sizes[1]:
+            raise TypeError(
+                f"dot_general: the {role} axes {x_axes} of {x.str_short()} and {y_axes} of "
+                f"{y.str_short()} must have the same lengths, got {sizes[0]} and {sizes[1]}."
+            )
+    shape = [x.shape[axis] for axis in x_batch]
+    shape += [x.shape[axis] for axis in others(x.ndim, x_sum, x_batch)]
+    shape += [y.shape[axis] for axis in others(y.ndim, y_sum, y_batch)]
+    dtype, weak = promote(x, y)
+    return ShapedArray(tuple(shape), preferred_element_type or dtype, weak)
+
+
+@dot_general_p.rule("lower")
+def _(
+    ctx: Any,
+    x: Any,
+    y: Any,
+    *,
+    dimension_numbers: DotDimensions,
+    precision: str = "DEFAULT",
+    **_: Any,
+) -> Any:
+    (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
+    left, right = ctx.avals_in
+    if left.dtype != right.dtype:
+        dtype = promote(left, right)[0]
+        x = ctx.convert(x, left, left.update(dtype=dtype))
+        y = ctx.convert(y, right, right.update(dtype=dtype))
+    numbers = hlo.DotDimensionNumbers.get(
+        lhs_batching_dimensions=x_batch, rhs_batching_dimensions=y_batch,
+        lhs_contracting_dimensions=x_sum, rhs_contracting_dimensions=y_sum,
+    )  # fmt: skip
+    return hlo.dot_general(
+        ctx.type(ctx.out), x, y, numbers,
+        precision_config=ir.ArrayAttr.get([hlo.PrecisionAttr.get(precision)] * 2),
+    )  # fmt: skip
+
+
+@dot_general_p.rule("jvp")
+def _(primals: Any, tangents: Any, **params: Any) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    result = dot_general_p.bind(x, y, **params)
+    parts = [] if type(dx) is Zero else [dot_general_p.bind(dx, y, **params)]
+    if type(dy) is not Zero:
+        parts.append(dot_general_p.bind(x, dy, **params))
+    return result, parts[0] if len(parts) == 1 else add_any_p.bind(*parts)
+
+
+@dot_general_p.rule("transpose")
+def _(ct: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, **params: Any) -> list[Any]:
+    (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
+    left = type(x) is Linear
+    wanted = x if left else y
+    linear = (wanted.aval, x_sum, x_batch) if left else (wanted.aval, y_sum, y_batch)
+    known = (y, y_sum, y_batch) if left else (x, x_sum, x_batch)
+    found = _transposed(ct, *linear, *known, left, params)
+    return [found, None] if left else [None, found]
+
+
+def _transposed(
+    ct: Any, aval: ShapedArray, own_sum: Axes, own_batch: Axes,
+    known: Any, known_sum: Axes, known_batch: Axes, left: bool, params: dict[str, Any],
+) -> Any:  # fmt: skip
+    """The cotangent of one side: `ct` times the other, summed over what that side kept."""
+    own_kept = others(aval.ndim, own_sum, own_batch)
+    known_kept = others(aval_of(known).ndim, known_sum, known_batch)
+    batch = tuple(range(len(own_batch)))
+    first = len(batch) + (len(own_kept) if left else 0)
+    summed = tuple(range(first, first + len(known_kept)))
+    dims = (summed, tuple(known_kept)), (batch, known_batch)
+    product = dot_general_p.bind(ct, known, dimension_numbers=dims, **params)
+    # Its axes: batch, what this side kept, and what was summed over, in the order of the other's.
+    order = [*own_batch, *own_kept, *(own_sum[i] for i in np.argsort(known_sum))]
+    product = transpose(product, tuple(int(i) for i in np.argsort(order)))
+    return convert_element_type(product, aval.dtype)
+
+
+@dot_general_p.rule("batch")
+def _(size: int, args: Any, dims: Any, *, dimension_numbers: DotDimensions, **params: Any) -> Any:
+    (x_dim, y_dim), (x, y) = dims, map(aval_of, args)
+    (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
+    if x_dim is not None:
+        x_sum, x_batch = bump(x_sum, x_dim), bump(x_batch, x_dim)
+    if y_dim is not None:
+        y_sum, y_batch = bump(y_sum, y_dim), bump(y_batch, y_dim)
+    if x_dim is not None and y_dim is not None:
+        x_batch, y_batch = (x_dim, *x_batch), (y_dim, *y_batch)
+        place = 0
+    elif x_dim is not None:
+        place = len(x_batch) + others(x.ndim, x_sum, x_batch).index(x_dim)
+    else:
+        kept = others(y.ndim, y_sum, y_batch).index(y_dim)
+        place = x.ndim - len(x_sum) + kept
+    dims = (x_sum, y_sum), (x_batch, y_batch)
+    return dot_general_p.bind(*args, dimension_numbers=dims, **params), place
