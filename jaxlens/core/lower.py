@@ -8,9 +8,11 @@ rule emit its ops, marked with the Python line that the equation came from. A ja
 After the StableHLO specification (openxla.org/stablehlo/spec).
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,9 @@ from jaxlib.mlir.dialects import chlo, func
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray, bfloat16
+from jaxlens.core.avals import ShapedArray, bfloat16, float0
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jaxlens.core.shapes import i64s
-from jaxlens.core.sources import SourceInfo
 
 Types = Sequence[ShapedArray]
 
@@ -41,7 +42,7 @@ def _element(dtype: np.dtype) -> ir.Type:
         return {16: ir.F16Type, 32: ir.F32Type, 64: ir.F64Type}[bits].get()
     if dtype.kind == "c":
         return ir.ComplexType.get({64: ir.F32Type, 128: ir.F64Type}[bits].get())
-    if dtype.kind == "b":
+    if dtype.kind == "b" or dtype == float0:  # float0 has no numbers: something must stand for it
         return ir.IntegerType.get_signless(1)
     if dtype.kind == "u":
         return ir.IntegerType.get_unsigned(bits)
@@ -50,20 +51,16 @@ def _element(dtype: np.dtype) -> ir.Type:
 
 def constant(value: Any, aval: ShapedArray) -> ir.Value:
     """An array that stands in the program."""
-    array = np.asarray(value).astype(aval.dtype)
-    if aval.dtype == np.bool_:
-        bits = np.packbits(array, bitorder="little") if array.ndim else array
-        dense = ir.DenseElementsAttr.get(
-            np.ascontiguousarray(bits), type=_element(aval.dtype), shape=aval.shape
+    array = np.zeros(aval.shape, bool) if aval.dtype == float0 else np.asarray(value, aval.dtype)
+    if array.dtype == np.bool_ and array.ndim:
+        array = np.packbits(array, axis=None, bitorder="little")
+    elif aval.dtype == bfloat16:
+        array = array.view(np.uint16)
+    return hlo.constant(
+        ir.DenseElementsAttr.get(
+            np.ascontiguousarray(array), type=_element(aval.dtype), shape=aval.shape
         )
-        return hlo.constant(dense)
-    if array.ndim and array.size > 1 and (array == array.flat[0]).all():
-        return hlo.broadcast(constant(array.flat[0], aval.update(shape=())), i64s(aval.shape))
-    raw = array.view(np.uint16) if aval.dtype == bfloat16 else array
-    dense = ir.DenseElementsAttr.get(
-        np.ascontiguousarray(raw), type=_element(aval.dtype), shape=aval.shape
     )
-    return hlo.constant(dense)
 
 
 @dataclass(slots=True)
@@ -74,20 +71,27 @@ class Program:
         module: It.
         functions: Names of its functions, by what they write down.
         names: Names that are taken.
+        places: Locations of calls, which many equations share.
     """
 
     module: ir.Module
     functions: dict[Any, str] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    places: dict[sources.Call, ir.Location] = field(default_factory=dict)
 
     def free_name(self, name: str) -> str:
         """The name, with a number if it is taken."""
-        base = "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "f"
+        base = plain(name)
         found, number = base, 0
         while found in self.names:
             found, number = f"{base}_{number}", number + 1
         self.names.add(found)
         return found
+
+
+def plain(name: str) -> str:
+    """The name of a function, of letters that a module may have."""
+    return re.sub(r"[^\w.-]", "_", name.removesuffix(">")) or "f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +102,13 @@ class Context:
         program: The module.
         avals_in: Types of the operands.
         avals_out: Types of the results.
+        scopes: Names of what is around, outermost first.
     """
 
     program: Program
     avals_in: Types
     avals_out: Types
+    scopes: tuple[str, ...] = ()
 
     @property
     def out(self) -> ShapedArray:
@@ -162,13 +168,14 @@ class Context:
         if known is None:
             known = self.program.functions[closed] = self.program.free_name(name)
             with ir.InsertionPoint(self.program.module.body):
-                _function(self.program, known, closed, public=False)
+                _function(self.program, known, closed)
         types = list(map(ir_type, closed.out_avals))
         return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(known), list(operands)).results)
 
-    def inline(self, closed: ClosedJaxpr, *operands: ir.Value) -> list[ir.Value]:
-        """The ops of a jaxpr, here: the body of a loop or a branch."""
-        return _body(self.program, closed, operands)
+    def inline(self, closed: ClosedJaxpr, *operands: ir.Value, scope: str = "") -> list[ir.Value]:
+        """The ops of a jaxpr, here: the body of a loop or a branch, which `scope` may name."""
+        scopes = (*self.scopes, scope) if scope else self.scopes
+        return _body(self.program, closed, operands, scopes)
 
 
 def lower_jaxpr(
@@ -177,6 +184,7 @@ def lower_jaxpr(
     *,
     donated: Sequence[int | None] = (),
     arg_names: Sequence[str] = (),
+    result_names: Sequence[str] = (),
     replicas: int = 1,
     partitions: int = 1,
 ) -> ir.Module:
@@ -184,23 +192,33 @@ def lower_jaxpr(
 
     Args:
         closed: The jaxpr.
-        name: The module's name.
+        name: The function's.
         donated: For each parameter, which result may use its memory; None for none.
         arg_names: What each parameter is called.
+        result_names: What each result is called.
         replicas: On how many devices the program runs side by side, one copy of it on each.
         partitions: On how many devices one copy of it is spread.
     """
     with _mlir(), ir.Location.unknown():
         module = ir.Module.create()
-        module.operation.attributes["sym_name"] = ir.StringAttr.get(name)
-        i32 = ir.IntegerType.get_signless(32)
-        module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, replicas)
-        module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, partitions)
+        module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{plain(name)}")
+        module.operation.attributes["mhlo.num_replicas"] = _i32(replicas)
+        module.operation.attributes["mhlo.num_partitions"] = _i32(partitions)
         program = Program(module, names={"main"})
         with ir.InsertionPoint(module.body):
-            _function(program, "main", closed, public=True, donated=donated)
+            main = _function(program, "main", closed, f"jit({name})", arg_names)
+        aliases = [{} if n is None else {"tf.aliasing_output": _i32(n)} for n in donated]
+        infos = [{"jax.result_info": ir.StringAttr.get(found)} for found in result_names]
+        if any(aliases):
+            main.arg_attrs = ir.ArrayAttr.get(list(map(ir.DictAttr.get, aliases)))
+        if infos:
+            main.attributes["res_attrs"] = ir.ArrayAttr.get(list(map(ir.DictAttr.get, infos)))
         module.operation.verify()
         return module
+
+
+def _i32(number: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
 
 
 def emit(module: ir.Module, closed: ClosedJaxpr, operands: Sequence[ir.Value]) -> list[ir.Value]:
@@ -212,15 +230,20 @@ def emit(module: ir.Module, closed: ClosedJaxpr, operands: Sequence[ir.Value]) -
         operands: Its arguments.
     """
     taken = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
-    return _body(Program(module, names={"main", *taken}), closed, operands)
+    return _body(Program(module, names={"main", *taken}), closed, operands, ())
+
+
+@cache
+def _dialects() -> ir.DialectRegistry:
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    return registry
 
 
 @contextmanager
 def _mlir() -> Iterator[None]:
-    registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
     context = ir.Context()
-    context.append_dialect_registry(registry)
+    context.append_dialect_registry(_dialects())
     context.load_all_available_dialects()
     hlo.register_dialect(context)
     chlo.register_dialect(context)
@@ -232,26 +255,24 @@ def _function(
     program: Program,
     name: str,
     closed: ClosedJaxpr,
-    public: bool,
-    donated: Sequence[int | None] = (),
-) -> None:
+    scope: str = "",
+    arg_names: Sequence[str] = (),
+) -> func.FuncOp:
+    """A function of the module; `main`, which others call, has a scope."""
     types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
     function = func.FuncOp(name, types)
-    function.attributes["sym_visibility"] = ir.StringAttr.get("public" if public else "private")
-    if any(place is not None for place in donated):
-        i32 = ir.IntegerType.get_signless(32)
-        function.arg_attrs = ir.ArrayAttr.get([
-            ir.DictAttr.get(
-                {} if place is None else {"tf.aliasing_output": ir.IntegerAttr.get(i32, place)}
-            )
-            for place in donated
-        ])  # fmt: skip
-    block = function.add_entry_block()
-    with ir.InsertionPoint(block):
-        func.return_(_body(program, closed, block.arguments))
+    function.attributes["sym_visibility"] = ir.StringAttr.get("public" if scope else "private")
+    known = [ir.Location.name(name) if name else ir.Location.unknown() for name in arg_names]
+    block = function.add_entry_block(known or [ir.Location.unknown()] * len(types[0]))
+    place = ir.Location.name(scope) if scope else ir.Location.unknown()
+    with ir.InsertionPoint(block), place:
+        func.return_(_body(program, closed, block.arguments, (scope,) if scope else ()))
+    return function
 
 
-def _body(program: Program, closed: ClosedJaxpr, operands: Sequence[ir.Value]) -> list[ir.Value]:
+def _body(
+    program: Program, closed: ClosedJaxpr, operands: Sequence[ir.Value], scopes: tuple[str, ...]
+) -> list[ir.Value]:
     """The ops of a jaxpr's equations, in order."""
     jaxpr: Jaxpr = closed.jaxpr
     values: dict[Var, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
@@ -262,23 +283,29 @@ def _body(program: Program, closed: ClosedJaxpr, operands: Sequence[ir.Value]) -
         return constant(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
 
     for eqn in jaxpr.eqns:
-        with _location(eqn):
+        around = (*scopes, *eqn.source_info.name_stack)
+        with _location(program, eqn, around):
             avals = [atom.aval for atom in eqn.invars]
-            context = Context(program, avals, [var.aval for var in eqn.outvars])
+            context = Context(program, avals, [var.aval for var in eqn.outvars], around)
             results = eqn.primitive.lower(context, *map(read, eqn.invars), **eqn.params)
         many = eqn.primitive.multiple_results
         values.update(zip(eqn.outvars, results if many else [results], strict=True))
     return list(map(read, jaxpr.outvars))
 
 
-def _location(eqn: JaxprEqn) -> ir.Location:
+def _location(program: Program, eqn: JaxprEqn, around: tuple[str, ...]) -> ir.Location:
     """Where an equation came from, as JAX writes it: its scopes round the calls of Python."""
-    source: SourceInfo = eqn.source_info
-    place = ir.Location.unknown()
-    for frame in reversed(source.frames):
-        own = ir.Location.name(frame.function_name, _file(frame))
-        place = own if place == ir.Location.unknown() else ir.Location.callsite(own, [place])
-    return ir.Location.name("/".join((*source.name_stack, eqn.primitive.name)), place)
+    place = None
+    for call in reversed(eqn.source_info.calls):
+        own = program.places.get(call)
+        if own is None:
+            frame = sources.frame(call)
+            own = program.places[call] = ir.Location.name(frame.function_name, _file(frame))
+        place = own if place is None else ir.Location.callsite(own, [place])
+    name = eqn.primitive.name
+    if name == "jit":
+        name = f"jit({eqn.params['name']})"
+    return ir.Location.name("/".join((*around, name)), place or ir.Location.unknown())
 
 
 def _file(frame: sources.Frame) -> ir.Location:

@@ -137,7 +137,7 @@ class Jitted:
 
     def _made(self, key: Key) -> _Entry:
         flat_f, out_trees = flat(_filled(self.f, key.static), key.in_tree)
-        closed = trace(flat_f, key.in_avals)
+        closed = trace(flat_f, key.in_avals, alone=True)
         found = arguments(self.f, key.in_tree, key.static)
         names, donated = [name for _, name in found], [arg in self._donated for arg, _ in found]
         traced = Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
@@ -365,7 +365,7 @@ def _program(
         closed = given["jaxpr"]
     else:
         closed = trace(lambda *xs: _listed(primitive, xs, given), avals)
-    module = lower_jaxpr(closed, f"jit_{given.get('name', primitive.name)}")
+    module = lower_jaxpr(closed, given.get("name", primitive.name))
     return compile_module(module, avals, closed.out_avals, devices=[device])
 
 

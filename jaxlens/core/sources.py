@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import islice
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -66,15 +66,20 @@ class SourceInfo:
     @property
     def frames(self) -> tuple[Frame, ...]:
         """The places in the user's files, innermost first."""
-        return tuple(map(_frame, self.calls))
+        return tuple(map(frame, self.calls))
 
 
-def _frame(call: Call) -> Frame:
+def frame(call: Call) -> Frame:
+    """The place of a call."""
     code, instruction = call
-    place = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
-    line, end, column, end_column = place
+    line, end, column, end_column = _positions(code)[instruction // 2]
     name = code.co_qualname
     return Frame(code.co_filename, name, line or code.co_firstlineno, end, column, end_column)
+
+
+@lru_cache(maxsize=256)
+def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None, int | None], ...]:
+    return tuple(code.co_positions())
 
 
 _NOWHERE = SourceInfo(())
@@ -126,9 +131,14 @@ def said(source: SourceInfo) -> str:
 
 
 @contextmanager
-def tracing() -> Iterator[None]:
-    """While a function is traced: its steps come from its own lines and scopes."""
-    with Setting(_depth, _depth.get() + 1), Setting(_origin, None), Setting(_scopes, ()):
+def tracing(alone: bool = False) -> Iterator[None]:
+    """While a function is traced: its steps come from its own lines and scopes.
+
+    Args:
+        alone: Whether they do not come from the calls of it too, since it has many.
+    """
+    depth = 1 if alone else _depth.get() + 1
+    with Setting(_depth, depth), Setting(_origin, None), Setting(_scopes, ()):
         yield
 
 

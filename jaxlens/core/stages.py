@@ -16,7 +16,7 @@ from typing import Any
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.device import Array, Donated, Executable, compile_module, hlo_text, put
-from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr
+from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, used
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer
@@ -54,11 +54,15 @@ class Traced:
         small = [pair for pair in pairs if pair[0].aval.size <= _INLINE]
         large = [pair for pair in pairs if pair[0].aval.size > _INLINE]
         params = [*(var for var, _ in large), *inner.invars]
-        jaxpr = Jaxpr([var for var, _ in small], params, inner.outvars, inner.eqns)
+        eqns = used(inner.eqns, {atom for atom in inner.outvars if isinstance(atom, Var)})
+        jaxpr = Jaxpr([var for var, _ in small], params, inner.outvars, eqns)
         closed = ClosedJaxpr(jaxpr, [const for _, const in small])
         aliases = [None] * len(large) + self._aliases()
         names = [""] * len(large) + list(self.arg_names)
-        module = lower_jaxpr(closed, f"jit_{self.fun_name}", donated=aliases, arg_names=names)
+        results = ["result" + "".join(path) for path in self.out_tree.paths()]
+        module = lower_jaxpr(
+            closed, self.fun_name, donated=aliases, arg_names=names, result_names=results
+        )
         if sources.listeners:
             sources.emit("lower", self.fun_name, module=module)
         return Lowered(self, module, [const for _, const in large], aliases[len(large) :])

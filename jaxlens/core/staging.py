@@ -221,17 +221,20 @@ def call_traced(f: Callable[..., Any], *args: Any) -> Any:
     return f(*args)
 
 
-def trace(f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+def trace(
+    f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], alone: bool = False
+) -> ClosedJaxpr:
     """Writes down a function of a flat list of arrays to one.
 
     Args:
         f: The function; called once.
         avals: The types of its arguments.
+        alone: Whether its steps come from its own lines only, not from those that call it too.
     """
     staging = Staging()
     tracers = [staging.parameter(aval) for aval in avals]
     try:
-        with sources.tracing(), interpreting(staging):
+        with sources.tracing(alone), interpreting(staging):
             results = call_traced(f, *tracers)
         return staging.closed([tracer.var for tracer in tracers], results)
     finally:
