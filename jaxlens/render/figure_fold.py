@@ -10,9 +10,11 @@ once; the work is linear in the number of steps.
 
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, count, islice, pairwise
+from operator import ne
 
 from jaxlens.ir.columns import Columns, Place, Pool, Program
 from jaxlens.ir.graph import Span
@@ -76,6 +78,11 @@ class Folding:
     def __init__(self, columns: Columns, program: Program, reads: Sequence[int]) -> None:
         self._columns, self._program, self._reads = columns, program, reads
         self._paths: dict[int, Path] = {}
+        self._paths_of: dict[tuple[int, int], list[Path]] = {}
+        self._common: dict[Run, int] = {}
+        place = columns.place
+        # Steps that come from elsewhere than the step before.
+        self._changes = list(compress(count(1), map(ne, place, islice(place, 1, None))))
         pool: Pool[object] = Pool()
         same = {n: pool.number(_alike(program.places[n])) for n in set(columns.place)}
         self._same = array("i", map(same.__getitem__, columns.place))
@@ -93,7 +100,12 @@ class Folding:
 
     def paths(self, run: Run) -> list[Path]:
         """The distinct paths of the run's steps, in order of first mention."""
-        return [self.at(n) for n in dict.fromkeys(self._columns.place[run.low : run.high])]
+        key = run.low, run.high
+        found = self._paths_of.get(key)
+        if found is None:
+            steps = dict.fromkeys(self._columns.place[run.low : run.high])
+            found = self._paths_of[key] = [self.at(n) for n in steps]
+        return found
 
     def children(self, run: Run, most: int, room: int) -> list[Run]:
         """What the run's panel shows; single steps are runs of one.
@@ -187,6 +199,12 @@ class Folding:
 
     def common(self, run: Run) -> int:
         """How many leading places all steps of the run share."""
+        known = self._common.get(run)
+        if known is None:
+            known = self._common[run] = self._common_of(run)
+        return known
+
+    def _common_of(self, run: Run) -> int:
         first, *others = self.paths(run)
         level = run.level
         while level < len(first) and all(
@@ -197,18 +215,20 @@ class Folding:
 
     def _segments(self, run: Run, level: int) -> list[Run]:
         """Cuts where the place at `level` changes; steps that have none stand alone."""
-        place = self._columns.place
+        place, changes = self._columns.place, self._changes
         frames: Pool[Frame] = Pool()
         at: dict[int, int | None] = {}
         for n in set(place[run.low : run.high]):
             path = self.at(n)
             at[n] = frames.number(path[level]) if len(path) > level else None
+        starts: Iterable[int] = range(run.low, run.high)
+        if None not in at.values():
+            later = changes[bisect_right(changes, run.low) : bisect_left(changes, run.high)]
+            starts = (run.low, *later)
         parts: list[Run] = []
-        low, previous, last = run.low, None, -1
-        for n, number in enumerate(place[run.low : run.high], run.low):
-            if number == last and previous is not None:
-                continue
-            frame, last = at[number], number
+        low, previous = run.low, None
+        for n in starts:
+            frame = at[place[n]]
             if n > low and (frame is None or frame != previous):
                 parts.append(Run(low, n, level + (previous is not None)))
                 low = n

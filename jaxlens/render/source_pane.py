@@ -18,8 +18,9 @@ from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, Source
 _CONTEXT = 2  # lines round a line whose function is not known or is too long to show whole
 _WHOLE = 60  # lines of a function that is shown whole
 _PARSED = 20_000  # characters of a library's file that is parsed for its functions
-_UNDER = 40  # nodes listed under one line, and fewer
-_LISTED = 400  # where they would be more than these in all
+_UNDER = 40  # nodes listed under one line, and fewer, at least `_FEWEST`,
+_FEWEST = 5
+_LISTED = 200  # where they would be more than these in all
 _NOUNS = {"jaxpr": ("eqn", "eqns"), "stablehlo": ("op", "ops")}
 
 
@@ -97,7 +98,7 @@ def _pane(
         return None
     through = {} if source.library else found.through
     backward = {} if source.library else found.backward
-    most = max(_UNDER // 5, min(_UNDER, _LISTED // max(1, len(used))))
+    most = max(_FEWEST, min(_UNDER, _LISTED // max(1, len(used))))
     rows = tuple(
         _row(n, text[n - 1], source.file, owned.get((key, n), ()), through.get((key, n), 0),
              backward.get((key, n), 0), found.stage, measure, under, most)
