@@ -52,9 +52,7 @@ def _element(dtype: np.dtype) -> ir.Type:
 def constant(value: Any, aval: ShapedArray) -> ir.Value:
     """An array that stands in the program."""
     array = np.zeros(aval.shape, bool) if aval.dtype == float0 else np.asarray(value, aval.dtype)
-    if array.dtype == np.bool_ and array.ndim:
-        array = np.packbits(array, axis=None, bitorder="little")
-    elif aval.dtype == bfloat16:
+    if aval.dtype == bfloat16:
         array = array.view(np.uint16)
     return hlo.constant(
         ir.DenseElementsAttr.get(
