@@ -1,33 +1,23 @@
 """An HLO module as lines, as XLA writes it: the entry first, each computation under its name.
 
-Metadata, layouts, backend configurations, shardings and long tuple types are folded.
+Metadata, layouts and other long things are folded (`hlo_pieces.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice
 
-from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.lenses.lines import owners
-from jaxlens.render.document import Kind, Line, Listing, Piece
+from jaxlens.render.document import Line, Listing, Piece
+from jaxlens.render.hlo_pieces import behind_pieces, instruction_pieces, type_pieces
 from jaxlens.render.late_lines import LateLines
 from jaxlens.render.lines_by_id import LinesById
 
 LIMIT = 2000
-_LONG_TYPE = 48  # characters of a type that is folded
-_LONG_VALUE = 60
-_LITERAL = 40
 _CALLERS = 3  # callers named in a computation's title
-_FOLDED = frozenset({
-    "metadata", "backend_config", "frontend_attributes", "sharding", "operand_precision",
-    "statistics", "origin", "original_value", "is_scheduled", "custom_call_schedule",
-})  # fmt: skip
-_CALLS = frozenset({
-    "calls", "to_apply", "condition", "body", "branch_computations", "true_computation",
-    "false_computation", "called_computations", "select", "scatter",
-})  # fmt: skip
-IN_BRACKETS = {"constant": "literal", "parameter": "index"}
+_ROOT = Piece("ROOT ", "keyword")
 
 
 def listing(module: Module, *, limit: int = LIMIT) -> Listing:
@@ -62,7 +52,7 @@ class Part:
     def line(self) -> Line:
         """The line, in its place."""
         line = instruction(self.node, self.owner, self.root)
-        pieces = (*line.pieces, *behind(self.inner)) if self.inner else line.pieces
+        pieces = (*line.pieces, *behind_pieces(self.inner)) if self.inner else line.pieces
         return Line(pieces, line.id, 1, line.line)
 
 
@@ -120,13 +110,8 @@ class Plan:
 
 def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
     """One instruction: `name = type opcode(operands), attributes`."""
-    pieces = [Piece("ROOT ", "keyword")] if root else []
-    pieces += [Piece(node.id, "name"), Piece(" = "), *type_pieces(node.type)]
-    pieces += [Piece(" "), Piece(node.opcode, "op"), Piece("("), *_inside(node), Piece(")")]
-    for key, value in node.attrs.items():
-        if IN_BRACKETS.get(node.opcode) != key:
-            pieces.append(attribute(key, value))
-    return Line(tuple(pieces), node.id, 0, owner)
+    pieces = instruction_pieces(node)
+    return Line((_ROOT, *pieces) if root else tuple(pieces), node.id, 0, owner)
 
 
 def lean(line: Line) -> Line:
@@ -152,20 +137,6 @@ def titles(module: Module) -> Mapping[str, Line]:
         )
         for name, region in module.regions.items()
     }
-
-
-def type_pieces(kind: Type) -> list[Piece]:
-    """A type with its layout folded; a long tuple as the number of its parts."""
-    text = _type_text(kind)
-    if len(text) > _LONG_TYPE:
-        return [Piece(f"({len(kind.parts)} values)", "type"), Piece(text, "fold")]
-    layout = [Piece(kind.layout, "fold")] if kind.layout else []
-    return [Piece(text, "type"), *layout]
-
-
-@cache
-def _type_text(kind: Type) -> str:
-    return str(kind)
 
 
 def _wrapped(module: Module) -> dict[str, Node]:
@@ -202,39 +173,3 @@ def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[s
         more = f" and {len(callers) - _CALLERS:,} more" if len(callers) > _CALLERS else ""
         pieces.append(Piece(f"  // of {', '.join(callers[:_CALLERS])}{more}", "comment"))
     return Line(tuple(pieces))
-
-
-def behind(inner: Node) -> list[Piece]:
-    """`  // compare, direction=LT`: what a fusion of one instruction does."""
-    rest = [attribute(k, v) for k, v in inner.attrs.items() if IN_BRACKETS.get(inner.opcode) != k]
-    words = "".join(piece.text for piece in rest if piece.kind != "fold")
-    return [Piece(f"  // {inner.opcode}{words}", "comment")]
-
-
-def _inside(node: Node) -> list[Piece]:
-    """Operands; a constant's value and a parameter's number stand in their place."""
-    key = IN_BRACKETS.get(node.opcode)
-    if key is None:
-        return [Piece(", ".join(node.operands), "name")] if node.operands else []
-    return literal(node.attrs.get(key, ""))
-
-
-def literal(value: str) -> list[Piece]:
-    """A constant's value, or a parameter's number."""
-    if len(value) <= _LITERAL:
-        return [Piece(value, "literal")]
-    return [Piece("{...}", "literal"), Piece(_cut(value), "fold")]
-
-
-def attribute(key: str, value: str) -> Piece:
-    """`, key=value`, folded where it is long or says what other places do."""
-    if key in _CALLS:
-        return Piece(f", {key}={value.replace('%', '')}", "attr")
-    folded = key in _FOLDED or len(value) > _LONG_VALUE
-    kind: Kind = "fold" if folded else "attr"
-    return Piece(f", {key}={_cut(value)}", kind)
-
-
-def _cut(value: str, most: int = 400) -> str:
-    left = len(value) - most
-    return value if left <= 0 else f"{value[:most]}... ({left:,} more characters)"

@@ -5,7 +5,7 @@ alike; with the folds shown a line reads as it was printed.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -46,12 +46,21 @@ def pieces(text: str) -> tuple[Piece, ...]:
     start, head = _head(text)
     tokens = list(_TOKEN.finditer(text, start))
     words = [*head, *((m.start(), _kind(m), m.group()) for m in tokens)]
-    folds = list(_folds(tokens, text)) if len(text) > _LONG or "{" in text else []
-    return tuple(_merged((_kind_at(at, kind, folds), word) for at, kind, word in words))
+    if len(text) > _LONG or "{" in text:
+        words = _folded(words, sorted(_folds(tokens, text)))
+    return tuple(_merged((kind, word) for _, kind, word in words))
 
 
-def _kind_at(at: int, kind: Kind, folds: list[tuple[int, int]]) -> Kind:
-    return "fold" if folds and any(first <= at < last for first, last in folds) else kind
+def _folded(words: Iterable[Word], folds: Sequence[tuple[int, int]]) -> list[Word]:
+    """The words, those within a fold with that as their kind; both in order."""
+    found: list[Word] = []
+    opened, end = 0, 0
+    for at, kind, word in words:
+        while opened < len(folds) and folds[opened][0] <= at:
+            end = max(end, folds[opened][1])
+            opened += 1
+        found.append((at, "fold" if at < end else kind, word))
+    return found
 
 
 def _merged(words: Iterable[tuple[Kind, str]]) -> Iterator[Piece]:

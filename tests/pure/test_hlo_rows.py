@@ -7,7 +7,7 @@ import pytest
 import jaxlens
 from jaxlens.ir import hlo
 from jaxlens.render import lean
-from jaxlens.render.hlo_rows import printed
+from jaxlens.render.hlo_pieces import _read, instruction_pieces, printed
 from jaxlens.render.late_lines import row_of, written
 
 RECORDS = sorted(Path(__file__).parents[1].joinpath("records").glob("*.jaxlens"))
@@ -39,6 +39,8 @@ ENTRY %main (x: f32[2]) -> f32[2] {
 
 
 def checked(module, limit=0):
+    for node in module.nodes():
+        assert instruction_pieces(node) == _read(node)
     found = lean.listing(module, limit)
     assert len(list(found.more)) == len(found.more)
     assert list(written(found.more)) == [row_of(line) for line in found.more]
