@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from test_faces import CONTRAST
 from test_viewer import a_document, choose, lit, row
 
+from jaxlens.render.document import Document, SourceLine, SourcePane
 from jaxlens.render.html import html
 
 THEMES = {
@@ -173,3 +174,13 @@ def test_strokes_of_the_ruler_follow_the_theme(webview):
     )
     assert before
     assert page.evaluate(STROKES)
+
+
+def test_the_table_of_keys_is_not_cut_off_below_a_small_output(webview):
+    line = SourceLine(1, "y = x + 1", 1.0, "1 eqn", (), "cell 3:1")
+    page = webview(html(Document("jaxpr", "f(x)", (SourcePane("cell 3", "", (line,)),))))
+    page.get_by_role("button", name="Keys").click()
+    shown = "document.querySelector('.hp').getBoundingClientRect()"
+    cut = "document.querySelector('.output_container').getBoundingClientRect()"
+    assert page.evaluate(f"{shown}.height") > 200
+    page.wait_for_function(f"{shown}.bottom <= {cut}.bottom")
