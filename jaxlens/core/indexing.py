@@ -1,168 +1,346 @@
-"""Indexing: slices at places that are numbers of the program, and what `x[index]` means.
+"""Indexing: what `x[...]` and `x.at[...]` mean, as NumPy has it.
 
-A dynamic slice starts where an integer says, and is moved inside where it would stick out.
+The cheapest primitive is taken that can do it: a slice where all is known when the program is
+traced, a dynamic slice where single places are computed, a gather where an entry is an array. An
+index outside cannot be an error, for it may be known only when the program runs: reading takes the
+nearest element, writing does nothing. Arrays do not change: `x.at[...].set(y)` gives a new one.
+
+After NumPy's "Indexing on ndarrays" and "Pure functions" in "Sharp bits" (docs.jax.dev).
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.elementwise import add_p, lt_p, select_n_p
+from jaxlens.core.avals import ShapedArray, broadcast_shapes, promote
+from jaxlens.core.dynamic_slices import dynamic_slice_p, wrapped
+from jaxlens.core.elementwise import add_p, mul_p
 from jaxlens.core.gathering import (
     GatherDimensionNumbers,
     GatherScatterMode,
-    Numbers,
     ScatterDimensionNumbers,
-    gather_p,
+    gather,
 )
-from jaxlens.core.pieces import concatenate
-from jaxlens.core.scattering import scatter_p
-from jaxlens.core.shapes import broadcast_in_dim, convert_element_type, dense, full, i64s
+from jaxlens.core.pieces import concatenate, rev
+from jaxlens.core.pieces import slice as slice_
+from jaxlens.core.scattering import scatter
+from jaxlens.core.shapes import (
+    broadcast_in_dim,
+    broadcast_to,
+    convert_element_type,
+    expand_dims,
+    full,
+    iota,
+    squeeze,
+)
 from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive, Value
+from jaxlens.core.subscripts import INT, Entry, entries_of, is_array
+from jaxlens.core.tracers import Value
 
 
-def wrapped(index: Any, n: int) -> Any:
-    """An index into an axis of length `n`, where a negative one counts from the end."""
-    aval = aval_of(index)
-    if aval.dtype.kind == "u":
-        return index
-    below = index < 0 if isinstance(index, np.ndarray) else lt_p.bind(index, aval.dtype.type(0))
-    plain = convert_element_type(index, aval.dtype) if isinstance(index, Value) else index
-    return select_n_p.bind(below, index, add_p.bind(plain, aval.dtype.type(n)))
+def index(
+    x: Any,
+    at: Any,
+    *,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Any = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Any:
+    """`x[at]`; an integer outside reads the nearest element, as no error can be raised later.
 
+    Args:
+        x: The array.
+        at: Integers, slices, arrays of integers, masks, `...` and None, or a tuple of these.
+        mode: What happens outside the array: "clip", "fill" or "promise_in_bounds".
+        fill_value: What "fill" reads there; NaN, or the outermost integer.
+        indices_are_sorted: A promise that XLA may use.
+        unique_indices: A promise that no place is named twice.
 
-# ---- dynamic_slice and dynamic_update_slice -----------------------------------------------------
-
-dynamic_slice_p = Primitive("dynamic_slice")
-dynamic_update_slice_p = Primitive("dynamic_update_slice")
-
-
-@dynamic_slice_p.rule("abstract")
-def _(x: ShapedArray, *starts: ShapedArray, slice_sizes: Numbers) -> ShapedArray:
-    _check_starts("dynamic_slice", x, starts, slice_sizes)
-    return x.update(shape=slice_sizes)
-
-
-@dynamic_update_slice_p.rule("abstract")
-def _(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
-    _check_starts("dynamic_update_slice", x, starts, update.shape)
-    if x.dtype != update.dtype:
-        raise TypeError(
-            f"dynamic_update_slice: the update must have the array's dtype {x.dtype.name}, got "
-            f"{update.str_short()}."
-        )
-    return x
-
-
-def _check_starts(name: str, x: ShapedArray, starts: Any, sizes: Numbers) -> None:
-    if len(starts) != x.ndim or len(sizes) != x.ndim:
-        raise TypeError(
-            f"{name}: {x.str_short()} needs {x.ndim} start indices and sizes, got {len(starts)} "
-            f"and {len(sizes)}."
-        )
-    if any(i.shape or i.dtype.kind not in "iu" or i.dtype != starts[0].dtype for i in starts):
-        raise TypeError(
-            f"{name}: start indices must be integer scalars of one dtype, got "
-            f"{', '.join(i.str_short() for i in starts)}."
-        )
-    if any(not 0 <= size <= n for size, n in zip(sizes, x.shape, strict=True)):
-        raise TypeError(f"{name}: a slice of sizes {sizes} does not fit into {x.str_short()}.")
-
-
-@dynamic_slice_p.rule("lower")
-def _(ctx: Any, x: Any, *starts: Any, slice_sizes: Numbers) -> Any:
-    return hlo.dynamic_slice(x, starts, i64s(slice_sizes)) if starts else x
-
-
-@dynamic_update_slice_p.rule("lower")
-def _(ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
-    return hlo.dynamic_update_slice(x, update, starts)
-
-
-@dynamic_slice_p.rule("jvp")
-def _(primals: Any, tangents: Any, *, slice_sizes: Numbers) -> Any:
-    result = dynamic_slice_p.bind(*primals, slice_sizes=slice_sizes)
-    return result, dynamic_slice_p.bind(tangents[0], *primals[1:], slice_sizes=slice_sizes)
-
-
-@dynamic_update_slice_p.rule("jvp")
-def _(primals: Any, tangents: Any) -> Any:
-    moving = map(dense, tangents[:2])
-    result = dynamic_update_slice_p.bind(*primals)
-    return result, dynamic_update_slice_p.bind(*moving, *primals[2:])
-
-
-@dynamic_slice_p.rule("transpose")
-def _(ct: Any, x: Linear, *starts: Any, slice_sizes: Numbers) -> list[Any]:
-    zeros = full(x.aval.shape, 0, x.aval.dtype)
-    return [dynamic_update_slice_p.bind(zeros, ct, *starts), *[None] * len(starts)]
-
-
-@dynamic_update_slice_p.rule("transpose")
-def _(ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
-    shape = (update.aval if type(update) is Linear else aval_of(update)).shape
-    rest = cut = None
-    if type(x) is Linear:
-        rest = dynamic_update_slice_p.bind(ct, full(shape, 0, ct.dtype), *starts)
-    if type(update) is Linear:
-        cut = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape)
-    return [rest, cut, *[None] * len(starts)]
-
-
-@dynamic_slice_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, slice_sizes: Numbers) -> Any:
-    axes = tuple(range(len(slice_sizes)))
-    indices, dim = _rows(size, args[1:], dims[1:])
-    return gather_p.batch(
-        size, (args[0], indices), (dims[0], dim),
-        dimension_numbers=GatherDimensionNumbers(axes, (), axes), slice_sizes=slice_sizes,
-        indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP, fill_value=None,
+    Raises:
+        IndexError: There are more entries than axes; a mask has another shape, or is traced; a
+            bound of a slice is traced.
+        TypeError: An entry is nothing that NumPy takes.
+    """
+    x, entries = entries_of(x, at)
+    own = [entry for entry in entries if entry is not None]
+    shape = aval_of(x).shape
+    if mode is None and all(_known(entry, n) for entry, n in zip(own, shape, strict=True)):
+        spans = [e if isinstance(e, range) else range(e, e + 1) for e in own]
+        columns = zip(*map(_upwards, spans), strict=True) if own else ((), (), ())
+        return _shaped(slice_(x, *columns), entries)
+    moved = [e for e in own if isinstance(e, range) and abs(e.step) != 1]
+    if mode is None and not moved and not any(map(is_array, own)):
+        return _shaped(_dynamic_slice(x, own), entries)
+    places = _places(aval_of(x), entries)
+    if 0 in places.shape:
+        return full(_with(places.new, places.shape), 0, x.dtype)
+    found = gather(
+        x, places.indices, places.numbers, places.sizes, fill_value=fill_value,
+        mode=_mode(mode, GatherScatterMode.PROMISE_IN_BOUNDS),
+        indices_are_sorted=indices_are_sorted or places.single,
+        unique_indices=unique_indices or places.single,
     )  # fmt: skip
+    return expand_dims(rev(found, places.reversed), places.new)
 
 
-@dynamic_update_slice_p.rule("batch")
-def _(size: int, args: Any, dims: Any) -> Any:
-    axes = tuple(range(len(args) - 2))
-    indices, dim = _rows(size, args[2:], dims[2:])
-    return scatter_p.batch(
-        size, (args[0], indices, args[1]), (dims[0], dim, dims[1]),
-        dimension_numbers=ScatterDimensionNumbers(axes, (), axes), update_jaxpr=None,
-        indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP,
+def index_update(
+    x: Any,
+    at: Any,
+    value: Any,
+    kind: str,
+    *,
+    mode: str | GatherScatterMode | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Any:
+    """The array with `x[at]` replaced by a value or combined with it; outside nothing is written.
+
+    Args:
+        x: The array.
+        at: As for `index`.
+        value: What is written; it is broadcast to the shape of `x[at]`.
+        kind: As for `scatter`: "set", "add", "sub", "mul", "min", "max".
+        mode: "drop" (what None means), "clip" or "promise_in_bounds".
+        indices_are_sorted: A promise that XLA may use.
+        unique_indices: A promise that no place is named twice; some derivatives need it.
+    """
+    x, entries = entries_of(x, at)
+    old = aval_of(x)
+    dtype, weak = promote(old, aval_of(value))
+    places = _places(old, entries)
+    if 0 in places.shape:
+        return x
+    updates = rev(_fitted(value, dtype, places), places.reversed)
+    found = scatter(
+        kind, convert_element_type(x, dtype, weak), places.indices, updates,
+        ScatterDimensionNumbers(*places.numbers),
+        mode=_mode(mode, GatherScatterMode.FILL_OR_DROP),
+        indices_are_sorted=indices_are_sorted or places.single,
+        unique_indices=unique_indices or places.single,
     )  # fmt: skip
+    return convert_element_type(found, old.dtype, old.weak_type)
 
 
-def _rows(size: int, starts: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, int | None]:
-    """The starts of a slice as a row of indices, or as one for each example."""
-    if all(dim is None for dim in dims):
-        return concatenate([broadcast_in_dim(i, (1,), ()) for i in starts], 0), None
+class At:
+    """`x.at[index].set(value)` and its like: a new array, `x` with something written there."""
+
+    __slots__ = ("_index", "_x")
+
+    def __init__(self, x: Any, index: Any = ()) -> None:
+        self._x = x
+        self._index = index
+
+    def __getitem__(self, index: Any) -> "At":
+        return At(self._x, index)
+
+    def get(self, **options: Any) -> Any:
+        """`x[index]` with the options of `index`."""
+        return index(self._x, self._index, **options)
+
+    def set(self, value: Any, **options: Any) -> Any:
+        """`x[index] = value`."""
+        return index_update(self._x, self._index, value, "set", **options)
+
+    def add(self, value: Any, **options: Any) -> Any:
+        """`x[index] += value`; a place that is named twice is added to twice."""
+        return index_update(self._x, self._index, value, "add", **options)
+
+    def subtract(self, value: Any, **options: Any) -> Any:
+        """`x[index] -= value`, each time that a place is named."""
+        return index_update(self._x, self._index, value, "sub", **options)
+
+    def multiply(self, value: Any, **options: Any) -> Any:
+        """`x[index] *= value`, each time that a place is named."""
+        return index_update(self._x, self._index, value, "mul", **options)
+
+    def min(self, value: Any, **options: Any) -> Any:
+        """`x[index] = minimum(x[index], value)`."""
+        return index_update(self._x, self._index, value, "min", **options)
+
+    def max(self, value: Any, **options: Any) -> Any:
+        """`x[index] = maximum(x[index], value)`."""
+        return index_update(self._x, self._index, value, "max", **options)
+
+
+def _mode(mode: str | GatherScatterMode | None, default: GatherScatterMode) -> GatherScatterMode:
+    try:
+        return default if mode is None else GatherScatterMode("fill" if mode == "drop" else mode)
+    except ValueError:
+        raise ValueError(
+            f"mode={mode!r}: expected 'clip', 'fill', 'drop' or 'promise_in_bounds'."
+        ) from None
+
+
+# ---- carrying it out ----------------------------------------------------------------------------
+
+
+def _known(entry: Entry, n: int) -> bool:
+    return isinstance(entry, range) or (isinstance(entry, int) and 0 <= entry < n)
+
+
+def _upwards(span: range) -> tuple[int, int, int]:
+    """Start, limit and stride of what a range covers, not backwards."""
+    if span.step > 0:
+        return span.start, max(span.start, span.stop), span.step
+    return (span[-1], span[0] + 1, -span.step) if span else (0, 0, 1)
+
+
+def _shaped(cut: Any, entries: Sequence[Entry]) -> Any:
+    """What was cut, with ranges the right way round and axes dropped and added."""
+    own = [entry for entry in entries if entry is not None]
+    cut = rev(cut, [i for i, e in enumerate(own) if isinstance(e, range) and e.step < 0])
+    cut = squeeze(cut, [i for i, e in enumerate(own) if not isinstance(e, range)])
+    kept = [entry for entry in entries if entry is None or isinstance(entry, range)]
+    return expand_dims(cut, [i for i, entry in enumerate(kept) if entry is None])
+
+
+def _dynamic_slice(x: Any, own: Sequence[Entry]) -> Any:
+    starts = [_upwards(e)[0] if isinstance(e, range) else e for e in own]
+    starts = [INT.type(start) if isinstance(start, int) else start for start in starts]
+    if len(starts) > 1:
+        starts = [convert_element_type(start, INT) for start in starts]
+    sizes = tuple(len(e) if isinstance(e, range) else 1 for e in own)
+    places = map(wrapped, starts, aval_of(x).shape)
+    return dynamic_slice_p.bind(x, *places, slice_sizes=sizes)
+
+
+class _Places(NamedTuple):
+    """An index as a gather or a scatter has it.
+
+    Attributes:
+        indices: A row of numbers for each slice.
+        numbers: Which axis is which.
+        sizes: Those of a slice.
+        shape: That of the result, before axes are added.
+        reversed: Axes of the result that come out backwards.
+        new: Axes that are added in the end.
+        single: Whether no array of integers is in it.
+    """
+
+    indices: Any
+    numbers: GatherDimensionNumbers
+    sizes: tuple[int, ...]
+    shape: tuple[int, ...]
+    reversed: list[int]
+    new: list[int]
+    single: bool
+
+
+def _places(x: ShapedArray, entries: Sequence[Entry]) -> _Places:
+    own = [entry for entry in entries if entry is not None]
+    columns, common = _together(own, x.shape)
+    arrays = tuple(columns)
+    where: dict[int, Sequence[int]] = {}  # the axes of the indices that a column varies along
+    batch: list[int] = []  # the lengths of these
+    shape: list[int] = []
+    new: list[int] = []
+    offsets: list[int] = []
+    backwards: list[int] = []
+    sizes = [1] * x.ndim
+    for axis in _order(entries):
+        if axis is None:
+            new.append(len(shape) + len(new))
+        elif axis == _ARRAYS:
+            where |= dict.fromkeys(arrays, range(len(batch), len(batch) + len(common)))
+            batch += common
+            shape += common
+        else:
+            span = own[axis]
+            if span.step == 1:
+                offsets.append(len(shape))
+                sizes[axis] = len(span)
+                if len(span) < x.shape[axis]:
+                    columns[axis], where[axis] = INT.type(span.start), ()
+            else:
+                if span.step < 0:
+                    backwards.append(len(shape))
+                columns[axis], where[axis] = _steps(span), (len(batch),)
+                batch.append(len(span))
+            shape.append(len(span))
+    pointed = tuple(sorted(columns))
+    values = [convert_element_type(columns[axis], INT) for axis in pointed]
     rows = [
-        broadcast_in_dim(i, (size, 1), () if dim is None else (0,))
-        for i, dim in zip(starts, dims, strict=True)
+        broadcast_in_dim(value, (*batch, 1), where[axis])
+        for value, axis in zip(values, pointed, strict=True)
     ]
-    return concatenate(rows, 1), 0
+    indices = concatenate(rows, len(batch)) if rows else np.zeros((*batch, 0), INT)
+    windows = {axis for axis, e in enumerate(own) if isinstance(e, range) and e.step == 1}
+    collapsed = tuple(axis for axis in range(x.ndim) if axis not in windows)
+    numbers = GatherDimensionNumbers(tuple(offsets), collapsed, pointed)
+    single = not any(map(is_array, own))
+    return _Places(indices, numbers, tuple(sizes), tuple(shape), backwards, new, single)
 
 
-def _starts(x: Any, starts: Sequence[Any]) -> list[Any]:
-    """Start indices of one dtype, negative ones counted from the end."""
-    dtypes = {aval_of(i).dtype for i in starts if not isinstance(i, int)} or {np.dtype("int32")}
-    dtype = np.result_type(*dtypes)
-    return [
-        dtype.type(i % n if -n <= i < 0 else i)
-        if isinstance(i, int)
-        else wrapped(convert_element_type(i, dtype), n)
-        for i, n in zip(starts, aval_of(x).shape, strict=True)
-    ]
+_ARRAYS = -1
 
 
-def dynamic_slice(x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """A slice of these sizes that begins where the program says, moved inside if need be."""
-    return dynamic_slice_p.bind(x, *_starts(x, starts), slice_sizes=tuple(sizes))
+def _order(entries: Sequence[Entry]) -> list[int | None]:
+    """What the axes of the result are about: an axis of `x`, all arrays together, or None.
+
+    Arrays (and integers beside them) give their axes where the first of them stands; in front of
+    all others where something stands between two of them.
+    """
+    order: list[int | None] = []
+    axis = 0
+    for entry in entries:
+        if entry is None:
+            order.append(None)
+            continue
+        if isinstance(entry, range):
+            order.append(axis)
+        elif _ARRAYS not in order:
+            order.append(_ARRAYS)
+        axis += 1
+    among = [k for k, entry in enumerate(entries) if not isinstance(entry, range | None)]
+    if among and among[-1] - among[0] >= len(among):
+        order.remove(_ARRAYS)
+        order.insert(0, _ARRAYS)
+    return order
 
 
-def dynamic_update_slice(x: Any, update: Any, starts: Sequence[Any]) -> Any:
-    """The array with a slice of it replaced, which begins where the program says."""
-    return dynamic_update_slice_p.bind(x, update, *_starts(x, starts))
+def _together(own: Sequence[Entry], shape: Sequence[int]) -> tuple[dict[int, Any], tuple[int, ...]]:
+    """The integers and arrays of an index, by axis, broadcast to one shape."""
+    found = {
+        axis: entry if isinstance(entry, int) else wrapped(entry, shape[axis])
+        for axis, entry in enumerate(own)
+        if not isinstance(entry, range)
+    }
+    common = broadcast_shapes((), *(aval_of(entry).shape for entry in found.values()))
+    return {
+        axis: INT.type(entry)
+        if isinstance(entry, int) and not common
+        else broadcast_to(entry, common)
+        for axis, entry in found.items()
+    }, common
+
+
+def _steps(span: range) -> Any:
+    """The numbers of a range, smallest first."""
+    times = mul_p.bind(INT.type(span.step), iota(INT, (len(span),)))
+    numbers = add_p.bind(INT.type(span.start), times)
+    return rev(numbers, [0]) if span.step < 0 else numbers
+
+
+def _fitted(value: Any, dtype: np.dtype, places: _Places) -> Any:
+    """A new value in the shape of what it replaces, without the axes that the index added."""
+    if not isinstance(value, Value):
+        value = np.asarray(value).astype(dtype)[()]
+    shape = _with(places.new, places.shape)
+    aval = aval_of(value)
+    fits = zip(aval.shape[::-1], shape[::-1], strict=False)
+    if aval.ndim > len(shape) or any(n not in (1, m) for n, m in fits):
+        raise ValueError(
+            f"x.at[...]: a value of shape {aval.shape} cannot be broadcast to the shape {shape} "
+            f"of what it replaces."
+        )
+    return squeeze(broadcast_to(convert_element_type(value, dtype), shape), places.new)
+
+
+def _with(new: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape with axes of length 1 added."""
+    found = list(shape)
+    for axis in new:
+        found.insert(axis, 1)
+    return tuple(found)

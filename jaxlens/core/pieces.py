@@ -14,8 +14,17 @@ from typing import Any
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.elementwise import sub_p
-from jaxlens.core.shapes import broadcast_leading, dense, full, i64s, linear, moveaxis, reduce_sum
+from jaxlens.core.elementwise import select_n_p, sub_p
+from jaxlens.core.shapes import (
+    broadcast_in_dim,
+    broadcast_leading,
+    dense,
+    full,
+    i64s,
+    linear,
+    moveaxis,
+    reduce_sum,
+)
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive
 
@@ -147,10 +156,16 @@ def _(ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
 
 @pad_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, padding_config: Padding) -> Any:
-    if dims[1] is not None:
-        raise NotImplementedError("pad: vmap over the padding value is not supported.")
-    config = (*padding_config[: dims[0]], (0, 0, 0), *padding_config[dims[0] :])
-    return pad(args[0], args[1], config), dims[0]
+    x, value = args
+    if dims[1] is None:
+        config = (*padding_config[: dims[0]], (0, 0, 0), *padding_config[dims[0] :])
+        return pad(x, value, config), dims[0]
+    # Each example has its own value: pad with zeros, and a mask of what is not padding.
+    x = broadcast_leading(x, size) if dims[0] is None else moveaxis(x, dims[0], 0)
+    config = ((0, 0, 0), *padding_config)
+    padded = pad(x, full((), 0, x.dtype), config)
+    mask = pad(full(x.shape, True, bool), full((), False, bool), config)
+    return select_n_p.bind(mask, broadcast_in_dim(value, padded.shape, (0,)), padded), 0
 
 
 def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
