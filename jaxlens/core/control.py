@@ -142,7 +142,7 @@ def _agreed(transform: Callable[..., Any], branches: Branches) -> tuple[list[Any
 
 
 @kept
-def _each(branches: Branches, transform: Callable[..., Any], *args: Any) -> Any:
+def transformed(branches: Branches, transform: Callable[..., Any], *args: Any) -> Any:
     """A transform of all branches: they, the constants that it added, and what it flagged."""
     found, flags = _agreed(lambda branch, force: transform(branch, *args, force), branches)
     return *_together([hoisted(closed) for closed, _ in found]), flags
@@ -177,7 +177,7 @@ def with_zeros(avals: Sequence[ShapedArray], flags: Flags, given: Sequence[Any])
 def _(primals: Any, tangents: Any, *, branches: Branches) -> Any:
     index, *operands = primals
     has = nonzero(tangents[1:])
-    both, consts, flags = _each(branches, jvp_jaxpr, has)
+    both, consts, flags = transformed(branches, jvp_jaxpr, has)
     moving = split(has, tangents[1:])[1]
     results = cond_p.bind(index, *consts, *operands, *moving, branches=both)
     avals = branches[0].out_avals
@@ -194,7 +194,7 @@ def _(size: int, args: Any, dims: Any, *, branches: Branches) -> Any:
     if dims[0] is not None:
         return _batched_choice(size, args, dims, branches)
     batched = tuple(dim is not None for dim in dims[1:])
-    whole, consts, flags = _each(branches, batch_front, size, batched)
+    whole, consts, flags = transformed(branches, batch_front, size, batched)
     operands = fronts(size, args[1:], dims[1:])
     results = cond_p.bind(args[0], *consts, *operands, branches=whole)
     return results, [0 if has else None for has in flags]
@@ -302,7 +302,7 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
 def _(cts: Any, index: Any, *operands: Any, branches: Branches) -> list[Any]:
     linear = tuple(type(x) is Linear for x in operands)
     has = nonzero(cts)
-    back, consts, flags = _each(branches, transpose_jaxpr, linear, has)
+    back, consts, flags = transformed(branches, transpose_jaxpr, linear, has)
     known, moving = split(linear, operands)[0], split(has, cts)[1]
     found = cond_p.bind(index, *consts, *known, *moving, branches=back)
     given = merge(flags, [None] * flags.count(False), found)

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxlens.core.avals import ShapedArray, short_name, x64
 from jaxlens.core.sources import SourceInfo, said
-from jaxlens.core.tracers import Primitive
+from jaxlens.core.tracers import Primitive, Tracer
 
 _WIDTH = 80
 
@@ -185,10 +185,19 @@ def kept(transform: Callable[..., Any]) -> Callable[..., Any]:
         found = memory.setdefault(first, {})
         key = (*rest, *args, x64())
         if key not in found:
-            found[key] = transform(jaxprs, *args)
+            made = transform(jaxprs, *args)
+            if _holds_tracer(made):
+                return made
+            found[key] = made
         return found[key]
 
     return remembering
+
+
+def _holds_tracer(made: Any) -> bool:
+    """Whether a constant of what was made belongs to a trace that will end."""
+    lists = (part for part in made if isinstance(part, list)) if isinstance(made, tuple) else ()
+    return any(isinstance(item, Tracer) for part in lists for item in part)
 
 
 # ---- the type checker --------------------------------------------------------------------------

@@ -291,9 +291,9 @@ def _partial_of(closed: ClosedJaxpr, consts: Flags, carry: Flags, xs: Flags) -> 
     Returns:
         The known half, with the residuals that change from turn to turn as more rows to stack.
         A jaxpr of the known constants to the residuals that do not change: computed before the
-        loop, kept once. The constants of both. Which known rows are residuals themselves. The
-        other half, of residuals that do not change, its own, and residuals by row. Which results
-        wait, and which carries.
+        loop, kept once. The constants of both. For each other residual the known row that it is,
+        None for one that is stacked. The other half: of residuals that do not change, what it has
+        itself, and the others. Which results wait, and which carries.
     """
     ys = [False] * (len(closed.out_avals) - len(carry))
     while True:
@@ -313,23 +313,13 @@ def _partial_of(closed: ClosedJaxpr, consts: Flags, carry: Flags, xs: Flags) -> 
             steady.update(eqn.outvars)
     fixed = [not isinstance(r, Var) or r in steady for r in residuals]
     moving, still = split(fixed, residuals)
-    is_row = [r in row_vars for r in moving]
-    stacked, rows = split(is_row, moving)
     before = only(ClosedJaxpr(Jaxpr([], const_vars, [], now.eqns), []), still)
+    places = [row_vars.index(r) if r in row_vars else None for r in moving]
+    stacked = [r for r in moving if r not in row_vars]
     params, own = cut(later.jaxpr.invars, len(residuals))
     moving_params, still_params = split(fixed, params)
-    stacked_params, row_params = split(is_row, moving_params)
-    after = [*still_params, *own, *row_params, *stacked_params]
-    places = [row_vars.index(r) for r in rows]
-    return (
-        only(now, [*results, *stacked]),
-        before,
-        new,
-        places,
-        reordered(later, after),
-        flags,
-        carry,
-    )
+    after = reordered(later, [*still_params, *own, *moving_params])
+    return only(now, [*results, *stacked]), before, new, places, after, flags, carry
 
 
 @scan_p.rule("partial")
@@ -346,10 +336,12 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
         own = {"jaxpr": now, "num_consts": len(consts), "num_carry": len(init)}
         results = scan_p.bind(*consts, *init, *xs, **params | own)
     count = flags.count(False)
-    operands = [*fixed, *later_consts, *later_init, *later_xs, *(xs[i] for i in places)]
+    stacked = iter(results[count:])
+    rows = [next(stacked) if i is None else xs[i] for i in places]
     num_consts = len(fixed) + len(later_consts)
     own = {"jaxpr": later, "num_consts": num_consts, "num_carry": len(later_init)}
-    rest = Staging.process(interpreter, scan_p, [*operands, *results[count:]], params | own)
+    operands = [*fixed, *later_consts, *later_init, *later_xs, *rows]
+    rest = Staging.process(interpreter, scan_p, operands, params | own)
     return merge(flags, results[:count], rest)
 
 
