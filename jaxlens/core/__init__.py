@@ -6,14 +6,23 @@
 from jaxlens.core.avals import ShapedArray, enable_x64
 from jaxlens.core.batching import vmap
 from jaxlens.core.derivatives import grad, hessian, jacfwd, jacrev, linearize, value_and_grad, vjp
-from jaxlens.core.device import Array, array, devices
+from jaxlens.core.device import (
+    Array,
+    array,
+    block_until_ready,
+    device_get,
+    device_put,
+    devices,
+)
+from jaxlens.core.exported import Exported, deserialize, export
 from jaxlens.core.forward import jvp
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
-from jaxlens.core.programs import Jitted, jit
+from jaxlens.core.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.sources import Event, listen, named_scope
 from jaxlens.core.staging import eval_jaxpr, make_jaxpr
 from jaxlens.core.tracers import (
     ConcretizationTypeError,
+    ForeignTracerError,
     Primitive,
     TracerArrayConversionError,
     TracerBoolConversionError,
@@ -35,9 +44,12 @@ __all__ = [
     "ClosedJaxpr",
     "ConcretizationTypeError",
     "Event",
+    "Exported",
+    "ForeignTracerError",
     "Jaxpr",
-    "Jitted",
     "JaxprEqn",
+    "Jitted",
+    "Key",
     "Literal",
     "Primitive",
     "ShapedArray",
@@ -47,10 +59,16 @@ __all__ = [
     "UnexpectedTracerError",
     "Var",
     "array",
+    "block_until_ready",
     "check_jaxpr",
+    "deserialize",
+    "device_get",
+    "device_put",
     "devices",
     "enable_x64",
     "eval_jaxpr",
+    "eval_shape",
+    "export",
     "grad",
     "hessian",
     "jacfwd",
