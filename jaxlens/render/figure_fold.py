@@ -20,7 +20,8 @@ from jaxlens.ir.columns import Columns, Place, Pool, Program
 from jaxlens.ir.graph import Span
 
 _TRIES = 6  # later steps of the same kind that are tried as the start of a repeat
-_CHAIN = 16  # copies in one panel; each has edges from the inputs, and long edges cost time
+_CHAIN = 6  # copies in a repeat's panel; each has edges from the inputs, which are slow to lay out
+_GROUP = 16  # copies in the panel of those in the middle
 _WIDER = 4  # times as many runs as a panel has room for are looked at before they are joined
 _SPLICED = 6  # a run shorter than this is not worth a box while there is room
 _STRETCH = 64  # elements that are compared at once at first
@@ -135,7 +136,7 @@ class Folding:
                 for n in range(run.copies)
             ]
             if run.copies <= _CHAIN or run.number:
-                return _bundled(parts, min(most, _CHAIN), size)
+                return _bundled(parts, min(most, _GROUP), size)
             inner = Run(parts[1].low, parts[-1].low, run.level, run.copies - 2, 2)
             return [parts[0], inner, parts[-1]]  # how a chain starts, goes on and ends
         full = max(2, most // size) * size  # steps of as many copies as fill a panel

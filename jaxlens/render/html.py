@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection
 
 from jaxlens.errors import GraphError
+from jaxlens.ir.collection import paused
 from jaxlens.render.blocks import Step, walk
 from jaxlens.render.document import (
     Block,
@@ -65,7 +66,8 @@ def html(document: Document) -> str:
         kits.append("passes")
     if any(isinstance(s.part, Listing) and fits(s.part.more) for s in walk(document.blocks)):
         kits.append("jaxpr")
-    return f"{styles(kits)}{body(document)}{scripts(kits)}"
+    with paused():  # else the many short texts of a large program set off a collection or two
+        return f"{styles(kits)}{body(document)}{scripts(kits)}"
 
 
 def body(document: Document) -> str:

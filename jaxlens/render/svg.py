@@ -9,8 +9,8 @@
 """
 
 from collections.abc import Collection, Iterator
+from html import escape
 from typing import Literal
-from xml.sax.saxutils import escape, quoteattr
 
 from jaxlens.render.figure import Figure
 from jaxlens.render.figure_style import kind_class, style
@@ -58,7 +58,7 @@ def svg(
     if open is None or isinstance(open, int):
         open = open_paths(figure, figure.depth if open is None else open)
     drawn = scene(figure, open, layout)
-    name = quoteattr(clean(title or figure.panels[0].title))
+    name = _quoted(clean(title or figure.panels[0].title))
     w, h = _n(drawn.w), _n(drawn.h)
     return "".join(
         [
@@ -100,9 +100,9 @@ def _box(drawn: Drawn, bare: bool) -> str:
     shape = outline(box.kind, drawn.w, drawn.h, drawn.open)
     about, hint, kind = "", "", kind_class(box.kind)
     if not bare:
-        line = f" data-line={quoteattr(clean(box.line))}" if box.line else ""
-        about, kind = f" data-id={quoteattr(clean(box.id))}{line}", f"bx {kind}"
-        hint = f"<title>{escape(box_hint(box))}</title>"
+        line = f" data-line={_quoted(clean(box.line))}" if box.line else ""
+        about, kind = f" data-id={_quoted(clean(box.id))}{line}", f"bx {kind}"
+        hint = f"<title>{_escaped(box_hint(box))}</title>"
     inside = f"{hint}{shape}{_words(drawn, bare)}"
     return (
         f'<g class="{kind}{" open" if drawn.open else ""}"{about}'
@@ -141,7 +141,7 @@ def _text(words: str, size: float, x: float, y: float, kind: str, bare: bool) ->
     name = f' class="{names.strip()}"' if names else ""
     at = f' x="{_n(x)}"' if x or not bare else ""
     length = "" if bare else f' textLength="{_n(columns(words) * size * ADVANCE)}"'
-    return f'<text{name}{at} y="{_n(y)}"{length}>{escape(words)}</text>'
+    return f'<text{name}{at} y="{_n(y)}"{length}>{_escaped(words)}</text>'
 
 
 def _marker(x: float, y: float, open: bool) -> str:
@@ -192,7 +192,7 @@ def _frame(w: float, h: float) -> str:
 
 
 def _wire(wire: Wire) -> str:
-    hint = f"<title>{escape(clean(wire.edge.label))}</title>" if wire.edge.label else ""
+    hint = f"<title>{_escaped(clean(wire.edge.label))}</title>" if wire.edge.label else ""
     paths = f'<path d="{_curve(wire.points)}"/><path class="ar" d="{_arrow(wire.points)}"/>'
     return f'<g class="ed">{hint}{paths}</g>'
 
@@ -231,7 +231,7 @@ def _label(wire: Wire) -> str:
     length = _n(columns(wire.label) * EDGE_SIZE * ADVANCE)
     return (
         f'<text class="lb" x="{_n(wire.x)}" y="{_n(wire.y + 3.5)}" textLength="{length}">'
-        f"{escape(wire.label)}</text>"
+        f"{_escaped(wire.label)}</text>"
     )
 
 
@@ -239,3 +239,11 @@ def _n(value: float) -> str:
     """A number in at most one decimal."""
     text = f"{value:.1f}"
     return text.removesuffix(".0") if text != "-0.0" else "0"
+
+
+def _escaped(text: str) -> str:
+    return escape(text, quote=False)
+
+
+def _quoted(text: str) -> str:
+    return '"' + _escaped(text).replace('"', "&quot;") + '"'

@@ -102,7 +102,10 @@ def test_unrolled_layers_fold_into_one_box_with_a_count():
     assert folds[0].nodes == ("e0-e83",)
     copies = panel_of(drawn, folds[0].inside)
     names = [b.label for b in copies.boxes if b.kind == "call"]
-    assert names == [f"layer {n}" for n in range(1, 13)]
+    assert names == ["layer 1", "layer 2 to 11 × 10", "layer 12"]
+    middle = panel_of(drawn, next(b.inside for b in copies.boxes if "×" in b.label))
+    names = [b.label for b in middle.boxes if b.kind == "call"]
+    assert names == [f"layer {n}" for n in range(2, 12)]
     assert drawn.note == "85 equations folded into 2 boxes; every box opens"
 
 
