@@ -1,11 +1,15 @@
 """Rows that a script writes out say and mark what Python's listing does, whatever names hold."""
 
 from itertools import count
+from pathlib import Path
 
 import pytest
 
-from jaxlens.render import html_data
-from jaxlens.render.document import Line, Piece
+import jaxlens
+from jaxlens.lenses.kernels import works
+from jaxlens.render import html_data, lean, machine_lines, stablehlo_lines
+from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
+from jaxlens.render.html import html
 from jaxlens.render.html_marks import pieces
 from jaxlens.render.late_lines import LateLines
 from jaxlens.render.page import _script
@@ -16,6 +20,16 @@ HOSTILE = [
     "`${alert(1)}`", "\u202eevil", "$& $1 \\1", "", " ", "a\tb", "ROOT",
 ]  # fmt: skip
 KINDS = ["", "op", "type", "name", "literal", "attr", "comment", "keyword", "fold", "warn"]
+RECORDS = sorted(Path(__file__).parents[1].joinpath("records").glob("*.jaxlens"))
+MANY = 100_000
+FOUND = """words => {
+  const pane = document.querySelector('details[data-pane=hlo]');
+  const box = pane.querySelector('input[type=search]');
+  box.value = words;
+  const start = performance.now();
+  box.dispatchEvent(new Event('input', { bubbles: true }));
+  return [performance.now() - start, pane.querySelector('output').innerText];
+}"""
 READ = """([script, data]) => {
   const source = new Function(`${script}; return answeredSource`)()(data);
   const all = Array.from({length: source.count}, (_, n) => n);
@@ -72,3 +86,34 @@ def test_nodes_that_need_no_name(blank):
     assert found["id"] == ["add.1", "p", *(id or "" for _, id, _ in rows[2:])]
     assert found["owner"] == [owner for _, _, owner in rows]
     assert found["wide"] == 18
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_programs_of_records(blank, path):
+    capture = jaxlens.load(path)
+    listings = [lean.listing(capture.optimized.module, 0), lean.listing(capture.hlo.module, 0)]
+    listings.append(
+        stablehlo_lines.listing(capture.stablehlo.module, capture.stablehlo.text, limit=0)
+    )
+    listings += [machine_lines.listing(works(capture), stage, head=0) for stage in ("llvm", "asm")]
+    for listing in listings:
+        if listing.more:
+            checked(blank, listing.more)
+
+
+def test_100_000_lines_are_searched_while_one_types(chromium, tmp_path):
+    rows = [(f"  {n} = add(v{n * 7919 % 1013})", f"k{n}", "") for n in range(MANY)]
+    more = LateLines(MANY, tuple, lambda: iter(rows))
+    listing = Listing("hlo", (Line((Piece("first"),)),), more=more)
+    path = tmp_path / "many.html"
+    tabs = Tabs((Tab("HLO", (listing,), key="hlo"), Tab("b", (), key="b")))
+    path.write_text(f"<!doctype html>{html(Document('hlo', 'f', (tabs,)))}")
+    page = chromium.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector(".vl [data-n]")
+    for words, said in (("= add(v7)", "1 of 99"), (f"{MANY - 1} = ", "1 of 1"), ("x", "0")):
+        took, found = page.evaluate(FOUND, words)
+        print(f"{words!r} in {MANY:,} lines: {took:.0f} ms")
+        assert found == said
+        assert took < 1000  # 0.3 s where nothing else runs
+    page.close()
