@@ -173,7 +173,13 @@ def put(value: Any, aval: ShapedArray, device: Any = None, copy: bool = False) -
             value = value.astype(aval.dtype)
         return value if value.devices() == {where} else jax.device_put(value, where)
     kept = np.zeros(aval.shape, bool) if aval.dtype == float0 else value
-    numbers = np.asarray(kept, dtype=_jax_aval(aval).dtype, order="C")
+    try:
+        numbers = np.asarray(kept, dtype=_jax_aval(aval).dtype, order="C")
+    except TypeError:
+        raise TypeError(
+            f"expected the numbers of {aval.str_short()}, got {value!r:.60}: a type alone can be "
+            f"traced and lowered, not run."
+        ) from None
     numbers = numbers.copy() if copy else numbers
     return _jax.batched_device_put(
         _jax_aval(aval), sharding, [numbers], [where], device is not None, enable_x64=True

@@ -112,6 +112,7 @@ class Jitted:
         if sources.listeners:
             params = {"jaxpr": entry.closed, "name": self.name}
             sources.emit("bind", "jit", interpreter=GROUND, args=leaves, params=params)
+            sources.emit("run", self.name, executable=entry.traced.compiled.executable)
         return entry.traced.compiled.run(leaves)
 
     def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], _Entry]:
@@ -376,6 +377,8 @@ def _run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> A
     avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in args])
     device = common_device(args)
     program = _program(primitive, avals, tuple(params.items()), device, x64())
+    if sources.listeners:
+        sources.emit("run", primitive.name, executable=program)
     results = program(args)
     return results if primitive.multiple_results else results[0]
 

@@ -212,32 +212,46 @@ class Tracer(Value):
         raise TypeError(f"unhashable type: {self!r} has no numbers yet to hash")
 
     def __bool__(self) -> bool:
-        raise TracerBoolConversionError(
-            self, "a Python `if`, `while`, `and` or `bool()`", "use core.cond, core.while_loop or "
-            "cnp.where, or mark the argument static (static_argnums) if it need not be traced"
+        raise self._wanted(
+            TracerBoolConversionError, "a Python `if`, `while`, `and` or `bool()`",
+            "use core.cond, core.while_loop or cnp.where, or mark the argument static "
+            "(static_argnums) if it need not be traced",
         )  # fmt: skip
 
     def __int__(self) -> int:
-        raise ConcretizationTypeError(
-            self, "int()", "use .astype(int), or mark the argument static (static_argnums)"
-        )
+        cure = "use .astype(int), or mark the argument static (static_argnums)"
+        raise self._wanted(ConcretizationTypeError, "int()", cure)
 
     def __float__(self) -> float:
-        raise ConcretizationTypeError(self, "float()", "use .astype(float)")
+        raise self._wanted(ConcretizationTypeError, "float()", "use .astype(float)")
 
     def __complex__(self) -> complex:
-        raise ConcretizationTypeError(self, "complex()", "use .astype(complex)")
+        raise self._wanted(ConcretizationTypeError, "complex()", "use .astype(complex)")
 
     def __index__(self) -> int:
-        raise TracerIntegerConversionError(
-            self, "an integer that Python needs now (a shape, an axis, range())",
+        raise self._wanted(
+            TracerIntegerConversionError,
+            "an integer that Python needs now (a shape, an axis, range())",
             "mark the argument static (static_argnums), or use core.fori_loop for range()",
-        )  # fmt: skip
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise TracerArrayConversionError(
-            self, "a NumPy array", "call the function of jaxlens.core.numpy in its place"
-        )
+        cure = "call the function of jaxlens.core.numpy in its place"
+        raise self._wanted(TracerArrayConversionError, "a NumPy array", cure)
+
+    def __jax_array__(self) -> Any:
+        cure = "call the function of jaxlens.core.numpy in place of JAX's"
+        raise self._wanted(TracerArrayConversionError, "an array of JAX's", cure)
+
+    def item(self) -> Any:
+        """Fails: there is no number."""
+        raise self._wanted(ConcretizationTypeError, ".item()", "keep it an array")
+
+    tolist = item
+
+    def _wanted(self, error: type["ConcretizationTypeError"], what: str, cure: str) -> Exception:
+        """The error for numbers that Python asks for."""
+        return leaked(self) if self.interpreter.done else error(self, what, cure)
 
 
 class ConcretizationTypeError(TypeError):
