@@ -290,7 +290,7 @@ squeeze_p.jvp = linear(squeeze_p)
 
 @squeeze_p.rule("transpose")
 def _(ct: Any, x: Linear, *, dimensions: tuple[int, ...]) -> Any:
-    return [reshape(ct, x.aval.shape)]
+    return [expand_dims(ct, dimensions)]
 
 
 @squeeze_p.rule("batch")
