@@ -151,7 +151,7 @@ def block_html(block: Block, hues: Ink, room: Room | None = None) -> str:
         case Diff():
             return diff_html(block, hues)
         case Code():
-            return code_html(block)
+            return code_html(block, room)
         case Findings():
             return findings_html(block)
         case TableBlock():

@@ -6,10 +6,12 @@ from jaxlens.render.document import Code, Line, Listing
 from jaxlens.render.html_data import Room, more_html
 from jaxlens.render.html_marks import Ink, attr, escaped, has_folds, note, row, style
 from jaxlens.render.jaxpr_rows import fits, rows_html
+from jaxlens.render.late_lines import LateLines
+from jaxlens.render.visible import visible
 
 _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
 _STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
-_MOST = 400  # lines of another language; the rest is a call away
+_MOST = 400  # lines of another language that stand in the page; the rest is deflated
 
 # Shown by the CSS that makes it work; without it folds stay shut.
 FOLDS = "<label class=f hidden=1><input type=checkbox>metadata, layouts, long types</label>"
@@ -34,7 +36,7 @@ def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
-    told = _remark(listing.note, "b") if carried and not left else note(listing.note)
+    told = _remark(listing.note, "b") if fits(more) and not left else note(listing.note)
     long = _long(room.listings, len(listing.lines) + len(more)) if more else ""
     room.listings += 1
     return (
@@ -62,16 +64,21 @@ def _run(owner: str, lines: list[Line], ink: Ink) -> str:
     return f"<div{title}{ink.bar(owner, 'padding-left:6px')}>{rows}</div>"
 
 
-def code_html(code: Code) -> str:
-    """Text of another language, verbatim and cut at 400 lines."""
+def code_html(code: Code, room: Room | None = None) -> str:
+    """Text of another language, verbatim: its first 400 lines, and what there is room for."""
     lines = code.text.rstrip("\n").split("\n")
     shown = "\n".join(map(escaped, lines[:_MOST]))
-    left = len(lines) - _MOST
-    cut = f"{left:,} more lines: .text(full=True) has them all." if left > 0 else ""
+    rest = lines[_MOST:]
+    more = LateLines(len(rest), tuple, lambda: ((visible(line), 0, "") for line in rest))
+    data, left = more_html(more, room or Room(0, 0))
+    carried = len(rest) - left
+    beyond = f"{carried:,} more lines here where scripts run." if carried else ""
+    cut = f"{left:,} more lines: .text(full=True) has them all." if left else ""
+    long = f" data-lines={_MOST + carried}" if carried else ""
     label = attr("aria-label", _LANGUAGES[code.language])
     title = f"<div class=n><b>{escaped(code.title)}</b></div>" if code.title else ""
     return (
-        f"<div class=L{attr('data-stage', _STAGES[code.language])}>{title}"
-        f"<pre class=c tabindex=0 role=group{label}>{shown}</pre>"
-        f"{note(cut)}{note(code.note)}</div>"
+        f"<div class=L{attr('data-stage', _STAGES[code.language])}{long}>{title}"
+        f"<pre class=c tabindex=0 role=group{label}>{shown}</pre>{data}"
+        f"{_remark(beyond, 'b')}{note(cut)}{note(code.note)}</div>"
     )

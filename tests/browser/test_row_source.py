@@ -8,7 +8,7 @@ import pytest
 import jaxlens
 from jaxlens.lenses.kernels import works
 from jaxlens.render import html_data, lean, machine_lines, stablehlo_lines
-from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
+from jaxlens.render.document import Code, Document, Line, Listing, Piece, Tab, Tabs
 from jaxlens.render.html import html
 from jaxlens.render.html_marks import pieces
 from jaxlens.render.late_lines import LateLines
@@ -116,4 +116,19 @@ def test_100_000_lines_are_searched_while_one_types(chromium, tmp_path):
         print(f"{words!r} in {MANY:,} lines: {took:.0f} ms")
         assert found == said
         assert took < 1000  # 0.3 s where nothing else runs
+    page.close()
+
+
+def test_all_of_a_kernels_code_is_in_the_page(chromium, tmp_path):
+    text = "\n".join(f"\tadd <{n}>, &amp;" for n in range(1000))
+    kernels = [Tab(stage, (Code(stage, text, title=stage),), key=stage) for stage in ("asm", "ptx")]
+    path = tmp_path / "code.html"
+    path.write_text(f"<!doctype html>{html(Document('compile', 'f', (Tabs(tuple(kernels)),)))}")
+    page = chromium.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector(".vl [data-n]")
+    page.locator(".pb").first.evaluate("e => { e.scrollTop = 1e9 }")
+    page.wait_for_selector(".vl [data-n='999']")
+    assert page.locator(".vl [data-n='999']").text_content() == "\tadd <999>, &amp;"
+    assert not page.locator(".n.b").first.is_visible()
     page.close()

@@ -29,6 +29,8 @@ from jaxlens.render.document import (
 )
 from jaxlens.render.fates import mark
 from jaxlens.render.html import block_html, body, html
+from jaxlens.render.html_data import Room
+from jaxlens.render.html_listing import code_html
 from jaxlens.render.html_marks import attr, bar_color, escaped, ink, luminance, pieces
 from jaxlens.render.page import styles, unpacked
 from jaxlens.render.palette import HUES
@@ -146,10 +148,15 @@ def test_folded_pieces_are_hidden_with_one_toggle():
     assert "<input" not in body(of(sample.findings()))
 
 
-def test_long_code_is_cut_and_says_so():
-    markup = body(of(Code("llvm", "\n".join(map(str, range(1000))))))
-    assert "600 more lines: .text(full=True) has them all." in markup
+def test_the_rest_of_long_code_is_deflated_and_what_is_left_out_is_said():
+    code = Code("llvm", "\n".join(map(str, range(1000))))
+    markup = body(of(code))
+    assert "600 more lines here where scripts run." in markup
     assert "\n400\n" not in markup
+    assert "data-lines=1000" in markup
+    room = Room(rows=10)
+    assert "590 more lines: .text(full=True) has them all." in code_html(code, room)
+    assert "600 more lines: .text(full=True) has them all." in code_html(code)
 
 
 def test_folds_nest_as_deep_as_programs_do():
