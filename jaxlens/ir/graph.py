@@ -90,6 +90,10 @@ class Span:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    def __hash__(self) -> int:
+        """Of what tells places apart nearly always: stacks of them are looked up a lot."""
+        return hash((self.file, self.line, self.column))
+
 
 @dataclass(frozen=True, slots=True)
 class Value:

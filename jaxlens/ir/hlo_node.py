@@ -13,7 +13,7 @@ from jaxlens.ir.hlo_frames import Frames, Told, origin
 from jaxlens.ir.hlo_line import instruction_attributes
 from jaxlens.ir.hlo_text import read_type
 from jaxlens.ir.late import fill
-from jaxlens.ir.stamps import plain, stamps, unstamped
+from jaxlens.ir.stamps import apart, unstamped
 
 # A frozen dataclass assigns each field through a call; filling its slots takes half the time.
 _set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
@@ -72,8 +72,10 @@ def _told(node: Instruction) -> Told:
 def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Told:
     if "_jl" not in scope:
         return scope, spans, ()
-    paths = tuple(path for path in stamps(scope) if path[-1].startswith("s"))
-    return plain(scope), spans or frames.merged(scope, paths), paths
+    words, paths = apart(scope)
+    if len(paths) != 1 or paths[0][-1][0] != "s":
+        paths = tuple(path for path in paths if path[-1].startswith("s"))
+    return words, spans or frames.merged(scope, paths), paths
 
 
 def printed(node: Instruction) -> str | None:

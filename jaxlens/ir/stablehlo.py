@@ -6,6 +6,7 @@ region's results and no node. JAX itself is not imported.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
 from jaxlens.errors import ReadError, UnavailableError
@@ -25,6 +26,12 @@ _ROLES = {
     "stablehlo.case": (),
 }
 _UNSAID = {"api_version": "1", "called_computations": "[]", "has_side_effect": "false"}
+# A frozen dataclass assigns each field through a call; filling its slots takes a fifth of that.
+_new = object.__new__
+(
+    _set_id, _set_opcode, _set_operands, _set_results, _set_attrs, _set_regions, _set_scope,
+    _set_spans, _set_text, _set_stamps,
+) = (vars(Node)[field.name].__set__ for field in fields(Node))  # fmt: skip
 _CALLEES = ("callee", "called_computations", "decomposition")
 
 
@@ -182,14 +189,20 @@ class _Reader:
         called = self._called(attrs) if attrs else ()
         known = self._values
         where, frames = self._place(op.location)
-        ident = f"s{self._next}"
+        node: Node = _new(Node)
+        _set_id(node, f"s{self._next}")
         paths = self._stamps[self._next] if self._stamps else ()
         self._next += 1
-        operands = tuple([known[operand] for operand in op.operands])
-        regions = inner + called
-        return Node(
-            ident, name, operands, tuple(values), attrs, regions, where, frames, stamps=paths
-        )
+        _set_opcode(node, name)
+        _set_operands(node, tuple([known[operand] for operand in op.operands]))
+        _set_results(node, tuple(values))
+        _set_attrs(node, attrs)
+        _set_regions(node, inner + called)
+        _set_scope(node, where)
+        _set_spans(node, frames)
+        _set_text(node, "")
+        _set_stamps(node, paths)
+        return node
 
     def _called(self, attrs: dict[str, str]) -> tuple[str, ...]:
         """Functions that an op's attributes name."""

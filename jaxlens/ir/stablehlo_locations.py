@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import Frame, spans
-from jaxlens.ir.stamps import plain
+from jaxlens.ir.stamps import apart, plain
 
 _WHOLE = re.compile(r"p?jit\([^/]*\)$")
 Place = tuple[str, tuple[Span, ...]]
@@ -23,6 +23,7 @@ def resolver(ir: Any) -> Callable[[Any], Place]:
         ir: The bindings' module.
     """
     known: dict[Any, Place] = {}
+    name = ir.NameLoc
     stacks: dict[Any, tuple[Span, ...]] = {}
 
     def stack(location: Any) -> tuple[Span, ...]:
@@ -34,6 +35,8 @@ def resolver(ir: Any) -> Callable[[Any], Place]:
         return found
 
     def resolve(location: Any) -> Place:
+        if isinstance(location, name):  # nearly all, and a stamped one is no other op's
+            return _named(apart(location.name_str)[0], stack(location.child_loc))
         key = location.attr
         place = known.get(key)
         if place is None:
@@ -53,9 +56,15 @@ def _place(location: Any, stack: Callable[[Any], tuple[Span, ...]], ir: Any) -> 
             part = part.child_loc
         frames = frames or stack(part)
     scopes = [scope for scope in dict.fromkeys(scopes) if scope]
-    if len(scopes) == 1 and _WHOLE.match(scopes[0]):
-        frames = ()  # made by the lowering and not by an equation: the stack is that of `lower()`
+    if len(scopes) == 1:
+        return _named(scopes[0], frames)
     return ";".join(scopes), frames
+
+
+def _named(scope: str, frames: tuple[Span, ...]) -> Place:
+    if scope.endswith(")") and _WHOLE.match(scope):
+        frames = ()  # made by the lowering and not by an equation: the stack is that of `lower()`
+    return scope, frames
 
 
 def _frames(location: Any, ir: Any) -> list[Frame]:

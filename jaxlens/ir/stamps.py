@@ -15,6 +15,7 @@ import re
 _STAMP = re.compile(r"_jl([es]\d+)_")
 # A stamp stands alone between slashes, ends a scope, or is all that a transform wraps.
 _PART = re.compile(r"/_jl[es]\d+_(?![^/;()\"])|_jl[es]\d+_/?")
+_ONE = re.compile(r"/_jl([es]\d+)_(?![^/;()\"])")
 _NAMED = re.compile(r'op_name="([^"]*_jl[^"]*)" ?')
 _JOINED = re.compile(r'op_name="([^";]*;[^"]*)" ?')
 _EMPTY = ", metadata={}"
@@ -57,6 +58,17 @@ def plain(scope: str) -> str:
         parts = map(bare, scope.split(";"))
         return ";".join(part for part in dict.fromkeys(parts) if part)
     return bare(scope)
+
+
+def apart(scope: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
+    """A scope without stamps, and its stamps: `plain` and `stamps` in one."""
+    start = scope.find("/_jl")
+    if start < 0 or ";" in scope or scope.count("_jl") > 1:
+        return plain(scope), stamps(scope)
+    one = _ONE.match(scope, start)  # nearly all have one stamp, between slashes
+    if one is None:
+        return plain(scope), stamps(scope)
+    return scope[:start] + scope[one.end() :], ((one[1],),)
 
 
 def bare(text: str) -> str:

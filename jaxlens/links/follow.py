@@ -5,7 +5,7 @@ names, and source positions. See `relation.py` for what a link is.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.numbering import plain
@@ -173,12 +173,16 @@ def _by_place(
     tails, heads = _placed(left, ours), _placed(right, theirs)
     done: set[str] = set()
     for key in (_family, _family_and_type, lambda node: plain(node.type)):
-        there = _unique(heads, tails.keys(), key)
-        for place, tail in _unique(tails, heads.keys(), key).items():
-            head = there.get(place)
-            if head and tail not in done and head not in done:
-                done |= {tail, head}
-                links[tail, head, "span"] = None
+        for place in [place for place in tails if place in heads]:
+            if all(n.id in done for n in tails[place]) or all(n.id in done for n in heads[place]):
+                del heads[place]  # nothing of it is left to be linked
+                continue
+            there = _unique(heads[place], key)
+            for name, tail in _unique(tails[place], key).items():
+                head = there.get(name)
+                if head and tail not in done and head not in done:
+                    done |= {tail, head}
+                    links[tail, head, "span"] = None
 
 
 Place = tuple[int, bool]
@@ -195,15 +199,13 @@ def _placed(program: Program, nodes: Iterable[Node]) -> dict[Place, list[Node]]:
     return groups
 
 
-def _unique(
-    groups: dict[Place, list[Node]], others: Collection[Place], key: Callable[[Node], str]
-) -> dict[tuple[Place, str], str]:
-    """Nodes that share a place on both sides, but with no other node of theirs and one key."""
-    found: dict[tuple[Place, str], str] = {}
-    for place, nodes in groups.items():
-        if place in others:
-            same: defaultdict[str, list[str]] = defaultdict(list)
-            for node in nodes:
-                same[key(node)].append(node.id)
-            found.update(((place, k), ids[0]) for k, ids in same.items() if len(ids) == 1)
-    return found
+def _unique(nodes: Iterable[Node], key: Callable[[Node], str]) -> dict[str, str]:
+    """Nodes of one place that share their key with no other."""
+    same: dict[str, str] = {}
+    several: set[str] = set()
+    for node in nodes:
+        name = key(node)
+        if name in same:
+            several.add(name)
+        same[name] = node.id
+    return {name: id for name, id in same.items() if name not in several}
