@@ -206,3 +206,11 @@ def gather(
         fill_value=fill_value, indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
     )  # fmt: skip
+
+
+def gather_along(x: Any, indices: Any, axis: int, **options: Any) -> Any:
+    """For each row along an axis, the elements at that row's places; `indices` end in an axis 1."""
+    ndim = aval_of(x).ndim
+    others = tuple(i for i in range(ndim) if i != axis)
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    return gather(x, indices, numbers, (1,) * ndim, **options)

@@ -21,6 +21,7 @@ from jaxlens.core.gathering import (
     GatherScatterMode,
     ScatterDimensionNumbers,
     gather,
+    gather_along,
 )
 from jaxlens.core.pieces import concatenate, rev
 from jaxlens.core.pieces import slice as slice_
@@ -32,6 +33,7 @@ from jaxlens.core.shapes import (
     expand_dims,
     full,
     iota,
+    reshape,
     squeeze,
 )
 from jaxlens.core.staging import aval_of
@@ -121,6 +123,25 @@ def index_update(
         unique_indices=unique_indices or places.single,
     )  # fmt: skip
     return convert_element_type(found, old.dtype, old.weak_type)
+
+
+def take(x: Any, indices: Any, axis: int = 0, mode: Any = "fill") -> Any:
+    """Elements at places along an axis; a place outside gives NaN, as in `jax.numpy.take`."""
+    return index(x, (*[slice(None)] * (axis % aval_of(x).ndim), indices), mode=mode)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int, mode: Any = "fill") -> Any:
+    """For each row along an axis, its elements at that row's places."""
+    own, axis = aval_of(x).shape, axis % aval_of(x).ndim
+    at = wrapped(indices, own[axis])
+    shape, rest = list(broadcast_shapes((1,) * len(own), aval_of(at).shape)), list(own)
+    shape[axis] = rest[axis] = 1
+    common = list(broadcast_shapes(tuple(shape), tuple(rest)))
+    rows, common[axis] = common.copy(), own[axis]
+    rows[axis] = aval_of(at).shape[axis]
+    at = reshape(broadcast_to(at, rows), (*rows, 1))
+    default = GatherScatterMode.FILL_OR_DROP
+    return gather_along(broadcast_to(x, common), at, axis, mode=_mode(mode, default))
 
 
 class At:
@@ -325,8 +346,8 @@ def _steps(span: range) -> Any:
 
 def _fitted(value: Any, dtype: np.dtype, places: _Places) -> Any:
     """A new value in the shape of what it replaces, without the axes that the index added."""
-    if not isinstance(value, Value):
-        value = np.asarray(value).astype(dtype)[()]
+    if isinstance(value, bool | int | float | complex):
+        value = dtype.type(value)
     shape = _with(places.new, places.shape)
     aval = aval_of(value)
     fits = zip(aval.shape[::-1], shape[::-1], strict=False)

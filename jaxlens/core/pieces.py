@@ -216,11 +216,15 @@ def _(ct: Any, *args: Any, dimension: int) -> list[Any]:
 
 @concatenate_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, dimension: int) -> Any:
-    fronts = [
+    return concatenate(_fronts(size, args, dims), dimension + 1), 0
+
+
+def _fronts(size: int, args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
+    """All examples of each array along a new first axis."""
+    return [
         broadcast_leading(x, size) if dim is None else moveaxis(x, dim, 0)
         for x, dim in zip(args, dims, strict=True)
     ]
-    return concatenate(fronts, dimension + 1), 0
 
 
 def concatenate(arrays: Sequence[Any], dimension: int) -> Any:
@@ -242,6 +246,11 @@ def _(x: ShapedArray, *, sizes: Numbers, axis: int) -> list[ShapedArray]:
 
 @split_p.rule("lower")
 def _(ctx: Any, x: Any, *, sizes: Numbers, axis: int) -> list[Any]:
+    return _cuts(ctx, x, sizes, axis)
+
+
+def _cuts(ctx: Any, x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
+    """StableHLO for pieces of these lengths along an axis."""
     shape, found, start = ctx.avals_in[0].shape, [], 0
     for n in sizes:
         starts, limits = [0] * len(shape), list(shape)
@@ -265,9 +274,87 @@ def _(size: int, args: Any, dims: Any, *, sizes: Numbers, axis: int) -> Any:
     return split(args[0], sizes, axis), [dims[0]] * len(sizes)
 
 
-def split(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
+def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """Pieces of these lengths along an axis."""
     found: list[Any] = split_p.bind(x, sizes=tuple(sizes), axis=axis)
+    return found
+
+
+# ---- stack and unstack --------------------------------------------------------------------------
+
+stack_p = Primitive("stack")
+unstack_p = Primitive("unstack", multiple_results=True)
+
+
+@stack_p.rule("abstract")
+def _(*avals: ShapedArray, axis: int) -> ShapedArray:
+    first = avals[0]
+    if len({(aval.shape, aval.dtype) for aval in avals}) > 1 or not 0 <= axis <= first.ndim:
+        raise TypeError(
+            f"stack: arrays must have one shape and dtype, and axis {axis} must be from 0 to their "
+            f"number of axes, got {', '.join(a.str_short() for a in avals)}."
+        )
+    shape = (*first.shape[:axis], len(avals), *first.shape[axis:])
+    return ShapedArray(shape, first.dtype, all(aval.weak_type for aval in avals))
+
+
+@unstack_p.rule("abstract")
+def _(x: ShapedArray, *, axis: int) -> list[ShapedArray]:
+    if not 0 <= axis < x.ndim:
+        raise TypeError(f"unstack: {x.str_short()} has no axis {axis}.")
+    return [x.update(shape=x.shape[:axis] + x.shape[axis + 1 :])] * x.shape[axis]
+
+
+@stack_p.rule("lower")
+def _(ctx: Any, *operands: Any, axis: int) -> Any:
+    one = (*ctx.out.shape[:axis], 1, *ctx.out.shape[axis + 1 :])
+    row = ctx.type(ctx.out.update(shape=one))
+    return hlo.concatenate([hlo.reshape(row, x) for x in operands], axis)
+
+
+@unstack_p.rule("lower")
+def _(ctx: Any, x: Any, *, axis: int) -> list[Any]:
+    ones = [1] * ctx.avals_in[0].shape[axis]
+    return [hlo.reshape(ctx.type(ctx.out), row) for row in _cuts(ctx, x, ones, axis)]
+
+
+stack_p.jvp, unstack_p.jvp = linear(stack_p), linear(unstack_p)
+
+
+@stack_p.rule("transpose")
+def _(ct: Any, *args: Any, axis: int) -> list[Any]:
+    rows = unstack_p.bind(ct, axis=axis)
+    return [row if type(x) is Linear else None for row, x in zip(rows, args, strict=True)]
+
+
+@unstack_p.rule("transpose")
+def _(cts: Any, x: Linear, *, axis: int) -> list[Any]:
+    return [stack(list(map(dense, cts)), axis)]
+
+
+@stack_p.rule("batch")
+def _(size: int, args: Any, dims: Any, *, axis: int) -> Any:
+    if len(set(dims)) > 1:
+        return stack(_fronts(size, args, dims), axis + 1), 0
+    before = axis <= dims[0]
+    return stack(args, axis if before else axis + 1), dims[0] + before
+
+
+@unstack_p.rule("batch")
+def _(size: int, args: Any, dims: Any, *, axis: int) -> Any:
+    moved = axis + (dims[0] <= axis)
+    place = dims[0] - (moved < dims[0])
+    return unstack(args[0], moved), [place] * aval_of(args[0]).shape[moved]
+
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of one shape along a new axis."""
+    return stack_p.bind(*arrays, axis=axis)
+
+
+def unstack(x: Any, axis: int = 0) -> list[Any]:
+    """What stands along an axis, one array for each place."""
+    found: list[Any] = unstack_p.bind(x, axis=axis)
     return found
 
 

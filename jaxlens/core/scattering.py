@@ -226,6 +226,7 @@ scatter_p, _mul_p = _SCATTERS["set"][0], _SCATTERS["mul"][0]
 
 @scatter_p.rule("jvp")
 def _(primals: Any, tangents: Any, **params: Any) -> Any:
+    tangents = [dense(tangents[0]), None, dense(tangents[2])]
     if params["unique_indices"]:
         return _linear_jvp(scatter_p, primals, tangents, **params)
     # Write the number of each update, see which one stayed, and add those only.
@@ -243,7 +244,7 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
         added = _zero_unless(eq_p.bind(ids, stayed), new)
         return kept, added
 
-    now, moving = summed(x, updates), summed(dense(tangents[0]), dense(tangents[2]))
+    now, moving = summed(x, updates), summed(tangents[0], tangents[2])
     flags = {name: params[name] for name in ("mode", "indices_are_sorted", "unique_indices")}
     values = (scatter("add", a, indices, b, numbers, **flags) for a, b in (now, moving))
     return tuple(values)

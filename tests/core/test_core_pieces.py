@@ -19,6 +19,8 @@ CASES = {
     "concatenate": lambda m, x: m.concatenate([x, m.rev(x, (0,)), x], 1),
     "split": lambda m, x: m.split(x, (1, 2, 1), 1),
     "split, one part": lambda m, x: m.split(x, (1, 2), 0)[1],
+    "stack": lambda m, x: m.stack([x, m.rev(x, (0,))], 1),
+    "unstack": lambda m, x: m.unstack(x, 1)[1:],
     "rev": lambda m, x: m.rev(x, (1,)),
 }
 
@@ -32,8 +34,8 @@ def same(ours, theirs, *args) -> None:
     written = core.make_jaxpr(ours)(*args)
     core.check_jaxpr(written)
     assert primitives(written) == primitives(jax.make_jaxpr(theirs)(*args))
-    expected = jax.tree.leaves(theirs(*args))
-    found = core.tree_leaves(ours(*args))
+    expected = jax.tree.leaves(jax.jit(theirs)(*args))
+    found = core.tree_leaves(core.jit(ours)(*args))
     assert [x.dtype for x in found] == [x.dtype for x in expected]
     for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-6)
