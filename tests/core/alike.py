@@ -1,0 +1,96 @@
+"""One function in two libraries: everything that the transforms make of it must be equal."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxlens.core.numpy as cnp
+from jaxlens import core
+from jaxlens.core import custom, lax, remat
+
+JAX = SimpleNamespace(
+    np=jnp, lax=jax.lax, jit=jax.jit, grad=jax.grad, jvp=jax.jvp, vjp=jax.vjp, vmap=jax.vmap,
+    jacfwd=jax.jacfwd, make_jaxpr=jax.make_jaxpr, linearize=jax.linearize,
+    custom_jvp=jax.custom_jvp, custom_vjp=jax.custom_vjp, checkpoint=jax.checkpoint,
+)  # fmt: skip
+CORE = SimpleNamespace(
+    np=cnp, lax=lax, jit=core.jit, grad=core.grad, jvp=core.jvp, vjp=core.vjp, vmap=core.vmap,
+    jacfwd=core.jacfwd, make_jaxpr=core.make_jaxpr, linearize=core.linearize,
+    custom_jvp=custom.custom_jvp, custom_vjp=custom.custom_vjp, checkpoint=remat.checkpoint,
+)  # fmt: skip
+FORWARD = ("value", "jvp", "vmap", "vmap of jvp")
+REVERSE = ("grad", "grad of grad", "vmap of grad", "grad of vmap", "jvp of grad")
+LATER = jax.version.__version_info__ >= (0, 11)  # writes some gradients otherwise
+
+
+def alike(make: Any, x: Any, what: tuple[str, ...] = FORWARD + REVERSE) -> None:
+    """Compares what the transforms make of `make(library)`, a function of one array.
+
+    Everything is one program for each library, so that little is compiled.
+    """
+    ours, theirs = (outcomes(lib, make(lib), what) for lib in (CORE, JAX))
+    core.check_jaxpr(core.make_jaxpr(ours)(x))
+    found, expected = core.jit(ours)(x), jax.jit(theirs)(x)
+    for name in what:
+        same(found[name], expected[name], name)
+
+
+def outcomes(lib: Any, f: Any, what: tuple[str, ...]) -> Any:
+    """The function of one array that gives the result of each transform of `f`, by name."""
+    total = lambda x: _sum(lib, f(x))  # noqa: E731
+
+    def every(x: Any) -> dict[str, Any]:
+        two = lib.np.stack([x, x * 0.5])
+        made = {
+            "value": lambda: f(x),
+            "jvp": lambda: lib.jvp(f, (x,), (x * 2,)),
+            "vmap": lambda: lib.vmap(f)(two),
+            "vmap of jvp": lambda: lib.vmap(lambda t: lib.jvp(f, (x,), (t,))[1])(two),
+            "grad": lambda: lib.grad(total)(x),
+            "grad of grad": lambda: lib.grad(lambda y: _sum(lib, lib.grad(total)(y)))(x),
+            "vmap of grad": lambda: lib.vmap(lib.grad(total))(two),
+            "grad of vmap": lambda: lib.grad(lambda y: _sum(lib, lib.vmap(f)(y)))(two),
+            "jvp of grad": lambda: lib.jvp(lib.grad(total), (x,), (x * 2,)),
+        }
+        return {name: made[name]() for name in what}
+
+    return every
+
+
+def _sum(lib: Any, tree: Any) -> Any:
+    return sum(lib.np.sin(leaf).sum() for leaf in jax.tree.leaves(tree))
+
+
+def same(found: Any, expected: Any, name: str = "") -> None:
+    """Two trees hold equal arrays."""
+    ours, theirs = core.tree_leaves(found), jax.tree.leaves(expected)
+    assert len(ours) == len(theirs), name
+    for x, y in zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype), name
+        if x.dtype != jax.dtypes.float0:
+            np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+def equations(jaxpr: Any) -> Iterator[tuple[str, int]]:
+    """Name and number of nested equations of each equation, nested ones in place."""
+    for eqn in jaxpr.eqns:
+        inner = [list(equations(sub)) for sub in nested(eqn)]
+        yield eqn.primitive.name, len(inner)
+        for each in inner:
+            yield from each
+
+
+def nested(eqn: Any) -> list[Any]:
+    """The jaxprs in an equation's parameters."""
+    values = [v for _, v in sorted(eqn.params.items())]
+    items = [x for v in values for x in (v if isinstance(v, list | tuple) else (v,))]
+    return [x.jaxpr for x in items if hasattr(getattr(x, "jaxpr", None), "eqns")]
+
+
+def names(lib: Any, f: Any, *args: Any) -> list[str]:
+    """The primitives of a function, nested ones in place."""
+    return [name for name, _ in equations(lib.make_jaxpr(f)(*args).jaxpr)]
