@@ -157,6 +157,13 @@ def test_objects_of_other_kinds_say_so():
         disassemble(b"MZ", "f")
 
 
+def test_objects_that_break_off_say_so(done):
+    for data in done.dump.objects.values():
+        for end in range(0, len(data), 101):
+            for symbol in symbols(data[:end]):  # what is still whole can be read
+                assert disassemble(data[:end], symbol).startswith(symbol)
+
+
 def test_unknown_function(done):
     data = next(iter(done.dump.objects.values()))
     with pytest.raises(UnavailableError, match="no function 'nobody'"):
