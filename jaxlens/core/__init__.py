@@ -3,8 +3,11 @@
 `core/README.md` names the files in reading order.
 """
 
+from jaxlens.core import lax, nn, numpy, random
 from jaxlens.core.avals import ShapedArray, enable_x64
 from jaxlens.core.batching import vmap
+from jaxlens.core.control import cond, switch
+from jaxlens.core.custom import custom_jvp, custom_vjp
 from jaxlens.core.derivatives import grad, hessian, jacfwd, jacrev, linearize, value_and_grad, vjp
 from jaxlens.core.device import (
     Array,
@@ -15,9 +18,13 @@ from jaxlens.core.device import (
     devices,
 )
 from jaxlens.core.exported import Exported, deserialize, export
+from jaxlens.core.folds import associative_scan, reduce
 from jaxlens.core.forward import jvp
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
+from jaxlens.core.loops import while_loop
 from jaxlens.core.programs import Jitted, Key, eval_shape, jit
+from jaxlens.core.remat import checkpoint
+from jaxlens.core.scan import fori_loop, map, scan
 from jaxlens.core.sources import Event, listen, named_scope
 from jaxlens.core.staging import eval_jaxpr, make_jaxpr
 from jaxlens.core.tracers import (
@@ -59,8 +66,13 @@ __all__ = [
     "UnexpectedTracerError",
     "Var",
     "array",
+    "associative_scan",
     "block_until_ready",
     "check_jaxpr",
+    "checkpoint",
+    "cond",
+    "custom_jvp",
+    "custom_vjp",
     "deserialize",
     "device_get",
     "device_put",
@@ -69,18 +81,27 @@ __all__ = [
     "eval_jaxpr",
     "eval_shape",
     "export",
+    "fori_loop",
     "grad",
     "hessian",
     "jacfwd",
     "jacrev",
     "jit",
     "jvp",
+    "lax",
     "linearize",
     "listen",
     "make_jaxpr",
+    "map",
     "named_scope",
+    "nn",
+    "numpy",
+    "random",
+    "reduce",
     "register_dataclass",
     "register_pytree_node",
+    "scan",
+    "switch",
     "tree_flatten",
     "tree_leaves",
     "tree_map",
@@ -89,4 +110,5 @@ __all__ = [
     "value_and_grad",
     "vjp",
     "vmap",
+    "while_loop",
 ]

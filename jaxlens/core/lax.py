@@ -1,0 +1,26 @@
+"""The primitives' functions under one roof, by the names that `jax.lax` has.
+
+A strict layer below `numpy`: no promotion, shapes must fit.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from jaxlens.core.tracers import Primitive
+
+_FILES = (
+    "contractions convolution cumulative sorting windows dynamic_slices pieces shapes functions "
+    "elementwise control loops scan folds custom remat"
+)
+_PLACES = [vars(import_module(f"jaxlens.core.{name}")) for name in _FILES.split()]
+
+
+def __getattr__(name: str) -> Any:
+    for place in _PLACES:
+        found = place.get(name)
+        if callable(found) and getattr(found, "__module__", "").startswith("jaxlens.core"):
+            return found
+        primitive = place.get(f"{name}_p")
+        if isinstance(primitive, Primitive):
+            return primitive.bind
+    raise AttributeError(f"jaxlens.core.lax has no {name!r}")

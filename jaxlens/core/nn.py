@@ -1,0 +1,63 @@
+"""Functions that networks are made of, from those of `numpy`; the names are those of `jax.nn`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxlens.core import functions, shapes
+from jaxlens.core import numpy as cnp
+from jaxlens.core.staging import aval_of
+
+Axis = int | Sequence[int] | None
+
+
+def relu(x: Any) -> Any:
+    """`x` where it is positive, 0 elsewhere; its derivative at 0 is taken to be 0."""
+    return cnp.where(x > 0, x, cnp.zeros_like(x))
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x))."""
+    return functions.logistic_p.bind(x)
+
+
+def silu(x: Any) -> Any:
+    """`x * sigmoid(x)`."""
+    return x * sigmoid(x)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow."""
+    return cnp.maximum(x, 0) + cnp.log1p(cnp.exp(-cnp.abs(x)))
+
+
+def gelu(x: Any) -> Any:
+    """`x` times the normal distribution function, by the usual tanh (arXiv:1606.08415)."""
+    inner = np.sqrt(2 / np.pi).item() * (x + 0.044715 * x**3)
+    return x * (0.5 * (1.0 + cnp.tanh(inner)))
+
+
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """log of the sum of exp, the largest taken out first so that nothing overflows."""
+    top = functions.stop_gradient(cnp.max(x, axis, keepdims=True))
+    found = cnp.log(cnp.sum(cnp.exp(x - top), axis, keepdims=True)) + top
+    return found if keepdims else cnp.squeeze(found, axis)
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """exp, made to sum to 1."""
+    exps = cnp.exp(x - functions.stop_gradient(cnp.max(x, axis, keepdims=True)))
+    return exps / cnp.sum(exps, axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """The logarithm of `softmax`."""
+    return x - logsumexp(x, axis, keepdims=True)
+
+
+def one_hot(x: Any, num_classes: int, dtype: Any = np.float32) -> Any:
+    """1 at the place that an integer names, 0 elsewhere, along a new last axis."""
+    ndim = aval_of(x).ndim
+    places = shapes.iota(aval_of(x).dtype, (*(1,) * ndim, num_classes), ndim)
+    return cnp.astype(cnp.equal(shapes.expand_dims(x, [ndim]), places), dtype)

@@ -1,0 +1,259 @@
+"""Making arrays, and the same numbers under another shape.
+
+Shapes are Python's: they are known while a function is traced. So all of this is decided then, and
+what is left for the program are a few primitives that move numbers.
+"""
+
+import operator
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from jaxlens.core import pieces, shapes
+from jaxlens.core.avals import ShapedArray, canonical
+from jaxlens.core.device import array as device_array
+from jaxlens.core.numpy.ufuncs import (
+    add,
+    astype,
+    divide,
+    equal,
+    greater_equal,
+    multiply,
+    subtract,
+    together,
+    typed,
+    where,
+)
+from jaxlens.core.shapes import broadcast_to, convert_element_type, expand_dims
+from jaxlens.core.staging import aval_of
+from jaxlens.core.tracers import GROUND, Value, current
+from jaxlens.core.trees import tree_leaves
+
+Axis = int | Sequence[int] | None
+Shape = int | Sequence[int]
+float32, int32 = np.dtype("float32"), np.dtype("int32")
+
+
+def axis_of(axis: int, ndim: int) -> int:
+    """An axis counted from the front."""
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return axis % ndim
+
+
+def axes_of(axis: Axis, aval: ShapedArray) -> tuple[int, ...]:
+    """Axes counted from the front; None is all of them."""
+    if axis is None:
+        return tuple(range(aval.ndim))
+    named = (axis,) if isinstance(axis, int) else axis
+    return tuple(sorted(axis_of(one, aval.ndim) for one in named))
+
+
+def sizes_of(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple; a tracer in it says what to do instead."""
+    return tuple(operator.index(n) for n in (shape if isinstance(shape, tuple | list) else [shape]))
+
+
+def array(x: Any, dtype: Any = None) -> Any:
+    """An array of what is given: numbers, arrays, or nested lists of them."""
+    if isinstance(x, list | tuple) and any(isinstance(leaf, Value) for leaf in tree_leaves(x)):
+        return stack([array(item, dtype) for item in x])
+    if isinstance(x, Value):
+        return x if dtype is None else astype(x, dtype)
+    if dtype is None and isinstance(x, int | float | complex) and not isinstance(x, bool):
+        return convert_element_type(x, aval_of(x).dtype, weak_type=True)
+    return device_array(x, dtype) if current() is GROUND else _constant(np.asarray(x), dtype)
+
+
+def _constant(x: np.ndarray, dtype: Any) -> Any:
+    return x.astype(canonical(dtype or x.dtype))
+
+
+asarray = array
+
+
+def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
+    """An array of one number."""
+    return broadcast_to(astype(value, dtype or aval_of(value).dtype), sizes_of(shape))
+
+
+def zeros(shape: Shape, dtype: Any = float32) -> Any:
+    """An array of 0."""
+    return shapes.full(sizes_of(shape), 0, dtype)
+
+
+def ones(shape: Shape, dtype: Any = float32) -> Any:
+    """An array of 1."""
+    return shapes.full(sizes_of(shape), 1, dtype)
+
+
+def zeros_like(x: Any, dtype: Any = None) -> Any:
+    """0 for each element."""
+    return zeros(aval_of(x).shape, dtype or aval_of(x).dtype)
+
+
+def ones_like(x: Any, dtype: Any = None) -> Any:
+    """1 for each element."""
+    return ones(aval_of(x).shape, dtype or aval_of(x).dtype)
+
+
+def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
+    """One number for each element."""
+    return full(aval_of(x).shape, value, dtype or aval_of(x).dtype)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    """Numbers from `start`, 0 if there is only one argument, up to before `stop`."""
+    if stop is None:
+        start, stop = 0, start
+    bounds = np.arange(operator_index(start), operator_index(stop), operator_index(step))
+    kind = canonical(dtype or bounds.dtype)
+    if (start, step) == (0, 1) and bounds.dtype.kind in "iu":
+        return shapes.iota(kind, (len(bounds),), 0)
+    return array(bounds.astype(kind))
+
+
+def operator_index(x: Any) -> Any:
+    """A number that Python must know now; a tracer says what to do instead."""
+    return x if isinstance(x, int | float | np.generic) else operator.index(x)
+
+
+def linspace(start: Any, stop: Any, num: int = 50) -> Any:
+    """`num` numbers from `start` to `stop`, both among them."""
+    share = divide(shapes.iota(float32, (num,), 0), np.float32(max(num - 1, 1)))
+    return add(multiply(start, subtract(1.0, share)), multiply(stop, share))
+
+
+def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float32) -> Any:
+    """1 on a diagonal, 0 elsewhere."""
+    shape = (n, n if m is None else m)
+    rows, columns = shapes.iota(int32, shape, 0), shapes.iota(int32, shape, 1)
+    return astype(equal(add(rows, k), columns), dtype)
+
+
+def tril(x: Any, k: int = 0) -> Any:
+    """The matrix with zeros above a diagonal."""
+    shape = aval_of(x).shape[-2:]
+    rows, columns = shapes.iota(int32, shape, 0), shapes.iota(int32, shape, 1)
+    return where(greater_equal(add(rows, k), columns), x, zeros_like(x))
+
+
+def triu(x: Any, k: int = 0) -> Any:
+    """The matrix with zeros below a diagonal."""
+    return subtract(x, tril(x, k - 1))
+
+
+# ---- shapes -------------------------------------------------------------------------------------
+
+
+def reshape(x: Any, *shape: Any) -> Any:
+    """The same numbers under another shape; one length may be -1."""
+    wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    sizes = tuple(operator.index(n) for n in wanted)
+    aval = aval_of(x)
+    if -1 in sizes:
+        rest = int(np.prod([n for n in sizes if n != -1], dtype=object))
+        if sizes.count(-1) > 1 or not rest or aval.size % rest:
+            raise TypeError(f"cannot reshape array of shape {aval.shape} into shape {sizes}.")
+        sizes = tuple(aval.size // rest if n == -1 else n for n in sizes)
+    return shapes.reshape(x, sizes)
+
+
+def ravel(x: Any) -> Any:
+    """All numbers along one axis."""
+    return reshape(x, -1)
+
+
+def transpose(x: Any, *axes: Any) -> Any:
+    """Axes in another order; in reverse where none is given."""
+    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+    ndim = aval_of(x).ndim
+    places = range(ndim)[::-1] if not order else [axis_of(axis, ndim) for axis in order]
+    return shapes.transpose(x, places)
+
+
+def swapaxes(x: Any, a: int, b: int) -> Any:
+    """Two axes exchanged."""
+    order = list(range(aval_of(x).ndim))
+    order[a], order[b] = order[b], order[a]
+    return shapes.transpose(x, order)
+
+
+def moveaxis(x: Any, source: int, destination: int) -> Any:
+    """One axis elsewhere."""
+    ndim = aval_of(x).ndim
+    return shapes.moveaxis(x, axis_of(source, ndim), axis_of(destination, ndim))
+
+
+def squeeze(x: Any, axis: Axis = None) -> Any:
+    """Without axes of length 1."""
+    aval = aval_of(x)
+    ones_ = [i for i, n in enumerate(aval.shape) if n == 1]
+    return shapes.squeeze(x, ones_ if axis is None else axes_of(axis, aval))
+
+
+def concatenate(xs: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays one after another along an axis."""
+    arrays = together(*xs)
+    return pieces.concatenate(arrays, axis_of(axis, aval_of(arrays[0]).ndim))
+
+
+def stack(xs: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays one after another along a new axis."""
+    place = axis_of(axis, aval_of(xs[0]).ndim + 1)
+    return concatenate([expand_dims(x, [place]) for x in xs], place)
+
+
+def split(x: Any, sections: Shape, axis: int = 0) -> list[Any]:
+    """Pieces of an array along an axis: how many, or where to cut."""
+    place, length = axis_of(axis, aval_of(x).ndim), aval_of(x).shape[axis]
+    if isinstance(sections, int):
+        if length % sections:
+            raise ValueError(f"split: an axis of length {length} has no {sections} equal parts.")
+        cuts = list(range(0, length + 1, length // sections))
+    else:
+        cuts = [0, *sections, length]
+    return list(pieces.split(x, [b - a for a, b in pairwise(cuts)], place))
+
+
+def pad(x: Any, pad_width: Any, constant_values: Any = 0) -> Any:
+    """More elements before and after each axis."""
+    aval = aval_of(x)
+    widths = np.broadcast_to(np.asarray(pad_width), (aval.ndim, 2)).tolist()
+    value = typed(constant_values, aval.dtype, False)
+    return pieces.pad(x, value, tuple((low, high, 0) for low, high in widths))
+
+
+def flip(x: Any, axis: Axis = None) -> Any:
+    """Axes backwards."""
+    return pieces.rev(x, axes_of(axis, aval_of(x)))
+
+
+def roll(x: Any, shift: int, axis: int | None = None) -> Any:
+    """Elements moved along an axis, those that fall off put in front."""
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), aval_of(x).shape)
+    cut = -shift % max(aval_of(x).shape[axis], 1)
+    before, after = split(x, [cut], axis)
+    return concatenate([after, before], axis)
+
+
+def tile(x: Any, reps: Shape) -> Any:
+    """Copies of an array side by side."""
+    counts = (reps,) if isinstance(reps, int) else tuple(reps)
+    for axis, count in enumerate(reversed(counts), 1):
+        x = expand_dims(x, [0]) if aval_of(x).ndim < axis else x
+        x = concatenate([x] * count, -axis) if count != 1 else x
+    return x
+
+
+def repeat(x: Any, repeats: int, axis: int | None = None) -> Any:
+    """Each element several times."""
+    if axis is None:
+        return repeat(ravel(x), repeats, 0)
+    place, shape = axis_of(axis, aval_of(x).ndim), aval_of(x).shape
+    wide = expand_dims(x, [place + 1])
+    many = broadcast_to(wide, (*shape[: place + 1], repeats, *shape[place + 1 :]))
+    return reshape(many, (*shape[:place], shape[place] * repeats, *shape[place + 1 :]))

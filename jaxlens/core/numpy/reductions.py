@@ -1,0 +1,321 @@
+"""Functions over axes: sums and their like, order, and products of matrices.
+
+Axes are named as in NumPy, counted from either end, None for all; primitives take them counted from
+the front. A product of any number of arrays (`einsum`) is a chain of `dot_general`, the one
+contraction that XLA knows: axes shared by batch, axes summed over, and the rest.
+"""
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxlens.core import contractions, cumulative, indexing, shapes, sorting
+from jaxlens.core.avals import ShapedArray, bfloat16, canonical, is_inexact
+from jaxlens.core.contractions import dot_general
+from jaxlens.core.numpy.arrays import Axis, axes_of, axis_of, float32, ravel
+from jaxlens.core.numpy.ufuncs import (
+    alike,
+    conj,
+    divide,
+    equal,
+    multiply,
+    sqrt,
+    square,
+    subtract,
+    truth,
+    typed,
+    where,
+)
+from jaxlens.core.shapes import convert_element_type, expand_dims
+from jaxlens.core.staging import aval_of
+
+_HALF = (np.dtype("float16"), bfloat16)
+
+
+def _kept(reduced: Any, axes: Sequence[int], keepdims: bool) -> Any:
+    return expand_dims(reduced, axes) if keepdims and axes else reduced
+
+
+def _counting(dtype: np.dtype) -> np.dtype:
+    """The dtype that sums of small integers and of truth values are taken in."""
+    if dtype.kind not in "biu":
+        return dtype
+    return canonical(np.uint64 if dtype.kind == "u" else np.int64)
+
+
+def sum(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    """Sums over axes; 16-bit floats are summed in 32 bits."""
+    aval, axes = aval_of(x), axes_of(axis, aval_of(x))
+    result = canonical(dtype or _counting(aval.dtype))
+    wide = float32 if result in _HALF else result
+    found = shapes.reduce_sum(typed(x, wide, aval.weak_type), axes)
+    return _kept(convert_element_type(found, result, aval.weak_type), axes, keepdims)
+
+
+def _count(aval: ShapedArray, axes: Sequence[int]) -> int:
+    return int(np.prod([aval.shape[axis] for axis in axes], dtype=object))
+
+
+def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The arithmetic mean over axes."""
+    aval, axes = aval_of(x), axes_of(axis, aval_of(x))
+    result = aval.dtype if is_inexact(aval.dtype) else canonical(np.float64)
+    wide = float32 if result in _HALF else result
+    found = divide(sum(typed(x, wide, aval.weak_type), axes, keepdims), _count(aval, axes))
+    return convert_element_type(found, result, aval_of(found).weak_type)
+
+
+def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
+    """The mean square distance from the mean, over axes."""
+    aval, axes = aval_of(x), axes_of(axis, aval_of(x))
+    centred = square(subtract(x, mean(x, axes, keepdims=True)))
+    return divide(sum(centred, axes, keepdims), _count(aval, axes) - ddof)
+
+
+def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
+    """The root of `var`."""
+    return sqrt(var(x, axis, keepdims, ddof))
+
+
+def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Products over axes."""
+    aval, axes = aval_of(x), axes_of(axis, aval_of(x))
+    wide = typed(x, _counting(aval.dtype), aval.weak_type)
+    return _kept(cumulative.reduce_prod(wide, axes), axes, keepdims)
+
+
+def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The largest over axes."""
+    axes = _some(x, axis, "max")
+    return _kept(contractions.reduce_max(x, axes), axes, keepdims)
+
+
+def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The smallest over axes."""
+    axes = _some(x, axis, "min")
+    return _kept(contractions.reduce_min(x, axes), axes, keepdims)
+
+
+def _some(x: Any, axis: Axis, name: str) -> tuple[int, ...]:
+    """Axes with at least one element: of none there is no largest."""
+    axes = axes_of(axis, aval_of(x))
+    if builtins.any(aval_of(x).shape[axis] == 0 for axis in axes):
+        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+    return axes
+
+
+def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Whether one is not zero."""
+    axes = axes_of(axis, aval_of(x))
+    return _kept(contractions.reduce_or(truth(x), axes), axes, keepdims)
+
+
+def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Whether none is zero."""
+    axes = axes_of(axis, aval_of(x))
+    return _kept(contractions.reduce_and(truth(x), axes), axes, keepdims)
+
+
+def argmax(x: Any, axis: int | None = None) -> Any:
+    """Where the largest is, the first of equals."""
+    flat, place = _one_axis(x, axis)
+    return contractions.argmax(flat, place)
+
+
+def argmin(x: Any, axis: int | None = None) -> Any:
+    """Where the smallest is, the first of equals."""
+    flat, place = _one_axis(x, axis)
+    return contractions.argmin(flat, place)
+
+
+def _one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
+    if axis is None:
+        return ravel(x), 0
+    return x, axis_of(axis, aval_of(x).ndim)
+
+
+def cumsum(x: Any, axis: int | None = None) -> Any:
+    """Sums of the elements so far."""
+    flat, place = _one_axis(x, axis)
+    return cumulative.cumsum(typed(flat, _counting(aval_of(x).dtype), False), place)
+
+
+def cumprod(x: Any, axis: int | None = None) -> Any:
+    """Products of the elements so far."""
+    flat, place = _one_axis(x, axis)
+    return cumulative.cumprod(typed(flat, _counting(aval_of(x).dtype), False), place)
+
+
+def sort(x: Any, axis: int = -1) -> Any:
+    """Elements in order."""
+    return sorting.sort(x, axis_of(axis, aval_of(x).ndim))
+
+
+def argsort(x: Any, axis: int = -1) -> Any:
+    """Where the elements in order are."""
+    return sorting.argsort(x, axis_of(axis, aval_of(x).ndim))
+
+
+def take(x: Any, indices: Any, axis: int | None = None) -> Any:
+    """Elements at places along an axis."""
+    flat, place = _one_axis(x, axis)
+    return indexing.index(flat, (*[slice(None)] * place, indices))
+
+
+def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
+    """For each row along an axis, its elements at that row's places."""
+    place, shape = axis_of(axis, aval_of(x).ndim), aval_of(indices).shape
+    own = [
+        indices if i == place else shapes.iota(np.dtype("int32"), shape, i)
+        for i in range(len(shape))
+    ]
+    return indexing.index(x, tuple(own))
+
+
+# ---- products -----------------------------------------------------------------------------------
+
+
+def dot(x: Any, y: Any) -> Any:
+    """Sums of products over the last axis of `x` and the last but one of `y`."""
+    x, y = alike(x, y)
+    a, b = aval_of(x), aval_of(y)
+    if not a.ndim or not b.ndim:
+        return multiply(x, y)
+    return _dot_general(x, y, (((a.ndim - 1,), (b.ndim - 2 if b.ndim > 1 else 0,)), ((), ())))
+
+
+def _dot_general(x: Any, y: Any, numbers: Any) -> Any:
+    """Adds up in the dtype that the arguments have."""
+    return dot_general(x, y, numbers, preferred_element_type=aval_of(x).dtype)
+
+
+def vdot(x: Any, y: Any) -> Any:
+    """The inner product of all elements, those of `x` conjugated."""
+    return dot(conj(ravel(x)), ravel(y))
+
+
+def outer(x: Any, y: Any) -> Any:
+    """All products of an element of `x` with one of `y`."""
+    return multiply(expand_dims(ravel(x), [1]), expand_dims(ravel(y), [0]))
+
+
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
+    """Sums of products over pairs of axes; a number is that many last with that many first."""
+    x, y = alike(x, y)
+    a, b = aval_of(x), aval_of(y)
+    if isinstance(axes, int):
+        axes = range(a.ndim - axes, a.ndim), range(axes)
+    left, right = ((side,) if isinstance(side, int) else side for side in axes)
+    pairs = tuple(axis_of(i, a.ndim) for i in left), tuple(axis_of(i, b.ndim) for i in right)
+    return _dot_general(x, y, (pairs, ((), ())))
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Products of matrices along the last two axes, the axes before them broadcast.
+
+    Raises:
+        TypeError: An argument has no axes, or the lengths summed over differ.
+    """
+    x, y = alike(x, y)
+    a, b = aval_of(x), aval_of(y)
+    if not a.ndim or not b.ndim:
+        raise TypeError("matmul: a scalar is no matrix: use multiply (x * y).")
+    left, right = a.ndim - 1, builtins.max(b.ndim - 2, 0)
+    if a.shape[left] != b.shape[right]:
+        raise TypeError(
+            f"matmul: the last axis of the first argument, {a.str_short()}, and the "
+            f"{'last but one' if b.ndim > 1 else 'last'} of the second, {b.str_short()}, must have "
+            f"the same length, got {a.shape[left]} and {b.shape[right]}."
+        )
+    if (a.ndim <= 2 and b.ndim <= 2) or b.ndim <= 2 or (a.ndim == 1 and b.ndim <= 2):
+        return _dot_general(x, y, (((left,), (right,)), ((), ())))
+    letters = "abcdefghijklmnopqrstuvw"
+    batch = builtins.max(a.ndim, b.ndim) - 2
+    ax = letters[batch - builtins.max(a.ndim - 2, 0) : batch] + ("yz" if a.ndim > 1 else "z")
+    bx = letters[batch - builtins.max(b.ndim - 2, 0) : batch] + ("zx" if b.ndim > 1 else "z")
+    out = letters[:batch] + ("y" if a.ndim > 1 else "") + ("x" if b.ndim > 1 else "")
+    return einsum(f"{ax},{bx}->{out}", *_without_ones(x, y, ax, bx))
+
+
+def _without_ones(x: Any, y: Any, ax: str, bx: str) -> list[Any]:
+    """Batch axes of length 1 repeated where the other argument's are longer."""
+    sizes: dict[str, int] = {}
+    for letters, array in ((ax, x), (bx, y)):
+        for letter, n in zip(letters, aval_of(array).shape, strict=True):
+            sizes[letter] = n if n != 1 else sizes.get(letter, 1)
+    return [
+        shapes.broadcast_to(array, tuple(sizes[letter] for letter in letters))
+        for letters, array in ((ax, x), (bx, y))
+    ]
+
+
+def einsum(subscripts: str, *operands: Any) -> Any:
+    """Einstein's sums: a letter for each axis; letters that are not in the result are summed over.
+
+    Args:
+        subscripts: Such as `"bqhd,bkhd->bhqk"`; letters only. Without `->`, letters that occur once
+            make the result, in the order of the alphabet.
+        *operands: An array for each part before `->`.
+
+    Raises:
+        ValueError: The subscripts do not fit the operands.
+    """
+    terms, out = _parsed(subscripts, operands)
+    arrays = alike(*operands)
+    while len(arrays) > 1:
+        rest = set("".join(terms[2:])) | set(out)
+        array, term = _pair(arrays[0], terms[0], arrays[1], terms[1], rest, out)
+        arrays, terms = [array, *arrays[2:]], [term, *terms[2:]]
+    array, term = _summed_alone(arrays[0], terms[0], set(out))
+    return shapes.transpose(array, [term.index(letter) for letter in out])
+
+
+def _parsed(subscripts: str, operands: Sequence[Any]) -> tuple[list[str], str]:
+    inputs, arrow, out = subscripts.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    if not arrow:
+        out = "".join(sorted(c for c in set(inputs) if c.isalpha() and inputs.count(c) == 1))
+    shapes_ = [aval_of(x).shape for x in operands]
+    fits = len(terms) == len(operands) and builtins.all(
+        len(term) == len(shape) and (not term or term.isalpha())
+        for term, shape in zip(terms, shapes_, strict=True)
+    )
+    sizes: dict[str, set[int]] = {}
+    for term, shape in zip(terms, shapes_, strict=False):
+        for letter, n in zip(term, shape, strict=False):
+            sizes.setdefault(letter, set()).add(n)
+    known = builtins.all(letter in sizes for letter in out) and len(set(out)) == len(out)
+    if not fits or not known or builtins.any(len(found) > 1 for found in sizes.values()):
+        listed = ", ".join(map(str, shapes_))
+        raise ValueError(f"einsum: {subscripts!r} does not fit operands of shapes {listed}.")
+    return terms, out
+
+
+def _pair(x: Any, a: str, y: Any, b: str, rest: set[str], out: str) -> tuple[Any, str]:
+    """Two arrays as one: a `dot_general`, and the letters of its axes."""
+    x, a = _summed_alone(x, a, rest | set(b))
+    y, b = _summed_alone(y, b, rest | set(a))
+    batch = [c for c in a if c in b and c in rest]
+    summed = [c for c in a if c in b and c not in rest]
+    numbers = (
+        (tuple(map(a.index, summed)), tuple(map(b.index, summed))),
+        (tuple(map(a.index, batch)), tuple(map(b.index, batch))),
+    )
+    own = [[c for c in term if c not in (*batch, *summed)] for term in (a, b)]
+    return _dot_general(x, y, numbers), "".join([*batch, *own[0], *own[1]])
+
+
+def _summed_alone(x: Any, term: str, kept: set[str]) -> tuple[Any, str]:
+    """Without letters that nobody else has; a letter that occurs twice is a diagonal."""
+    while len(set(term)) < len(term):
+        letter = next(c for c in term if term.count(c) > 1)
+        i, j = (place for place, c in enumerate(term) if c == letter)
+        shape = aval_of(x).shape
+        rows = shapes.iota(np.dtype("int32"), shape, i)
+        diagonal = equal(rows, shapes.iota(np.dtype("int32"), shape, j))
+        x = sum(where(diagonal, x, np.zeros((), aval_of(x).dtype)[()]), j)
+        term = term[:j] + term[j + 1 :]
+    alone = [place for place, c in enumerate(term) if c not in kept]
+    return shapes.reduce_sum(x, tuple(alone)), "".join(c for c in term if c in kept)

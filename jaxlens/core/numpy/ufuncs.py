@@ -1,0 +1,196 @@
+"""Functions of elements: arguments brought together, then one primitive.
+
+A primitive is strict: its arguments have one dtype and shapes that fit. NumPy is not, so dtypes are
+promoted and ranks made equal by new axes in front; a scalar stays one, and becomes a literal.
+
+The meaning is NumPy's (numpy.org/doc), the dtypes are those of JAX's `jax.numpy`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jaxlens.core import elementwise as ew
+from jaxlens.core import functions as fn
+from jaxlens.core.avals import canonical, is_inexact, promote
+from jaxlens.core.shapes import broadcast_to, convert_element_type, expand_dims
+from jaxlens.core.staging import aval_of
+from jaxlens.core.tracers import Primitive
+
+
+def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
+    """`x` with a dtype; a Python or NumPy number stays one, which makes it a literal."""
+    if isinstance(x, bool | int | float | complex | np.generic):
+        scalar = np.asarray(x).astype(dtype)[()]
+        return scalar.item() if weak and dtype.kind != "b" else scalar
+    return convert_element_type(x, dtype, weak and aval_of(x).weak_type)
+
+
+def alike(*xs: Any, inexact: bool = False) -> list[Any]:
+    """Arguments with one dtype, their shapes as they are."""
+    avals = [aval_of(x) for x in xs]
+    dtype, weak = promote(*avals)
+    if inexact and not is_inexact(dtype):
+        dtype = canonical(np.float64)
+    return [
+        x if aval.dtype is dtype and aval.weak_type is weak else typed(x, dtype, weak)
+        for x, aval in zip(xs, avals, strict=True)
+    ]
+
+
+def together(*xs: Any, inexact: bool = False) -> list[Any]:
+    """Arguments with one dtype and one rank; scalars stay scalars."""
+    arrays = alike(*xs, inexact=inexact)
+    ranks = [aval_of(x).ndim for x in arrays]
+    rank = max(ranks)
+    return [
+        expand_dims(x, range(rank - own)) if 0 < own < rank else x
+        for x, own in zip(arrays, ranks, strict=True)
+    ]
+
+
+def _unary(primitive: Primitive, inexact: bool = False) -> Callable[[Any], Any]:
+    """NumPy's function for a primitive of one array; `inexact` turns integers into floats."""
+
+    def function(x: Any) -> Any:
+        return primitive.bind(*together(x, inexact=inexact))
+
+    return _named(function, primitive)
+
+
+def _binary(primitive: Primitive, inexact: bool = False) -> Callable[[Any, Any], Any]:
+    """NumPy's function for a primitive of two arrays; `inexact` turns integers into floats."""
+
+    def function(x: Any, y: Any) -> Any:
+        return primitive.bind(*together(x, y, inexact=inexact))
+
+    return _named(function, primitive)
+
+
+def _named(function: Callable[..., Any], primitive: Primitive) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = primitive.name
+    function.__doc__ = f"`{primitive.name}` of each element, after promotion."
+    return function
+
+
+_float = partial(_unary, inexact=True)
+
+add, subtract, multiply = map(_binary, (ew.add_p, ew.sub_p, ew.mul_p))
+true_divide = divide = _binary(ew.div_p, inexact=True)
+maximum, minimum = _binary(fn.max_p), _binary(fn.min_p)
+equal, not_equal = _binary(ew.eq_p), _binary(ew.ne_p)
+less, less_equal = _binary(ew.lt_p), _binary(ew.le_p)
+greater, greater_equal = _binary(ew.gt_p), _binary(ew.ge_p)
+bitwise_and, bitwise_or, bitwise_xor = map(_binary, (ew.and_p, ew.or_p, ew.xor_p))
+left_shift, right_shift = _binary(ew.shift_left_p), _binary(ew.shift_right_arithmetic_p)
+negative, sign, abs = map(_unary, (ew.neg_p, fn.sign_p, fn.abs_p))
+absolute, bitwise_not = abs, _unary(ew.not_p)
+floor, ceil, isfinite = map(_float, (fn.floor_p, fn.ceil_p, fn.is_finite_p))
+exp, exp2, expm1, log, log1p = map(_float, (fn.exp_p, fn.exp2_p, fn.expm1_p, fn.log_p, fn.log1p_p))
+sqrt, cbrt, square = _float(fn.sqrt_p), _float(fn.cbrt_p), _unary(ew.square_p)
+sin, cos, tan, tanh = map(_float, (fn.sin_p, fn.cos_p, fn.tan_p, fn.tanh_p))
+arcsin, arccos, arctan = map(_float, (fn.asin_p, fn.acos_p, fn.atan_p))
+sinh, cosh, arctan2 = _float(fn.sinh_p), _float(fn.cosh_p), _binary(fn.atan2_p, inexact=True)
+
+
+def logical_and(x: Any, y: Any) -> Any:
+    """Whether both are not zero."""
+    return ew.and_p.bind(*together(truth(x), truth(y)))
+
+
+def logical_or(x: Any, y: Any) -> Any:
+    """Whether one is not zero."""
+    return ew.or_p.bind(*together(truth(x), truth(y)))
+
+
+def logical_not(x: Any) -> Any:
+    """Whether it is zero."""
+    return ew.not_p.bind(truth(x))
+
+
+def truth(x: Any) -> Any:
+    """Whether each element is not zero."""
+    return x if aval_of(x).dtype == np.bool_ else not_equal(x, 0)
+
+
+def power(x: Any, y: Any) -> Any:
+    """`x ** y`; a Python integer as `y` multiplies."""
+    if isinstance(y, int) and not isinstance(y, bool):
+        if aval_of(x).dtype.kind in "iu" and y < 0:
+            raise ValueError("power: an integer array to a negative power: use a float exponent.")
+        return ew.integer_pow(x, y)
+    return fn.pow_p.bind(*together(x, y))
+
+
+def floor_divide(x: Any, y: Any) -> Any:
+    """The quotient rounded down."""
+    x, y = together(x, y)
+    if is_inexact(aval_of(x).dtype):
+        rest = remainder(x, y)
+        return round(divide(subtract(x, rest), y))
+    quotient, rest = ew.div_p.bind(x, y), fn.rem_p.bind(x, y)
+    below = logical_and(not_equal(sign(x), sign(y)), not_equal(rest, 0))
+    return where(below, subtract(quotient, 1), quotient)
+
+
+def remainder(x: Any, y: Any) -> Any:
+    """What is left by `floor_divide`: it has the sign of `y`."""
+    x, y = together(x, y)
+    rest = fn.rem_p.bind(x, y)
+    other = logical_and(not_equal(less(rest, 0), less(y, 0)), not_equal(rest, 0))
+    return where(other, add(rest, y), rest)
+
+
+mod = remainder
+
+
+def round(x: Any, decimals: int = 0) -> Any:
+    """To the nearest, ties to even."""
+    if not is_inexact(aval_of(x).dtype):
+        return x
+    if decimals:
+        return divide(round(multiply(x, 10.0**decimals)), 10.0**decimals)
+    return fn.round(x)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate; a real number is its own."""
+    return fn.conj(x) if aval_of(x).dtype.kind == "c" else x
+
+
+def real(x: Any) -> Any:
+    """The real part."""
+    return fn.real_p.bind(x) if aval_of(x).dtype.kind == "c" else x
+
+
+def imag(x: Any) -> Any:
+    """The imaginary part."""
+    return fn.imag_p.bind(x) if aval_of(x).dtype.kind == "c" else multiply(x, 0)
+
+
+def isnan(x: Any) -> Any:
+    """Whether each element is not a number."""
+    return not_equal(x, x)
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """`x` where the condition holds, `y` elsewhere."""
+    x, y = together(x, y)
+    shape = tuple(np.broadcast_shapes(*(aval_of(a).shape for a in (condition, x, y))))
+    chosen = truth(condition)
+    if aval_of(chosen).shape:
+        chosen = broadcast_to(chosen, shape)
+    return ew.select_n(chosen, broadcast_to(y, shape), broadcast_to(x, shape))
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """Not below `min`, not above `max`."""
+    low = x if min is None else maximum(min, x)
+    return low if max is None else minimum(max, low)
+
+
+def astype(x: Any, dtype: Any) -> Any:
+    """The same numbers as elements of another dtype."""
+    return convert_element_type(x, dtype)
