@@ -288,13 +288,14 @@ def _jaxpr(jaxpr: Jaxpr, name: _Names) -> list[str]:
 
 
 def _equation(eqn: JaxprEqn, name: _Names, needed: set[Var] | None = None) -> list[str]:
-    """An equation; its nested jaxprs get their names between its arguments' and its results'."""
+    """An equation; its results get their names before what is in its nested jaxprs."""
     operands = " ".join(_atom(atom, name) for atom in eqn.invars)
-    params = [_param(key, value, name) for key, value in sorted(eqn.params.items())]
     results = " ".join(
         _typed(var, name) if needed is None or var in needed else f"_:{var.aval.str_short()}"
         for var in eqn.outvars
     )
+    ordered = sorted(eqn.params.items(), key=lambda item: (item[0] != "name", item[0]))
+    params = [_param(key, value, name) for key, value in ordered]
     start = f"{results} = {eqn.primitive.name}" if results else eqn.primitive.name
     inside = " ".join(param[0] for param in params)
     short = f"{start}{f'[{inside}]' if params else ''} {operands}".rstrip()
@@ -311,7 +312,15 @@ def _param(key: str, value: Any, name: _Names) -> list[str]:
     if isinstance(value, tuple | list) and any(subjaxprs({"": value})):
         nested = [line for item in value for line in _param("", item, name)]
         return [f"{key}=(", *(f"  {line.removeprefix('=')}" for line in nested), ")"]
-    return [f"{key}={_plain(value)}"]
+    return [f"{key}={_plain(_lists(value) if key == 'dimension_numbers' else value)}"]
+
+
+def _lists(value: Any) -> Any:
+    """Axes of a product as lists, which is how JAX prints them."""
+    nested = isinstance(value, tuple) and not hasattr(value, "_fields")
+    if nested and all(isinstance(x, int) for x in value):
+        return list(value)
+    return tuple(map(_lists, value)) if nested else value
 
 
 def _plain(value: Any) -> str:
