@@ -10,6 +10,7 @@ in the StableHLO specification.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,21 @@ def argmin(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
 
 # ---- dot_general --------------------------------------------------------------------------------
 
+
+def bilinear(primitive: Primitive) -> Callable[..., Any]:
+    """The jvp rule of a product of two arrays."""
+
+    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+        (x, y), (dx, dy) = primals, tangents
+        result = primitive.bind(x, y, **params)
+        parts = [] if type(dx) is Zero else [primitive.bind(dx, y, **params)]
+        if type(dy) is not Zero:
+            parts.append(primitive.bind(x, dy, **params))
+        return result, reduce(add_any_p.bind, parts)
+
+    return jvp
+
+
 dot_general_p = Primitive("dot_general")
 
 
@@ -285,14 +301,7 @@ def _(
     )  # fmt: skip
 
 
-@dot_general_p.rule("jvp")
-def _(primals: Any, tangents: Any, **params: Any) -> Any:
-    (x, y), (dx, dy) = primals, tangents
-    result = dot_general_p.bind(x, y, **params)
-    parts = [] if type(dx) is Zero else [dot_general_p.bind(dx, y, **params)]
-    if type(dy) is not Zero:
-        parts.append(dot_general_p.bind(x, dy, **params))
-    return result, parts[0] if len(parts) == 1 else add_any_p.bind(*parts)
+dot_general_p.jvp = bilinear(dot_general_p)
 
 
 @dot_general_p.rule("transpose")
