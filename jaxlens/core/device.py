@@ -138,6 +138,10 @@ class Array(Value):
 # ---- numbers to a device and back ---------------------------------------------------------------
 
 
+_COPY = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_ALIAS = _jax.HostBufferSemantics.ZERO_COPY
+
+
 @cache
 def _place(device: Any) -> tuple[Any, Any]:
     """A device and the sharding of an array that is there only; None is the default device."""
@@ -180,10 +184,10 @@ def put(value: Any, aval: ShapedArray, device: Any = None, copy: bool = False) -
             f"expected the numbers of {aval.str_short()}, got {value!r:.60}: a type alone can be "
             f"traced and lowered, not run."
         ) from None
-    numbers = numbers.copy() if copy else numbers
     return _jax.batched_device_put(
-        _jax_aval(aval), sharding, [numbers], [where], device is not None, enable_x64=True
-    )
+        _jax_aval(aval), sharding, [numbers], [where], device is not None,
+        host_buffer_semantics=_COPY if copy else _ALIAS, enable_x64=True,
+    )  # fmt: skip
 
 
 def array(value: Any, dtype: Any = None, device: Any = None) -> Array:

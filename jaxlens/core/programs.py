@@ -84,7 +84,14 @@ class _Entry(NamedTuple):
 
 
 class Jitted:
-    """A function with its programs: what `jit` gives."""
+    """A function with its programs: what `jit` gives.
+
+    Attributes:
+        f: The function.
+        name: Its name.
+        static: Positions and names of the arguments that are compared, not traced.
+        donated: Positions of the arguments whose memory may be used for results.
+    """
 
     def __init__(
         self,
@@ -95,11 +102,11 @@ class Jitted:
     ) -> None:
         self.f = f
         self.name: str = getattr(f, "__name__", type(f).__name__)
-        self._static = _chosen(f, static_argnums, static_argnames, "static_arg")
-        self._donated = _chosen(f, donate_argnums, (), "donate_arg")
+        self.static = _chosen(f, static_argnums, static_argnames, "static_arg")
+        self.donated = _chosen(f, donate_argnums, (), "donate_arg")
         self._entries: dict[Any, _Entry] = {}
         self._hits = self._misses = 0
-        update_wrapper(self, f)
+        update_wrapper(self, f, updated=())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -117,8 +124,8 @@ class Jitted:
 
     def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], _Entry]:
         static: Static = ()
-        if self._static:
-            args, kwargs, static = _split(self._static, args, kwargs)
+        if self.static:
+            args, kwargs, static = _split(self.static, args, kwargs)
         leaves, in_tree = tree_flatten((args, kwargs))
         try:
             avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in leaves])
@@ -149,7 +156,7 @@ class Jitted:
         flat_f, out_trees = flat(_filled(self.f, key.static), key.in_tree)
         closed = trace(flat_f, key.in_avals, alone=True)
         found = arguments(self.f, key.in_tree, key.static)
-        names, donated = [name for _, name in found], [arg in self._donated for arg, _ in found]
+        names, donated = [name for _, name in found], [arg in self.donated for arg, _ in found]
         traced = Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
         if sources.listeners:
             sources.emit("trace", self.name, jaxpr=closed)

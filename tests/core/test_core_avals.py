@@ -1,0 +1,103 @@
+"""Types of arrays: promotion as JAX has it, for all pairs of dtypes, weak and strong."""
+
+import pickle
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+
+from jaxlens import core
+from jaxlens.core.avals import (
+    ShapedArray,
+    bfloat16,
+    broadcast_shapes,
+    canonical,
+    float0,
+    promote,
+    short_name,
+    tangent_aval,
+)
+
+NAMES = [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+]  # fmt: skip
+DTYPES = [*map(np.dtype, NAMES), bfloat16]
+TYPES = [(dtype, False) for dtype in DTYPES] + [
+    (np.dtype(name), True) for name in ("int64", "float64", "complex128")
+]
+
+
+def of_jax(dtype, weak):
+    """JAX's array of a type: a Python number where it is weak."""
+    return np.zeros((), dtype).item() if weak else np.zeros((2,), dtype)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_promotion_is_jax_s_for_all_pairs(x64):
+    with jax.enable_x64(x64), core.enable_x64(x64):
+        for a in TYPES:
+            for b in TYPES:
+                pair = of_jax(*a), of_jax(*b)
+                expected = jax.dtypes.result_type(*pair, return_weak_type_flag=True)
+                ours = [ShapedArray((), canonical(dtype), weak) for dtype, weak in (a, b)]
+                assert promote(*ours) == expected, (a, b)
+
+
+def test_promotion_of_several_does_not_depend_on_their_order():
+    bf16, f16, weak = (
+        ShapedArray((), bfloat16), ShapedArray((), np.dtype("f2")),
+        ShapedArray((), np.dtype("f4"), True),
+    )  # fmt: skip
+    assert promote(bf16, weak) == (bfloat16, False)
+    assert promote(bf16, f16) == promote(f16, weak, bf16) == (np.dtype("f4"), False)
+
+
+def test_equal_types_are_one_object():
+    a = ShapedArray((2, 3), np.dtype("float32"))
+    assert a is ShapedArray((np.int64(2), np.int64(3)), "float32")
+    assert a is not ShapedArray((2, 3), np.dtype("float32"), True)
+    assert a is pickle.loads(pickle.dumps(a))
+    assert a.update(weak_type=True).update(weak_type=False) is a
+    assert (a.ndim, a.size, a.str_short()) == (2, 6, "f32[2,3]")
+    assert all(type(n) is int for n in ShapedArray((np.int64(7), 5), np.dtype("i2")).shape)
+    assert repr(a.update(weak_type=True)) == "ShapedArray(f32[2,3], weak_type=True)"
+
+
+def test_short_names_are_jax_s():
+    for dtype in DTYPES:
+        aval = jax.core.ShapedArray((), dtype)
+        assert f"{short_name(dtype)}[]" == aval.str_short(short_dtypes=True)
+    assert short_name(float0) == "float0"
+
+
+def test_64_bits_only_where_they_are_on():
+    assert canonical("float64") == np.float32
+    assert canonical(np.dtype(">f8")) == np.float32
+    with core.enable_x64():
+        assert canonical("float64") == np.float64
+        with core.enable_x64(False):
+            assert canonical(np.int64) == np.int32
+    assert canonical(bool) == np.bool_
+    assert canonical(ml_dtypes.bfloat16) == bfloat16
+
+
+@pytest.mark.parametrize("dtype", ["U3", "O", "M8[s]", "V4"])
+def test_elements_that_are_no_numbers_are_refused(dtype):
+    with pytest.raises(TypeError, match="numbers or bool"):
+        canonical(dtype)
+    with pytest.raises(TypeError, match="Arrays have elements"):
+        core.make_jaxpr(lambda x: x)(np.zeros(2, dtype))
+
+
+def test_tangents_of_integers_have_no_numbers():
+    assert tangent_aval(ShapedArray((2,), np.dtype("i4"))) is ShapedArray((2,), float0)
+    weak = ShapedArray((), np.dtype("f4"), True)
+    assert tangent_aval(weak) is ShapedArray((), np.dtype("f4"))
+
+
+def test_shapes_that_do_not_broadcast_are_named():
+    assert broadcast_shapes((3, 1), (4,)) == (3, 4)
+    with pytest.raises(ValueError, match=r"Incompatible shapes.*\(2,\) and \(3,\)"):
+        broadcast_shapes((2,), (3,))

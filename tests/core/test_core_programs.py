@@ -1,0 +1,419 @@
+"""jit: its key and cache, static and donated arguments, stages, under other transforms, errors."""
+
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens.core.numpy as cnp
+from jaxlens import core
+from jaxlens.core.programs import _program
+
+X = np.arange(3, dtype=np.float32)
+XX = np.stack([X, X + 1])
+
+
+def close(ours, theirs):
+    for x, y in zip(core.tree_leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-6)
+
+
+def counting(f):
+    """A function and the list of its runs: it is run when it is traced."""
+    runs = []
+
+    def counted(*args, **kwargs):
+        runs.append(args)
+        return f(*args, **kwargs)
+
+    return counted, runs
+
+
+# ---- the cache ----------------------------------------------------------------------------------
+
+
+def test_the_function_runs_once_per_key():
+    f, runs = counting(lambda x, y: {"sum": x + y, "all": (x, [y])})
+    g = core.jit(f)
+    for other in (X, cnp.asarray(X), jnp.asarray(X)):
+        close(g(X, other), f(X, X))
+    assert len(runs) == 1 + 3
+    assert g.cache_info() == (2, 1, 1)
+    for args in ((X, 1.0), (X, 2.0), (X, np.float32(2)), (X, 2), (X[:2], 1.0)):
+        g(*args)
+    assert g.cache_info() == (3, 5, 5)
+    g.clear_cache()
+    assert g.cache_info() == (0, 0, 0)
+
+
+def test_a_key_is_data():
+    @partial(core.jit, static_argnames="n")
+    def scaled(tree, n, *, by=2.0):
+        return tree["x"] * n * by
+
+    scaled({"x": X}, 3, by=1.5)
+    (key,) = scaled.cache_keys()
+    assert key.function == "scaled"
+    assert [aval.str_short() for aval in key.in_avals] == ["f32[3]", "f32[]"]
+    assert key.weak_types == (False, True)
+    assert str(key.in_tree) == "PyTreeDef((({'x': *},), {'by': *}))"
+    assert key.static == ((1, int, 3),)
+    assert (key.device, key.axes, key.x64) == (None, (), False)
+    assert hash(key) == hash(tuple(key))
+
+
+def test_x64_and_names_of_axes_are_parts_of_the_key():
+    g = core.jit(lambda x: x * 2.0)
+    assert g(np.float64(1)).dtype == np.float32
+    with core.enable_x64():
+        assert g(np.float64(1)).dtype == np.float64
+    assert [key.x64 for key in g.cache_keys()] == [False, True]
+    core.vmap(g, axis_name="i")(X)
+    assert g.cache_keys()[-1].axes == (("i", 3),)
+
+
+def test_events_tell_hits_and_misses():
+    seen = []
+    g = core.jit(lambda x: cnp.sin(x))
+    with core.listen(seen.append):
+        g(X)
+        g(X)
+    cache = [(event.name, event.detail["hit"]) for event in seen if event.kind == "cache"]
+    assert cache == [("<lambda>", False), ("<lambda>", True)]
+    kinds = [event.kind for event in seen if event.kind != "bind"]
+    assert kinds == ["cache", "record", "trace", "lower", "compile", "run", "cache", "run"]
+    assert seen[0].detail["key"] in g.cache_keys()
+
+
+def test_what_is_taken_from_outside_is_taken_once():
+    kept = np.arange(4000, dtype=np.float32)
+    small = np.ones(3, np.float32)
+    g = core.jit(lambda x: (x + kept, x + small[0]))
+    first = np.asarray(g(1.0)[0])
+    kept += 1
+    assert np.array_equal(first, np.asarray(g(1.0)[0]))
+    assert np.array_equal(first, np.arange(4000) + 1)
+
+
+def test_tracers_from_outside_are_others_each_time():
+    def outer(x):
+        return core.jit(lambda y: y * x)(2.0)
+
+    inner = core.jit(lambda y, f: y, static_argnums=1)
+    assert float(core.grad(outer)(3.0)) == 2.0
+    held = []
+    g = core.jit(lambda y: y * held[-1])
+
+    def use(x):
+        held.append(x)
+        return g(1.0)
+
+    assert [float(core.grad(use)(x)) for x in (1.0, 2.0)] == [1.0, 1.0]
+    assert g.cache_info().entries == 0
+    assert float(inner(1.0, outer)) == 1.0
+
+
+# ---- arguments ----------------------------------------------------------------------------------
+
+
+def test_keywords_defaults_and_methods():
+    class Model:
+        @core.jit
+        def __call__(self, x):
+            return x
+
+        @partial(core.jit, static_argnums=0)
+        def twice(self, x, *, plus=0.0):
+            return 2 * x + plus
+
+    model = Model()
+    close(model.twice(X, plus=1.0), 2 * X + 1)
+    with pytest.raises(TypeError, match=r"argument self of __call__.*static_argnums"):
+        model(X)
+    assert core.jit(lambda *xs, **more: (xs, more))(1, b=2)[1]["b"].dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"static_argnums": 1}, {"static_argnums": (-2,)}, {"static_argnames": "n"}],
+)
+def test_static_arguments(options):
+    def power(x, n, y):
+        assert isinstance(n, int)
+        return x**n + y
+
+    g = core.jit(power, **options)
+    close(g(X, 2, 1.0), X**2 + 1)
+    close(g(X, n=3, y=1.0), X**3 + 1)
+    close(g(X, 2, y=2.0), X**2 + 2)
+    assert g.cache_info().misses == 3
+    g(X, True, 1.0)  # equal to 1, and another value
+    g(X, 1, 1.0)
+    assert g.cache_info().misses == 5
+
+
+def test_static_arguments_that_do_not_exist():
+    def f(x, n):
+        return x
+
+    with pytest.raises(ValueError, match=r"static_argnums names argument 2 of f.*x, n"):
+        core.jit(f, static_argnums=2)
+    with pytest.raises(ValueError, match="static_argnames names argument 'm' of f"):
+        core.jit(f, static_argnames=("m",))
+    with pytest.raises(ValueError, match="donate_argnums names argument -3 of f"):
+        core.jit(f, donate_argnums=-3)
+    with pytest.raises(ValueError, match="static_argnums"):
+        jax.jit(f, static_argnums=2)
+
+
+def test_static_values_must_hash():
+    g = core.jit(lambda x, sizes: x, static_argnums=1)
+    with pytest.raises(ValueError, match=r"Non-hashable static.*argument sizes of <lambda>.*list"):
+        g(X, [1])
+    with pytest.raises(ValueError, match="Non-hashable"):
+        jax.jit(lambda x, sizes: x, static_argnums=1)(X, [1])
+
+
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        (({"w": [1.0, "text"]}, 1.0), r"str .* argument params\['w'\]\[1\] of step, 'text'"),
+        ((1.0, 2.0, object()), r"object .* argument rest\[0\] of step"),
+        ((1.0, {1, 2}), r"set .* argument x of step"),
+    ],
+)
+def test_arguments_that_are_no_arrays(args, name):
+    def step(params, x, *rest):
+        return x
+
+    with pytest.raises(TypeError, match=name):
+        core.jit(step)(*args)
+    with pytest.raises(TypeError):
+        jax.jit(step)(*args)
+
+
+def test_results_that_are_no_arrays():
+    with pytest.raises(TypeError, match="expected an array or a number, got str"):
+        core.jit(lambda x: "text")(X)
+
+
+def test_a_wrong_call_is_python_s_own_error():
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'y'"):
+        core.jit(lambda x, y: x)(X)
+
+
+# ---- donation -----------------------------------------------------------------------------------
+
+
+def test_a_donated_buffer_is_used_for_the_result_and_gone():
+    @partial(core.jit, donate_argnums=0)
+    def step(params, x):
+        return {"w": params["w"] + x}, x * 2
+
+    params = {"w": core.array(np.ones(1000, np.float32))}
+    place = params["w"].buffer.unsafe_buffer_pointer()
+    new, _ = step(params, 1.0)
+    assert new["w"].buffer.unsafe_buffer_pointer() == place
+    assert params["w"].is_deleted()
+    assert not new["w"].is_deleted()
+    gone = r"deleted with shape=f32\[1000\].*donated to step as argument params\['w'\]"
+    for use in (
+        lambda: step(params, 1.0), lambda: params["w"] + 1, lambda: np.asarray(params["w"]),
+        lambda: params["w"].block_until_ready(), lambda: jnp.asarray(params["w"]),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=gone):
+            use()
+    assert float(step(new, 1.0)[0]["w"][0]) == 3.0
+
+
+def test_donation_is_in_the_module():
+    g = core.jit(lambda a, b: (b * 2, a + 1), donate_argnums=(0, 1))
+    text = g.lower(X, X[:2]).as_text()
+    theirs = jax.jit(lambda a, b: (b * 2, a + 1), donate_argnums=(0, 1)).lower(X, X[:2]).as_text()
+    for part in ("tensor<3xf32> {tf.aliasing_output = 1", "tensor<2xf32> {tf.aliasing_output = 0"):
+        assert part in text
+        assert part in theirs
+
+
+def test_donating_what_no_result_can_use_warns_and_keeps_it():
+    g = core.jit(lambda x: x.sum(), donate_argnums=0)
+    x = core.array(X)
+    with pytest.warns(UserWarning, match=r"donated buffers were not usable: x of <lambda>"):
+        g(x)
+    assert not x.is_deleted()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        g(X + 1)  # compiled already
+    source = np.ones(5, np.float32)
+    core.jit(lambda x: x + 1, donate_argnums=0)(source)
+    assert np.array_equal(source, np.ones(5))  # NumPy's memory is never given away
+
+
+# ---- stages -------------------------------------------------------------------------------------
+
+
+def test_the_stages_one_by_one():
+    def affine(p, x):
+        return {"y": p["w"] @ x + p["b"]}
+
+    shapes = {
+        "w": jax.ShapeDtypeStruct((2, 3), np.float32),
+        "b": core.ShapedArray((2,), np.float32),
+    }
+    args = shapes, jax.ShapeDtypeStruct((3,), np.float32)
+    traced = core.jit(affine).trace(*args)
+    core.check_jaxpr(traced.jaxpr)
+    assert [eqn.primitive.name for eqn in traced.jaxpr.eqns] == ["dot_general", "add"]
+    assert traced.arg_names == ["p['b']", "p['w']", "x"]
+    lowered = traced.lower()
+    assert "module @jit_affine" in lowered.as_text()
+    assert lowered.as_text("hlo").startswith("HloModule jit_affine")
+    assert lowered.compiler_ir().operation.name == "builtin.module"
+    with pytest.raises(ValueError, match="stablehlo"):
+        lowered.compiler_ir("mhlo")
+    compiled = lowered.compile({"xla_cpu_enable_fast_math": True})
+    theirs = jax.jit(affine).lower(*args).compile()
+    assert compiled.cost_analysis()["flops"] == theirs.cost_analysis()["flops"]
+    ours, his = compiled.memory_analysis(), theirs.memory_analysis()
+    assert ours.argument_size_in_bytes == his.argument_size_in_bytes == 44
+    assert "HloModule jit_affine" in compiled.as_text()
+    params = {"w": np.ones((2, 3), np.float32), "b": np.ones(2, np.float32)}
+    close(compiled(params, X), affine(params, X))
+    with pytest.raises(TypeError, match=r"f32\[3\] as argument x, got f32\[2\]"):
+        compiled(params, X[:2])
+    with pytest.raises(TypeError, match=r"compiled for arguments .* in the containers"):
+        compiled(X, X)
+    with pytest.raises(TypeError, match="argument x is traced"):
+        core.vmap(lambda x: compiled(params, x))(np.ones((2, 3), np.float32))
+
+
+def test_compiled_programs_take_no_static_arguments():
+    g = core.jit(lambda n, x: x * n, static_argnums=0)
+    close(g.lower(3, X).compile()(X), X * 3)
+
+
+def test_types_alone_cannot_be_run():
+    with pytest.raises(TypeError, match=r"expected the numbers of f32\[3\], got ShapeDtypeStruct"):
+        core.jit(lambda x: x)(jax.ShapeDtypeStruct((3,), np.float32))
+
+
+def test_an_option_of_xla_that_does_not_exist():
+    with pytest.raises(Exception, match="no_such_option"):
+        core.jit(lambda x: x).lower(X).compile({"no_such_option": 1})
+
+
+def test_eval_shape_runs_nothing():
+    found = core.eval_shape(lambda x, n: {"y": (x * n).sum(), "x": x}, X, 2)
+    theirs = jax.eval_shape(lambda x, n: {"y": (x * n).sum(), "x": x}, X, 2)
+    assert {k: (v.shape, v.dtype) for k, v in found.items()} == {
+        k: (v.shape, v.dtype) for k, v in theirs.items()
+    }
+
+
+def test_what_no_result_needs_is_not_lowered():
+    text = core.jit(lambda x: (cnp.sin(x), x)[1]).lower(X).as_text()
+    assert "sine" not in text
+
+
+# ---- nested, and under transforms ---------------------------------------------------------------
+
+
+def nested(m, np_):
+    @m.jit
+    def inner(a, b):
+        return np_.sin(a) * b, a, b > 0
+
+    @m.jit
+    def f(x, n, y):
+        u, v, _ = inner(x, y)
+        w, _, positive = inner(v, u)
+        return np_.sum(u * v * w) + n * 1.0, (positive, u)
+
+    return f
+
+
+def transforms(m, np_):
+    f = nested(m, np_)
+    of_x = lambda x: f(x, 2, x + 1)[0]  # noqa: E731
+    return {
+        "value": lambda: f(X, 2, X),
+        "jvp": lambda: m.jvp(of_x, (X,), (X + 1,)),
+        "grad": lambda: m.grad(lambda x, y: f(x, 2, y)[0], argnums=(0, 1))(X, X + 2),
+        "aux, jitted": lambda: m.jit(m.value_and_grad(f, has_aux=True))(X, 2, X),
+        "vmap": lambda: m.vmap(f, in_axes=(0, None, None))(np.stack([X, X + 1]), 2, X),
+        "hessian, jitted": lambda: m.jit(m.hessian(of_x))(X),
+        "vmap of jit of grad, jitted": lambda: m.jit(m.vmap(m.jit(m.grad(of_x))))(XX),
+        "grad of vmap, jitted": lambda: m.jit(m.grad(lambda x: m.vmap(of_x)(x).sum()))(XX),
+    }
+
+
+OURS, THEIRS = transforms(core, cnp), transforms(jax, jnp)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_jit_under_transforms(name):
+    for x, y in zip(core.tree_leaves(OURS[name]()), jax.tree.leaves(THEIRS[name]()), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-5, atol=1e-6)
+    core.check_jaxpr(core.make_jaxpr(OURS[name])())
+
+
+def test_a_gradient_taken_again_compiles_nothing():
+    gradient = core.vmap(core.grad(lambda x: nested_once(x, 2, x)[0]))
+    gradient(np.stack([X, X]))
+    misses = _program.cache_info().misses
+    gradient(np.stack([X, X + 1]))
+    assert _program.cache_info().misses == misses
+
+
+nested_once = nested(core, cnp)
+
+
+def test_a_nested_jit_is_one_function_however_often_called():
+    text = core.jit(lambda x: nested_once(nested_once(x, 1, x)[1][1], 2, x)).lower(X).as_text()
+    assert text.count("func.func private @inner(") == 1
+    assert text.count("func.func private @f(") == 1
+    assert text.count("call @inner(") == text.count("call @f(") == 2
+    jaxpr = core.make_jaxpr(nested_once)(X, 2, X)
+    assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["jit"]
+    assert jaxpr.eqns[0].params["name"] == "f"
+
+
+# ---- bytes --------------------------------------------------------------------------------------
+
+
+def test_export_and_call():
+    big = np.arange(3000, dtype=np.float32)
+
+    @core.jit
+    def f(p, n):
+        u, *_ = nested_once(p["w"], n, p["w"])
+        return {"a": (u, cnp.sinh(p["w"])), "b": [big[:3] + big.sum(), None]}
+
+    exported = core.export(f)({"w": X}, 2)
+    loaded = core.deserialize(exported.serialize())
+    assert loaded.in_avals == exported.in_avals
+    assert loaded.out_tree is exported.out_tree
+    close(loaded({"w": X}, 2), jax.tree.map(np.asarray, core.device_get(f({"w": X}, 2))))
+    jitted = core.jit(lambda x: (loaded({"w": x}, 2)["a"], loaded({"w": x * 2}, 2)["b"]))
+    expected = f({"w": X}, 2)["a"], f({"w": X * 2}, 2)["b"]
+    close(jitted(X), core.device_get(expected))
+    with pytest.raises(TypeError, match=r"exported for .*\{w: f32\[3\]\}.*got .*\{w: f32\[2\]\}"):
+        loaded({"w": X[:2]}, 2)
+    with pytest.raises(NotImplementedError, match="differentiate the function, then export"):
+        core.jvp(lambda x: loaded({"w": x}, 2)["a"], (X,), (X,))
+    with pytest.raises(NotImplementedError, match="vmap the function"):
+        core.vmap(lambda x: loaded({"w": x}, 2)["a"])(np.stack([X, X]))
+
+
+def test_export_says_what_it_cannot_write():
+    with pytest.raises(ValueError, match=r"a function that core\.jit gave"):
+        core.export(lambda x: x)
+    with pytest.raises(ValueError, match=r"expected bytes of Exported.serialize"):
+        core.deserialize(b"no program")
+    with pytest.raises(ValueError, match="names or numbers as keys"):
+        core.export(core.jit(lambda x: x[(1, 2)]))({(1, 2): X}).serialize()
