@@ -115,8 +115,9 @@ def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
     aval = aval_of(x)
     axis %= aval.ndim
     back = [axis] if descending else []
-    places = rev(x, back), rev(iota(np.int32, aval.shape, axis), back)
-    return rev(sort_p.bind(*places, dimension=axis, is_stable=True, num_keys=1)[1], back)
+    places = iota(np.int32, aval.shape, axis)
+    both = rev(x, back), rev(places, back)
+    return rev(sort_p.bind(*both, dimension=axis, is_stable=True, num_keys=1)[1], back)
 
 
 def sort_by(operands: Sequence[Any], num_keys: int = 1, axis: int = -1) -> list[Any]:

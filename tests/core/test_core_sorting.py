@@ -1,0 +1,93 @@
+"""Sorting against JAX: values, derivatives, vmap, jaxprs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jaxlens import core
+from jaxlens.core import sorting
+
+X = np.array([[3, 1, 2, 1], [0, -0.0, np.nan, -np.inf], [5, 9, 7, 8]], np.float32)
+
+
+def primitives(jaxpr) -> list:
+    """The equations of a jaxpr; those in calls of jit stand where the call is."""
+    found = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "jit":
+            found += primitives(eqn.params["jaxpr"])
+        else:
+            types = [(v.aval.shape, str(v.aval.dtype)) for v in eqn.outvars]
+            found.append((eqn.primitive.name, types))
+    return found
+
+
+def same(ours, theirs, *args) -> None:
+    """Values, dtypes and the equations of two functions, one of core and one of JAX."""
+    written = core.make_jaxpr(ours)(*args)
+    core.check_jaxpr(written)
+    assert primitives(written) == primitives(jax.make_jaxpr(theirs)(*args))
+    expected = jax.tree.leaves(jax.jit(theirs)(*args))
+    found = core.tree_leaves(core.jit(ours)(*args))
+    assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in expected]
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+CASES = {
+    "sort": (lambda x: sorting.sort(x, 0), lambda x: jnp.sort(x, 0)),
+    "sort, down": (
+        lambda x: sorting.sort(x, descending=True),
+        lambda x: jnp.sort(x, descending=True),
+    ),
+    "several": (
+        lambda x: sorting.sort_by((x, x, x), num_keys=2),
+        lambda x: list(lax.sort((x, x, x), num_keys=2)),
+    ),
+    "top_k": (lambda x: sorting.top_k(x, 2, 0)[0], lambda x: lax.top_k(x, 2, axis=0)[0]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_like_jax(name: str) -> None:
+    ours, theirs = CASES[name]
+
+    def all_of(module, f):
+        def both(x):
+            moved = module.jvp(f, (x,), (2 * x,))
+            return moved, module.vjp(f, x)[1](moved[0])[0]
+
+        return both
+
+    same(lambda x: [core.vmap(ours, d)(x) for d in (1, 2)],
+         lambda x: [jax.vmap(theirs, d)(x) for d in (1, 2)], np.stack([X, -X], 2))  # fmt: skip
+    same(all_of(core, ours), all_of(jax, theirs), np.nan_to_num(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint32, bool, np.complex64])
+def test_orders_of_dtypes(dtype) -> None:
+    x = np.clip(np.nan_to_num(X), 0, 9).astype(dtype) if np.dtype(dtype).kind in "iub" else X
+    same(
+        lambda x: (sorting.sort(x), sorting.argsort(x), sorting.argsort(x, 0, descending=True)),
+        lambda x: (jnp.sort(x), jnp.argsort(x), jnp.argsort(x, 0, descending=True)),
+        (x + 1j * X[::-1]).astype(dtype) if dtype is np.complex64 else x.astype(dtype),
+    )
+
+
+def test_only_one_key_is_batched() -> None:
+    same(
+        core.vmap(lambda x, y: sorting.sort_by((x, y)), (0, None)),
+        jax.vmap(lambda x, y: list(lax.sort((x, y), num_keys=1)), (0, None)),
+        X, X[0],
+    )  # fmt: skip
+
+
+def test_errors() -> None:
+    with pytest.raises(TypeError, match="one shape"):
+        sorting.sort_by((X, X[:2]))
+    with pytest.raises(ValueError, match="num_keys must be from 1 to 1, got 2"):
+        sorting.sort_by((X,), num_keys=2)
+    with pytest.raises(ValueError, match="k=9 must be"):
+        sorting.top_k(X, 9)
