@@ -79,21 +79,22 @@ class _Maker:
         place, type_of, place_of = made.place.append, self._type_of.get, self._place_of.get
         kind_of, stack_of = self._kinds.get, self._stack_of.get
         reads, first = 0, made.made[0]
+        every, told, literal = made.calls.get, self._told, self._literal
         for step, (eqn, known) in enumerate(zip(body.jaxpr.eqns, body.kinds, strict=True)):
             source = eqn.source_info
             where = place_of((stack_of(id(source.name_stack)), source.traceback))
             place(self._place(source) if where is None else where)
-            key: tuple[Hashable, ...] = (known or self._told(eqn, made.calls.get(step, ())),)
+            literals: tuple[int, ...] = ()
             for atom in eqn.invars:
                 value = get(id(atom))
                 if value is None:
                     back(LITERAL)
-                    key += (self._literal(atom),)
+                    literals += (literal(atom),)
                 else:
                     back(first - value)
-                reads += 1
+            reads += len(eqn.invars)
             read(reads)
-            key += (~len(eqn.invars),)
+            results: list[int] = []
             for var in eqn.outvars:
                 number[id(var)] = first
                 first += 1
@@ -101,8 +102,10 @@ class _Maker:
                 if aval is None:
                     aval = self._type(var.aval)
                 types(aval)
-                key += (aval,)
+                results.append(aval)
             starts(first)
+            kinds = known or told(eqn, every(step, ()))
+            key = kinds, literals, len(eqn.invars), *results
             same = kind_of(key)
             kind(self._kind(key, eqn) if same is None else same)
 

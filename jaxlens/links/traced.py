@@ -8,7 +8,8 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import compress, count, islice, pairwise
+from operator import ne
 
 from jaxlens.ir.columns import Place, Program, columns
 from jaxlens.ir.graph import Module
@@ -56,9 +57,10 @@ def traced(module: Module) -> Traced | None:
     numbers: dict[tuple[str, int], int] = {}
     runs = array("i")
     for name, places in stretches:
-        for place, run in groupby(places):
-            runs.append(sum(1 for _ in run))
-            runs.append(numbers.setdefault((name, place), len(numbers)))
+        starts = [0, *compress(count(1), map(ne, places, islice(places, 1, None)))]
+        for start, stop in pairwise([*starts, len(places)]):
+            runs.append(stop - start)
+            runs.append(numbers.setdefault((name, places[start]), len(numbers)))
     known = _groups(program)
     return Traced(runs, tuple(map(known.__getitem__, numbers)))
 

@@ -25,6 +25,7 @@ from jaxlens.render.stretch import lone, open_paths
 
 KINDS = get_args(BoxKind)
 _BUDGET = 80_000  # a third of it when packed
+ANY = 1 << 30
 _SHUT = -1
 _LISTED = ("input", "output", "constant")  # what opens in such a box is a plain list
 _STRUCTURE = ("call", "control")  # folds, calls, loops; a fusion is drawn as what it holds
@@ -36,18 +37,19 @@ _NUMBERED = re.compile(r"e(0|[1-9]\d*)")
 
 
 def graph_data(
-    figure: Figure, *, budget: int = _BUDGET, most: int = 100,
+    figure: Figure, *, budget: int = _BUDGET, most: int = 100, edges: int = ANY,
     hues: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that the live drawing needs.
 
     Args:
         figure: What to draw.
-        budget: About how many bytes the JSON may take. Panels are taken breadth first: calls,
-            loops and folds (the first copy right after its repeat), then fusions, the second of
+        budget: About how many bytes the JSON may take. Panels are taken breadth first: repeats
+            (the first copy right after), other calls, loops and folds, then fusions, the second of
             two boxes that read alike later, plain lists last; a box whose panel is left out does
             not open, and the note counts them.
         most: Most panels: to draw one and lay it out takes some 4 ms.
+        edges: Most edges of a panel, the first one apart: many take long to lay out.
         hues: Index of the hue of each source line.
 
     Returns:
@@ -71,7 +73,7 @@ def graph_data(
     Raises:
         GraphError: The first panel could not be laid out.
     """
-    rows, shut, left_out = _taken(figure, budget, most)
+    rows, shut, left_out = _taken(figure, budget, most, edges)
     places = ".".join
     paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
     notes = [clean(figure.note)] if figure.note else []
@@ -123,7 +125,7 @@ def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, i
 
 
 def _taken(
-    figure: Figure, budget: int, most: int
+    figure: Figure, budget: int, most: int, edges: int
 ) -> tuple[list[list[Any]], list[list[Any]], int]:  # fmt: skip
     """Rows of the panels that fit, boxes of theirs that stay shut, and panels that do not fit."""
     panels = figure.named
@@ -132,14 +134,16 @@ def _taken(
     taken: list[Panel] = []
     rows: list[list[Any]] = []
     refused: set[str] = set()
-    size, order, small, again, lists = 0, deque([first]), *(deque[str]() for _ in range(3))
-    while order or small or again or lists:
-        name = (order or small or again or lists).popleft()
+    size, order = 0, deque([first])
+    repeats, small, again, lists = (deque[str]() for _ in range(4))
+    while repeats or order or small or again or lists:
+        name = (repeats or order or small or again or lists).popleft()
         if len(refused) >= _MISSES or len(rows) >= most:  # full: the rest is not even drawn
             refused.add(name)
             continue
         panel = panels[name]
-        fits = not rows or size + _estimate(panel) <= budget  # told before it is laid out
+        # Told before it is laid out.
+        fits = not rows or (len(panel.edges) <= edges and size + _estimate(panel) <= budget)
         row = _row_or_none(panel, first=not rows) if fits else None
         if row is None:
             refused.add(name)
@@ -156,8 +160,10 @@ def _taken(
                 first_seen = order if box.kind in _STRUCTURE else small
                 queue = again if (box.label, box.detail) in seen else first_seen
                 if shows_copies and queue is order:
-                    order.appendleft(box.inside)
+                    repeats.appendleft(box.inside)
                     shows_copies = False
+                elif _REPEAT in box.inside and queue is order:
+                    repeats.append(box.inside)
                 else:
                     (lists if box.kind in _LISTED else queue).append(box.inside)
                 seen.add((box.label, box.detail))

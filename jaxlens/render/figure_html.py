@@ -11,12 +11,15 @@ from html import escape
 from typing import Any
 
 from jaxlens.render.figure import Figure
-from jaxlens.render.figure_data import graph_data
+from jaxlens.render.figure_data import ANY, graph_data
 from jaxlens.render.figure_text import clean
 from jaxlens.render.page import packed
 from jaxlens.render.svg import svg
 
 _PANELS = 10  # that one output holds, 4 ms each; a live kernel has the others
+# A traced program that had to be folded is to be seen a tenth of its trace later, and 40 edges take
+# 15 ms: its repeats open, and the first copy if it is no denser.
+_FOLDED_PANELS, _FOLDED_EDGES = 7, 36
 
 
 def graph_html(
@@ -38,7 +41,9 @@ def graph_html(
     """
     shown = _picture(figure, alt) if picture else f"<p>{escape(clean(alt))}</p>"
     note = f'<div class="note">{escape(clean(figure.note))}</div>' if figure.note else ""
-    data = packed(_text(_stepped(graph_data(figure, most=_PANELS, hues=hues))))
+    folded = bool(figure.note) and figure.stage == "jaxpr"
+    most, edges = (_FOLDED_PANELS, _FOLDED_EDGES) if folded else (_PANELS, ANY)
+    data = packed(_text(_stepped(graph_data(figure, most=most, edges=edges, hues=hues))))
     return (
         f'<div class="jaxlens-graph">{shown}{note}'
         f'<script type="application/json">"{data}"</script></div>'
