@@ -4,9 +4,9 @@ Metadata, layouts and other long things are folded (`hlo_pieces.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.lenses.lines import owners
@@ -33,8 +33,7 @@ def listing(module: Module, *, limit: int = LIMIT) -> Listing:
     return Listing(module.stage, kept, more=more or ())
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What an instruction's line is made of.
 
     Attributes:

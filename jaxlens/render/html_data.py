@@ -27,7 +27,7 @@ ROWS = 1_000
 COMPILED_ROWS = 200_000
 _SAME, _NEXT = 2, 3
 _COMPILED = ("more", "passes")  # beside a compile, a better deflation takes no time
-_MUCH = 200_000  # characters, above which a tenth more bytes cost a third of the time
+_MUCH = 200_000  # characters, above which a fifth more bytes take a seventh of the time
 _TRIES = 6
 _REMARK = 60  # characters of a remark
 _FOLD = re.compile(f"{MARKS['fold']}[^\0-{MARKS['warn']}\n]*")
@@ -65,7 +65,7 @@ def data_html(name: str, data: object) -> str:
 
 
 def _data_element(name: str, text: str) -> str:
-    level = (9 if len(text) < _MUCH else 6) if name in _COMPILED else None
+    level = (9 if len(text) < _MUCH else 4) if name in _COMPILED else None
     return f'<script type="application/json" data-jl={name}>{packed(text, level)}</script>'
 
 
