@@ -77,9 +77,9 @@ def _(x: ShapedArray, y: ShapedArray) -> Any:  # the exponent may be an integer
 
 @pow_p.rule("lower")
 def _(ctx: Any, x: Any, y: Any) -> Any:
-    base, exponent = ctx.avals_in
-    y = ctx.convert(y, exponent, exponent.update(dtype=base.dtype))
-    return hlo.power(*ctx.same_shape(x, y))
+    x, y = ctx.same_shape(x, y)
+    exponent = ctx.out.update(dtype=ctx.avals_in[1].dtype)
+    return hlo.power(x, ctx.convert(y, exponent, ctx.out))
 
 
 # ---- exponentials -------------------------------------------------------------------------------
