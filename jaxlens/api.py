@@ -174,6 +174,7 @@ def take(
     target: str = "",
     shapes: str = "",
     transforms: Sequence[tuple[str, str]] = (),
+    core: bool = False,
 ) -> Capture:
     """`capture`, with all that a magic's line can say.
 
@@ -185,6 +186,7 @@ def take(
         target: "" for where JAX would run it.
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
         transforms: Put round `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
+        core: Whether `jaxlens.core` traces it in the place of JAX.
     """
     from jaxlens.stages.calls import transforms as made_by
     from jaxlens.stages.driver import capture as staged
@@ -195,6 +197,10 @@ def take(
         args, kwargs = arguments(shapes)
     named = dict(kwargs)
     _check_fit(f, args, named, name)
+    if core:
+        from jaxlens.stages.core_rewrite import on_core
+
+        f = on_core(f)
     if any(made_by(f)):
         name = ""  # `g = jax.grad(loss)` is shown as grad(loss), not as grad(g)
     if transforms:
@@ -215,6 +221,13 @@ def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name:
     except TypeError as error:
         called = name or getattr(f, "__name__", type(f).__name__)
         raise CellError(f"the arguments do not fit {called}{signature}: {error}") from None
+
+
+def names_on_core(names: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A namespace whose functions call `jaxlens.core` in the place of JAX."""
+    from jaxlens.stages.core_rewrite import names_on_core as answer
+
+    return answer(names)
 
 
 def is_array(value: Any) -> bool:

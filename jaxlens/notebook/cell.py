@@ -9,7 +9,7 @@ import ast
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,17 +107,19 @@ def run(shell: Any, cell: Cell, statements: tuple[ast.stmt, ...]) -> None:
         execute(shell, code)
 
 
-def execute(shell: Any, code: Any) -> Any:
+def execute(shell: Any, code: Any, names: Mapping[str, Any] | None = None) -> Any:
     """Runs one code object; an `await` in it runs in IPython's loop."""
-    result = eval(code, shell.user_global_ns, shell.user_ns)
+    result = eval(code, shell.user_global_ns, shell.user_ns if names is None else names)
     return shell.loop_runner(result) if _awaits(code) else result
 
 
-def evaluate(shell: Any, cell: Cell, expression: ast.expr) -> Any:
-    """Value of an expression of the cell."""
+def evaluate(
+    shell: Any, cell: Cell, expression: ast.expr, names: Mapping[str, Any] | None = None
+) -> Any:
+    """Value of an expression of the cell, with the user's names or others."""
     code = _compile(shell, ast.fix_missing_locations(ast.Expression(expression)), cell.file, "eval")
     _check_awaits(shell, code)
-    return execute(shell, code)
+    return execute(shell, code, names)
 
 
 def define(shell: Any, cell: Cell, function: ast.FunctionDef) -> Callable[..., Any]:

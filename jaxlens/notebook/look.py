@@ -60,7 +60,13 @@ class Arrays:
     holds: Callable[[Any], bool]
 
 
-def take(shell: Any, cell: Cell, shapes: str, arrays: Arrays) -> Taken:
+def take(
+    shell: Any,
+    cell: Cell,
+    shapes: str,
+    arrays: Arrays,
+    names: Mapping[str, Any] | None = None,
+) -> Taken:
     """Runs the cell up to its last expression, and takes that.
 
     Args:
@@ -68,6 +74,7 @@ def take(shell: Any, cell: Cell, shapes: str, arrays: Arrays) -> Taken:
         cell: The cell under the magic, or the expression behind it.
         shapes: What `--in` says, "" without it.
         arrays: Tells arrays from other values.
+        names: Where a call's names are looked up; by default in the user's namespace.
 
     Raises:
         CellError: There is nothing to look at; all of the cell has run, as usual.
@@ -87,7 +94,7 @@ def take(shell: Any, cell: Cell, shapes: str, arrays: Arrays) -> Taken:
         return _on_shapes(shell, cell, last.value, shapes)
     expression = _waited_for(last.value)
     if isinstance(expression, ast.Call) and is_own(expression.func, shell.user_ns, arrays.is_array):
-        return _call(shell, cell, expression)
+        return _call(shell, cell, expression, names)
     return _expression(shell, cell, expression, arrays)
 
 
@@ -154,7 +161,7 @@ def _on_shapes(shell: Any, cell: Cell, expression: ast.expr, shapes: str) -> Tak
     return Taken(function, name=_name(expression), shapes=shapes)
 
 
-def _call(shell: Any, cell: Cell, call: ast.Call) -> Taken:
+def _call(shell: Any, cell: Cell, call: ast.Call, names: Mapping[str, Any] | None) -> Taken:
     """Evaluates callee and arguments as Python does for a call, and does not call.
 
     `f(*a, **b)` becomes `(f, (lambda *args, **kwargs: (args, kwargs))(*a, **b))`: Python's
@@ -165,7 +172,7 @@ def _call(shell: Any, cell: Cell, call: ast.Call) -> Taken:
         ast.copy_location(node, call)
     caught = ast.copy_location(ast.Call(catch, call.args, call.keywords), call)
     pair = ast.copy_location(ast.Tuple([call.func, caught], ast.Load()), call)
-    function, (args, kwargs) = cells.evaluate(shell, cell, pair)
+    function, (args, kwargs) = cells.evaluate(shell, cell, pair, names)
     if not callable(function):
         raise CellError(f"{_short(call.func)} is a {type(function).__name__} and no function")
     return Taken(function, args, kwargs, _name(call.func), call=call)

@@ -134,7 +134,9 @@ class Lenses(Magics):
             if cell is None
             else cells.read_cell(self.shell, cell)
         )
-        taken = take(self.shell, code, asked.take.in_, Arrays(api.is_array, api.holds_arrays))
+        arrays = Arrays(api.is_array, api.holds_arrays)
+        names = api.names_on_core(self.shell.user_ns) if asked.take.core else None
+        taken = take(self.shell, code, asked.take.in_, arrays, names)
 
         def view() -> Any:
             capture = api.take(
@@ -145,6 +147,7 @@ class Lenses(Magics):
                 target=asked.take.target,
                 shapes=taken.shapes,
                 transforms=asked.take.transforms,
+                core=asked.take.core,
             )
             verb: Callable[..., Any] = getattr(api, asked.verb)
             seen = verb(capture, **asked.show)

@@ -45,6 +45,7 @@ class TakeOptions:
         "SHAPES",
     )
     target: str = option("", "device to compile for: cpu, gpu, tpu, ...", "DEVICE", values="target")
+    core: bool = option(False, "trace it with jaxlens.core in the place of JAX")
     o: str = option("", "store what is shown in a variable", "NAME")
     transforms: tuple[tuple[str, str], ...] = ()
 

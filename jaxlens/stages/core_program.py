@@ -21,7 +21,7 @@ _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
 _MOST = 2_000  # objects that are searched for a use of the core
 
-program_p = Primitive("core_program")
+program_p: Any = Primitive("core_program")
 program_p.multiple_results = True
 
 
@@ -83,6 +83,11 @@ def _named(thing: Any) -> Iterator[Any]:
             continue
 
 
+def maker(f: Any) -> Any:
+    """Whose transforms fit a function: the core, or JAX."""
+    return sys.modules[_CORE] if is_core(f) else jax
+
+
 def traceable(f: Any) -> Callable[..., Any]:
     """The function that JAX can trace in the place of one of the core's.
 
@@ -107,7 +112,7 @@ def traceable(f: Any) -> Callable[..., Any]:
             return results
 
         given = [leaves[place] for place in places]
-        with core.enable_x64(bool(jax.config.jax_enable_x64)):
+        with core.enable_x64(bool(jax.config.read("jax_enable_x64"))):
             closed = trace(flat, [_aval(leaf) for leaf in given])
         consts = [plain(const) for const in closed.consts]
         results = program_p.bind(*consts, *given, program=closed)
@@ -126,9 +131,9 @@ def jitted(f: Any) -> Callable[..., Any]:
     inner = functools.wraps(f.f)(traceable(f.f))
     return jax.jit(
         inner,
-        static_argnums=f.static_argnums,
-        static_argnames=f.static_argnames,
-        donate_argnums=f.donate_argnums,
+        static_argnums=sorted(n for n in f.static if isinstance(n, int)),
+        static_argnames=sorted(n for n in f.static if isinstance(n, str)),
+        donate_argnums=sorted(n for n in f.donated if isinstance(n, int)),
     )
 
 
@@ -161,9 +166,11 @@ def _aval(leaf: Any) -> Any:
     return core.ShapedArray(leaf.shape, leaf.dtype, leaf.weak_type)
 
 
-@program_p.def_abstract_eval
 def _abstract(*_: Any, program: Any) -> list[Any]:
     return [jax.core.ShapedArray(a.shape, a.dtype, a.weak_type) for a in program.out_avals]
+
+
+program_p.def_abstract_eval(_abstract)
 
 
 def _lower(ctx: Any, *operands: Any, program: Any) -> list[Any]:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlens.errors import OptionError, nearest
+from jaxlens.stages import core_program
 from jaxlens.stages.shapes import abstract
 
 
@@ -33,13 +34,14 @@ def transformed(
     Raises:
         OptionError: A value that does not fit the function.
     """
+    by: Any = core_program.maker(f)
     for name, value in reversed(asked):
         if name == "grad":
-            f = jax.grad(f, argnums=_argnums(f, value))
+            f = by.grad(f, argnums=_argnums(f, value))
         elif name == "vmap":
-            f = jax.vmap(f, in_axes=_axes(value))
+            f = by.vmap(f, in_axes=_axes(value))
         elif name == "jit":
-            f = jax.jit(f)
+            f = by.jit(f)
         elif name == "jvp":
             f, kwargs = _jvp(f, args, kwargs)
     return f, kwargs
@@ -106,7 +108,8 @@ def _jvp(
             again, keywords = jax.tree.unflatten(tree, full)
             return f(*again, **keywords)
 
-        return jax.jvp(of_moving, tuple(values[i] for i in moving), tuple(tangents.values()))
+        by: Any = core_program.maker(f)
+        return by.jvp(of_moving, tuple(values[i] for i in moving), tuple(tangents.values()))
 
     _declare(jvp, f)
     return jvp, {**kwargs, "tangents": tangents}

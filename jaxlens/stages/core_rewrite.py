@@ -1,0 +1,160 @@
+"""`--core`: a function written for `jax.numpy`, made again to call `jaxlens.core` in JAX's place.
+
+A function finds `jnp` and `jax` among its globals and closures. A copy of it, and of every function
+of the user's that it reaches, gets the core's modules there; the code is the same, so every line
+keeps its place. Nothing of the user's is changed.
+"""
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from jaxlens.errors import OptionError, nearest
+from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
+
+_MODULES = {
+    "jax": "jaxlens.core",
+    "jax.numpy": "jaxlens.core.numpy",
+    "jax.lax": "jaxlens.core.lax",
+    "jax.random": "jaxlens.core.random",
+    "jax.nn": "jaxlens.core.nn",
+    "jax.tree": "jaxlens.core.tree",
+    "jax.tree_util": "jaxlens.core",
+}
+
+
+def on_core(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the core's functions in the place of JAX's.
+
+    Raises:
+        OptionError: When it is traced: it needs a function that the core does not have.
+    """
+    found: Callable[..., Any] = _Rewriting().value(f)
+    return found
+
+
+def names_on_core(names: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A namespace whose modules and functions are on the core; each name when it is looked up."""
+    return _Names(names)
+
+
+class _Names(dict[str, Any]):
+    """Looks up in another namespace, and hands out what it finds on the core."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._names = names
+        self._rewriting = _Rewriting()
+
+    def __missing__(self, name: str) -> Any:
+        return self._rewriting.value(self._names[name])
+
+
+class _Stand:
+    """Stands for a module of JAX's: has the core's functions under JAX's names."""
+
+    __module__ = "jaxlens.core"  # whoever names it calls the core
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        whole = f"{self._name}.{name}"
+        if whole in _MODULES:
+            return _Stand(whole)
+        import importlib
+
+        module = importlib.import_module(_MODULES[self._name])
+        try:
+            return getattr(module, name)
+        except AttributeError:
+            known = [n for n in dir(module) if not n.startswith("_")]
+            raise OptionError(
+                f"--core: jaxlens.core has no {whole}; {nearest(name, known)}; without --core "
+                f"JAX traces it"
+            ) from None
+
+
+class _Rewriting:
+    """Makes functions again, each once, so that functions that call each other still do."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+        self._kept: list[Any] = []  # so that no id is used twice
+        self._globals: dict[int, dict[str, Any]] = {}
+
+    def value(self, thing: Any) -> Any:
+        """What stands in the place of a value: itself, where it has nothing to do with JAX."""
+        if id(thing) not in self._made:
+            self._kept.append(thing)
+            self._made[id(thing)] = thing  # while it is being made, and for what stays
+            self._made[id(thing)] = self._new(thing)
+        return self._made[id(thing)]
+
+    def _new(self, thing: Any) -> Any:
+        if isinstance(thing, ModuleType):
+            return _Stand(thing.__name__) if thing.__name__ in _MODULES else thing
+        if isinstance(thing, functools.partial):
+            return functools.partial(self.value(thing.func), *thing.args, **thing.keywords)
+        if isinstance(thing, types.MethodType):
+            return types.MethodType(self.value(thing.__func__), thing.__self__)
+        if (parts := compat.jit_parts(thing)) is not None:
+            return self._jitted(*parts)
+        if str(getattr(thing, "__module__", "")).partition(".")[0] == "jax" and callable(thing):
+            return _counterpart(thing)
+        if isinstance(thing, FunctionType) and not describe(thing.__code__.co_filename).library:
+            return self._function(thing)
+        return thing
+
+    def _jitted(self, fun: Callable[..., Any], info: Any) -> Any:
+        if str(getattr(fun, "__module__", "")).partition(".")[0] == "jax":
+            return _counterpart(fun)
+        from jaxlens import core
+
+        return core.jit(
+            self.value(fun),
+            static_argnums=tuple(info.static_argnums),
+            static_argnames=tuple(info.static_argnames),
+            donate_argnums=tuple(info.donate_argnums),
+        )
+
+    def _function(self, f: FunctionType) -> FunctionType:
+        space = self._globals.setdefault(id(f.__globals__), dict(f.__globals__))
+        cells = tuple(types.CellType() for _ in f.__closure__ or ())
+        made = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells or None)
+        made.__kwdefaults__ = f.__kwdefaults__
+        functools.update_wrapper(made, f, updated=("__dict__",))
+        made.__dict__.pop("__wrapped__", None)
+        self._made[id(f)] = made  # it may name itself
+        for name in _names(f.__code__):
+            if name in f.__globals__:
+                space[name] = self.value(f.__globals__[name])
+        for new, old in zip(cells, f.__closure__ or (), strict=True):
+            try:
+                new.cell_contents = self.value(old.cell_contents)
+            except ValueError:  # not yet filled
+                continue
+        return made
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    codes = [code]
+    for inner in codes:
+        yield from inner.co_names
+        codes += [const for const in inner.co_consts if isinstance(const, CodeType)]
+
+
+def _counterpart(function: Any) -> Any:
+    """The core's function of the name of one of JAX's, wherever JAX really keeps it."""
+    name = str(getattr(function, "__name__", type(function).__name__))
+    module = str(getattr(function, "__module__", ""))
+    for part, place in (("numpy", "jax.numpy"), ("lax", "jax.lax"), ("random", "jax.random"),
+                        ("nn", "jax.nn")):  # fmt: skip
+        if part in module.split("."):
+            return getattr(_Stand(place), name)
+    return getattr(_Stand("jax"), name)

@@ -1,0 +1,73 @@
+"""The magics on functions of the core's, and `--core` on functions for `jax.numpy`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.notebook, pytest.mark.backend]
+CORE = """
+from jaxlens import core
+import jaxlens.core.numpy as cnp
+x = cnp.ones((2, 3))
+w = cnp.ones((3, 4))
+def loss(w, x):
+    return cnp.tanh(x @ w).sum()
+"""
+JAX = """
+import jax, jax.numpy as jnp
+x, w = jnp.ones((2, 3)), jnp.ones((3, 4))
+def loss(w, x):
+    return jnp.tanh(x @ w).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("magic", "said"),
+    [
+        ("%%jaxpr", "dot_general"),
+        ("%%jaxpr --grad", "transpose"),
+        ("%%hlo", "Before and after fusion"),
+        ("%%hlo --stage stablehlo", "stablehlo.tanh"),
+        ("%%compile", "Kernels"),
+        ("%%explore", "loss(w, x)"),
+    ],
+)
+def test_magic_on_the_core_s_function(run: Callable[[str], Any], magic: str, said: str) -> None:
+    run(CORE)
+    ran = run(f"{magic}\nloss(w, x)")
+    assert ran.ok, ran.out
+    assert said in ran.shown
+    assert "w f32[3,4], x f32[2,3]" in ran.shown
+
+
+def test_transformed_by_the_core(run: Callable[[str], Any]) -> None:
+    run(CORE)
+    ran = run("%jaxpr core.vmap(core.grad(loss), in_axes=(None, 0))(w, x)")
+    assert "vmap(grad(loss))(w, x)" in ran.shown
+
+
+def test_an_expression_of_the_core_s(run: Callable[[str], Any]) -> None:
+    run(CORE)
+    ran = run("%%jaxpr\ncnp.tanh(x @ w).sum()")
+    assert ran.ok, ran.out
+    assert "x f32[2,3], w f32[3,4]" in ran.shown
+
+
+@pytest.mark.parametrize("call", ["loss(w, x)", "jax.grad(loss)(w, x)", "jnp.tanh(x @ w).sum()"])
+def test_core_option(run: Callable[[str], Any], call: str) -> None:
+    run(JAX)
+    assert run(f"%%jaxpr -o plain\n{call}").ok
+    assert run(f"%%jaxpr --core -o seen\n{call}").ok
+    # a parameter that only JAX's own `reduce_sum` has
+    ran = run("print(*('out_sharding' in v.capture.jaxpr.text for v in (plain, seen)))")
+    assert ran.out.split() == ["True", "False"]
+    assert run("assert jnp is jax.numpy and loss.__globals__['jnp'] is jnp").ok
+
+
+def test_what_the_core_lacks_is_one_line(run: Callable[[str], Any]) -> None:
+    run(JAX)
+    ran = run("%%jaxpr --core\njax.scipy.special.zeta(x, 2)")
+    assert not ran.ok
+    assert "jaxlens.core has no jax.scipy" in ran.out
+    assert "Traceback" not in ran.out
