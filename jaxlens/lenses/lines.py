@@ -82,12 +82,15 @@ class Owners(Mapping[str, Span]):
     def __getitem__(self, ident: str) -> Span:
         if self._locate is None:
             return self._spans[ident]
-        region, step = self._locate(ident)
-        row = self._row[region]
-        owner = row.places[row.place[step]].owner or self._handed[region]
+        owner = self.at(*self._locate(ident))
         if owner is None:
             raise KeyError(ident)
         return owner
+
+    def at(self, region: str, step: int) -> Span | None:
+        """The span that owns a node, by its region and its place there; None for none."""
+        row = self._row[region]
+        return row.places[row.place[step]].owner or self._handed[region]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._spans)
@@ -96,7 +99,7 @@ class Owners(Mapping[str, Span]):
         return len(self._spans)
 
 
-def owners(module: Module) -> Mapping[str, Span]:
+def owners(module: Module) -> Owners:
     """The span that owns each node, by id; nodes that no line owns are left out."""
     rows = _rows(module)
     return Owners(module, rows, _handed(rows))
@@ -185,9 +188,10 @@ def _rows(module: Module) -> list[_Rows]:
 def _sort(row: _Rows, lists: Mapping[int, list[str]]) -> None:
     """Puts the ids of a region's nodes into the lists of their places."""
     if lists:
+        put = {place: ids.append for place, ids in lists.items()}
         for ident, place in zip(row.ids, row.place, strict=True):
-            if place in lists:
-                lists[place].append(ident)
+            if add := put.get(place):
+                add(ident)
 
 
 def _handed(rows: Sequence[_Rows]) -> dict[str, Span | None]:

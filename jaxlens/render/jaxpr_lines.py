@@ -128,7 +128,7 @@ class Rows(Sequence[Line]):
         if isinstance(row, Line):
             return row
         step = row.low + index + self._first - self._starts[place]
-        line = self._page.known[row.region.nodes[step].id]
+        line = self._page.known.at(row.region, step)
         return Line(line.pieces, line.id, row.indent, line.line)
 
 

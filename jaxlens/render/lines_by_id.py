@@ -6,7 +6,7 @@ A source line shows a few of the nodes under it; a big program has many more.
 from collections.abc import Callable, Iterator, Mapping
 
 from jaxlens.ir.columns import finder
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Line
 
@@ -37,8 +37,16 @@ class LinesById(Mapping[str, Line]):
     def __getitem__(self, ident: str) -> Line:
         line = self._made.get(ident)
         if line is None:
-            line = self._make(self._node(ident), self.owner(ident))
-            self._made[ident] = line
+            line = self._made[ident] = self._make(self._node(ident), self.owner(ident))
+        return line
+
+    def at(self, region: Region, step: int) -> Line:
+        """The line of a node by its place, which saves looking for it."""
+        node = region.nodes[step]
+        line = self._made.get(node.id)
+        if line is None:
+            span = self.owners.at(region.name, step)
+            line = self._made[node.id] = self._make(node, str(span) if span else "")
         return line
 
     def __iter__(self) -> Iterator[str]:

@@ -125,7 +125,7 @@ if (window.DecompressionStream) (window[name] ??= start()).then((live) => live(d
 # Digits in order from "(" on, with two others for "<" and for a backslash.
 _DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
 _STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
-_READ = bytes.maketrans(_DIGITS, _STANDARD)
+_WRITTEN, _READ = bytes.maketrans(_STANDARD, _DIGITS), bytes.maketrans(_DIGITS, _STANDARD)
 
 
 def _template(depth: int) -> str:
@@ -205,21 +205,8 @@ def packed(text: str, level: int | None = None) -> str:
     """Text deflated, in characters that need no escape: what `static/base85.js` reads."""
     level = level or (_BEST if len(text) < _MUCH else _QUICK)
     engine = zlib.compressobj(level, zlib.DEFLATED, -15, 6)
-    return _base85(engine.compress(text.encode(errors="surrogatepass")) + engine.flush())
-
-
-def _base85(data: bytes) -> str:
-    """As `base64.b85encode` with our digits, all words at once."""
-    import numpy as np  # which JAX needs, and `import jaxlens` does not
-
-    missing = -len(data) % 4
-    words = np.frombuffer(data + bytes(missing), ">u4").astype(np.uint32)
-    digits = np.empty((len(words), 5), np.uint8)
-    for place in reversed(range(5)):
-        digits[:, place] = words % 85
-        words //= 85
-    written = np.frombuffer(_DIGITS, np.uint8)[digits].tobytes()
-    return written[: len(written) - missing].decode()
+    data = engine.compress(text.encode(errors="surrogatepass")) + engine.flush()
+    return base64.b85encode(data).translate(_WRITTEN).decode()
 
 
 def unpacked(pack: str) -> str:
