@@ -99,8 +99,7 @@ class Batch(Interpreter):
                 sources.emit("rule", primitive.name, rule="batch")
             if over:
                 params = params | {"over": self.name}
-            with sources.named_scope("vmap()"):
-                results, out = primitive.batch(self.size, values, dims, **params)
+            results, out = primitive.batch(self.size, values, dims, **params)
         if primitive.multiple_results:
             return [self.join(*pair) for pair in zip(results, out, strict=True)]
         return self.join(results, out)
@@ -202,7 +201,8 @@ def vmap(
             results, out_tree = tree_flatten(f(*own_args, **own_kwargs))
             return results
 
-        results, out = batch_flat(flat, size, leaves, placed, axis_name)
+        with sources.named_scope("vmap()"):
+            results, out = batch_flat(flat, size, leaves, placed, axis_name)
         assert out_tree is not None
         wanted = prefix_leaves(out_axes, out_tree, "vmap out_axes")
         return out_tree.unflatten(map(_delivered, [size] * len(out), results, out, wanted))

@@ -61,8 +61,7 @@ class JVP(Interpreter):
                 return primitive.bind(*primals, **params)
             if sources.listeners:
                 sources.emit("rule", primitive.name, rule="jvp")
-            with sources.named_scope("jvp()"):
-                results, tangents_out = primitive.jvp(primals, tangents, **params)
+            results, tangents_out = primitive.jvp(primals, tangents, **params)
         if primitive.multiple_results:
             return [self.join(*pair) for pair in zip(results, tangents_out, strict=True)]
         return self.join(results, tangents_out)
@@ -147,7 +146,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         results, out_tree = tree_flatten(f(*in_tree.unflatten(leaves)))
         return results
 
-    results, out = jvp_flat(flat_f, flat, list(checked))
+    with sources.named_scope("jvp()"):
+        results, out = jvp_flat(flat_f, flat, list(checked))
     assert out_tree is not None
     return out_tree.unflatten(results), out_tree.unflatten(map(instantiate, out))
 

@@ -150,7 +150,7 @@ def _(
     (pred,) = cond_jaxpr.out_avals
     loop = hlo.WhileOp(types, init)
     with ir.InsertionPoint(loop.cond.blocks.append(*types)) as here:
-        (go,) = ctx.inline(cond_jaxpr, *cond_consts, *here.block.arguments)
+        (go,) = ctx.inline(cond_jaxpr, *cond_consts, *here.block.arguments, scope="while/cond")
         if pred.shape:  # some example is not done
             scalar = pred.update(shape=())
             own = replace(ctx, avals_in=[pred], avals_out=[scalar])
@@ -158,9 +158,9 @@ def _(
         hlo.return_([go])
     with ir.InsertionPoint(loop.body.blocks.append(*types)) as here:
         old = list(here.block.arguments)
-        new = ctx.inline(body_jaxpr, *body_consts, *old)
+        new = ctx.inline(body_jaxpr, *body_consts, *old, scope="while/body")
         if pred.shape:  # those that are done keep what they have
-            (go,) = ctx.inline(cond_jaxpr, *cond_consts, *old)
+            (go,) = ctx.inline(cond_jaxpr, *cond_consts, *old, scope="while/body")
             new = [_where(ctx, go, *pair) for pair in zip(new, old, strict=True)]
         hlo.return_(new)
     return list(loop.results)

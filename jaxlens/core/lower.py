@@ -25,6 +25,7 @@ from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, bfloat16, float0
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jaxlens.core.shapes import i64s
+from jaxlens.core.sources import NameStack
 
 Types = Sequence[ShapedArray]
 
@@ -303,7 +304,7 @@ def _location(program: Program, eqn: JaxprEqn, around: tuple[str, ...]) -> ir.Lo
     name = eqn.primitive.name
     if name == "jit":
         name = f"jit({eqn.params['name']})"
-    return ir.Location.name("/".join((*around, name)), place or ir.Location.unknown())
+    return ir.Location.name(str(NameStack((*around, name))), place or ir.Location.unknown())
 
 
 def _file(frame: sources.Frame) -> ir.Location:

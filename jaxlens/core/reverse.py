@@ -59,7 +59,7 @@ def linearize_flat(
     partial = Partial(current())
     tangents = [partial.parameter(tangent_aval(aval_of(primal))) for primal in primals]
     given = [Zero(t.aval) if t.dtype == float0 else t for t in tangents]
-    with interpreting(partial):
+    with interpreting(partial), sources.named_scope("jvp()"):
         results, out = jvp_flat(f, primals, given)
         out = list(map(instantiate, out))
     return results, partial.closed([tracer.var for tracer in tangents], out)
@@ -110,7 +110,11 @@ def partial_jaxpr(
 
 
 def backward_pass(
-    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    cts: Sequence[Any],
+    inside: bool = False,
 ) -> list[Any]:
     """Goes through a linear jaxpr from its last equation to its first.
 
@@ -119,6 +123,7 @@ def backward_pass(
         consts: Values of its constants: the residuals.
         args: `Linear` or a value for each parameter.
         cts: The cotangent of each result; may be `Zero`.
+        inside: Whether it is in an equation, whose name says already that it goes backward.
 
     Returns:
         The cotangent of each `Linear` argument; may be `Zero`.
@@ -154,7 +159,8 @@ def backward_pass(
         out = [found.pop(var, None) for var in eqn.outvars]
         if all(ct is None for ct in out):
             continue
-        with sources.at(_backward(eqn)):
+        source = eqn.source_info
+        with sources.at(source if inside else sources.transposed(source)):
             for atom, ct in zip(eqn.invars, _transposed(eqn, out, read), strict=True):
                 give(atom, ct)
     pairs = zip(jaxpr.invars, args, strict=True)
@@ -170,13 +176,6 @@ def _transposed(eqn: JaxprEqn, out: list[Any], read: Callable[[Atom], Any]) -> S
     ct = cts if eqn.primitive.multiple_results else cts[0]
     found: Sequence[Any] = eqn.primitive.transpose(ct, *map(read, eqn.invars), **eqn.params)
     return found
-
-
-def _backward(eqn: JaxprEqn) -> sources.SourceInfo:
-    """Where the backward equations of a forward one come from: its line."""
-    source = eqn.source_info
-    names = tuple(f"transpose({name})" for name in source.name_stack) or ("transpose()",)
-    return sources.SourceInfo(source.calls, names)
 
 
 def transpose_jaxpr(
@@ -207,7 +206,7 @@ def transpose_jaxpr(
         args = [Linear(aval) if is_linear else next(known) for aval, is_linear in pairs]
         outs = zip(closed.out_avals, nonzero, strict=True)
         cts = [next(moving) if has else Zero(aval) for aval, has in outs]
-        found = backward_pass(closed.jaxpr, closed.consts, args, cts)
+        found = backward_pass(closed.jaxpr, closed.consts, args, cts, inside=True)
         forced = force or [False] * len(found)
         flags[:] = [type(ct) is not Zero or must for ct, must in zip(found, forced, strict=True)]
         return [instantiate(ct) for ct in split(flags, found)[1]]

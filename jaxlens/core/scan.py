@@ -201,7 +201,8 @@ def _(
     def turn(i: Any, carry: list[Any], ys: list[Any]) -> tuple[Any, list[Any], list[Any]]:
         at = hlo.subtract(last, i) if reverse else i
         rows = [_cut_row(x, at, zero) for x in xs]
-        carry, new = cut(ctx.inline(jaxpr, *consts, *carry, *rows), num_carry)
+        results = ctx.inline(jaxpr, *consts, *carry, *rows, scope="while/body")
+        carry, new = cut(results, num_carry)
         ys = [_put_row(y, row, at, zero) for y, row in zip(ys, new, strict=True)]
         return hlo.add(i, one), carry, ys
 

@@ -8,6 +8,7 @@ watch the machinery at work listens to the stream: it costs one test of a tuple 
 Python positions are those of PEP 657.
 """
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 
 from jaxlens.core.avals import Setting
 
-_OURS = frozenset(map(str, Path(__file__).resolve().parent.rglob("*.py")))
+_OURS = {contextlib.__file__, *map(str, Path(__file__).resolve().parent.rglob("*.py"))}
 _MANY = 200  # frames kept of one stack: user recursion has no end
 Call = tuple[CodeType, int]  # a function's code and how far it had got
 
@@ -46,17 +47,36 @@ class Traceback(NamedTuple):
         return [code for code, _ in self.calls], [offset for _, offset in self.calls]
 
 
+class NameStack(tuple[str, ...]):
+    """Named scopes and transformations (`jvp()`), outermost first; prints as JAX's do.
+
+    A transformation goes round the name that follows it: `transpose(jvp(layer))/attention`.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        found: list[str] = []
+        for name in reversed(self):
+            around = name.endswith("()") and found
+            found.append(f"{name[:-1]}{found.pop()})" if around else name)
+        return "/".join(reversed(found))
+
+
+_BARE = NameStack()
+
+
 @dataclass(slots=True)
 class SourceInfo:
     """Where an equation came from.
 
     Attributes:
         calls: The functions that were running, innermost first, up to where tracing began.
-        name_stack: Named scopes and transformations, outermost first: `jvp()`, `transpose(jvp())`.
+        name_stack: The scopes and transformations that it was made in.
     """
 
     calls: tuple[Call, ...]
-    name_stack: tuple[str, ...] = ()
+    name_stack: NameStack = _BARE
 
     @property
     def traceback(self) -> Traceback:
@@ -82,9 +102,8 @@ def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None
     return tuple(code.co_positions())
 
 
-_NOWHERE = SourceInfo(())
 _origin: ContextVar[SourceInfo | None] = ContextVar("origin", default=None)
-_scopes: ContextVar[tuple[str, ...]] = ContextVar("scopes", default=())
+_scopes: ContextVar[NameStack] = ContextVar("scopes", default=_BARE)
 _depth: ContextVar[int] = ContextVar("depth", default=0)
 _entry: CodeType | None = None  # the function that every trace begins in
 
@@ -101,7 +120,9 @@ def here() -> SourceInfo:
     origin = _origin.get()
     scopes = _scopes.get()
     if origin is not None:
-        return SourceInfo(origin.calls, scopes + origin.name_stack) if scopes else origin
+        if not scopes:
+            return origin
+        return SourceInfo(origin.calls, NameStack(scopes + origin.name_stack))
     calls: list[Call] = []
     left = _depth.get()
     frame = sys._getframe(1)
@@ -123,10 +144,11 @@ def line() -> str:
 
 
 def said(source: SourceInfo) -> str:
-    """The innermost place of a step, in words."""
-    for frame in source.frames:
-        file = Path(frame.file_name).name
-        return f"{file}:{frame.start_line} ({frame.function_name})"
+    """The innermost place of a step that is not in a library's file, in words."""
+    frames = source.frames
+    own = [frame for frame in frames if "site-packages" not in frame.file_name]
+    for place in own or frames:
+        return f"{Path(place.file_name).name}:{place.start_line} ({place.function_name})"
     return "an unknown line"
 
 
@@ -138,8 +160,18 @@ def tracing(alone: bool = False) -> Iterator[None]:
         alone: Whether they do not come from the calls of it too, since it has many.
     """
     depth = 1 if alone else _depth.get() + 1
-    with Setting(_depth, depth), Setting(_origin, None), Setting(_scopes, ()):
+    with Setting(_depth, depth), Setting(_origin, None), Setting(_scopes, _BARE):
         yield
+
+
+def transposed(source: SourceInfo) -> SourceInfo:
+    """Where the backward equations of a forward one come from: its line.
+
+    They are made where the forward ones were, so what is around both is left to `here`.
+    """
+    around, names = _scopes.get(), source.name_stack
+    rest = names[len(around) :] if names[: len(around)] == around else names
+    return SourceInfo(source.calls, NameStack(("transpose()", *rest)))
 
 
 def at(source: SourceInfo) -> Setting:
@@ -157,7 +189,7 @@ class named_scope(ContextDecorator):  # noqa: N801 - used like a function
         return named_scope(self.name)
 
     def __enter__(self) -> None:
-        self._token = _scopes.set((*_scopes.get(), self.name))
+        self._token = _scopes.set(NameStack((*_scopes.get(), self.name)))
 
     def __exit__(self, *_: object) -> None:
         _scopes.reset(self._token)
