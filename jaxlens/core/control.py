@@ -157,9 +157,9 @@ def _(index: ShapedArray, *avals: ShapedArray, branches: Branches) -> list[Shape
 @cond_p.rule("lower")
 def _(ctx: Any, index: Any, *operands: Any, branches: Branches) -> list[Any]:
     case = hlo.CaseOp(list(map(ctx.type, ctx.avals_out)), index, len(branches))
-    for region, branch in zip(case.regions, branches, strict=True):
+    for n, (region, branch) in enumerate(zip(case.regions, branches, strict=True)):
         with ir.InsertionPoint(region.blocks.append()):
-            hlo.return_(ctx.inline(branch, *operands))
+            hlo.return_(ctx.inline(branch, *operands, scope=f"cond/branch_{n}_fun"))
     return list(case.results)
 
 
@@ -216,18 +216,17 @@ def _batched_choice(size: int, args: Any, dims: Any, branches: Branches) -> Any:
     outs = []
     for number, branch in enumerate(branches):
         mine = eq_p.bind(index, np.int32(number))
-        own = [select_n_p.bind(_spread(mine, x), stop_gradient_p.bind(x), x) for x in operands]
+        own = [_selected(mine, stop_gradient_p.bind(x), x) for x in operands]
         results, out = batch_flat(as_function(branch), size, own, [0] * len(own))
         outs.append([to_front(size, x, dim) for x, dim in zip(results, out, strict=True)])
-    chosen = [
-        select_n_p.bind(_spread(index, cases[0]), *cases) for cases in zip(*outs, strict=True)
-    ]
+    chosen = [_selected(index, *cases) for cases in zip(*outs, strict=True)]
     return chosen, [0] * len(chosen)
 
 
-def _spread(which: Any, x: Any) -> Any:
-    """A value per example, repeated for each element of `x`."""
-    return broadcast_in_dim(which, aval_of(x).shape, range(aval_of(which).ndim))
+def _selected(which: Any, *cases: Any) -> Any:
+    """For each example the case that it says."""
+    shape = aval_of(cases[0]).shape
+    return select_n_p.bind(broadcast_in_dim(which, shape, range(aval_of(which).ndim)), *cases)
 
 
 @kept

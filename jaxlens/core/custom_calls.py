@@ -69,17 +69,17 @@ def _(
     results, (residuals, tree) = fwd(primals[num_consts:])
     has = nonzero(tangents[num_consts:])
     moving = split(has, tangents[num_consts:])[1]
-    avals = [tangent_aval(aval_of(x)) for x in results]
+    avals = tuple(tangent_aval(aval_of(x)) for x in results)
     real = [aval.dtype != float0 for aval in avals]
     out = custom_lin_p.bind(
-        *residuals, *moving, bwd=bwd, in_zeros=[not each for each in has], num_res=len(residuals),
-        out_avals=avals, tree=tree,
+        *residuals, *moving, bwd=bwd, in_zeros=tuple(not each for each in has),
+        num_res=len(residuals), out_avals=avals, tree=tree,
     )  # fmt: skip
     return results, with_zeros(avals, real, out)
 
 
 @custom_lin_p.rule("abstract")
-def _(*_: ShapedArray, out_avals: list[ShapedArray], **__: Any) -> list[ShapedArray]:
+def _(*_: ShapedArray, out_avals: tuple[ShapedArray, ...], **__: Any) -> list[ShapedArray]:
     return [aval for aval in out_avals if aval.dtype != float0]
 
 
@@ -95,8 +95,8 @@ custom_lin_p.lower = custom_lin_p.jvp = custom_lin_p.batch = _one_way
 
 @custom_lin_p.rule("transpose")
 def _(
-    cts: Any, *args: Any, bwd: Any, in_zeros: list[bool], num_res: int,
-    out_avals: list[ShapedArray], tree: TreeDef,
+    cts: Any, *args: Any, bwd: Any, in_zeros: Flags, num_res: int,
+    out_avals: tuple[ShapedArray, ...], tree: TreeDef,
 ) -> list[Any]:  # fmt: skip
     residuals, moving = cut(args, num_res)
     real = [aval.dtype != float0 for aval in out_avals]

@@ -208,8 +208,10 @@ def associative_scan(
         )
 
     def combine(first: list[Any], second: list[Any]) -> list[Any]:
-        found = fn(tree.unflatten(first), tree.unflatten(second))
-        return flatten_like(tree, found, "associative_scan: what fn returns")
+        found, got = tree_flatten(fn(tree.unflatten(first), tree.unflatten(second)))
+        if got != tree:
+            raise TypeError(f"associative_scan: fn must return the containers {tree}, got {got}.")
+        return found
 
     flip = [rev(x, [place]) for x, place in zip(leaves, axes, strict=True)] if reverse else leaves
     found = _prefixes(combine, flip, axes)
@@ -228,8 +230,8 @@ def _prefixes(combine: Callable[..., list[Any]], xs: list[Any], axes: list[int])
 
     odd = _prefixes(combine, combine(part(xs, 0, n - 1, 2), part(xs, 1, n, 2)), axes)
     even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1), part(xs, 2, n, 2))
-    triples = zip(part(xs, 0, 1), even, axes, strict=True)
-    even = [concatenate([first, rest], axis) for first, rest, axis in triples]
+    triples = zip(xs, even, axes, strict=True)
+    even = [concatenate([slice_in_axis(x, axis, 0, 1), y], axis) for x, y, axis in triples]
     return [_woven(*each, n) for each in zip(even, odd, axes, strict=True)]
 
 

@@ -23,11 +23,12 @@ CORE = SimpleNamespace(
     custom_jvp=custom.custom_jvp, custom_vjp=custom.custom_vjp, checkpoint=remat.checkpoint,
 )  # fmt: skip
 FORWARD = ("value", "jvp", "vmap", "vmap of jvp")
-REVERSE = ("grad", "grad of grad", "vmap of grad", "grad of vmap", "jvp of grad")
+MOST = ("value", "jvp", "grad", "grad of grad", "vmap of grad")
+EVERY = (*FORWARD, *MOST[2:], "grad of vmap", "jvp of grad")
 LATER = jax.version.__version_info__ >= (0, 11)  # writes some gradients otherwise
 
 
-def alike(make: Any, x: Any, what: tuple[str, ...] = FORWARD + REVERSE) -> None:
+def alike(make: Any, x: Any, what: tuple[str, ...] = MOST) -> None:
     """Compares what the transforms make of `make(library)`, a function of one array.
 
     Everything is one program for each library, so that little is compiled.
@@ -88,7 +89,8 @@ def nested(eqn: Any) -> list[Any]:
     """The jaxprs in an equation's parameters."""
     values = [v for _, v in sorted(eqn.params.items())]
     items = [x for v in values for x in (v if isinstance(v, list | tuple) else (v,))]
-    return [x.jaxpr for x in items if hasattr(getattr(x, "jaxpr", None), "eqns")]
+    found = [getattr(x, "jaxpr", x) for x in items]  # JAX has some with constants, some without
+    return [x for x in found if hasattr(x, "eqns")]
 
 
 def names(lib: Any, f: Any, *args: Any) -> list[str]:
