@@ -199,7 +199,8 @@ def _functions(text: str) -> Iterator[str]:
     for row in text.split("\n"):
         inside = inside or row.startswith("define ")
         if inside and _NO_CODE not in row:
-            yield _METADATA.sub("", row) if "!" in row or "#" in row else row
+            start = max(row.find(", !"), 0) or row.find(" #")
+            yield row if start < 0 else row[:start] + _METADATA.sub("", row[start:])
         inside = inside and row != "}"
 
 
