@@ -91,7 +91,8 @@ class Batch(Interpreter):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, dims = zip(*map(self.split, args), strict=True) if args else ((), ())
-        over = self.name is not None and self.name in params.get("axes", ())
+        names = params.get("axis_name", params.get("axes", ()))
+        over = self.name is not None and self.name in names
         with interpreting(self.parent):
             if not over and all(dim is None for dim in dims):
                 return primitive.bind(*values, **params)

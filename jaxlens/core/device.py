@@ -22,6 +22,9 @@ from jax.sharding import PartitionSpec as P
 from jaxlib import _jax
 
 from jaxlens.core.avals import ShapedArray, canonical, float0
+from jaxlens.core.meshes import Layout
+from jaxlens.core.meshes import Mesh as OwnMesh
+from jaxlens.core.meshes import P as OwnSpec
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer, Value, leaked
 from jaxlens.core.trees import tree_leaves, tree_map
@@ -228,6 +231,8 @@ def common_device(values: Sequence[Any]) -> Any:
     """
     found = {x.device for x in values if type(x) is Array}
     found.discard(None)
+    if found:  # an array over several devices is brought to where it is needed
+        found = {place for place in found if not isinstance(place, NamedSharding)}
     if len(found) > 1:
         raise ValueError(
             f"Received incompatible devices for one program: its arguments are on "
@@ -327,6 +332,49 @@ class Executable:
         return self.loaded.get_compiled_memory_stats()
 
 
+@cache
+def _spread(mesh: OwnMesh, spec: OwnSpec) -> NamedSharding:
+    """JAX's name for a layout."""
+    return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
+
+
+class Spread(Executable):
+    """A program for several devices, each of which has its part of the arguments and results."""
+
+    __slots__ = ("_in", "_out")
+
+    def __init__(
+        self,
+        loaded: Any,
+        layout: Layout,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+    ) -> None:
+        super().__init__(loaded, list(layout.mesh.devices.flat), in_avals, out_avals)
+        self._in = [_spread(layout.mesh, spec) for spec in layout.in_specs]
+        self._out = [_spread(layout.mesh, spec) for spec in layout.out_specs]
+        pairs = zip(map(_jax_aval, out_avals), self._out, strict=True)
+        self._handlers = [_handler(aval, place) for aval, place in pairs]
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """Starts it; its results lie over the devices."""
+        triples = zip(values, self.in_avals, self._in, strict=True)
+        buffers = [
+            x.live() if type(x) is Array and x.device is place else _put_spread(x, aval, place)
+            for x, aval, place in triples
+        ]
+        found = self._start(buffers).consume_with_handlers(self._handlers)
+        return [Array(*triple) for triple in zip(found, self.out_avals, self._out, strict=True)]
+
+
+def _put_spread(value: Any, aval: ShapedArray, place: NamedSharding) -> Buffer:
+    if isinstance(value, Tracer):
+        raise leaked(value)
+    numbers = value.live() if type(value) is Array else np.asarray(value, _jax_aval(aval).dtype)
+    with jax.enable_x64(True):  # else JAX would halve 64-bit elements
+        return jax.device_put(numbers, place)
+
+
 def _handler(aval: Any, sharding: Any) -> Any:
     """What makes an array of a result; jaxlib 0.12 has one keyword less."""
     try:
@@ -344,6 +392,7 @@ def compile_module(
     replicas: int = 1,
     partitions: int = 1,
     options: dict[str, Any] | None = None,
+    layout: Layout | None = None,
 ) -> Executable:
     """Compiles a StableHLO module.
 
@@ -355,8 +404,11 @@ def compile_module(
         replicas: How many copies of it run side by side.
         partitions: On how many devices each copy is spread.
         options: XLA's, by name.
+        layout: How it lies on a mesh, whose devices it is then for.
     """
     client = jax_backend.get_backend()
+    if layout:
+        devices, partitions = list(layout.mesh.devices.flat), layout.mesh.size
     chosen = [_place(device)[0] for device in devices]
     built = jax_backend.get_compile_options(
         num_replicas=replicas,
@@ -365,6 +417,8 @@ def compile_module(
         env_options_overrides=options or {},
     )
     loaded = client.compile_and_load(_text(module), _jax.DeviceList(tuple(chosen)), built)
+    if layout:
+        return Spread(loaded, layout, in_avals, out_avals)
     return Executable(loaded, devices, in_avals, out_avals)
 
 

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import chlo, func
+from jaxlib.mlir.dialects import chlo, func, sdy
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, bfloat16, float0
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jaxlens.core.meshes import Layout, Mesh, P, sharding_text
 from jaxlens.core.shapes import i64s
 from jaxlens.core.sources import NameStack
 
@@ -70,12 +71,14 @@ class Program:
         module: It.
         functions: Names of its functions, by what they write down.
         names: Names that are taken.
+        mesh: The devices that it is for, if several.
         places: Locations of calls, which many equations share.
     """
 
     module: ir.Module
     functions: dict[Any, str] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    mesh: Mesh | None = None
     places: dict[sources.Call, ir.Location] = field(default_factory=dict)
 
     def free_name(self, name: str) -> str:
@@ -185,7 +188,7 @@ def lower_jaxpr(
     arg_names: Sequence[str] = (),
     result_names: Sequence[str] = (),
     replicas: int = 1,
-    partitions: int = 1,
+    layout: Layout | None = None,
 ) -> ir.Module:
     """A module whose `main` is a jaxpr.
 
@@ -196,24 +199,39 @@ def lower_jaxpr(
         arg_names: What each parameter is called.
         result_names: What each result is called.
         replicas: On how many devices the program runs side by side, one copy of it on each.
-        partitions: On how many devices one copy of it is spread.
+        layout: How it lies on several devices; None for one.
     """
     with _mlir(), ir.Location.unknown():
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{plain(name)}")
         module.operation.attributes["mhlo.num_replicas"] = _i32(replicas)
-        module.operation.attributes["mhlo.num_partitions"] = _i32(partitions)
-        program = Program(module, names={"main"})
+        module.operation.attributes["mhlo.num_partitions"] = _i32(layout.mesh.size if layout else 1)
+        program = Program(module, names={"main"}, mesh=layout.mesh if layout else None)
         with ir.InsertionPoint(module.body):
             main = _function(program, "main", closed, f"jit({name})", arg_names)
         aliases = [{} if n is None else {"tf.aliasing_output": _i32(n)} for n in donated]
         infos = [{"jax.result_info": ir.StringAttr.get(found)} for found in result_names]
+        if layout:
+            aliases = _laid_out(layout.mesh, layout.in_specs, closed.in_avals, aliases)
+            infos = _laid_out(layout.mesh, layout.out_specs, closed.out_avals, infos)
         if any(aliases):
             main.arg_attrs = ir.ArrayAttr.get(list(map(ir.DictAttr.get, aliases)))
         if infos:
             main.attributes["res_attrs"] = ir.ArrayAttr.get(list(map(ir.DictAttr.get, infos)))
         module.operation.verify()
         return module
+
+
+def _laid_out(
+    mesh: Mesh, specs: Sequence[P], avals: Types, attributes: Sequence[dict[str, ir.Attribute]]
+) -> list[dict[str, ir.Attribute]]:
+    """The attributes of parameters or results, and how each lies on the mesh."""
+    found = []
+    for n, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
+        text = "#sdy.sharding" + sharding_text(mesh, spec, aval.ndim)
+        own = attributes[n] if attributes else {}
+        found.append(own | {"sdy.sharding": ir.Attribute.parse(text)})
+    return found
 
 
 def _i32(number: int) -> ir.Attribute:
@@ -246,6 +264,7 @@ def _mlir() -> Iterator[None]:
     context.load_all_available_dialects()
     hlo.register_dialect(context)
     chlo.register_dialect(context)
+    sdy.register_dialect(context)
     with context:
         yield
 

@@ -21,6 +21,7 @@ from jaxlens.core.device import Array, Executable, common_device, compile_module
 from jaxlens.core.forward import jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
 from jaxlens.core.lower import lower_jaxpr
+from jaxlens.core.meshes import layout
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
 from jaxlens.core.stages import Lowered, Traced
 from jaxlens.core.staging import (
@@ -403,8 +404,9 @@ def _program(
         closed = given["jaxpr"]
     else:
         closed = trace(lambda *xs: _listed(primitive, xs, given), avals)
-    module = lower_jaxpr(closed, given.get("name", primitive.name))
-    return compile_module(module, avals, closed.out_avals, devices=[device])
+    place = layout(closed)
+    module = lower_jaxpr(closed, given.get("name", primitive.name), layout=place)
+    return compile_module(module, avals, closed.out_avals, devices=[device], layout=place)
 
 
 def _listed(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:

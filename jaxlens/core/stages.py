@@ -18,6 +18,7 @@ from jaxlens.core.avals import ShapedArray
 from jaxlens.core.device import Array, Donated, Executable, compile_module, hlo_text, put
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, used
 from jaxlens.core.lower import lower_jaxpr
+from jaxlens.core.meshes import Layout, layout
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer
 from jaxlens.core.trees import TreeDef, tree_flatten
@@ -60,12 +61,14 @@ class Traced:
         aliases = [None] * len(large) + self._aliases()
         names = [""] * len(large) + list(self.arg_names)
         results = ["result" + "".join(path) for path in self.out_tree.paths()]
+        place = layout(closed)
         module = lower_jaxpr(
-            closed, self.fun_name, donated=aliases, arg_names=names, result_names=results
-        )
+            closed, self.fun_name, donated=aliases, arg_names=names, result_names=results,
+            layout=place,
+        )  # fmt: skip
         if sources.listeners:
             sources.emit("lower", self.fun_name, module=module)
-        return Lowered(self, module, [const for _, const in large], aliases[len(large) :])
+        return Lowered(self, module, [const for _, const in large], aliases[len(large) :], place)
 
     def _aliases(self) -> list[int | None]:
         """For each argument, the result that gets its memory: a donated one of the same type."""
@@ -101,12 +104,14 @@ class Lowered:
         module: MLIR's.
         consts: Values of the module's first parameters: large arrays from outside.
         aliases: For each other parameter, the result that uses its memory.
+        layout: How its parameters and results lie on several devices; None for one.
     """
 
     traced: Traced
     module: Any
     consts: Sequence[Any]
     aliases: Sequence[int | None]
+    layout: Layout | None = None
 
     def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
         """The module as text; with `debug_info`, where each op came from.
@@ -136,7 +141,7 @@ class Lowered:
         jaxpr = traced.jaxpr
         executable = compile_module(
             self.module, [*map(aval_of, self.consts), *jaxpr.in_avals], jaxpr.out_avals,
-            devices=[traced.device], options=compiler_options,
+            devices=[traced.device], options=compiler_options, layout=self.layout,
         )  # fmt: skip
         if sources.listeners:
             sources.emit("compile", traced.fun_name, executable=executable)

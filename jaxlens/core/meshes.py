@@ -1,0 +1,193 @@
+"""Meshes: devices in rows and columns, and which part of an array each of them holds.
+
+A mesh gives names to the axes of an array of devices. A partition spec says, for each axis of an
+array of numbers, along which axes of the mesh it is cut: with `P("i", None)` each row of devices
+has its rows of the matrix, and devices that differ along another axis hold copies. That is all
+that XLA has to be told to lay an array out over many devices.
+
+After "Distributed arrays" (docs.jax.dev) and the Shardy dialect (openxla.org/shardy).
+"""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxlens.core.avals import ShapedArray
+from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs
+from jaxlens.core.tracers import Primitive
+
+Names = tuple[str, ...]
+
+shard_map_p = Primitive("shard_map", multiple_results=True)  # its rules are in parallel.py
+
+
+class Mesh:
+    """Devices in an array whose axes have names.
+
+    Attributes:
+        devices: The array.
+        axis_names: The names.
+        shape: The length of each axis, by name.
+        size: How many devices there are.
+    """
+
+    def __init__(self, devices: Any, axis_names: str | Sequence[str]) -> None:
+        self.devices = np.asarray(devices, dtype=object)
+        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        if (
+            self.devices.ndim != len(self.axis_names)
+            or len(set(self.axis_names)) < self.devices.ndim
+        ):
+            raise ValueError(
+                f"Mesh: devices of shape {self.devices.shape} need {self.devices.ndim} different "
+                f"axis names, got {self.axis_names}."
+            )
+        self.shape = dict(zip(self.axis_names, self.devices.shape, strict=True))
+        self.size = int(self.devices.size)
+        self._key = self.axis_names, self.devices.shape, tuple(d.id for d in self.devices.flat)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Mesh({', '.join(f'{name!r}: {n}' for name, n in self.shape.items())})"
+
+    def groups(self, names: Names) -> list[list[int]]:
+        """The places in the mesh that differ along these axes only, a list for each rest."""
+        places = np.arange(self.size).reshape(self.devices.shape)
+        last = [self.axis_names.index(name) for name in names]
+        rest = [axis for axis in range(places.ndim) if axis not in last]
+        rows: list[list[int]] = (
+            places.transpose(rest + last)
+            .reshape(-1, prod(self.shape[name] for name in names))
+            .tolist()
+        )
+        return rows
+
+
+class PartitionSpec(tuple[Any, ...]):
+    """For each axis of an array, the axis of the mesh that it is cut along, several, or None."""
+
+    __slots__ = ()
+
+    def __new__(cls, *parts: str | Names | None) -> "PartitionSpec":
+        return super().__new__(cls, parts)
+
+    def __repr__(self) -> str:
+        return f"P{tuple(self)!r}"
+
+    def names(self, ndim: int) -> list[Names]:
+        """The axes of the mesh for each of this many axes."""
+        parts = [*self, *[None] * (ndim - len(self))]
+        return [() if p is None else (p,) if isinstance(p, str) else tuple(p) for p in parts]
+
+    def used(self) -> Names:
+        """All axes of the mesh that it names."""
+        return tuple(name for names in self.names(0) for name in names)
+
+
+P = PartitionSpec
+
+
+def local(aval: ShapedArray, spec: P, mesh: Mesh) -> ShapedArray:
+    """The type of the part of an array that one device has."""
+    return aval.update(
+        shape=tuple(n // k for n, k in zip(aval.shape, _cuts(aval, spec, mesh), strict=True))
+    )
+
+
+def whole(aval: ShapedArray, spec: P, mesh: Mesh) -> ShapedArray:
+    """The type of the array whose part on one device has this type."""
+    return aval.update(
+        shape=tuple(n * k for n, k in zip(aval.shape, _cuts(aval, spec, mesh), strict=True))
+    )
+
+
+def _cuts(aval: ShapedArray, spec: P, mesh: Mesh) -> list[int]:
+    return [prod(mesh.shape[name] for name in names) for names in spec.names(aval.ndim)]
+
+
+def check(aval: ShapedArray, spec: Any, mesh: Mesh, what: str, cut: bool = True) -> None:
+    """Checks that an array can be cut so, or (without `cut`) be a part of one that was.
+
+    Raises:
+        TypeError: The spec is none.
+        ValueError: It names other axes, or more than there are, or does not divide one.
+    """
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError(f"{what}: expected a PartitionSpec such as P('i'), got {spec!r}.")
+    used = spec.used()
+    if not set(used) <= set(mesh.axis_names) or len(set(used)) < len(used):
+        raise ValueError(
+            f"{what}: {spec} must name axes of the mesh, each once; the mesh has "
+            f"{', '.join(mesh.axis_names)}."
+        )
+    if len(spec) > aval.ndim:
+        raise ValueError(f"{what}: {spec} has more entries than {aval.str_short()} axes.")
+    for axis, (n, k) in enumerate(zip(aval.shape, _cuts(aval, spec, mesh), strict=True)):
+        if cut and n % k:
+            raise ValueError(
+                f"{what}: axis {axis} of {aval.str_short()} has length {n}, which {spec} would "
+                f"cut into {k} equal parts: pad it to a multiple."
+            )
+
+
+def sharding_text(mesh: Mesh, spec: P, ndim: int) -> str:
+    """A layout as the Shardy dialect writes it: `<mesh<["i"=4]>, [{"i"}, {}]>`."""
+    axes = ", ".join(f'"{name}"={n}' for name, n in mesh.shape.items())
+    cut = ("{" + ", ".join(f'"{name}"' for name in names) + "}" for names in spec.names(ndim))
+    return f"<mesh<[{axes}]>, [{', '.join(cut)}]>"
+
+
+# ---- the layout of a program --------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """How the arguments and results of a program lie on a mesh.
+
+    Attributes:
+        mesh: It.
+        in_specs: For each argument.
+        out_specs: For each result.
+    """
+
+    mesh: Mesh
+    in_specs: tuple[P, ...]
+    out_specs: tuple[P, ...]
+
+
+def layout(closed: ClosedJaxpr) -> Layout | None:
+    """The layout of a program that has a shard_map in it; None where one device is enough.
+
+    What goes into or comes from a shard_map lies as that wants it, all else is copied everywhere.
+
+    Raises:
+        ValueError: There are two meshes.
+    """
+    found = {eqn.params["mesh"] for eqn in _shard_maps(closed.jaxpr)}
+    if len(found) > 1:
+        raise ValueError(f"one program can use one mesh, got {' and '.join(map(str, found))}.")
+    if not found:
+        return None
+    specs: dict[Any, P] = {}
+    for eqn in closed.jaxpr.eqns:
+        if eqn.primitive is shard_map_p:
+            specs.update(zip(eqn.outvars, eqn.params["out_specs"], strict=True))
+            for atom, spec in zip(eqn.invars, eqn.params["in_specs"], strict=True):
+                specs.setdefault(atom, spec)
+    inner = closed.jaxpr
+    pick = [tuple(specs.get(x, P()) for x in xs) for xs in (inner.invars, inner.outvars)]
+    return Layout(found.pop(), *pick)
+
+
+def _shard_maps(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is shard_map_p:
+            yield eqn
+        for inner in subjaxprs(eqn.params):
+            yield from _shard_maps(inner)
