@@ -32,9 +32,9 @@ Frame = str | Span  # a transform or scope by name, or a frame
 Path = tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # frozen, thousands of them would take thrice as long
 class Run:
-    """The steps `low` to `high` (exclusive) as one box.
+    """The steps `low` to `high` (exclusive) as one box; nobody changes it.
 
     Attributes:
         low: First step.

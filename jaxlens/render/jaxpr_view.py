@@ -3,6 +3,7 @@
 from typing import Any
 
 from jaxlens.captures import Capture
+from jaxlens.ir.collection import paused
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module
@@ -29,8 +30,12 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
         capture: What to look at.
         options: What to show.
     """
-    options = options or JaxprOptions()
     module = capture.jaxpr.module
+    with paused():
+        return _document(capture, module, options or JaxprOptions())
+
+
+def _document(capture: Capture, module: Module, options: JaxprOptions) -> Document:
     tabs: list[Tab] = []
     alone = options.text != options.graph
     lines = jaxpr_lines.equations(module)
