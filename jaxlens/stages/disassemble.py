@@ -43,8 +43,7 @@ def readable(data: bytes) -> bool:
 
 def symbols(data: bytes) -> list[str]:
     """Names of the functions that an object file defines for others; empty if it is not ELF."""
-    elf = _opened(data)
-    return [f.name for f in _functions(elf)] if elf is not None else []
+    return [f.name for f in _opened(data)[1]]
 
 
 def disassemble(data: bytes, symbol: str) -> str:
@@ -53,10 +52,10 @@ def disassemble(data: bytes, symbol: str) -> str:
     Raises:
         UnavailableError: The object is not ELF, is for another machine, or lacks the function.
     """
-    elf = _opened(data)
+    elf, functions = _opened(data)
     if elf is None:
         raise UnavailableError("assembly is read from ELF objects only; this system uses others")
-    found = next((f for f in _functions(elf) if f.name == symbol), None)
+    found = next((f for f in functions if f.name == symbol), None)
     if found is None:
         raise UnavailableError(f"the object file has no function {symbol!r}")
     lines = list(_lines(elf, found))
@@ -65,14 +64,16 @@ def disassemble(data: bytes, symbol: str) -> str:
 
 
 @lru_cache(maxsize=1)  # names are asked for first, then the code
-def _opened(data: bytes) -> Any:
+def _opened(data: bytes) -> tuple[Any, list[_Function]]:
+    """An object file and its functions; None where it is of another format, or broken."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     try:
-        return ELFFile(io.BytesIO(data))
+        elf = ELFFile(io.BytesIO(data))
+        return elf, _functions(elf)
     except ELFError:
-        return None
+        return None, []
 
 
 def _functions(elf: Any) -> list[_Function]:
