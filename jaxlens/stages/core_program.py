@@ -112,7 +112,8 @@ def traceable(f: Any) -> Callable[..., Any]:
             return results
 
         given = [leaves[place] for place in places]
-        with core.enable_x64(bool(jax.config.read("jax_enable_x64"))):
+        settings: Any = jax.config
+        with core.enable_x64(bool(settings.jax_enable_x64)):
             closed = trace(flat, [_aval(leaf) for leaf in given])
         consts = [plain(const) for const in closed.consts]
         results = program_p.bind(*consts, *given, program=closed)
