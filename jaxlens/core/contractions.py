@@ -114,31 +114,26 @@ def _chosen(primitive: Primitive) -> None:
 
 reduce_max_p = reduction("reduce_max", hlo.maximum, lowest, "biuf")
 reduce_min_p = reduction("reduce_min", hlo.minimum, highest, "biuf")
-reduce_and_p = reduction("reduce_and", hlo.and_, lambda _: -1, "biu")
+reduce_and_p = reduction("reduce_and", hlo.and_, lambda d: np.array(-1).astype(d), "biu")
 reduce_or_p = reduction("reduce_or", hlo.or_, lambda _: 0, "biu")
 reduce_xor_p = reduction("reduce_xor", hlo.xor, lambda _: 0, "biu")
 _chosen(reduce_max_p)
 _chosen(reduce_min_p)
 
 
-def reduce_max(x: Any, axes: Axes) -> Any:
-    """The largest along axes, which disappear."""
-    return reduce_max_p.bind(x, axes=tuple(axes)) if axes else x
+def over_axes(primitive: Primitive) -> Callable[[Any, Axes], Any]:
+    """The function of an array and axes, which disappear; of no axes, the array itself."""
+
+    def reduced(x: Any, axes: Axes) -> Any:
+        return primitive.bind(x, axes=tuple(axes)) if axes else x
+
+    reduced.__name__, reduced.__doc__ = primitive.name, f"`{primitive.name}` over axes."
+    return reduced
 
 
-def reduce_min(x: Any, axes: Axes) -> Any:
-    """The smallest along axes, which disappear."""
-    return reduce_min_p.bind(x, axes=tuple(axes)) if axes else x
-
-
-def reduce_and(x: Any, axes: Axes) -> Any:
-    """Whether all along axes hold; of integers, bit by bit."""
-    return reduce_and_p.bind(x, axes=tuple(axes)) if axes else x
-
-
-def reduce_or(x: Any, axes: Axes) -> Any:
-    """Whether one along axes holds; of integers, bit by bit."""
-    return reduce_or_p.bind(x, axes=tuple(axes)) if axes else x
+reduce_max, reduce_min = over_axes(reduce_max_p), over_axes(reduce_min_p)
+reduce_and, reduce_or = over_axes(reduce_and_p), over_axes(reduce_or_p)
+reduce_xor = over_axes(reduce_xor_p)
 
 
 # ---- where the largest is -----------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.contractions import highest, lowest, others, reduction
+from jaxlens.core.contractions import highest, lowest, others, over_axes, reduction
 from jaxlens.core.elementwise import add, full_like, like, mul, sub, where
 from jaxlens.core.elementwise_rules import kind
 from jaxlens.core.forward import jvp_flat
@@ -167,8 +167,4 @@ def _product(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 reduce_prod_p.jvp = _derived(_product)
-
-
-def reduce_prod(x: Any, axes: tuple[int, ...]) -> Any:
-    """The product along axes, which disappear."""
-    return reduce_prod_p.bind(x, axes=tuple(axes)) if axes else x
+reduce_prod = over_axes(reduce_prod_p)

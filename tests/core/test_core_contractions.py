@@ -1,0 +1,325 @@
+"""Reductions, products, running sums, windows and convolutions against JAX."""
+
+from itertools import product
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+from alike import CORE, JAX, alike, names, same
+
+from jaxlens import core
+from jaxlens.core import contractions, convolution, cumulative, windows
+
+RANDOM = np.random.RandomState(0)
+CUBE = RANDOM.randn(2, 3, 4).astype(np.float32)
+LINE = RANDOM.randn(5).astype(np.float32)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RANDOM.randn(*shape).astype(np.float32)
+
+
+# ---- reductions ---------------------------------------------------------------------------------
+
+
+def test_reductions() -> None:
+    def make(lib):
+        def f(x):
+            m = lib.lax
+            found = [m.reduce_max(x, (1,)), m.reduce_min(x, (0, 2)), m.reduce_prod(x, (1,))]
+            return [*found, m.reduce_prod(x, (0, 2)), m.reduce_max(m.mul(x, m.sign(x)), (0,))]
+
+        return f
+
+    alike(make, CUBE)
+    for axes in ((0,), (1,), (1, 2)):
+        for lib_f in (lambda m, x, a: m.reduce_max(x, a), lambda m, x, a: m.reduce_min(x, a)):
+
+            def reverse(lib, axes=axes, f=lib_f):
+                return lambda x: lib.vjp(lambda y: f(lib.lax, y, axes), x)[1](f(lib.lax, x, axes))
+
+            assert names(CORE, reverse(CORE), CUBE) == names(JAX, reverse(JAX), CUBE)
+
+
+def test_equal_largest_share() -> None:
+    x = np.array([[1, 3, 3], [2, 2, 2]], np.float32)
+    grad = core.grad(lambda x: contractions.reduce_max(contractions.reduce_max(x, (1,)), (0,)))(x)
+    np.testing.assert_array_equal(np.asarray(grad), [[0, 0.5, 0.5], [0, 0, 0]])
+
+
+def test_reductions_of_all_dtypes() -> None:
+    values = np.array([[1, 5, 2], [7, 0, 7]])
+
+    def f(lib, x):
+        m, found = lib.lax, []
+        for name in ("argmax", "argmin"):
+            found += [getattr(m, name)(x, axis, np.int32) for axis in (0, 1)]
+        reductions = ["max", "min"]
+        reductions += ["and", "or", "xor"] if x.dtype.kind in "biu" else []
+        reductions += ["prod"] if x.dtype != np.bool_ else []
+        found += [getattr(m, f"reduce_{name}")(x, (1,)) for name in reductions]
+        return [*found, lib.vmap(lambda y: m.argmax(y, 0, np.int32), 1)(x)]
+
+    for dtype in ("bool", "int32", "uint8", "float16", ml_dtypes.bfloat16):
+        x = values.astype(dtype)
+        same(*(lib.jit(lambda x, lib=lib: f(lib, x))(x) for lib in (CORE, JAX)), str(dtype))
+
+
+def test_first_of_equals_and_nan() -> None:
+    x = np.array([[1, np.nan, 3, np.nan], [-np.inf] * 4, [np.inf] * 4, [2, 9, 9, 2]], np.float32)
+    for ours, theirs in ((contractions.argmax, np.argmax), (contractions.argmin, np.argmin)):
+        np.testing.assert_array_equal(np.asarray(ours(x, 1)), theirs(x, 1))
+
+
+def test_batched_where_the_examples_are() -> None:
+    """Reductions and running sums do not move the axis of the examples."""
+    for axis in range(3):
+        for f in (
+            lambda m, x: m.reduce_max(x, (1,)),
+            lambda m, x: m.cumsum(x, 1),
+            lambda m, x: m.argmin(x, 0, np.int32),
+        ):
+            ours, theirs = (
+                lib.vmap(lambda x, lib=lib, f=f: f(lib.lax, x), axis, 0) for lib in (CORE, JAX)
+            )
+            assert names(CORE, ours, CUBE) == names(JAX, theirs, CUBE)
+            same(ours(CUBE), theirs(CUBE))
+
+
+# ---- running sums -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
+def test_running(name: str) -> None:
+    def make(lib):
+        def f(x):
+            run = getattr(lib.lax, name)
+            return run(x, axis=0), run(x, axis=0, reverse=True)
+
+        return f
+
+    alike(make, LINE, ("value", "jvp", "grad", "vmap of grad"))
+
+
+def test_running_ties_and_ends() -> None:
+    tied = np.array([1, 3, 3, 2, 3], np.float32)
+
+    def reverse(lib):
+        return lambda x: lib.vjp(lambda y: lib.lax.cummax(y, axis=0), x)[1](x)
+
+    same(core.jit(reverse(CORE))(tied), jax.jit(reverse(JAX))(tied))
+    ends = np.array([-np.inf, -np.inf, 1, np.inf, 2], np.float32)
+    same(core.jit(cumulative.cumlogsumexp)(ends), jax.jit(jax.lax.cumlogsumexp)(ends))
+    assert cumulative.cumsum(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    assert float(cumulative.reduce_prod(np.zeros((0,), np.float32), (0,))) == 1
+    zeros = np.array([2, 0, 5], np.float32)
+    grad = core.jit(core.grad(lambda x: cumulative.reduce_prod(x, (0,))))(zeros)
+    np.testing.assert_array_equal(np.asarray(grad), [0, 10, 0])
+
+
+# ---- dot_general --------------------------------------------------------------------------------
+
+DOTS = {
+    "matrices": ((3, 4), (4, 5), (((1,), (0,)), ((), ()))),
+    "batch": ((2, 3, 4), (2, 4, 5), (((2,), (1,)), ((0,), (0,)))),
+    "axes in any order": ((4, 2, 3), (5, 4, 2), (((0,), (1,)), ((1,), (2,)))),
+    "vectors": ((4,), (4,), (((0,), (0,)), ((), ()))),
+    "outer": ((2, 3), (4,), (((), ()), ((), ()))),
+    "two sums": ((2, 3, 4, 5), (5, 3, 2, 6), (((3, 1), (0, 1)), ((0,), (2,)))),
+    "only batch": ((2, 3), (3, 2), (((), ()), ((0, 1), (1, 0)))),
+}
+
+
+@pytest.mark.parametrize("name", DOTS)
+def test_dot_general(name: str) -> None:
+    left, right, dims = DOTS[name]
+    args = numbers(*left), numbers(*right)
+
+    def every(lib):
+        def dot(x, y):
+            return lib.lax.dot_general(x, y, dims)
+
+        def f(x, y):
+            value, pull = lib.vjp(dot, x, y)
+            _, second = lib.vjp(lambda x, y: lib.vjp(dot, x, y)[1](value), x, y)
+            return value, lib.jvp(dot, (x, y), (y.sum() * x, y)), pull(value), second((x, y))
+
+        return f
+
+    assert names(CORE, every(CORE), *args) == names(JAX, every(JAX), *args)
+    core.check_jaxpr(core.make_jaxpr(every(CORE))(*args))
+    ours, theirs = core.jit(every(CORE))(*args), jax.jit(every(JAX))(*args)
+    for x, y in zip(core.tree_leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["batch", "axes in any order"])
+def test_dot_general_batched_in_every_way(name: str) -> None:
+    left, right, dims = DOTS[name]
+    x, y = numbers(2, *left), numbers(2, *right)
+
+    def every(lib):
+        def f(x, y):
+            found = []
+            for i, j in product([None, *range(len(left) + 1)], [None, *range(len(right) + 1)]):
+                a = x[0] if i is None else lib.np.moveaxis(x, 0, i)
+                b = y[0] if j is None else lib.np.moveaxis(y, 0, j)
+                if (i, j) != (None, None):
+                    dot = lib.vmap(lambda x, y: lib.lax.dot_general(x, y, dims), (i, j))
+                    found.append(dot(a, b))
+            return found
+
+        return f
+
+    assert names(CORE, every(CORE), x, y) == names(JAX, every(JAX), x, y)
+    same(core.jit(every(CORE))(x, y), jax.jit(every(JAX))(x, y))
+
+
+def test_dot_general_of_other_dtypes() -> None:
+    _, _, dims = DOTS["batch"]
+    x, y = CUBE, numbers(2, 4, 5)
+
+    def f(lib, x, y, ints, z):
+        def dot(wanted):
+            return lambda x, y: lib.lax.dot_general(x, y, dims, preferred_element_type=wanted)
+
+        found = [dot(np.int32)(*ints), lib.vjp(dot(None), *z)[1](dot(None)(*z))]
+        for dtype, wanted in product((np.float16, ml_dtypes.bfloat16), (None, np.float32)):
+            short = lib.np.asarray(x, dtype), lib.np.asarray(y, dtype)
+            value, pull = lib.vjp(dot(wanted), *short)
+            found += [value, pull(value)]
+        return found
+
+    whole = np.ones((2, 3, 4), np.int8), np.full((2, 4, 5), 100, np.int8)
+    args = x, y, whole, (x + 1j, y - 2j)
+    ours, theirs = (lib.jit(lambda *a, lib=lib: f(lib, *a))(*args) for lib in (CORE, JAX))
+    for a, b in zip(core.tree_leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert a.dtype == b.dtype
+        wide = [np.asarray(v).astype(np.complex64) for v in (a, b)]
+        np.testing.assert_allclose(*wide, rtol=0.03, atol=0.1)
+
+
+# ---- windows ------------------------------------------------------------------------------------
+
+POOLS = {
+    "line": ((5,), (2,), (1,), "VALID"),
+    "same": ((6,), (3,), (2,), "SAME"),
+    "images": ((2, 5, 5, 3), (1, 3, 2, 1), (1, 1, 2, 1), "SAME"),
+    "padded": ((7,), (2,), (2,), [(1, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pooling(name: str) -> None:
+    shape, *window = POOLS[name]
+
+    def make(lib):
+        if lib is CORE:
+            return lambda x: [
+                getattr(windows, f"reduce_window_{op}")(x, *window) for op in ("sum", "max", "min")
+            ]
+        ends = ((0.0, jax.lax.add), (-np.inf, jax.lax.max), (np.inf, jax.lax.min))
+        return lambda x: [jax.lax.reduce_window(x, start, op, *window) for start, op in ends]
+
+    x = numbers(*shape)
+    alike(make, x)
+    assert names(CORE, make(CORE), x) == names(JAX, make(JAX), x)
+
+
+def test_sums_over_dilated_windows() -> None:
+    dilations = {"base_dilation": (2,), "window_dilation": (3,)}
+
+    def make(lib):
+        if lib is CORE:
+            return lambda x: windows.reduce_window_sum(x, (2,), (2,), [(1, 2)], **dilations)
+        return lambda x: jax.lax.reduce_window(
+            x, 0.0, jax.lax.add, (2,), (2,), [(1, 2)], **dilations
+        )
+
+    alike(make, LINE)
+    with pytest.raises(NotImplementedError, match="dilated windows"):
+        core.vjp(lambda x: windows.reduce_window_max(x, (2,), **dilations), LINE)[1](numbers(6))
+
+
+# ---- convolution --------------------------------------------------------------------------------
+
+CONVOLUTIONS = {
+    "line": ((2, 8, 3), (3, 3, 4), (1,), "SAME", None, None, ("NWC", "WIO", "NWC"), 1),
+    "dilated": ((2, 3, 8), (4, 3, 3), (2,), [(1, 0)], (2,), (2,), None, 1),
+    "groups": (
+        (2, 6, 6, 4), (3, 2, 2, 6), (2, 1), "VALID", None, None, ("NHWC", "HWIO", "NHWC"), 2,
+    ),
+    "each feature": (
+        (2, 4, 5, 5), (4, 1, 3, 3), (1, 2), "SAME", None, (2, 1), ("NCHW", "OIHW", "NHWC"), 4,
+    ),
+    "space": ((1, 2, 4, 4, 4), (2, 2, 2, 2, 2), (1, 2, 1), "SAME_LOWER", None, None, None, 1),
+    "cut off": ((5, 2, 3), (3, 2, 3), (1,), [(2, -1)], None, None, ("WNC", "WOI", "CNW"), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution(name: str) -> None:
+    left, right, *rest = CONVOLUTIONS[name]
+    x, k = numbers(*left), numbers(*right)
+
+    def every(lib, nested=True):
+        def conv(x, k):
+            return lib.lax.conv_general_dilated(x, k, *rest)
+
+        def f(x, k):
+            value, pull = lib.vjp(conv, x, k)
+            found = [value, lib.jvp(conv, (x, k), (x, k)), pull(value)]
+            if nested:
+                _, second = lib.vjp(lambda x, k: lib.vjp(conv, x, k)[1](value), x, k)
+                pairs = [(0, 0), (0, None), (None, 0), (2, 1)]
+                two = [lib.np.stack([y, y * 2]) for y in (x, k)]
+                for i, j in pairs:
+                    a = x if i is None else lib.np.moveaxis(two[0], 0, i)
+                    b = k if j is None else lib.np.moveaxis(two[1], 0, j)
+                    found += [lib.vmap(conv, (i, j))(a, b)]
+                found += [second((x, k)), lib.vmap(lambda c: pull(c))(lib.np.stack([value] * 2))]
+            return found
+
+        return f
+
+    core.check_jaxpr(core.make_jaxpr(every(CORE))(x, k))
+    if rest[-1] == 1:  # with groups JAX has a group count for batches too
+        assert names(CORE, every(CORE, False), x, k) == names(JAX, every(JAX, False), x, k)
+    ours, theirs = core.jit(every(CORE))(x, k), jax.jit(every(JAX))(x, k)
+    for a, b in zip(core.tree_leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-4, atol=1e-3)
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("f", "kind", "words"),
+    [
+        (lambda: contractions.reduce_max(LINE, (1,)), ValueError, r"axes .* f32\[5\].*\(1,\)"),
+        (lambda: contractions.argmax(np.zeros((0,)), 0), ValueError, "no elements"),
+        (
+            lambda: contractions.dot_general(CUBE, LINE, (((2,), (0,)), ((), ()))),
+            TypeError, r"contracting axes \(2,\) of f32\[2,3,4\].*\[4\] and \[5\]",
+        ),
+        (lambda: cumulative.cumsum(LINE, 1), ValueError, "axis 1 is out of bounds"),
+        (lambda: windows.reduce_window_max(CUBE, (2,)), ValueError, "for each axis of f32"),
+        (
+            lambda: convolution.conv_general_dilated(CUBE, numbers(2, 2, 2), (1,), "SAME"),
+            ValueError, r"takes 2 features .* f32\[2,3,4\] has 3",
+        ),
+        (
+            lambda: convolution.conv_general_dilated(CUBE, numbers(2, 3, 2), (1,), "same"),
+            ValueError, "padding must be 'VALID'",
+        ),
+        (
+            lambda: convolution.conv_general_dilated(CUBE, numbers(2, 3, 2), (1, 1), "SAME"),
+            TypeError, "with 2 window_strides",
+        ),
+    ],
+)  # fmt: skip
+def test_errors_name_what_is_wrong(f, kind: type, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        f()
