@@ -18,7 +18,7 @@ from jaxlens.core import elementwise as ew
 from jaxlens.core import functions as fn
 from jaxlens.core import numpy as cnp
 from jaxlens.core import shapes
-from jaxlens.core.avals import canonical
+from jaxlens.core.avals import ShapedArray, canonical
 from jaxlens.core.staging import aval_of
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -46,6 +46,11 @@ def threefry(key: Any, low: Any, high: Any) -> tuple[Any, Any]:
     Returns:
         The two words of each pair, enciphered.
     """
+    if aval_of(key) is not ShapedArray((2,), _U32):
+        raise TypeError(
+            f"random: expected a key, u32[2] from random.key(seed) or random.split, got "
+            f"{aval_of(key).str_short()}."
+        )
     words = [key[0], key[1]]
     words.append(words[0] ^ words[1] ^ _PARITY)
     x, y = low + words[0], high + words[1]

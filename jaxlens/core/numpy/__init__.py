@@ -78,6 +78,7 @@ def _give_methods() -> None:
     }  # fmt: skip
     for name, attribute in attributes.items():
         setattr(Value, name, property(attribute))
+    Value.__setitem__ = _unchangeable  # type: ignore[attr-defined]
     Value.__getitem__ = indexing.index  # type: ignore[method-assign]
     Value.flatten = arrays.ravel  # type: ignore[attr-defined]
 
@@ -93,6 +94,13 @@ def _operator(function: Any) -> Any:
         return function(x, y) if isinstance(y, _NUMBERS) or hasattr(y, "dtype") else NotImplemented
 
     return operate
+
+
+def _unchangeable(x: Value, index: Any, value: Any) -> None:
+    raise TypeError(
+        f"arrays do not change: {x.aval.str_short()} has no item assignment. For x[i] = y write "
+        f"x = x.at[i].set(y)."
+    )
 
 
 _give_methods()

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxlens.core import elementwise as ew
 from jaxlens.core import functions as fn
-from jaxlens.core.avals import canonical, is_inexact, promote
+from jaxlens.core.avals import broadcast_shapes, canonical, is_inexact, promote
 from jaxlens.core.shapes import broadcast_to, convert_element_type, expand_dims
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Primitive
@@ -43,8 +43,14 @@ def alike(*xs: Any, inexact: bool = False) -> list[Any]:
 def together(*xs: Any, inexact: bool = False) -> list[Any]:
     """Arguments with one dtype and one rank; scalars stay scalars."""
     arrays = alike(*xs, inexact=inexact)
-    ranks = [aval_of(x).ndim for x in arrays]
+    shapes = [aval_of(x).shape for x in arrays]
+    ranks = list(map(len, shapes))
     rank = max(ranks)
+    if min(ranks) < rank:
+        try:  # so that the error names the shapes that the user gave
+            broadcast_shapes(*shapes)
+        except ValueError as error:
+            raise TypeError(str(error)) from None
     return [
         expand_dims(x, range(rank - own)) if 0 < own < rank else x
         for x, own in zip(arrays, ranks, strict=True)
