@@ -98,3 +98,8 @@ _MAKERS: Mapping[str, Callable[[Instruction], object]] = {
     "results": _results,
     "attrs": lambda node: instruction_attributes(node.text),
 }
+
+
+def stamped(node: Node) -> str:
+    """`Node.text` of HLO with its stamps, where it was read from text: it takes no time."""
+    return node._line if isinstance(node, Instruction) else node.text

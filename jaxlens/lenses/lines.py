@@ -7,7 +7,7 @@ lines reach it, to none, and the count of such nodes is given.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -94,6 +94,10 @@ class Owners(Mapping[str, Span]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._spans)
+
+    def items(self) -> ItemsView[str, Span]:
+        """All of them, without a look-up each."""
+        return self._spans.items()
 
     def __len__(self) -> int:
         return len(self._spans)

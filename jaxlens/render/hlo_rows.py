@@ -6,6 +6,7 @@ printed as XLA prints most is written from its `Line`.
 
 from collections.abc import Iterator, Sequence
 
+from jaxlens.ir.hlo_node import stamped
 from jaxlens.render.document import Line, Piece
 from jaxlens.render.hlo_lines import Plan, lean
 from jaxlens.render.hlo_pieces import (
@@ -32,7 +33,7 @@ def rows(plan: Plan) -> Iterator[Row]:
             yield row_of(lean(part))
             continue
         node = part.node
-        text = printed(node.text)
+        text = printed(stamped(node))  # stamps are in the metadata
         if text is None:
             yield row_of(lean(part.line()))
             continue
