@@ -22,7 +22,8 @@ SMOOTH = words("""
     asinh atanh logistic erf erfc erf_inv lgamma digamma abs
 """)
 FLAT = ["sign", "floor", "ceil"]
-LATER = jax.version.__version_info__ >= (0, 11)  # writes the derivative of max otherwise
+LATER = jax.version.__version_info__ >= (0, 11)
+REWRITTEN = words("expm1 asin acos tanh asinh atanh erf erfc max min") if LATER else []
 TWO = ["add", "sub", "mul", "div", "rem", "pow", "atan2", "max", "min"]
 POWERS = (0, 1, 2, 3, 5, -1, -2)
 
@@ -73,7 +74,7 @@ def test_powers_choices_and_ends() -> None:
     alike(make, X)
 
 
-@pytest.mark.parametrize("name", [*SMOOTH, *FLAT, *TWO])
+@pytest.mark.parametrize("name", sorted({*SMOOTH, *FLAT, *TWO} - {*REWRITTEN}))
 def test_same_equations(name: str) -> None:
     args = (X, X + 1)[: 1 + (name in TWO)]
     for given in product([0, 1], repeat=len(args)):
