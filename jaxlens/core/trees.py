@@ -51,7 +51,7 @@ def _sorted(d: dict[Any, Any]) -> tuple[Any, ...]:
 
 
 def _flatten_dict(d: dict[Any, Any]) -> tuple[Sequence[Any], Hashable]:
-    keys = _sorted(d)
+    keys = _sorted(d) if len(d) > 1 else tuple(d)
     return [d[key] for key in keys], keys
 
 
@@ -145,15 +145,15 @@ class TreeDef:
     data: Hashable
     children: tuple["TreeDef", ...]
     num_leaves: int
-    _all: dict[Any, "TreeDef"] = {}  # noqa: RUF012
 
     def __new__(
         cls, kind: type | None, data: Hashable, children: tuple["TreeDef", ...]
     ) -> "TreeDef":
         # 1 and True are equal keys of a dict, but not the same tree.
         types = tuple(map(type, data)) if type(data) is tuple else type(data)
+        key = kind, data, types, children
         try:
-            found = cls._all.get((kind, data, types, children))
+            found = _all.get(key)
         except TypeError:
             name = kind.__name__ if kind else ""
             raise TypeError(
@@ -163,7 +163,7 @@ class TreeDef:
             found = object.__new__(cls)
             found.kind, found.data, found.children = kind, data, children
             found.num_leaves = sum(child.num_leaves for child in children) if kind else 1
-            found = cls._all.setdefault((kind, data, types, children), found)
+            found = _all.setdefault(key, found)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -210,6 +210,7 @@ class _Star:
         return "*"
 
 
+_all: dict[Any, TreeDef] = {}
 _LEAF = TreeDef(None, None, ())
 
 
@@ -222,19 +223,24 @@ def tree_flatten(
 
 
 def _flatten(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeDef:
-    container = _container(type(tree))
+    kind = type(tree)
+    container = _containers.get(kind) or _container(kind)
     if container is None or (is_leaf is not None and is_leaf(tree)):
         leaves.append(tree)
         return _LEAF
-    children, data = container.flatten(tree)
+    # Every call of a jitted function comes by: most containers are tuples and lists, most children
+    # leaves, most trees known.
+    plain = kind is tuple or kind is list
+    children, data = (tree, None) if plain else container.flatten(tree)
     inner = []
     for child in children:
-        if type(child) in _containers and _containers[type(child)] is None:  # most are leaves
+        if _containers.get(type(child), container) is None:
             leaves.append(child)
             inner.append(_LEAF)
         else:
             inner.append(_flatten(child, leaves, is_leaf))
-    return TreeDef(type(tree), data, tuple(inner))
+    trees = tuple(inner)
+    return (plain and _all.get((kind, None, type(None), trees))) or TreeDef(kind, data, trees)
 
 
 def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
