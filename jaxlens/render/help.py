@@ -28,7 +28,7 @@ from jaxlens.render.late_lines import row_of, written
 from jaxlens.render.visible import visible
 
 _MOST = 1000  # lines of a program that are looked through; for longer ones all words travel
-_OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}]+)")
+_OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}\\n]+)")
 _OFTEN = 3  # values of one attribute that are looked into
 _KINDS: dict[str, Kind] = {
     "jaxpr": "primitive", "stablehlo": "op", "hlo": "instruction", "optimized": "instruction",
@@ -98,9 +98,9 @@ def _listing(block: Listing, words: _Words) -> None:
     if kind is None:
         return
     if kind not in _ATTRIBUTES:
-        for row, _, _ in chain(map(row_of, block.lines), written(block.more)):
-            for op in _OP.findall(row):
-                words.add(_machine(kind, op), op)
+        rows = chain(map(row_of, block.lines), written(block.more))
+        for op in dict.fromkeys(_OP.findall("\n".join(row for row, _, _ in rows))):
+            words.add(_machine(kind, op), op)
         return
     shown: Iterable[Line] = islice(block.lines, _MOST)
     if len(block.lines) + len(block.more) <= _MOST:
