@@ -26,7 +26,6 @@ from jaxlens.core.gathering import GatherDimensionNumbers, GatherScatterMode, ga
 from jaxlens.core.shapes import (
     broadcast_leading,
     convert_element_type,
-    dense,
     iota,
     linear,
     moveaxis,
@@ -34,7 +33,7 @@ from jaxlens.core.shapes import (
 )
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Value
-from jaxlens.core.trees import tree_flatten, tree_map
+from jaxlens.core.trees import tree_map
 
 Names = tuple[str, ...]
 
@@ -119,26 +118,20 @@ def _reducer(
         along: The same over axes of one array.
         same: What it is, from a value and their number, where everyone has the same value.
     """
-    primitive = Primitive(name, multiple_results=True)
-    primitive.abstract = lambda *avals, axes: list(avals)
+    primitive = Primitive(name, abstract=lambda x, axes: x)
 
     @primitive.rule("lower")
-    def _(ctx: Any, *operands: Any, axes: Names) -> list[Any]:
-        return [
-            combined(hlo.AllReduceOp([x.type], [x], **groups(ctx, axes)), combine, aval.dtype, ctx)
-            for x, aval in zip(operands, ctx.avals_in, strict=True)
-        ]
+    def _(ctx: Any, x: Any, *, axes: Names) -> Any:
+        op = hlo.AllReduceOp([x.type], [x], **groups(ctx, axes))
+        return combined(op, combine, ctx.out.dtype, ctx)
 
     @primitive.rule("batch")
     def _(size: int, args: Any, dims: Any, *, axes: Names, over: str | None = None) -> Any:
         if over is None:
-            return primitive.bind(*args, axes=axes), dims
-        found = [
-            same(x, size) if dim is None else along(x, (dim,))
-            for x, dim in zip(args, dims, strict=True)
-        ]
+            return primitive.bind(*args, axes=axes), dims[0]
+        found = same(args[0], size) if dims[0] is None else along(args[0], (dims[0],))
         rest = tuple(name for name in axes if name != over)
-        return primitive.bind(*found, axes=rest) if rest else found, [None] * len(args)
+        return primitive.bind(found, axes=rest) if rest else found, None
 
     return primitive
 
@@ -153,18 +146,18 @@ pmin_p = _reducer("pmin", hlo.minimum, reduce_min, lambda x, _: x)
 psum_p.jvp = linear(psum_p)
 
 
-@psum_p.rule("transpose")
-def _(cts: Any, *args: Any, axes: Names) -> list[Any]:
-    return list(psum_p.bind(*map(dense, cts), axes=axes))
+psum_p.transpose = lambda ct, x, axes: [psum_p.bind(ct, axes=axes)]
 
 
 def psum(x: Any, axis_name: str | Sequence[str]) -> Any:
     """The sum of everyone's values; of a tree, leaf by leaf."""
-    size = axis_size(axis_name)
-    leaves, tree = tree_flatten(x)
-    if not any(isinstance(leaf, Value) for leaf in leaves):  # the same number for everyone
-        return tree_map(lambda leaf: leaf * size, x)
-    return tree.unflatten(psum_p.bind(*leaves, axes=names_of(axis_name)))
+    size, names = axis_size(axis_name), names_of(axis_name)
+
+    def total(leaf: Any) -> Any:
+        same = not isinstance(leaf, Value)  # a number of Python's: the same for everyone
+        return leaf * size if same else psum_p.bind(leaf, axes=names)
+
+    return tree_map(total, x)
 
 
 def pmean(x: Any, axis_name: str | Sequence[str]) -> Any:
@@ -182,18 +175,14 @@ def _divided(total: Any, size: int) -> Any:
 
 def pmax(x: Any, axis_name: str | Sequence[str]) -> Any:
     """The largest of everyone's values; it has no derivative."""
-    return _of_leaves(pmax_p, x, axis_name)
+    axis_size(axis_name)
+    return tree_map(partial(pmax_p.bind, axes=names_of(axis_name)), x)
 
 
 def pmin(x: Any, axis_name: str | Sequence[str]) -> Any:
     """The smallest of everyone's values; it has no derivative."""
-    return _of_leaves(pmin_p, x, axis_name)
-
-
-def _of_leaves(primitive: Primitive, x: Any, axis_name: str | Sequence[str]) -> Any:
     axis_size(axis_name)
-    leaves, tree = tree_flatten(x)
-    return tree.unflatten(primitive.bind(*leaves, axes=names_of(axis_name)))
+    return tree_map(partial(pmin_p.bind, axes=names_of(axis_name)), x)
 
 
 # ---- axis_index ---------------------------------------------------------------------------------

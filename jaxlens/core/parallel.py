@@ -237,7 +237,7 @@ def _transpose(
 
     def summed(*args: Any) -> list[Any]:
         pairs = zip(as_function(back)(*args), axes, strict=True)
-        return [psum_p.bind(ct, axes=names)[0] if names else ct for ct, names in pairs]
+        return [psum_p.bind(ct, axes=names) if names else ct for ct, names in pairs]
 
     return trace(summed, back.in_avals), consts, flags
 

@@ -1,0 +1,331 @@
+"""What `test_core_parallel.py` runs in a process that has eight devices: against JAX."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec
+
+import jaxlens.core.numpy as cnp
+from jaxlens import core
+from jaxlens.core import collectives, exchanges
+from jaxlens.core.meshes import Mesh, P
+from jaxlens.core.parallel import pmap, shard_map
+
+X = np.arange(64, dtype=np.float32).reshape(8, 8) / 16
+MESH = Mesh(np.array(core.devices()).reshape(4, 2), ("i", "j"))
+JAX_MESH = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "j"))
+NAMES = [
+    "psum",
+    "pmean",
+    "pmax",
+    "pmin",
+    "axis_index",
+    "axis_size",
+    "all_gather",
+    "psum_scatter",
+    "ppermute",
+    "all_to_all",
+]
+FUNCTIONS = vars(collectives) | vars(exchanges)
+OURS = SimpleNamespace(**{name: FUNCTIONS[name] for name in NAMES}, np=cnp)
+JAX = SimpleNamespace(**{name: getattr(lax, name) for name in NAMES}, np=jnp)
+RING = [(k, (k + 1) % 4) for k in range(4)]
+# name: function of one part, spec of the argument, spec of the result
+CASES = {
+    "psum": (lambda m, x: m.psum(m.np.sin(x), "i"), P("i", "j"), P(None, "j")),
+    "psum, both": (lambda m, x: m.psum(m.np.sin(x), ("i", "j")), P("i", "j"), P()),
+    "psum, tree": (
+        lambda m, x: m.psum((m.np.sin(x), m.np.cos(x)), "j")[1] * x, P("i", "j"), P("i", "j"),
+    ),
+    "psum of copies": (lambda m, x: m.psum(m.np.sin(x), "j"), P("i"), P("i")),
+    "no collective": (lambda m, x: m.np.sin(x) * 2, P("j", "i"), P("j", "i")),
+    "scalar residual": (
+        lambda m, x: m.np.exp(m.np.sin(x.sum())) * x, P("i", "j"), P("i", "j"),
+    ),
+    "pmean": (lambda m, x: m.np.sin(x) - m.pmean(x * x, "i"), P("i", "j"), P("i", "j")),
+    "axis_index": (lambda m, x: x * m.axis_index("i") * m.axis_index("j"), P("i"), P("i", "j")),
+    "axis_size": (lambda m, x: x * m.axis_size("i") + m.psum(1, "j"), P("i"), P("i")),
+    "all_gather": (
+        lambda m, x: m.all_gather(m.np.sin(x), "i", axis=1), P("i", "j"), P("i", None, "j"),
+    ),
+    "all_gather, tiled": (
+        lambda m, x: m.all_gather(m.np.sin(x), "j", axis=1, tiled=True), P("i", "j"), P("i"),
+    ),
+    "psum_scatter": (
+        lambda m, x: m.psum_scatter(m.np.sin(x), "j", scatter_dimension=1, tiled=True), P("i"),
+        P("i", "j"),
+    ),
+    "psum_scatter, one each": (
+        lambda m, x: m.psum_scatter(m.np.sin(x), "j"), P("i"), P(("i", "j")),
+    ),
+    "ppermute": (lambda m, x: m.ppermute(m.np.sin(x), "i", RING) * x, P("i", "j"), P("i", "j")),
+    "ppermute, some": (
+        lambda m, x: m.ppermute(m.np.sin(x), "i", [(0, 2), (3, 1)]), P("i", "j"), P("i", "j"),
+    ),
+    "all_to_all": (
+        lambda m, x: m.all_to_all(m.np.sin(x), "j", 0, 1, tiled=True), P("i", "j"), P("i", "j"),
+    ),
+    "all_to_all, one each": (
+        lambda m, x: m.all_to_all(m.np.sin(x), "j", 0, 1), P("i", "j"), P(("i", "j")),
+    ),
+}  # fmt: skip
+
+
+def spec_of(spec: P) -> PartitionSpec:
+    return PartitionSpec(*spec)
+
+
+def mapped(name: str):
+    f, ins, outs = CASES[name]
+    return (
+        shard_map(lambda x: f(OURS, x), mesh=MESH, in_specs=ins, out_specs=outs),
+        jax.shard_map(
+            lambda x: f(JAX, x), mesh=JAX_MESH, in_specs=spec_of(ins), out_specs=spec_of(outs),
+            check_vma=False,
+        ),
+    )  # fmt: skip
+
+
+def primitives(jaxpr) -> list:
+    """The equations of a jaxpr; those in calls stand where the call is."""
+    found = []
+    for eqn in jaxpr.eqns:
+        inner = eqn.params.get("jaxpr")
+        if inner is not None:
+            found += primitives(inner)
+        elif eqn.primitive.name != "reshard":  # JAX's note to itself
+            found.append((eqn.primitive.name, [v.aval.shape for v in eqn.outvars]))
+    return found
+
+
+def close(found, expected) -> None:
+    pairs = zip(core.tree_leaves(found), jax.tree.leaves(expected), strict=True)
+    for x, y in pairs:
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=2e-6, atol=1e-6)
+
+
+def gradient(module, f):
+    """By a cotangent that is no constant."""
+    return lambda x: module.vjp(f, x)[1](f(x) ** 2)[0]
+
+
+# What JAX 0.10.2 fails at, with an error of its own.
+NOT_JAX = {("psum_scatter, one each", "vmap"), ("all_to_all, one each", "vjp")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_like_jax(name: str) -> None:
+    ours, theirs = mapped(name)
+    written = core.make_jaxpr(ours)(X)
+    core.check_jaxpr(written)
+    assert primitives(written) == primitives(jax.make_jaxpr(theirs)(X))
+    close(ours(X), theirs(X))
+    close(core.jvp(ours, (X,), (X,)), jax.jvp(theirs, (X,), (X,)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reverse_mode(name: str) -> None:
+    ours, theirs = mapped(name)
+    core.check_jaxpr(core.make_jaxpr(gradient(core, ours))(X))
+    found = gradient(core, ours)(X)
+    close(core.jit(gradient(core, ours))(X), found)
+    if (name, "vjp") in NOT_JAX:
+        y, moved = core.jvp(ours, (X,), (X[::-1],))
+        forth, back = (np.asarray(moved) * np.asarray(y) ** 2).sum(), np.asarray(found) * X[::-1]
+        np.testing.assert_allclose(forth, back.sum(), rtol=1e-5)
+    else:
+        close(found, jax.jit(gradient(jax, theirs))(X))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_batched(name: str) -> None:
+    ours, theirs = mapped(name)
+    many = np.stack([X, X + 1], 1)
+    found = core.jit(core.vmap(ours, 1))(many)
+    if (name, "vmap") in NOT_JAX:
+        expected = np.stack([np.asarray(ours(x)) for x in (X, X + 1)])
+    else:
+        expected = jax.jit(jax.vmap(theirs, 1))(many)
+    close(found, expected)
+
+
+@pytest.mark.parametrize("name", ["psum", "all_gather", "ppermute", "all_to_all"])
+def test_gradients_are_written_as_jax_does(name: str) -> None:
+    ours, theirs = mapped(name)
+    found = primitives(core.make_jaxpr(core.grad(lambda x: ours(x).sum()))(X))
+    assert found == primitives(jax.make_jaxpr(jax.grad(lambda x: theirs(x).sum()))(X))
+
+
+NAMED = {
+    "psum": lambda m, x: m.psum(m.np.sin(x), "i") * x,
+    "psum of what all share": lambda m, x: x + m.psum(m.np.ones(3), "i").sum(),
+    "pmean, pmax, pmin": lambda m, x: m.pmean(x, "i") + m.pmax(x, "i") - m.pmin(x * x, "i"),
+    "axis_index": lambda m, x: x * m.axis_index("i"),
+    "all_gather": lambda m, x: m.all_gather(m.np.sin(x), "i", axis=1),
+    "all_gather, tiled": lambda m, x: m.all_gather(m.np.sin(x), "i", tiled=True),
+    "psum_scatter": lambda m, x: m.psum_scatter(m.np.sin(x), "i"),
+    "psum_scatter, tiled": lambda m, x: m.psum_scatter(m.np.sin(x), "i", tiled=True),
+    "ppermute": lambda m, x: m.ppermute(m.np.sin(x), "i", [(k, (k + 3) % 8) for k in range(8)]),
+    "all_to_all": lambda m, x: m.all_to_all(m.np.outer(x, x), "i", 0, 1),
+    "all_to_all, tiled": lambda m, x: m.all_to_all(m.np.outer(x, x), "i", 1, 0, tiled=True),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_over_a_vmapped_axis(name: str) -> None:
+    f = NAMED[name]
+
+    def ours(x):
+        return core.vmap(lambda x: f(OURS, x), 1, axis_name="i")(x)
+
+    def theirs(x):
+        return jax.vmap(lambda x: f(JAX, x), 1, axis_name="i")(x)
+
+    close(core.jit(ours)(X), jax.jit(theirs)(X))
+    if "pmax" not in name:
+        close(core.jit(gradient(core, ours))(X), jax.jit(gradient(jax, theirs))(X))
+    written = core.make_jaxpr(ours)(X)
+    core.check_jaxpr(written)
+    assert not {"psum", "ppermute", "all_gather"} & {e.primitive.name for e in written.eqns}
+
+
+def test_unsent_values_are_zeros_over_a_vmapped_axis() -> None:
+    found = core.vmap(lambda x: collectives.ppermute(x, "i", [(0, 2), (5, 1)]), axis_name="i")(X)
+    expected = np.zeros_like(X)
+    expected[2], expected[1] = X[0], X[5]
+    assert np.array_equal(found, expected)
+
+
+def test_results_lie_over_the_devices() -> None:
+    ours, _ = mapped("no collective")
+    for f in (ours, core.jit(ours)):
+        y = f(X)
+        assert y.devices() == set(core.devices())
+        assert {shard.data.shape for shard in y.buffer.addressable_shards} == {(4, 2)}
+        assert y.buffer.sharding.spec == PartitionSpec("j", "i")
+        again = f(y)  # what lies right is not moved
+        close(again, np.sin(np.sin(X) * 2) * 2)
+        assert (y + 1).devices() == {core.devices()[0]}
+    both = core.jit(lambda x: (ours(x) + 1, x * 2))(X)  # beside ops of the whole arrays
+    close(both, (np.sin(X) * 2 + 1, X * 2))
+
+
+def test_training_step_over_the_batch() -> None:
+    """The gradient of a mean over all examples is the mean of the devices' gradients."""
+    w = np.linspace(-1, 1, 8, dtype=np.float32)
+
+    def loss(m, w, x):
+        return (m.np.tanh(x @ w) ** 2).mean()
+
+    def step(m, module, w, x):
+        value, g = module.value_and_grad(lambda w: loss(m, w, x))(w)
+        return m.pmean(value, "i"), w - m.pmean(g, "i")
+
+    mesh = Mesh(core.devices(), "i")
+    specs = {"in_specs": (P(), P("i")), "out_specs": (P(), P())}
+    found = core.jit(shard_map(lambda w, x: step(OURS, core, w, x), mesh=mesh, **specs))(w, X)
+    value, g = jax.value_and_grad(lambda w: loss(JAX, w, X))(w)
+    close(found, (value, w - g))
+
+
+def test_control_flow_in_parts() -> None:
+    def f(x):
+        def turn(i, x):
+            return collectives.ppermute(x, "i", RING) + i
+
+        return core.fori_loop(0, 4, turn, x)
+
+    def g(x):
+        return lax.fori_loop(0, 4, lambda i, x: lax.ppermute(x, "i", RING) + i, x)
+
+    close(
+        shard_map(core.jit(f), mesh=MESH, in_specs=P("i", "j"), out_specs=P("i", "j"))(X),
+        jax.shard_map(
+            g, mesh=JAX_MESH, in_specs=PartitionSpec("i", "j"),
+            out_specs=PartitionSpec("i", "j"), check_vma=False,
+        )(X),
+    )  # fmt: skip
+
+
+def test_pmap() -> None:
+    def f(m, x, y):
+        return {"a": m.psum(x * y, "k"), "b": x + m.axis_index("k")}
+
+    for axes, outs in (((0, None), 0), ((1, 0), {"a": None, "b": 1})):
+        ours = pmap(lambda x, y: f(OURS, x, y), "k", in_axes=axes, out_axes=outs)
+        theirs = jax.pmap(lambda x, y: f(JAX, x, y), "k", in_axes=axes, out_axes=outs)
+        found = ours(X, X[0])
+        close(found, theirs(X, X[0]))
+        assert found["b"].devices() == set(core.devices())
+    square = pmap(lambda x: x * x, in_axes=1)
+    assert square(X).shape == (8, 8)
+    assert square.cache_info().misses == 1
+    close(core.grad(lambda x: pmap(lambda x: cnp.sin(x))(x).sum())(X), np.cos(X))
+
+
+def test_64_bits_and_halves() -> None:
+    with core.enable_x64():
+        x = X.astype(np.float64)
+        f = shard_map(lambda x: collectives.psum(x, "i"), mesh=MESH, in_specs=P("i"), out_specs=P())
+        y = f(x)
+        assert y.dtype == np.float64
+        np.testing.assert_array_equal(np.asarray(y), x.reshape(4, 2, 8).sum(0))
+    y = f(core.array(X).astype(cnp.bfloat16))
+    assert y.dtype == cnp.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: collectives.psum(X, "k"), NameError, "unbound axis name 'k'; bound are: none"),
+        (
+            lambda: shard_map(lambda x: x, mesh=MESH, in_specs=P("k"), out_specs=P())(X),
+            ValueError, r"in_specs of args\[0\]: P\('k',\) must name axes .* mesh has i, j",
+        ),
+        (
+            lambda: shard_map(lambda x: x, mesh=MESH, in_specs=P("i"), out_specs=P())(X[:6]),
+            ValueError, r"axis 0 of f32\[6,8\] has length 6, which .* into 4 equal parts",
+        ),
+        (
+            lambda: shard_map(lambda x: x, mesh=MESH, in_specs=P(*"iji"), out_specs=P())(X[0]),
+            ValueError, "name axes of the mesh, each once",
+        ),
+        (
+            lambda: shard_map(lambda x: x, mesh=MESH, in_specs="i", out_specs=P())(X),
+            TypeError, "expected a PartitionSpec",
+        ),
+        (
+            lambda: shard_map(lambda x: x.sum(), mesh=MESH, in_specs=P(), out_specs=P("i"))(X),
+            ValueError, "out_specs: P.'i',. has more entries",
+        ),
+        (
+            lambda: shard_map(
+                lambda x: collectives.ppermute(x, "i", [(0, 1), (2, 1)]), mesh=MESH,
+                in_specs=P("i"), out_specs=P("i"),
+            )(X),
+            ValueError, "sources and destinations",
+        ),
+        (
+            lambda: shard_map(
+                lambda x: exchanges.psum_scatter(x, "i"), mesh=MESH, in_specs=P(), out_specs=P()
+            )(X),
+            ValueError, r"axis 0 of f32\[8,8\] must have 4 elements",
+        ),
+        (lambda: pmap(lambda x: x)(X[0].repeat(2)), ValueError, "16 examples need 16 devices"),
+        (lambda: pmap(lambda x: x, in_axes=None)(X), ValueError, "must count the devices"),
+        (lambda: Mesh(core.devices(), ("i", "j")), ValueError, "need 1 different axis names"),
+        (
+            lambda: core.grad(lambda x: mapped("psum")[0](x).sum() + pmap(
+                lambda x: collectives.pmax(x, "devices"))(x).sum())(X),
+            NotImplementedError, "`pmax` has no jvp rule",
+        ),
+    ],
+)  # fmt: skip
+def test_errors(call, kind, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        call()
