@@ -15,11 +15,19 @@ from typing import Any
 
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.jaxprs import ClosedJaxpr
+from jaxlens.core.jaxprs import ClosedJaxpr, subjaxprs
 from jaxlens.core.shapes import broadcast_leading, moveaxis
 from jaxlens.core.staging import as_function, aval_of, trace
 from jaxlens.core.staging import axes as _axes
-from jaxlens.core.tracers import Interpreter, Primitive, Tracer, current, interpreting
+from jaxlens.core.tracers import (
+    Interpreter,
+    Primitive,
+    Tracer,
+    current,
+    interpreting,
+    mapped_axis,
+    mapping,
+)
 from jaxlens.core.trees import prefix_leaves, tree_flatten
 
 Dim = int | None  # the axis that counts the examples; None: the same value for each
@@ -91,10 +99,9 @@ class Batch(Interpreter):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, dims = zip(*map(self.split, args), strict=True) if args else ((), ())
-        names = params.get("axis_name", params.get("axes", ()))
-        over = self.name is not None and self.name in names
-        with interpreting(self.parent):
-            if not over and all(dim is None for dim in dims):
+        over = self.name is not None and self.name in _axes_of(params)
+        with interpreting(self.parent), mapping(self.name):
+            if all(dim is None for dim in dims) and not (over or _inside(self.name, params)):
                 return primitive.bind(*values, **params)
             if sources.listeners:
                 sources.emit("rule", primitive.name, rule="batch")
@@ -104,6 +111,21 @@ class Batch(Interpreter):
         if primitive.multiple_results:
             return [self.join(*pair) for pair in zip(results, out, strict=True)]
         return self.join(results, out)
+
+
+def _axes_of(params: dict[str, Any]) -> Sequence[str]:
+    """The axes that a collective is over."""
+    found: Sequence[str] = params.get("axis_name", params.get("axes", ()))
+    return found
+
+
+def _inside(name: str | None, params: dict[str, Any]) -> bool:
+    """Whether there is a collective over an axis in a jaxpr in an equation's parameters."""
+    return name is not None and any(
+        name in _axes_of(eqn.params) or _inside(name, eqn.params)
+        for sub in subjaxprs(params)
+        for eqn in sub.eqns
+    )
 
 
 def to_front(size: int, value: Any, dim: Dim) -> Any:
@@ -131,8 +153,7 @@ def batch_jaxpr(
     closed: ClosedJaxpr,
     size: int,
     batched: Sequence[bool],
-    name: str | None = None,
-    force: bool | Sequence[bool] = False,
+    force: Sequence[bool] | None = None,
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr of a jaxpr for all examples, which the rules of calls and loops are made of.
 
@@ -140,7 +161,6 @@ def batch_jaxpr(
         closed: The jaxpr.
         size: How many examples there are.
         batched: Which parameters hold all examples, along their first axis.
-        name: What collectives call that axis.
         force: Which results must hold all examples even where they are the same for each.
 
     Returns:
@@ -150,7 +170,8 @@ def batch_jaxpr(
         aval.update(shape=(size, *aval.shape)) if has else aval
         for aval, has in zip(closed.in_avals, batched, strict=True)
     ]
-    forced = [force] * len(closed.out_avals) if isinstance(force, bool) else force
+    forced = force or [False] * len(closed.out_avals)
+    name = mapped_axis()
     flags: list[bool] = []
 
     def whole(*args: Any) -> list[Any]:

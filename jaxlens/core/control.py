@@ -24,7 +24,7 @@ from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, s
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
 from jaxlens.core.shapes import broadcast_in_dim, convert_element_type
 from jaxlens.core.staging import Staging, as_function, aval_of, trace, traced
-from jaxlens.core.tracers import Linear, Primitive, Zero, interpreting
+from jaxlens.core.tracers import Linear, Primitive, Zero, interpreting, mapped_axis
 from jaxlens.core.trees import tree_flatten
 
 cond_p = Primitive("cond", multiple_results=True)
@@ -184,17 +184,12 @@ def _(primals: Any, tangents: Any, *, branches: Branches) -> Any:
     return results[: len(avals)], with_zeros(avals, flags, results[len(avals) :])
 
 
-def batch_front(closed: ClosedJaxpr, size: int, batched: Flags, force: Flags | None) -> Any:
-    """`batch_jaxpr`, with the arguments in the order that the others have."""
-    return batch_jaxpr(closed, size, batched, force=force or False)
-
-
 @cond_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, branches: Branches) -> Any:
     if dims[0] is not None:
         return _batched_choice(size, args, dims, branches)
     batched = tuple(dim is not None for dim in dims[1:])
-    whole, consts, flags = transformed(branches, batch_front, size, batched)
+    whole, consts, flags = transformed(branches, batch_jaxpr, size, batched)
     operands = fronts(size, args[1:], dims[1:])
     results = cond_p.bind(args[0], *consts, *operands, branches=whole)
     return results, [0 if has else None for has in flags]
@@ -217,7 +212,7 @@ def _batched_choice(size: int, args: Any, dims: Any, branches: Branches) -> Any:
     for number, branch in enumerate(branches):
         mine = eq_p.bind(index, np.int32(number))
         own = [_selected(mine, stop_gradient_p.bind(x), x) for x in operands]
-        results, out = batch_flat(as_function(branch), size, own, [0] * len(own))
+        results, out = batch_flat(as_function(branch), size, own, [0] * len(own), mapped_axis())
         outs.append([to_front(size, x, dim) for x, dim in zip(results, out, strict=True)])
     chosen = [_selected(index, *cases) for cases in zip(*outs, strict=True)]
     return chosen, [0] * len(chosen)

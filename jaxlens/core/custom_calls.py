@@ -21,7 +21,7 @@ from jaxlens.core.loops import Flags, cut
 from jaxlens.core.reverse import Partial
 from jaxlens.core.shapes import reduce_sum
 from jaxlens.core.staging import as_function, aval_of
-from jaxlens.core.tracers import Primitive, interpreting
+from jaxlens.core.tracers import Primitive, interpreting, mapped_axis
 from jaxlens.core.trees import TreeDef
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True)
@@ -117,7 +117,7 @@ def _(
 def _whole(f: Callable[..., Any], size: int, flags: Sequence[bool], args: Sequence[Any]) -> Any:
     """A function of flat lists for all examples, which are along the first axis of all results."""
     dims: list[Dim] = [0 if has else None for has in flags]
-    results, out = batch_flat(f, size, args, dims)
+    results, out = batch_flat(f, size, args, dims, mapped_axis())
     return [to_front(size, x, dim) for x, dim in zip(results, out, strict=True)]
 
 
@@ -196,7 +196,7 @@ _BATCHED = {"jvp": BatchedJVP, "fwd": BatchedFwd, "bwd": BatchedBwd}
 
 @kept
 def _batch_of(closed: ClosedJaxpr, size: int, batched: Flags) -> tuple[ClosedJaxpr, list[Any]]:
-    return hoisted(batch_jaxpr(closed, size, batched, force=True)[0])
+    return hoisted(batch_jaxpr(closed, size, batched, [True] * len(closed.out_avals))[0])
 
 
 def _batching(primitive: Primitive) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxlens.core.avals import ShapedArray, short_name, x64
 from jaxlens.core.sources import SourceInfo, said
-from jaxlens.core.tracers import Primitive, Tracer
+from jaxlens.core.tracers import Primitive, Tracer, mapped_axis
 
 _WIDTH = 80
 
@@ -183,7 +183,7 @@ def kept(transform: Callable[..., Any]) -> Callable[..., Any]:
     def remembering(jaxprs: Any, *args: Any) -> Any:
         first, *rest = jaxprs if isinstance(jaxprs, tuple) else (jaxprs,)
         found = memory.setdefault(first, {})
-        key = (*rest, *args, x64())
+        key = (*rest, *args, mapped_axis(), x64())
         if key not in found:
             made = transform(jaxprs, *args)
             if _holds_tracer(made):

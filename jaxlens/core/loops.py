@@ -17,8 +17,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.batching import to_front
-from jaxlens.core.control import batch_front, fronts, nonzero, same_type, with_zeros
+from jaxlens.core.batching import batch_jaxpr, to_front
+from jaxlens.core.control import fronts, nonzero, same_type, with_zeros
 from jaxlens.core.forward import instantiate, jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split, used
 from jaxlens.core.reverse import Partial, partial_jaxpr
@@ -227,9 +227,9 @@ def _batch_of(
     """
     test, body = jaxprs
     while True:
-        whole, flags = batch_front(body, size, [*consts, *carry], carry)
+        whole, flags = batch_jaxpr(body, size, [*consts, *carry], carry)
         force = [bool(test.out_avals[0].shape) and any(carry)]
-        whole_test, (differs,) = batch_front(test, size, [*tests, *carry], force)
+        whole_test, (differs,) = batch_jaxpr(test, size, [*tests, *carry], force)
         grown = tuple(flag or differs for flag in flags)
         if grown == carry:
             return *hoisted(whole_test), *hoisted(whole), carry

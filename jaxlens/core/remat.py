@@ -16,7 +16,8 @@ from typing import Any
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.control import batch_front, fronts, nonzero, transformed, with_zeros
+from jaxlens.core.batching import batch_jaxpr
+from jaxlens.core.control import fronts, nonzero, transformed, with_zeros
 from jaxlens.core.custom import closing, opening
 from jaxlens.core.forward import jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split
@@ -87,7 +88,7 @@ def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
 @remat_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
     batched = tuple(dim is not None for dim in dims)
-    (whole,), new, flags = transformed((jaxpr,), batch_front, size, batched)
+    (whole,), new, flags = transformed((jaxpr,), batch_jaxpr, size, batched)
     results = remat_p.bind(*new, *fronts(size, args, dims), jaxpr=whole, **params)
     return results, [0 if has else None for has in flags]
 

@@ -17,8 +17,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.batching import to_front
-from jaxlens.core.control import batch_front, nonzero, with_zeros
+from jaxlens.core.batching import batch_jaxpr, to_front
+from jaxlens.core.control import nonzero, with_zeros
 from jaxlens.core.elementwise import add_any_p, add_p, lt_p
 from jaxlens.core.forward import instantiate, jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split
@@ -87,7 +87,7 @@ def _length(leaves: Sequence[Any], names: Sequence[str], given: int | None) -> i
 
 
 def _carry_tree(tree: TreeDef) -> TreeDef:
-    if tree.kind is not tuple or len(tree.children) != 2:
+    if tree.kind not in (tuple, list) or len(tree.children) != 2:
         raise TypeError(f"scan: the body must return a pair (carry, y), got {tree}.")
     return tree.children[0]
 
@@ -416,7 +416,7 @@ def _batch_of(
     """The body for all examples, the constants it got, which carries differ, and which results."""
     ys = [False] * (len(closed.out_avals) - len(carry))
     while True:
-        whole, flags = batch_front(closed, size, [*consts, *carry, *xs], [*carry, *ys])
+        whole, flags = batch_jaxpr(closed, size, [*consts, *carry, *xs], [*carry, *ys])
         grown = tuple(flags[: len(carry)])
         if grown == carry:
             return *hoisted(whole), carry, flags

@@ -297,7 +297,10 @@ def traced(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -
     """
     leaves, in_tree = tree_flatten((tuple(args), kwargs))
     avals = tuple(map(aval_of, leaves))
-    kept = _kept.setdefault(f, {})
+    try:
+        kept = _kept.setdefault(f, {})
+    except TypeError:  # an object that does not hash, or that nobody may watch
+        kept = {}
     key = (in_tree, avals, tuple(named_axes().items()), x64())
     if key not in kept:
         flat_f, out_trees = flat(f, in_tree)

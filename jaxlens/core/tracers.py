@@ -146,6 +146,15 @@ def interpreting(interpreter: Interpreter) -> Setting:
     return Setting(_current, interpreter)
 
 
+_mapped: ContextVar[str | None] = ContextVar("mapped", default=None)
+mapped_axis = _mapped.get  # what collectives call the axis that a batch rule at work is for
+
+
+def mapping(name: str | None) -> Setting:
+    """While a batch rule is applied for the examples along an axis of this name."""
+    return Setting(_mapped, name)
+
+
 class Value:
     """What behaves like an array: a tracer, or an array on a device.
 

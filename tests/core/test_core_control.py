@@ -8,6 +8,7 @@ import pytest
 from alike import CORE, EVERY, FORWARD, JAX, MOST, alike, names, same
 
 from jaxlens import core
+from jaxlens.core.collectives import psum
 
 pytestmark = pytest.mark.backend
 X = np.array([0.3, -0.4, 1.2], np.float32)
@@ -114,6 +115,31 @@ def test_batched_twice() -> None:
 
     args = X, np.arange(4, dtype=np.int32)
     same(core.jit(f(CORE))(*args), f(JAX)(*args))
+
+
+COLLECTIVE = {
+    "jit": lambda m, psum: lambda x: m.jit(lambda v: psum(m.np.sin(v)))(x),
+    "scan": lambda m, psum: lambda x: m.lax.scan(lambda c, y: (c + psum(y), c * y), x[0], x),
+    "scan of equal rows": lambda m, psum: lambda x: m.lax.scan(
+        lambda c, y: (c + psum(y), psum(1)), 0.0, X
+    ),
+    "cond": lambda m, psum: lambda x: m.lax.cond(True, psum, lambda v: v * 2, x),
+    "while": lambda m, psum: lambda x: m.lax.while_loop(
+        lambda c: psum(c.sum()) < 100, lambda c: c * 2, x
+    ),
+    "grad of checkpoint": lambda m, psum: m.grad(
+        lambda x: m.checkpoint(lambda v: psum(m.np.sin(v)).sum())(x)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLLECTIVE)
+def test_collectives_inside(name: str) -> None:
+    """The examples of a vmap reach one another from inside of what holds jaxprs."""
+    rows = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    ours = COLLECTIVE[name](CORE, lambda v: psum(v, "i"))
+    theirs = COLLECTIVE[name](JAX, lambda v: jax.lax.psum(v, "i"))
+    same(core.vmap(ours, axis_name="i")(rows), jax.vmap(theirs, axis_name="i")(rows), name)
 
 
 def test_linearize_keeps_the_loop() -> None:

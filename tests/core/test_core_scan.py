@@ -163,7 +163,7 @@ def test_memory_of_a_gradient() -> None:
 
     def loss(lib: Any) -> Any:
         def step(w: Any, h: Any, x: Any) -> Any:
-            h = lib.np.tanh(lib.np.sin(w) @ h + x)
+            h = lib.np.sin(lib.np.cos(w) @ h + x)
             return h, h
 
         return lib.grad(lambda w, h, xs: lib.lax.scan(lambda h, x: step(w, h, x), h, xs)[1].sum())
