@@ -133,7 +133,8 @@ def _(ct: Any, x: Linear, *, axes: tuple[int, ...]) -> Any:
 
 @reduce_sum_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, axes: tuple[int, ...]) -> Any:
-    return reduce_sum(moveaxis(args[0], dims[0], 0), tuple(axis + 1 for axis in axes)), 0
+    moved = tuple(axis + (axis >= dims[0]) for axis in axes)
+    return reduce_sum(args[0], moved), dims[0] - sum(axis < dims[0] for axis in moved)
 
 
 def reduce_sum(x: Any, axes: tuple[int, ...]) -> Any:
