@@ -19,14 +19,18 @@ from jaxlens.core.device import (
 )
 from jaxlens.core.exported import Exported, deserialize, export
 from jaxlens.core.folds import associative_scan, reduce
+from jaxlens.core.fori import fori_loop
 from jaxlens.core.forward import jvp
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
 from jaxlens.core.loops import while_loop
+from jaxlens.core.meshes import Mesh, PartitionSpec
+from jaxlens.core.parallel import pmap, shard_map
 from jaxlens.core.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.remat import checkpoint
-from jaxlens.core.scan import fori_loop, map, scan
+from jaxlens.core.scan import map, scan
 from jaxlens.core.sources import Event, listen, named_scope
 from jaxlens.core.staging import eval_jaxpr, make_jaxpr
+from jaxlens.core.subscripts import NonConcreteBooleanIndexError
 from jaxlens.core.tracers import (
     ConcretizationTypeError,
     ForeignTracerError,
@@ -58,6 +62,9 @@ __all__ = [
     "Jitted",
     "Key",
     "Literal",
+    "Mesh",
+    "NonConcreteBooleanIndexError",
+    "PartitionSpec",
     "Primitive",
     "ShapedArray",
     "TracerArrayConversionError",
@@ -96,11 +103,13 @@ __all__ = [
     "named_scope",
     "nn",
     "numpy",
+    "pmap",
     "random",
     "reduce",
     "register_dataclass",
     "register_pytree_node",
     "scan",
+    "shard_map",
     "switch",
     "tree_flatten",
     "tree_leaves",

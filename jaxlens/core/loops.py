@@ -110,6 +110,25 @@ def converted(x: Any, dtype: np.dtype) -> Any:
     return np.asarray(x, dtype)[()]
 
 
+def fixpoint(transform: Callable[[Flags], Any], carry: Flags) -> tuple[Any, Flags]:
+    """What a transform makes of a body that returns a flag for each value it is given one for.
+
+    Args:
+        transform: Flags of what is carried to something whose last item begins with the flags
+            of what is returned: all those given, and perhaps more.
+        carry: The flags to begin with.
+
+    Returns:
+        What it makes, and the flags.
+    """
+    while True:
+        found = transform(carry)
+        grown = tuple(found[-1][: len(carry)])
+        if grown == carry:
+            return found, carry
+        carry = grown
+
+
 def reordered(closed: ClosedJaxpr, invars: Sequence[Var]) -> ClosedJaxpr:
     """A jaxpr with its parameters in another order, or with some that it does not use."""
     return ClosedJaxpr(Jaxpr([], invars, closed.jaxpr.outvars, closed.eqns), [])
@@ -176,11 +195,7 @@ def _where(ctx: Any, which: Any, yes: Any, no: Any) -> Any:
 @kept
 def _jvp_of(body: ClosedJaxpr, count: int, consts: Flags, carry: Flags) -> tuple[Any, ...]:
     """The body with tangents, the constants that it got, and which carried values have one."""
-    while True:
-        both, flags = jvp_jaxpr(body, [*consts, *carry], carry)
-        if tuple(flags) == carry:
-            break
-        carry = tuple(flags)
+    (both, _), carry = fixpoint(lambda carry: jvp_jaxpr(body, [*consts, *carry], carry), carry)
     inner, new = hoisted(both)
     sizes = len(new), count, len(carry), sum(consts)
     own, first, values, moving, moved = cut(inner.jaxpr.invars, *sizes)
@@ -226,14 +241,15 @@ def _batch_of(
     Once the condition does, all that is carried does: an example that is done keeps its own.
     """
     test, body = jaxprs
-    while True:
-        whole, flags = batch_jaxpr(body, size, [*consts, *carry], carry)
-        force = [bool(test.out_avals[0].shape) and any(carry)]
-        whole_test, (differs,) = batch_jaxpr(test, size, [*tests, *carry], force)
-        grown = tuple(flag or differs for flag in flags)
-        if grown == carry:
-            return *hoisted(whole_test), *hoisted(whole), carry
-        carry = grown
+    differs = bool(test.out_avals[0].shape)
+
+    def whole(carry: Flags) -> tuple[Any, ...]:
+        every, flags = batch_jaxpr(body, size, [*consts, *carry], carry)
+        every_test, (own,) = batch_jaxpr(test, size, [*tests, *carry], [differs and any(carry)])
+        return every_test, every, [flag or own for flag in flags]
+
+    (every_test, every, _), carry = fixpoint(whole, carry)
+    return *hoisted(every_test), *hoisted(every), carry
 
 
 @while_p.rule("batch")
@@ -274,11 +290,9 @@ def _partial_of(
 ) -> tuple[Any, ...] | None:
     """What of a loop can run now, if its condition can; and which carried values must wait."""
     test, body = jaxprs
-    while True:
-        known, _, flags = partial_jaxpr(body, [*consts, *carry], carry)
-        if tuple(flags) == carry:
-            break
-        carry = tuple(flags)
+    (known, *_), carry = fixpoint(
+        lambda carry: partial_jaxpr(body, [*consts, *carry], carry), carry
+    )
     known_test, _, (waits,) = partial_jaxpr(test, [*tests, *carry])
     if waits:
         return None

@@ -1,4 +1,4 @@
-"""Loops over the rows of arrays: `scan`, `fori_loop`, `map`.
+"""Loops over the rows of arrays: `scan`, `map`.
 
 `scan` carries a value from row to row and stacks what each turn gives. Since the number of turns is
 known, reverse mode can keep what each turn of the forward loop computed, stacked like any other
@@ -9,24 +9,23 @@ After "Structured control flow primitives" (docs.jax.dev, control-flow.html).
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, promote
+from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import batch_jaxpr, to_front
 from jaxlens.core.control import nonzero, with_zeros
-from jaxlens.core.elementwise import add_any_p, add_p, lt_p
+from jaxlens.core.elementwise import add_any_p
 from jaxlens.core.forward import instantiate, jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split
-from jaxlens.core.loops import Flags, converted, cut, loop_body, only, reordered, while_p
+from jaxlens.core.loops import Flags, cut, fixpoint, loop_body, only, reordered
 from jaxlens.core.reverse import Partial, backward_pass, partial_jaxpr
 from jaxlens.core.shapes import i64s, moveaxis
-from jaxlens.core.staging import Staging, as_function, aval_of, eval_jaxpr, trace, traced
-from jaxlens.core.tracers import Linear, Primitive, Tracer, Zero, interpreting
+from jaxlens.core.staging import Staging, aval_of, eval_jaxpr, trace, traced
+from jaxlens.core.tracers import Linear, Primitive, Zero, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 scan_p = Primitive("scan", multiple_results=True)
@@ -113,69 +112,6 @@ def _rows(aval: ShapedArray, length: int) -> ShapedArray:
     return aval.update(shape=(length, *aval.shape))
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Any) -> Any:
-    """`for i in range(lower, upper): value = body_fun(i, value)`.
-
-    A scan if both bounds are Python integers, so that reverse mode works; else a while loop.
-
-    Args:
-        lower: The first i.
-        upper: One past the last.
-        body_fun: `(i, value) -> value`, with the same containers and types.
-        init: The first value: a pytree of arrays.
-    """
-    types = [aval_of(bound) for bound in (lower, upper)]
-    for name, aval in zip(("lower", "upper"), types, strict=True):
-        if aval.shape or aval.dtype.kind not in "iu":
-            raise TypeError(
-                f"fori_loop: `{name}` must be an integer scalar, got {aval.str_short()}."
-            )
-    lower, upper = (converted(bound, promote(*types)[0]) for bound in (lower, upper))
-    index = aval_of(lower)
-    body, first = loop_body("fori_loop", body_fun, init, before=(index,))
-    count = len(body.consts)
-    if isinstance(lower, Tracer) or isinstance(upper, Tracer):
-        carried = [lower, upper, *first]
-        results = while_p.bind(
-            *body.consts, *carried,
-            cond_jaxpr=_below(tuple(aval_of(x) for x in carried)), cond_nconsts=0,
-            body_jaxpr=_counting(body.jaxpr, count, aval_of(upper)), body_nconsts=count,
-        )  # fmt: skip
-        return body.out_tree.unflatten(results[2:])
-    results = scan_p.bind(
-        *body.consts, lower, *first, jaxpr=_counting(body.jaxpr, count, None),
-        length=max(int(upper) - int(lower), 0),
-        num_consts=count, num_carry=1 + len(first), reverse=False, unroll=1,
-    )  # fmt: skip
-    return body.out_tree.unflatten(results[1:])
-
-
-@kept
-def _counting(closed: ClosedJaxpr, count: int, upper: ShapedArray | None) -> ClosedJaxpr:
-    """The body of a fori_loop, which also counts; with a type for the upper bound, for a while.
-
-    Args:
-        closed: The body, of its constants, the index and the carry.
-        count: How many constants it has.
-        upper: The type of the bound, which is carried behind the index.
-    """
-    types = closed.in_avals
-    index, bound = types[count], [] if upper is None else [upper]
-    one = 1 if index.weak_type else np.ones((), index.dtype)[()]
-
-    def turn(*args: Any) -> list[Any]:
-        consts, (i,), bounds, carry = cut(args, count, 1, len(bound))
-        return [add_p.bind(i, one), *bounds, *as_function(closed)(*consts, i, *carry)]
-
-    return trace(turn, [*types[: count + 1], *bound, *types[count + 1 :]])
-
-
-@cache
-def _below(types: tuple[ShapedArray, ...]) -> ClosedJaxpr:
-    """Whether the first is less than the second."""
-    return trace(lambda i, upper, *_: [lt_p.bind(i, upper)], types)
-
-
 @scan_p.rule("abstract")
 def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_carry: int, **_: Any) -> Any:
     carry, ys = cut(jaxpr.out_avals, num_carry)
@@ -247,12 +183,9 @@ def _jvp_of(
 ) -> tuple[ClosedJaxpr, list[Any], Flags, list[bool]]:
     """The body with tangents, the constants it got, which carries have one, and which results."""
     ys = [False] * (len(closed.out_avals) - len(carry))
-    while True:
-        both, flags = jvp_jaxpr(closed, [*consts, *carry, *xs], [*carry, *ys])
-        grown = tuple(flags[: len(carry)])
-        if grown == carry:
-            break
-        carry = grown
+    (both, flags), carry = fixpoint(
+        lambda carry: jvp_jaxpr(closed, [*consts, *carry, *xs], [*carry, *ys]), carry
+    )
     inner, new = hoisted(both)
     sizes = len(new), len(consts), len(carry), len(xs), sum(consts), sum(carry)
     own, const, value, row, *moving = cut(inner.jaxpr.invars, *sizes)
@@ -297,12 +230,9 @@ def _partial_of(closed: ClosedJaxpr, consts: Flags, carry: Flags, xs: Flags) -> 
         itself, and the others. Which results wait, and which carries.
     """
     ys = [False] * (len(closed.out_avals) - len(carry))
-    while True:
-        known, later, flags = partial_jaxpr(closed, [*consts, *carry, *xs], [*carry, *ys])
-        grown = tuple(flags[: len(carry)])
-        if grown == carry:
-            break
-        carry = grown
+    (known, later, flags), carry = fixpoint(
+        lambda carry: partial_jaxpr(closed, [*consts, *carry, *xs], [*carry, *ys]), carry
+    )
     now, new = hoisted(known)
     count = flags.count(False)
     results, residuals = cut(now.jaxpr.outvars, count)
@@ -415,12 +345,10 @@ def _batch_of(
 ) -> tuple[ClosedJaxpr, list[Any], Flags, list[bool]]:
     """The body for all examples, the constants it got, which carries differ, and which results."""
     ys = [False] * (len(closed.out_avals) - len(carry))
-    while True:
-        whole, flags = batch_jaxpr(closed, size, [*consts, *carry, *xs], [*carry, *ys])
-        grown = tuple(flags[: len(carry)])
-        if grown == carry:
-            return *hoisted(whole), carry, flags
-        carry = grown
+    (whole, flags), carry = fixpoint(
+        lambda carry: batch_jaxpr(closed, size, [*consts, *carry, *xs], [*carry, *ys]), carry
+    )
+    return *hoisted(whole), carry, flags
 
 
 @scan_p.rule("batch")
