@@ -38,7 +38,6 @@ from jaxlens.core.shapes import (
 )
 from jaxlens.core.staging import aval_of
 from jaxlens.core.subscripts import INT, Entry, entries_of, is_array
-from jaxlens.core.tracers import Value
 
 
 def index(
