@@ -10,7 +10,7 @@ from jaxlens.core.tracers import Primitive
 
 _FILES = (
     "contractions convolution cumulative sorting windows dynamic_slices pieces shapes functions "
-    "elementwise control loops scan fori folds custom remat"
+    "elementwise control loops scan fori folds custom remat gathering collectives exchanges"
 )
 _PLACES = [vars(import_module(f"jaxlens.core.{name}")) for name in _FILES.split()]
 
