@@ -9,8 +9,8 @@ from typing import Any
 from jaxlens.core.tracers import Primitive
 
 _FILES = (
-    "contractions convolution cumulative sorting windows dynamic_slices pieces shapes functions "
-    "elementwise control loops scan fori folds custom remat gathering collectives exchanges"
+    "gathering contractions convolution cumulative sorting windows dynamic_slices pieces shapes "
+    "functions elementwise control loops scan fori folds custom remat collectives exchanges"
 )
 _PLACES = [vars(import_module(f"jaxlens.core.{name}")) for name in _FILES.split()]
 

@@ -8,7 +8,6 @@ and take each tangent from where its element came from.
 The order of floats is that of `jax.lax.sort`: the two zeros are equal, and NaN is last.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -103,11 +102,15 @@ def _(size: int, args: Any, dims: Any, *, dimension: int, **params: Any) -> Any:
     return sort_p.bind(*args, dimension=moved, **params), [place] * len(args)
 
 
-def sort(x: Any, axis: int = -1, descending: bool = False) -> Any:
-    """The elements along an axis in order."""
-    axis %= aval_of(x).ndim
-    (found,) = sort_p.bind(x, dimension=axis, is_stable=True, num_keys=1)
-    return rev(found, [axis]) if descending else found
+def sort(operand: Any, dimension: int = -1, *, is_stable: bool = True, num_keys: int = 1) -> Any:
+    """An array in order along an axis; or several, in the order of the first `num_keys` of them."""
+    several = isinstance(operand, tuple | list)
+    operands = operand if several else [operand]
+    found = sort_p.bind(
+        *operands, dimension=dimension % aval_of(operands[0]).ndim, is_stable=is_stable,
+        num_keys=num_keys,
+    )  # fmt: skip
+    return found if several else found[0]
 
 
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
@@ -118,13 +121,6 @@ def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
     places = iota(np.int32, aval.shape, axis)
     both = rev(x, back), rev(places, back)
     return rev(sort_p.bind(*both, dimension=axis, is_stable=True, num_keys=1)[1], back)
-
-
-def sort_by(operands: Sequence[Any], num_keys: int = 1, axis: int = -1) -> list[Any]:
-    """Several arrays in the order of the first `num_keys` of them."""
-    axis %= aval_of(operands[0]).ndim
-    found: list[Any] = sort_p.bind(*operands, dimension=axis, is_stable=True, num_keys=num_keys)
-    return found
 
 
 # ---- top_k --------------------------------------------------------------------------------------
