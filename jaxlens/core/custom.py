@@ -3,7 +3,8 @@
 A function may know its derivative better than its equations do: to be stable, cheap, or defined at
 all. A decorated function is traced to a call (`custom_calls.py`) that carries the user's rules,
 made functions of flat lists, and checked: a rule that returns other containers, shapes or dtypes
-than the function is the common mistake.
+than the function is the common mistake. JAX traces the function only under `jit`; here it always
+is, so that Python's `if` in it cannot look at numbers.
 
 After "Custom derivative rules for JAX-transformable Python functions" (docs.jax.dev).
 """
@@ -143,18 +144,33 @@ class custom_jvp(WithRules):  # noqa: N801 - as in jax
         leaves, in_tree = tree_flatten(tuple(given))
         results = custom_jvp_call_p.bind(
             *body.consts, *leaves, name=self.name, call_jaxpr=body.jaxpr,
-            jvp=JVPRule(self, in_tree, body.out_tree), num_consts=len(body.consts),
+            jvp=JVP(self, in_tree, body.out_tree), num_consts=len(body.consts),
         )  # fmt: skip
         return body.out_tree.unflatten(results)
 
 
-@dataclass(frozen=True, slots=True)
-class JVPRule:
-    """The user's rule as a function of flat lists."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Rule:
+    """A rule of the user's as a function of flat lists.
 
-    f: custom_jvp
+    Attributes:
+        f: The function that it is for.
+        in_tree: The containers of that function's arguments.
+        out_tree: Those of its value.
+    """
+
+    f: Any
     in_tree: TreeDef
     out_tree: TreeDef
+
+    def __repr__(self) -> str:
+        return getattr(getattr(self.f, type(self).__name__.lower()), "__name__", "rule")
+
+
+class JVP(Rule):
+    """Of primals and tangents to a value and its tangents."""
+
+    __slots__ = ()
 
     def __call__(
         self, primals: Sequence[Any], tangents: Sequence[Any]
@@ -223,13 +239,10 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
         return body.out_tree.unflatten(results)
 
 
-@dataclass(frozen=True, slots=True)
-class Fwd:
-    """The user's forward pass as a function of a flat list to the results and the residuals."""
+class Fwd(Rule):
+    """Of primals to a value and the residuals."""
 
-    f: custom_vjp
-    in_tree: TreeDef
-    out_tree: TreeDef
+    __slots__ = ()
 
     def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], Residuals]:
         assert self.f.fwd is not None
@@ -245,13 +258,10 @@ class Fwd:
         return results, tree_flatten(residuals)
 
 
-@dataclass(frozen=True, slots=True)
-class Bwd:
-    """The user's backward pass as a function of flat lists to a cotangent per leaf, or None."""
+class Bwd(Rule):
+    """Of residuals and the cotangents of a value to a cotangent per leaf, or None."""
 
-    f: custom_vjp
-    in_tree: TreeDef
-    out_tree: TreeDef
+    __slots__ = ()
 
     def __call__(self, residuals: Residuals, cts: Sequence[Any]) -> list[Any]:
         leaves, tree = residuals

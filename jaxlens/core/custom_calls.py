@@ -121,7 +121,7 @@ def _whole(f: Callable[..., Any], size: int, flags: Sequence[bool], args: Sequen
     return [to_front(size, x, dim) for x, dim in zip(results, out, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Batched:
     """A rule for all examples.
 
@@ -140,9 +140,12 @@ class Batched:
         """Whose rule it is."""
         return self.rule.f
 
+    def __repr__(self) -> str:
+        return repr(self.rule)
+
 
 class BatchedJVP(Batched):
-    """Of `JVPRule`."""
+    """Of primals and tangents."""
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         has: list[bool] = []
@@ -158,7 +161,7 @@ class BatchedJVP(Batched):
 
 
 class BatchedFwd(Batched):
-    """Of `Fwd`."""
+    """Of primals."""
 
     def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], Residuals]:
         trees: list[Any] = []
@@ -173,7 +176,7 @@ class BatchedFwd(Batched):
 
 
 class BatchedBwd(Batched):
-    """Of `Bwd`; what all examples share gets the sum of their cotangents."""
+    """Of residuals and cotangents; what all examples share gets the sum of their cotangents."""
 
     def __call__(self, residuals: Residuals, cts: Sequence[Any]) -> list[Any]:
         leaves, tree = residuals

@@ -3,7 +3,8 @@
 Reverse mode keeps what the forward pass computed until the backward pass has used it. A function
 under `checkpoint` is split otherwise: the half that runs now keeps nothing but its arguments, and
 the linear half begins by computing it all again. Time is paid for memory: a chain of n steps in
-sqrt(n) pieces keeps sqrt(n) values for one more forward pass.
+sqrt(n) pieces keeps sqrt(n) values for one more forward pass. JAX's `policy`, which keeps some
+values all the same, is not offered.
 
 After "Algorithm 799: revolve" (Griewank and Walther, 2000) and "Control autodiff's saved values"
 (docs.jax.dev).
