@@ -128,7 +128,10 @@ class Lenses(Magics):
         from jaxlens import api
         from jaxlens.notebook import cell as cells
         from jaxlens.notebook.look import Arrays, take
+        from jaxlens.render import ready
 
+        if self._in_html:
+            ready.start()
         code = (
             cells.read_expression(self.shell, asked.magic, asked.expression)
             if cell is None
@@ -156,12 +159,17 @@ class Lenses(Magics):
 
         return cells.call_at(self.shell, code, taken.call, view)
 
+    @property
+    def _in_html(self) -> bool:
+        """Whether the front end shows HTML."""
+        return "text/html" in self.shell.display_formatter.active_types
+
     def _bundle(self, view: Any, full: bool) -> dict[str, Any]:
         """The faces that this front end can show.
 
         A terminal pays for no HTML and no layout; what it prints is not kept, so the figures
         that change from run to run are in it.
         """
-        if "text/html" in self.shell.display_formatter.active_types:
+        if self._in_html:
             return dict(self._lines.bundle(view))
         return {"text/plain": view.text(full=full, times=True)}

