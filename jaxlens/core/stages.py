@@ -141,7 +141,7 @@ class Lowered:
         jaxpr = traced.jaxpr
         executable = compile_module(
             self.module, [*map(aval_of, self.consts), *jaxpr.in_avals], jaxpr.out_avals,
-            devices=[traced.device], options=compiler_options, layout=self.layout,
+            device=traced.device, options=compiler_options, layout=self.layout,
         )  # fmt: skip
         if sources.listeners:
             sources.emit("compile", traced.fun_name, executable=executable)
@@ -164,12 +164,26 @@ class Compiled:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Starts it on arguments of its types; gives the tree of its results."""
+        if self._given:
+            self._check_once(leaves)
         results = self.executable([*self._consts, *leaves] if self._consts else leaves)
         for n in self._given:
             if type(leaves[n]) is Array:
                 to = f"{self.traced.fun_name} as argument {self.traced.arg_names[n]}"
                 leaves[n].buffer = Donated(to)
         return self.traced.out_tree.unflatten(results)
+
+    def _check_once(self, leaves: Sequence[Any]) -> None:
+        """Checks that no array comes twice where memory is given away."""
+        first: dict[int, int] = {}
+        for n, x in enumerate(leaves):
+            if type(x) is Array and first.setdefault(id(x.buffer), n) != n:
+                names = self.traced.arg_names
+                raise RuntimeError(
+                    f"{self.traced.fun_name} was given one array as arguments "
+                    f"{names[first[id(x.buffer)]]} and {names[n]}, and may use the memory of "
+                    f"donated ones: give a copy."
+                )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree_flatten((args, kwargs))

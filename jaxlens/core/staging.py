@@ -128,8 +128,9 @@ def no_array(name: str, leaves: Sequence[Any], written: Sequence[str]) -> Except
         except ForeignTracerError as error:
             return error
         except TypeError:
+            kind = type(leaf).__name__ + (f" of {leaf.dtype}" if hasattr(leaf, "dtype") else "")
             return TypeError(
-                f"Cannot interpret value of type {type(leaf).__name__} as an array: argument "
+                f"Cannot interpret value of type {kind} as an array: argument "
                 f"{argument} of {name}, {str(leaf)!r:.60}. Give arrays and numbers; register the "
                 f"class of a container (core.register_pytree_node), or name the argument in "
                 f"static_argnums."

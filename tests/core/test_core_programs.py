@@ -184,6 +184,7 @@ def test_static_values_must_hash():
         (({"w": [1.0, "text"]}, 1.0), r"str .* argument params\['w'\]\[1\] of step, 'text'"),
         ((1.0, 2.0, object()), r"object .* argument rest\[0\] of step"),
         ((1.0, {1, 2}), r"set .* argument x of step"),
+        ((1.0, np.array(["a"])), r"ndarray of <U1 as an array: argument x of step"),
     ],
 )
 def test_arguments_that_are_no_arrays(args, name):
@@ -228,6 +229,14 @@ def test_a_donated_buffer_is_used_for_the_result_and_gone():
         with pytest.raises(RuntimeError, match=gone):
             use()
     assert float(step(new, 1.0)[0]["w"][0]) == 3.0
+
+
+def test_an_array_given_twice_cannot_be_donated():
+    g = core.jit(lambda a, b: (a + 1, b * 2), donate_argnums=0)
+    x = core.array(X)
+    with pytest.raises(RuntimeError, match=r"one array as arguments a and b.*give a copy"):
+        g(x, x)
+    assert not x.is_deleted()
 
 
 def test_donation_is_in_the_module():
