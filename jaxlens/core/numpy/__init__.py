@@ -78,9 +78,11 @@ def _give_methods() -> None:
     }  # fmt: skip
     for name, attribute in attributes.items():
         setattr(Value, name, property(attribute))
-    Value.__setitem__ = _unchangeable  # type: ignore[attr-defined]
-    Value.__getitem__ = indexing.index  # type: ignore[method-assign]
-    Value.flatten = arrays.ravel  # type: ignore[attr-defined]
+    methods = {
+        "__getitem__": indexing.index, "__setitem__": _unchangeable, "flatten": arrays.ravel,
+    }  # fmt: skip
+    for name, method in methods.items():
+        setattr(Value, name, method)
 
 
 def _method(function: Any) -> Any:
