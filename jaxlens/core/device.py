@@ -21,15 +21,14 @@ from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib import _jax
 
+from jaxlens.core import meshes
 from jaxlens.core.avals import ShapedArray, canonical, float0
-from jaxlens.core.meshes import Layout
-from jaxlens.core.meshes import Mesh as OwnMesh
-from jaxlens.core.meshes import P as OwnSpec
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer, Value, leaked
 from jaxlens.core.trees import tree_leaves, tree_map
 
 Buffer = Any  # jax.Array; or `Donated`
+Types = Sequence[ShapedArray]
 
 
 class Donated:
@@ -264,11 +263,7 @@ class Executable:
     )  # fmt: skip
 
     def __init__(
-        self,
-        loaded: Any,
-        devices: Sequence[Any],
-        in_avals: Sequence[ShapedArray],
-        out_avals: Sequence[ShapedArray],
+        self, loaded: Any, devices: Sequence[Any], in_avals: Types, out_avals: Types
     ) -> None:
         self.loaded = loaded
         self.devices = [_place(device)[0] for device in devices]
@@ -302,23 +297,6 @@ class Executable:
             ]
         return [Array(x, aval, device) for x, aval in pairs]
 
-    def on_all(self, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
-        """Starts it on all its devices.
-
-        Args:
-            buffers: For each argument, its part on each device.
-
-        Returns:
-            For each result, its part on each device.
-        """
-        everywhere = NamedSharding(Mesh(np.array(self.devices), "d"), P())  # type: ignore[no-untyped-call]
-        args = [
-            jax.make_array_from_single_device_arrays(parts[0].shape, everywhere, list(parts))
-            for parts in buffers
-        ]
-        found: list[list[Buffer]] = self._start(args).disassemble_into_single_device_arrays()
-        return found
-
     def as_text(self) -> str:
         """The optimised HLO."""
         return "\n\n".join(module.to_string() for module in self.loaded.hlo_modules())
@@ -333,7 +311,7 @@ class Executable:
 
 
 @cache
-def _spread(mesh: OwnMesh, spec: OwnSpec) -> NamedSharding:
+def _spread(mesh: meshes.Mesh, spec: meshes.P) -> NamedSharding:
     """JAX's name for a layout."""
     return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
 
@@ -343,33 +321,24 @@ class Spread(Executable):
 
     __slots__ = ("_in", "_out")
 
-    def __init__(
-        self,
-        loaded: Any,
-        layout: Layout,
-        in_avals: Sequence[ShapedArray],
-        out_avals: Sequence[ShapedArray],
-    ) -> None:
-        super().__init__(loaded, list(layout.mesh.devices.flat), in_avals, out_avals)
+    def __init__(self, loaded: Any, layout: meshes.Layout, *avals: Types) -> None:
+        super().__init__(loaded, list(layout.mesh.devices.flat), *avals)
         self._in = [_spread(layout.mesh, spec) for spec in layout.in_specs]
         self._out = [_spread(layout.mesh, spec) for spec in layout.out_specs]
-        pairs = zip(map(_jax_aval, out_avals), self._out, strict=True)
-        self._handlers = [_handler(aval, place) for aval, place in pairs]
+        self._handlers = list(map(_handler, map(_jax_aval, self.out_avals), self._out))
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """Starts it; its results lie over the devices."""
-        triples = zip(values, self.in_avals, self._in, strict=True)
-        buffers = [
-            x.live() if type(x) is Array and x.device is place else _put_spread(x, aval, place)
-            for x, aval, place in triples
-        ]
+        buffers = list(map(_put_spread, values, self.in_avals, self._in))
         found = self._start(buffers).consume_with_handlers(self._handlers)
-        return [Array(*triple) for triple in zip(found, self.out_avals, self._out, strict=True)]
+        return list(map(Array, found, self.out_avals, self._out))
 
 
 def _put_spread(value: Any, aval: ShapedArray, place: NamedSharding) -> Buffer:
     if isinstance(value, Tracer):
         raise leaked(value)
+    if type(value) is Array and value.device is place:
+        return value.live()
     numbers = value.live() if type(value) is Array else np.asarray(value, _jax_aval(aval).dtype)
     with jax.enable_x64(True):  # else JAX would halve 64-bit elements
         return jax.device_put(numbers, place)
@@ -385,14 +354,12 @@ def _handler(aval: Any, sharding: Any) -> Any:
 
 def compile_module(
     module: Any,
-    in_avals: Sequence[ShapedArray],
-    out_avals: Sequence[ShapedArray],
+    in_avals: Types,
+    out_avals: Types,
     *,
-    devices: Sequence[Any] = (None,),
-    replicas: int = 1,
-    partitions: int = 1,
+    device: Any = None,
     options: dict[str, Any] | None = None,
-    layout: Layout | None = None,
+    layout: meshes.Layout | None = None,
 ) -> Executable:
     """Compiles a StableHLO module.
 
@@ -400,26 +367,22 @@ def compile_module(
         module: An `ir.Module`, or its text or bytecode.
         in_avals: The types of its arguments.
         out_avals: The types of its results.
-        devices: For which, `replicas * partitions` of them; None for the default device.
-        replicas: How many copies of it run side by side.
-        partitions: On how many devices each copy is spread.
+        device: For which; None for the default one.
         options: XLA's, by name.
         layout: How it lies on a mesh, whose devices it is then for.
     """
     client = jax_backend.get_backend()
-    if layout:
-        devices, partitions = list(layout.mesh.devices.flat), layout.mesh.size
-    chosen = [_place(device)[0] for device in devices]
+    chosen = list(layout.mesh.devices.flat) if layout else [_place(device)[0]]
     built = jax_backend.get_compile_options(
-        num_replicas=replicas,
-        num_partitions=partitions,
-        device_assignment=np.array([d.id for d in chosen]).reshape(replicas, partitions),
+        num_replicas=1,
+        num_partitions=len(chosen),
+        device_assignment=np.array([[d.id for d in chosen]]),
         env_options_overrides=options or {},
     )
     loaded = client.compile_and_load(_text(module), _jax.DeviceList(tuple(chosen)), built)
     if layout:
         return Spread(loaded, layout, in_avals, out_avals)
-    return Executable(loaded, devices, in_avals, out_avals)
+    return Executable(loaded, [device], in_avals, out_avals)
 
 
 def hlo_text(module: Any) -> str:

@@ -187,7 +187,6 @@ def lower_jaxpr(
     donated: Sequence[int | None] = (),
     arg_names: Sequence[str] = (),
     result_names: Sequence[str] = (),
-    replicas: int = 1,
     layout: Layout | None = None,
 ) -> ir.Module:
     """A module whose `main` is a jaxpr.
@@ -198,13 +197,12 @@ def lower_jaxpr(
         donated: For each parameter, which result may use its memory; None for none.
         arg_names: What each parameter is called.
         result_names: What each result is called.
-        replicas: On how many devices the program runs side by side, one copy of it on each.
         layout: How it lies on several devices; None for one.
     """
     with _mlir(), ir.Location.unknown():
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{plain(name)}")
-        module.operation.attributes["mhlo.num_replicas"] = _i32(replicas)
+        module.operation.attributes["mhlo.num_replicas"] = _i32(1)
         module.operation.attributes["mhlo.num_partitions"] = _i32(layout.mesh.size if layout else 1)
         program = Program(module, names={"main"}, mesh=layout.mesh if layout else None)
         with ir.InsertionPoint(module.body):

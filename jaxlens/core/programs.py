@@ -406,7 +406,7 @@ def _program(
         closed = trace(lambda *xs: _listed(primitive, xs, given), avals)
     place = layout(closed)
     module = lower_jaxpr(closed, given.get("name", primitive.name), layout=place)
-    return compile_module(module, avals, closed.out_avals, devices=[device], layout=place)
+    return compile_module(module, avals, closed.out_avals, device=device, layout=place)
 
 
 def _listed(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:

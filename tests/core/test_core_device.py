@@ -156,9 +156,6 @@ def test_rules_that_are_not_there_are_named():
 SEVERAL = """
 import numpy as np
 from jaxlens import core
-from jaxlens.core.device import compile_module, put
-from jaxlens.core.lower import lower_jaxpr
-import jaxlens.core.numpy as cnp
 
 first, second, *_ = devices = core.devices()
 assert len(devices) == 4
@@ -177,16 +174,6 @@ except ValueError as error:
     assert "incompatible devices" in str(error) and "device_put" in str(error), error
 else:
     raise AssertionError("two devices")
-
-closed = core.make_jaxpr(lambda x, n: (cnp.sin(x) * n, n))(x, 2)
-module = lower_jaxpr(closed, "each", replicas=4)
-program = compile_module(module, closed.in_avals, closed.out_avals, devices=devices, replicas=4)
-parts = [[put(x + i, closed.in_avals[0], d) for i, d in enumerate(devices)],
-         [put(i, closed.in_avals[1], d) for i, d in enumerate(devices)]]
-sines, ns = program.on_all(parts)
-for i in range(4):
-    assert np.allclose(sines[i], np.sin(x + i) * i) and ns[i] == i
-    assert sines[i].devices() == {devices[i]}
 """
 
 
