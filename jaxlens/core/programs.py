@@ -23,22 +23,21 @@ from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.meshes import layout
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
-from jaxlens.core.stages import Lowered, Traced
-from jaxlens.core.staging import (
-    Staging,
+from jaxlens.core.signatures import (
+    Static,
     arguments,
-    aval_of,
-    flat,
-    named_axes,
+    chosen,
+    filled,
     no_array,
-    parameters,
-    trace,
+    unhashable,
+    without_static,
 )
+from jaxlens.core.stages import Lowered, Traced
+from jaxlens.core.staging import Staging, aval_of, flat, named_axes, trace
 from jaxlens.core.tracers import GROUND, Linear, Primitive, Tracer, Zero, current, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 jit_p = Primitive("jit", multiple_results=True)
-Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
 
 
 class Key(NamedTuple):
@@ -103,8 +102,8 @@ class Jitted:
     ) -> None:
         self.f = f
         self.name: str = getattr(f, "__name__", type(f).__name__)
-        self.static = _chosen(f, static_argnums, static_argnames, "static_arg")
-        self.donated = _chosen(f, donate_argnums, (), "donate_arg")
+        self.static = chosen(f, static_argnums, static_argnames, "static_arg")
+        self.donated = chosen(f, donate_argnums, (), "donate_arg")
         self._entries: dict[Any, _Entry] = {}
         self._hits = self._misses = 0
         update_wrapper(self, f, updated=())
@@ -126,7 +125,7 @@ class Jitted:
     def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], _Entry]:
         static: Static = ()
         if self.static:
-            args, kwargs, static = _split(self.static, args, kwargs)
+            args, kwargs, static = without_static(self.static, args, kwargs)
         leaves, in_tree = tree_flatten((args, kwargs))
         try:
             avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in leaves])
@@ -141,7 +140,7 @@ class Jitted:
         try:
             entry = self._entries.get(key)
         except TypeError:
-            raise _unhashable(self.f, static) from None
+            raise unhashable(self.f, static) from None
         if sources.listeners:
             sources.emit("cache", self.name, hit=entry is not None, key=Key(*key))
         if entry is not None:
@@ -154,7 +153,7 @@ class Jitted:
         return leaves, entry
 
     def _made(self, key: Key) -> _Entry:
-        flat_f, out_trees = flat(_filled(self.f, key.static), key.in_tree)
+        flat_f, out_trees = flat(filled(self.f, key.static), key.in_tree)
         closed = trace(flat_f, key.in_avals, alone=True)
         found = arguments(self.f, key.in_tree, key.static)
         names, donated = [name for _, name in found], [arg in self.donated for arg, _ in found]
@@ -188,82 +187,6 @@ class Jitted:
         """Forgets the programs and the counts."""
         self._entries.clear()
         self._hits = self._misses = 0
-
-
-def _chosen(
-    f: Callable[..., Any], nums: int | Sequence[int], names: str | Sequence[str], what: str
-) -> frozenset[int | str]:
-    """Positions and names of the arguments that an option of `jit` is about.
-
-    Raises:
-        ValueError: The function has no such argument.
-    """
-    nums = (nums,) if isinstance(nums, int) else tuple(nums)
-    names = (names,) if isinstance(names, str) else tuple(names)
-    known, more, named = parameters(f)
-    found: set[int | str] = set()
-    for num in nums:
-        if (num >= len(known) and not more) or (num < 0 and (more or num < -len(known))):
-            raise ValueError(
-                f"jit: {what}nums names argument {num} of {_name(f)}, which takes "
-                f"{len(known)} positional arguments: {', '.join(known)}."
-            )
-        num = num % len(known) if num < 0 else num
-        found |= {num, known[num]} if num < len(known) else {num}
-    for name in names:
-        if named is not None and name not in named:
-            raise ValueError(
-                f"jit: {what}names names argument {name!r} of {_name(f)}, which has "
-                f"{', '.join(named) or 'none'}."
-            )
-        found |= {known.index(name), name} if name in known else {name}
-    return frozenset(found)
-
-
-def _name(f: Callable[..., Any]) -> str:
-    return getattr(f, "__name__", type(f).__name__)
-
-
-def _split(
-    chosen: frozenset[int | str], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any], Static]:
-    """The arguments that are traced, and those that are not."""
-    every: list[tuple[int | str, Any]] = [*enumerate(args), *sorted(kwargs.items())]
-    static = tuple((where, type(x), x) for where, x in every if where in chosen)
-    rest = tuple(x for n, x in enumerate(args) if n not in chosen)
-    return rest, {name: x for name, x in kwargs.items() if name not in chosen}, static
-
-
-def _filled(f: Callable[..., Any], static: Static) -> Callable[..., Any]:
-    """The function of the arguments that are traced."""
-    if not static:
-        return f
-
-    def of_traced(*args: Any, **kwargs: Any) -> Any:
-        every = list(args)
-        for where, _, value in static:
-            if isinstance(where, int):
-                every.insert(where, value)
-            else:
-                kwargs[where] = value
-        return f(*every, **kwargs)
-
-    return of_traced
-
-
-def _unhashable(f: Callable[..., Any], static: Static) -> Exception:
-    for where, kind, value in static:
-        try:
-            hash(value)
-        except TypeError:
-            known = parameters(f)[0]
-            name = known[where] if isinstance(where, int) and where < len(known) else where
-            return ValueError(
-                f"Non-hashable static arguments are used in a jit function: argument {name} of "
-                f"{_name(f)} is of type {kind.__name__}. Give a value that hashes, such as a "
-                f"tuple for a list, or trace the argument."
-            )
-    raise
 
 
 def jit(f: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -7,7 +7,6 @@ branch, every turn of the loop. What the function takes from outside becomes a c
 After "JAX: composable transformations" (Frostig, Johnson, Leary, MLSys 2018) and Autodidax.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cache, partial
@@ -74,68 +73,6 @@ def _aval_of_other(value: Any) -> ShapedArray:
         f"{sources.line()}: expected an array or a number, got {type(value).__name__}: "
         f"{str(value)[:60]}"
     )
-
-
-# ---- how the leaves of arguments are called -----------------------------------------------------
-
-
-def parameters(f: Callable[..., Any]) -> tuple[list[str], str | None, list[str] | None]:
-    """Names of a function's positional parameters, of its `*args`, and of all that may be named.
-
-    The last is None where any name will do.
-    """
-    try:
-        found = inspect.signature(f).parameters.values()
-    except (TypeError, ValueError):
-        return [], "args", None
-    names = [p.name for p in found if p.kind <= p.POSITIONAL_OR_KEYWORD]
-    more = next((p.name for p in found if p.kind == p.VAR_POSITIONAL), None)
-    open_ended = any(p.kind == p.VAR_KEYWORD for p in found)
-    return names, more, None if open_ended else [p.name for p in found if p.name != more]
-
-
-def arguments(
-    f: Callable[..., Any], in_tree: TreeDef, static: Sequence[tuple[int | str, Any, Any]] = ()
-) -> list[tuple[int | str, str]]:
-    """Which argument each leaf of `(args, kwargs)` is in, and how it is written: `params['w']`.
-
-    Args:
-        f: The function.
-        in_tree: The tree of `(args, kwargs)`, of what is not static.
-        static: The arguments that are left out there: their positions or names come first.
-    """
-    names, more, _ = parameters(f)
-    left_out = {where for where, *_ in static}
-    last = len(in_tree.children[0].children) + len(left_out)
-    places = [n for n in range(last) if n not in left_out]
-    found: list[tuple[int | str, str]] = []
-    for kind, first, *rest in in_tree.paths():
-        if kind == "[1]":
-            where: int | str = first[2:-2]
-            name = str(where)
-        else:
-            where = places[int(first[1:-1])]
-            name = names[where] if where < len(names) else f"{more}[{where - len(names)}]"
-        found.append((where, name + "".join(rest)))
-    return found
-
-
-def no_array(name: str, leaves: Sequence[Any], written: Sequence[str]) -> Exception:
-    """The error for a function that was given something that is no array."""
-    for leaf, argument in zip(leaves, written, strict=True):
-        try:
-            aval_of(leaf)
-        except ForeignTracerError as error:
-            return error
-        except TypeError:
-            kind = type(leaf).__name__ + (f" of {leaf.dtype}" if hasattr(leaf, "dtype") else "")
-            return TypeError(
-                f"Cannot interpret value of type {kind} as an array: argument "
-                f"{argument} of {name}, {str(leaf)!r:.60}. Give arrays and numbers; register the "
-                f"class of a container (core.register_pytree_node), or name the argument in "
-                f"static_argnums."
-            )
-    raise AssertionError("all leaves are arrays")
 
 
 class StagedTracer(Tracer):

@@ -1,0 +1,156 @@
+"""Which argument is which: by position, by name, traced or static.
+
+A transformation sees a flat list of leaves; its options and its errors are about arguments, as the
+user wrote them. So here the signature of a function is read: `static_argnums=1` and `n` are the
+same argument, the third leaf is `params['w']`. What is static is taken out before the arguments are
+flattened, and put back round the function that is traced.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxlens.core.staging import aval_of
+from jaxlens.core.tracers import ForeignTracerError
+from jaxlens.core.trees import TreeDef
+
+Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
+
+
+def parameters(f: Callable[..., Any]) -> tuple[list[str], str | None, list[str] | None]:
+    """Names of a function's positional parameters, of its `*args`, and of all that may be named.
+
+    The last is None where any name will do.
+    """
+    try:
+        found = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return [], "args", None
+    names = [p.name for p in found if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    more = next((p.name for p in found if p.kind == p.VAR_POSITIONAL), None)
+    open_ended = any(p.kind == p.VAR_KEYWORD for p in found)
+    return names, more, None if open_ended else [p.name for p in found if p.name != more]
+
+
+def arguments(
+    f: Callable[..., Any], in_tree: TreeDef, static: Sequence[tuple[int | str, Any, Any]] = ()
+) -> list[tuple[int | str, str]]:
+    """Which argument each leaf of `(args, kwargs)` is in, and how it is written: `params['w']`.
+
+    Args:
+        f: The function.
+        in_tree: The tree of `(args, kwargs)`, of what is not static.
+        static: The arguments that are left out there: their positions or names come first.
+    """
+    names, more, _ = parameters(f)
+    left_out = {where for where, *_ in static}
+    last = len(in_tree.children[0].children) + len(left_out)
+    places = [n for n in range(last) if n not in left_out]
+    found: list[tuple[int | str, str]] = []
+    for kind, first, *rest in in_tree.paths():
+        if kind == "[1]":
+            where: int | str = first[2:-2]
+            name = str(where)
+        else:
+            where = places[int(first[1:-1])]
+            name = names[where] if where < len(names) else f"{more}[{where - len(names)}]"
+        found.append((where, name + "".join(rest)))
+    return found
+
+
+def no_array(name: str, leaves: Sequence[Any], written: Sequence[str]) -> Exception:
+    """The error for a function that was given something that is no array."""
+    for leaf, argument in zip(leaves, written, strict=True):
+        try:
+            aval_of(leaf)
+        except ForeignTracerError as error:
+            return error
+        except TypeError:
+            kind = type(leaf).__name__ + (f" of {leaf.dtype}" if hasattr(leaf, "dtype") else "")
+            return TypeError(
+                f"Cannot interpret value of type {kind} as an array: argument "
+                f"{argument} of {name}, {str(leaf)!r:.60}. Give arrays and numbers; register the "
+                f"class of a container (core.register_pytree_node), or name the argument in "
+                f"static_argnums."
+            )
+    raise AssertionError("all leaves are arrays")
+
+
+# ---- static arguments ---------------------------------------------------------------------------
+
+
+def chosen(
+    f: Callable[..., Any], nums: int | Sequence[int], names: str | Sequence[str], what: str
+) -> frozenset[int | str]:
+    """Positions and names of the arguments that an option of `jit` is about.
+
+    Raises:
+        ValueError: The function has no such argument.
+    """
+    nums = (nums,) if isinstance(nums, int) else tuple(nums)
+    names = (names,) if isinstance(names, str) else tuple(names)
+    known, more, named = parameters(f)
+    found: set[int | str] = set()
+    for num in nums:
+        if (num >= len(known) and not more) or (num < 0 and (more or num < -len(known))):
+            raise ValueError(
+                f"jit: {what}nums names argument {num} of {_name(f)}, which takes "
+                f"{len(known)} positional arguments: {', '.join(known)}."
+            )
+        num = num % len(known) if num < 0 else num
+        found |= {num, known[num]} if num < len(known) else {num}
+    for name in names:
+        if named is not None and name not in named:
+            raise ValueError(
+                f"jit: {what}names names argument {name!r} of {_name(f)}, which has "
+                f"{', '.join(named) or 'none'}."
+            )
+        found |= {known.index(name), name} if name in known else {name}
+    return frozenset(found)
+
+
+def _name(f: Callable[..., Any]) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def without_static(
+    chosen: frozenset[int | str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], Static]:
+    """The arguments that are traced, and those that are not."""
+    every: list[tuple[int | str, Any]] = [*enumerate(args), *sorted(kwargs.items())]
+    static = tuple((where, type(x), x) for where, x in every if where in chosen)
+    rest = tuple(x for n, x in enumerate(args) if n not in chosen)
+    return rest, {name: x for name, x in kwargs.items() if name not in chosen}, static
+
+
+def filled(f: Callable[..., Any], static: Static) -> Callable[..., Any]:
+    """The function of the arguments that are traced."""
+    if not static:
+        return f
+
+    def of_traced(*args: Any, **kwargs: Any) -> Any:
+        every = list(args)
+        for where, _, value in static:
+            if isinstance(where, int):
+                every.insert(where, value)
+            else:
+                kwargs[where] = value
+        return f(*every, **kwargs)
+
+    return of_traced
+
+
+def unhashable(f: Callable[..., Any], static: Static) -> Exception:
+    """The error for a static value that does not hash."""
+    for where, kind, value in static:
+        try:
+            hash(value)
+        except TypeError:
+            known = parameters(f)[0]
+            name = known[where] if isinstance(where, int) and where < len(known) else where
+            return ValueError(
+                f"Non-hashable static arguments are used in a jit function: argument {name} of "
+                f"{_name(f)} is of type {kind.__name__}. Give a value that hashes, such as a "
+                f"tuple for a list, or trace the argument."
+            )
+    raise
