@@ -284,11 +284,12 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     now, consts, later, flags = _partial_of(params["branches"], unknown)
     known, waiting = split(unknown, operands)
     with interpreting(interpreter.parent):
-        results = cond_p.bind(index, *consts, *known, branches=now)
+        has_results = any(branch.jaxpr.outvars for branch in now)
+        results = cond_p.bind(index, *consts, *known, branches=now) if has_results else []
     count = flags.count(False)
-    rest = Staging.process(
-        interpreter, cond_p, [index, *results[count:], *waiting], {"branches": later}
-    )
+    operands = [index, *results[count:], *waiting]
+    own = {"branches": later}
+    rest = Staging.process(interpreter, cond_p, operands, own) if any(flags) else []
     return merge(flags, results[:count], rest)
 
 

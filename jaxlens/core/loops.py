@@ -306,9 +306,9 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     jaxprs = params["cond_jaxpr"], params["body_jaxpr"]
     flags = map(tuple, cut(list(map(interpreter.unknown, args)), *sizes))
     tests, consts, carry = flags
-    whole: list[Any] = Staging.process(interpreter, while_p, args, params)
     found = _partial_of(jaxprs, tests, consts, carry)
     if found is None:
+        whole: list[Any] = Staging.process(interpreter, while_p, args, params)
         return whole
     test, new_tests, body, new_consts, carry = found
     parts = zip((tests, consts, carry), cut(args, *sizes), strict=True)
@@ -319,6 +319,7 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
             cond_jaxpr=test, cond_nconsts=len(new_tests) + len(known_tests),
             body_jaxpr=body, body_nconsts=len(new_consts) + len(known_consts),
         )  # fmt: skip
+    whole = Staging.process(interpreter, while_p, args, params) if any(carry) else results
     return merge(carry, results, split(carry, whole)[1])
 
 

@@ -116,7 +116,8 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     with interpreting(interpreter.parent):
         results = eval_jaxpr(now.jaxpr, [], *new, *split(unknown, args)[0])
     own = {"jaxpr": later, "differentiated": True}
-    rest = Staging.process(interpreter, remat_p, split(needed, args)[1], params | own)
+    again = split(needed, args)[1]
+    rest = Staging.process(interpreter, remat_p, again, params | own) if any(flags) else []
     return merge(flags, results, rest)
 
 

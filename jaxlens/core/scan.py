@@ -265,14 +265,15 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     with interpreting(interpreter.parent):
         fixed = eval_jaxpr(before.jaxpr, [], *consts)
         own = {"jaxpr": now, "num_consts": len(consts), "num_carry": len(init)}
-        results = scan_p.bind(*consts, *init, *xs, **params | own)
+        known = [*consts, *init, *xs]
+        results = scan_p.bind(*known, **params | own) if now.jaxpr.outvars else []
     count = flags.count(False)
     stacked = iter(results[count:])
     rows = [next(stacked) if i is None else xs[i] for i in places]
     num_consts = len(fixed) + len(later_consts)
     own = {"jaxpr": later, "num_consts": num_consts, "num_carry": len(later_init)}
     operands = [*fixed, *later_consts, *later_init, *later_xs, *rows]
-    rest = Staging.process(interpreter, scan_p, operands, params | own)
+    rest = Staging.process(interpreter, scan_p, operands, params | own) if any(flags) else []
     return merge(flags, results[:count], rest)
 
 

@@ -156,6 +156,18 @@ def test_printed_as_jax_does() -> None:
     assert "num_carry=1\n      num_consts=1\n      reverse=False\n      unroll=1\n" in text
 
 
+def test_linear_in_everything() -> None:
+    """Nothing of the first half is needed: the derivative is one scan, and so is its transpose."""
+
+    def f(lib: Any) -> Any:
+        return lambda x: lib.lax.scan(lambda c, y: (c + y * ROWS[0], c), x, ROWS * x)
+
+    same(*(lib.linearize(f(lib), X)[1](X) for lib in (CORE, JAX)))
+    pushed = core.make_jaxpr(lambda t: core.linearize(f(CORE), X)[1](t))(X)
+    assert [e.primitive.name for e in pushed.eqns].count("scan") == 2
+    same(*(lib.grad(lambda x, lib=lib: f(lib)(x)[0].sum())(X) for lib in (CORE, JAX)))
+
+
 def test_memory_of_a_gradient() -> None:
     """What does not change over the loop is kept once: the matrix, and what is made of it alone."""
     n, steps = 64, 50
