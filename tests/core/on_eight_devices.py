@@ -252,6 +252,68 @@ def test_control_flow_in_parts() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("order", [[7, 5, 3, 1], [2, 3, 4, 5]])
+def test_devices_in_the_order_of_the_mesh(order: list[int]) -> None:
+    def f(m, x):
+        return m.ppermute(x, "i", [(0, 1), (1, 2)]) * m.axis_index("i") + m.psum(x, "i")
+
+    mesh = Mesh([core.devices()[k] for k in order], "i")
+    theirs = jax.sharding.Mesh([jax.devices()[k] for k in order], "i")
+    found = shard_map(lambda x: f(OURS, x), mesh=mesh, in_specs=P("i"), out_specs=P("i"))(X)
+    spec = PartitionSpec("i")
+    expected = jax.shard_map(
+        lambda x: f(JAX, x), mesh=theirs, in_specs=spec, out_specs=spec, check_vma=False
+    )(X)
+    close(found, expected)
+    shards = zip(found.buffer.addressable_shards, expected.addressable_shards, strict=True)
+    assert all((a.device, a.index) == (b.device, b.index) for a, b in shards)
+
+
+def test_with_other_transformations() -> None:
+    ours, theirs = mapped("psum")
+    specs = {"in_specs": P("j"), "out_specs": (P(), P("j"))}
+    jax_specs = {"in_specs": PartitionSpec("j"), "out_specs": (PartitionSpec(), PartitionSpec("j"))}
+
+    def summed(f):
+        return lambda x: (f(x) ** 2).sum()
+
+    def recurrent(m, scan):
+        def step(carry, row):
+            return m.psum(carry * row, "j"), m.np.sin(carry)
+
+        return lambda x: scan(step, x[0], x)
+
+    small = X[:4, :2]
+    close(core.jit(core.hessian(summed(ours)))(small), jax.jit(jax.hessian(summed(theirs)))(small))
+    close(
+        core.vmap(core.grad(summed(core.checkpoint(ours))))(np.stack([X, X + 1])),
+        jax.vmap(jax.grad(summed(theirs)))(np.stack([X, X + 1])),
+    )
+    inside = shard_map(recurrent(OURS, core.scan), mesh=MESH, **specs)
+    expected = jax.shard_map(recurrent(JAX, lax.scan), mesh=JAX_MESH, **jax_specs, check_vma=False)
+    close(core.jit(gradient_of_sums(core, inside))(X), jax.jit(gradient_of_sums(jax, expected))(X))
+
+    def around(scan, f):
+        return lambda x: scan(lambda c, _: (c + f(c).sum(), f(c)), x, None, length=2)
+
+    close(core.jit(around(core.scan, ours))(X), jax.jit(around(lax.scan, theirs))(X))
+
+
+def gradient_of_sums(module, f):
+    return module.grad(lambda x: sum((y**2).sum() for y in f(x)))
+
+
+def test_what_cannot_be_compiled() -> None:
+    ours, _ = mapped("psum")
+    other = shard_map(lambda x: x, mesh=Mesh(core.devices(), "i"), in_specs=P(), out_specs=P())
+    with pytest.raises(ValueError, match="one program can use one mesh"):
+        core.jit(lambda x: ours(x).sum() + other(x).sum())(X)
+    with pytest.raises(NotImplementedError, match="not exported"):
+        core.export(core.jit(ours))(X)
+    with pytest.raises(ValueError, match="an axis of one of these names"):
+        shard_map(ours, mesh=MESH, in_specs=P(), out_specs=P())(X)
+
+
 def test_pmap() -> None:
     def f(m, x, y):
         return {"a": m.psum(x * y, "k"), "b": x + m.axis_index("k")}
