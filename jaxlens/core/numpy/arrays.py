@@ -202,8 +202,8 @@ def concatenate(xs: Sequence[Any], axis: int = 0) -> Any:
 
 def stack(xs: Sequence[Any], axis: int = 0) -> Any:
     """Arrays one after another along a new axis."""
-    place = axis_of(axis, aval_of(xs[0]).ndim + 1)
-    return concatenate([expand_dims(x, [place]) for x in xs], place)
+    arrays = together(*xs)
+    return pieces.stack(arrays, axis_of(axis, aval_of(arrays[0]).ndim + 1))
 
 
 def split(x: Any, sections: Shape, axis: int = 0) -> list[Any]:
@@ -235,9 +235,10 @@ def roll(x: Any, shift: int, axis: int | None = None) -> Any:
     """Elements moved along an axis, those that fall off put in front."""
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), aval_of(x).shape)
-    cut = -shift % max(aval_of(x).shape[axis], 1)
-    before, after = split(x, [cut], axis)
-    return concatenate([after, before], axis)
+    place, n = axis_of(axis, aval_of(x).ndim), aval_of(x).shape[axis]
+    cut = -shift % max(n, 1)
+    after = pieces.slice_in_axis(x, place, cut, n)
+    return concatenate([after, pieces.slice_in_axis(x, place, 0, cut)], place)
 
 
 def tile(x: Any, reps: Shape) -> Any:

@@ -159,19 +159,14 @@ def argsort(x: Any, axis: int = -1) -> Any:
 
 
 def take(x: Any, indices: Any, axis: int | None = None) -> Any:
-    """Elements at places along an axis."""
+    """Elements at places along an axis; NaN where there is none, as in `jax.numpy`."""
     flat, place = _one_axis(x, axis)
-    return indexing.index(flat, (*[slice(None)] * place, indices))
+    return indexing.take(flat, indices, place)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
     """For each row along an axis, its elements at that row's places."""
-    place, shape = axis_of(axis, aval_of(x).ndim), aval_of(indices).shape
-    own = [
-        indices if i == place else shapes.iota(np.dtype("int32"), shape, i)
-        for i in range(len(shape))
-    ]
-    return indexing.index(x, tuple(own))
+    return indexing.take_along_axis(x, indices, axis_of(axis, aval_of(x).ndim))
 
 
 # ---- products -----------------------------------------------------------------------------------
