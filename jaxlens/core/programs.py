@@ -122,7 +122,12 @@ class Jitted:
             sources.emit("run", self.name, executable=entry.traced.compiled.executable)
         return entry.traced.compiled.run(leaves)
 
-    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], _Entry]:
+    def key(self, *args: Any, **kwargs: Any) -> Key:
+        """What a call with these arguments would be looked up by."""
+        return Key(*self._key(args, kwargs)[1])
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+        """The leaves that are traced, and the key as a plain tuple, which is quick to make."""
         static: Static = ()
         if self.static:
             args, kwargs, static = without_static(self.static, args, kwargs)
@@ -133,14 +138,17 @@ class Jitted:
             names = [name for _, name in arguments(self.f, in_tree, static)]
             raise no_array(self.name, leaves, names) from None
         axes = named_axes()
-        key = (
+        return leaves, (
             self.name, avals, in_tree, static, common_device(leaves),
             tuple(axes.items()) if axes else (), x64(),
         )  # fmt: skip
+
+    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], _Entry]:
+        leaves, key = self._key(args, kwargs)
         try:
             entry = self._entries.get(key)
         except TypeError:
-            raise unhashable(self.f, static) from None
+            raise unhashable(self.f, Key(*key).static) from None
         if sources.listeners:
             sources.emit("cache", self.name, hit=entry is not None, key=Key(*key))
         if entry is not None:

@@ -69,6 +69,7 @@ class Call:
         static: Positions and keywords that jit was told are static.
         leaves: The array leaves themselves, beside `inputs`.
         opened: The call as it was, for the question whether it would hit JAX's caches.
+        core: The same where the function is the core's, else None.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Call:
     static: frozenset[int | str]
     leaves: tuple[Any, ...]
     opened: Opened | None
+    core: Opened | None = None
 
     def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that the compiled program takes."""
@@ -108,8 +110,9 @@ def prepare(
     """
     _check(f)
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
-    if core_program.is_core(opened.function):
-        opened = _of_core(opened)
+    core = opened if core_program.is_core(opened.function) else None
+    if core is not None:
+        opened = _of_core(core)
     signature = opened.signature
     found = leaves(opened.args, opened.kwargs, signature)
     _check_arrays(found)
@@ -129,6 +132,7 @@ def prepare(
         static=frozenset(),
         leaves=(),
         opened=opened,
+        core=core,
     )
     if parts is None:
         return _plain(call, opened.function, found, signature)

@@ -32,7 +32,7 @@ from jaxlens.ir.hlo_frames import Origins, origins
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages import cache, constants, isolate, lower, sources, stamp, trace
+from jaxlens.stages import cache, constants, core_cache, isolate, lower, sources, stamp, trace
 from jaxlens.stages.calls import Call, prepare
 from jaxlens.stages.compile import FUSING, Compiled, compile_lowered
 from jaxlens.stages.core_program import written
@@ -176,7 +176,8 @@ class LiveDriver:
     def _release(self) -> None:
         """Lets go of the user's arrays: a capture may be kept for long."""
         self._held = hold(*self._call.dynamic())
-        self._call = replace(self._call, args=(), kwargs={}, leaves=(), owner=None, opened=None)
+        self._call = replace(self._call, args=(), kwargs={}, leaves=(), owner=None)
+        self._call = replace(self._call, opened=None, core=None)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
 
     def _compile(self, passes: bool | str = False) -> Compiled:
@@ -256,6 +257,9 @@ class LiveDriver:
     def _verdict(self) -> Verdict:
         opened = self._call.opened
         assert opened is not None  # released only after this was answered
+        core = self._call.core
+        if core is not None:
+            return core_cache.verdict(core.function, core.args, core.kwargs, self._call.name)
         return cache.verdict(opened, self._call.name)
 
     def outputs(self) -> tuple[Input, ...]:

@@ -136,3 +136,14 @@ def test_what_the_core_lacks_is_said() -> None:
 
     with pytest.raises(OptionError, match=r"jaxlens.core has no jax.numpy.fft"):
         api.take(spectrum, (X,), {}, core=True).jaxpr.text
+
+
+def test_verdict_is_of_the_core_s_cache() -> None:
+    step = core.jit(lambda x, n: x * n, static_argnums=1)
+    assert jaxlens.capture(step, X, 3).verdict.reasons == ("never called before",)
+    step(X, 3)
+    assert jaxlens.capture(step, X, 3).verdict.hit
+    assert jaxlens.capture(step, W, 3).verdict.reasons == ("x: f32[4,3], was f32[2,4]",)
+    assert jaxlens.capture(step, X, 4).verdict.reasons == ("n: static value 4, was 3",)
+    assert step.cache_info() == (0, 1, 1)
+    assert jaxlens.capture(loss, W, X).verdict.hit is None
