@@ -7,14 +7,22 @@ import numpy as np
 
 from jaxlens.core import functions, shapes
 from jaxlens.core import numpy as cnp
+from jaxlens.core.custom import custom_jvp
 from jaxlens.core.staging import aval_of
 
 Axis = int | Sequence[int] | None
 
 
+@custom_jvp
 def relu(x: Any) -> Any:
-    """`x` where it is positive, 0 elsewhere; its derivative at 0 is taken to be 0."""
-    return cnp.where(x > 0, x, cnp.zeros_like(x))
+    """The larger of `x` and 0; its derivative at 0 is taken to be 0."""
+    return cnp.maximum(x, 0)
+
+
+@relu.defjvp
+def relu_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (tangent,) = primals, tangents
+    return relu(x), cnp.where(x > 0, tangent, cnp.zeros_like(tangent))
 
 
 def sigmoid(x: Any) -> Any:
