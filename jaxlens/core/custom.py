@@ -4,7 +4,8 @@ A function may know its derivative better than its equations do: to be stable, c
 all. A decorated function is traced to a call (`custom_calls.py`) that carries the user's rules,
 made functions of flat lists, and checked: a rule that returns other containers, shapes or dtypes
 than the function is the common mistake. JAX traces the function only under `jit`; here it always
-is, so that Python's `if` in it cannot look at numbers.
+is, so that Python's `if` in it cannot look at numbers. And JAX forgets a jvp rule inside a scan
+once that is differentiated, so that the second derivative is the function's own; here it stays.
 
 After "Custom derivative rules for JAX-transformable Python functions" (docs.jax.dev).
 """

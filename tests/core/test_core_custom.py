@@ -101,6 +101,21 @@ def test_rules(name: str) -> None:
     alike(CUSTOM[name], X, EVERY if forward else backward)
 
 
+def test_rule_is_kept_at_every_order() -> None:
+    """Also inside a scan, where JAX uses the function's own derivative for the second."""
+
+    def turn(c: Any, x: Any) -> Any:
+        return _by_jvp(CORE)(c) * 0.5 + x
+
+    def loop(x: Any) -> Any:
+        return CORE.lax.fori_loop(0, 2, lambda i, c: turn(c, x), x)
+
+    def second(f: Any) -> Any:
+        return core.jit(core.grad(lambda x: CORE.np.cos(core.grad(lambda v: f(v).sum())(x)).sum()))
+
+    same(second(loop)(X), second(lambda x: turn(turn(x, x), x))(X))
+
+
 def _chain(lib: Any, **options: Any) -> Any:
     f = lib.checkpoint(lambda x, y: (lib.np.sin(lib.np.sin(x) * y), y * 2, 1), **options)
     return lambda x: f(lib.np.cos(x), x)[:2]
