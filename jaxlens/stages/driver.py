@@ -267,8 +267,10 @@ class LiveDriver:
 
     @cached_property
     def _outputs(self) -> tuple[Input, ...]:
-        paths = jax.tree_util.tree_flatten_with_path(self.traced.out_info)[0]
         avals = self.traced.jaxpr.out_avals
+        # Not `out_info`: it makes an object for each result, a whole model's parameters.
+        results = self.traced.out_tree.unflatten(range(len(avals)))
+        paths = jax.tree_util.tree_flatten_with_path(results)[0]
         return tuple(
             Input("result" + jax.tree_util.keystr(path), type_of(aval))
             for (path, _), aval in zip(paths, avals, strict=True)
