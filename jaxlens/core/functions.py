@@ -303,6 +303,7 @@ clamp_p = elementwise(
     lambda t, z, low, x, high: _kept(lt(high, x), t, z),
 )  # fmt: skip
 stop_gradient_p = elementwise("stop_gradient", lambda x: x, _ANY)  # to derivatives a constant
+stop_gradient_p.transpose = lambda ct, x: [None]
 stop_gradient = stop_gradient_p.bind
 
 

@@ -47,7 +47,16 @@ def _guarded(lib: Any, x: Any) -> Any:
     return lib.vmap(lambda v: lib.lax.cond(v > 0, lib.np.sqrt, lambda u: u * 0, v))(x)
 
 
-@pytest.mark.parametrize("f", [_by_sum, _captured, _switched, _nested, _guarded])
+def _pushed(lib: Any, x: Any) -> Any:
+    """Each example pushes its tangent through its own branch, and all that is pulled back."""
+
+    def push(v: Any, t: Any) -> Any:
+        return lib.jvp(lambda u: lib.lax.cond(u > 0, lib.np.sin, lib.np.exp, u), (v,), (t,))[1]
+
+    return lib.vmap(push)(x, x * x)
+
+
+@pytest.mark.parametrize("f", [_pushed, _by_sum, _captured, _switched, _nested, _guarded])
 def test_branches(f: Any) -> None:
     alike(lambda lib: lambda x: f(lib, x), X, EVERY if f is _by_sum else MOST)
 
