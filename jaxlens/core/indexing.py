@@ -9,6 +9,7 @@ After NumPy's "Indexing on ndarrays" and "Pure functions" in "Sharp bits" (docs.
 """
 
 from collections.abc import Sequence
+from types import EllipsisType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from jaxlens.core.shapes import (
     squeeze,
 )
 from jaxlens.core.staging import aval_of
-from jaxlens.core.subscripts import INT, Entry, entries_of, is_array
+from jaxlens.core.subscripts import INT, Entry, entries_of, is_array, on_axes
 
 
 def index(
@@ -65,7 +66,7 @@ def index(
         TypeError: An entry is nothing that NumPy takes.
     """
     x, entries = entries_of(x, at)
-    own = [entry for entry in entries if entry is not None]
+    own = on_axes(entries)
     shape = aval_of(x).shape
     if mode is None and all(_known(entry, n) for entry, n in zip(own, shape, strict=True)):
         spans = [e if isinstance(e, range) else range(e, e + 1) for e in own]
@@ -209,7 +210,7 @@ def _upwards(span: range) -> tuple[int, int, int]:
 
 def _shaped(cut: Any, entries: Sequence[Entry]) -> Any:
     """What was cut, with ranges the right way round and axes dropped and added."""
-    own = [entry for entry in entries if entry is not None]
+    own = on_axes(entries)
     cut = rev(cut, [i for i, e in enumerate(own) if isinstance(e, range) and e.step < 0])
     cut = squeeze(cut, [i for i, e in enumerate(own) if not isinstance(e, range)])
     kept = [entry for entry in entries if entry is None or isinstance(entry, range)]
@@ -249,7 +250,7 @@ class _Places(NamedTuple):
 
 
 def _places(x: ShapedArray, entries: Sequence[Entry]) -> _Places:
-    own = [entry for entry in entries if entry is not None]
+    own = on_axes(entries)
     columns, common = _together(own, x.shape)
     arrays = tuple(columns)
     where: dict[int, Sequence[int]] = {}  # the axes of the indices that a column varies along
@@ -307,13 +308,15 @@ def _order(entries: Sequence[Entry]) -> list[int | None]:
     for entry in entries:
         if entry is None:
             order.append(None)
+        if entry is None or entry is ...:
             continue
         if isinstance(entry, range):
             order.append(axis)
         elif _ARRAYS not in order:
             order.append(_ARRAYS)
         axis += 1
-    among = [k for k, entry in enumerate(entries) if not isinstance(entry, range | None)]
+    apart = range | EllipsisType | None
+    among = [k for k, entry in enumerate(entries) if not isinstance(entry, apart)]
     if among and among[-1] - among[0] >= len(among):
         order.remove(_ARRAYS)
         order.insert(0, _ARRAYS)

@@ -19,7 +19,8 @@ from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer, Value
 
 INT = np.dtype("int32")
-Entry = Any  # None for a new axis; a range; an integer; an array of integers
+# None for a new axis; a range; an integer; an array of integers; `...` that stands for no axis.
+Entry = Any
 
 
 class NonConcreteBooleanIndexError(IndexError):
@@ -47,11 +48,11 @@ def entries_of(x: Any, at: Any) -> tuple[Any, list[Entry]]:
             f"Too many indices: array is {len(shape)}-dimensional, but {used} were indexed"
         )
     place = dots[0] if dots else len(parts)
-    parts[place : place + 1] = [slice(None)] * (len(shape) - used)
+    parts[place : place + 1] = [slice(None)] * (len(shape) - used) or [...]
     entries: list[Entry] = []
     axis = 0
     for part in parts:
-        entries += [None] if part is None else _entry(part, axis, shape)
+        entries += [part] if part is None or part is ... else _entry(part, axis, shape)
         axis += _axes(part)
     return x, entries
 
@@ -121,6 +122,11 @@ def _concrete(mask: Any) -> np.ndarray:
             f"have no known shape. Use cnp.where(mask, x, other), or x.at[...] with integers."
         )
     return np.asarray(mask)
+
+
+def on_axes(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that are about an axis of the array."""
+    return [entry for entry in entries if entry is not None and entry is not ...]
 
 
 def is_array(entry: Entry) -> bool:

@@ -23,7 +23,7 @@ STATIC = [
     (slice(1, None), None, ROWS, 1), (ROWS, 0, ROWS), (0, slice(None), ROWS), (..., PAIRS),
     (PAIRS, ROWS[:2]), (slice(None), MASK), (slice(None), MASK, 1), np.stack([MASK, ~MASK]),
     (ROWS.astype(np.uint8), ..., 1), ROWS.astype(np.int8), np.array([], np.int32), np.array([0, 9]),
-    (ROWS, slice(None), None), (slice(None), None, ROWS),
+    (ROWS, slice(None), None), (slice(None), None, ROWS), (slice(None), ROWS, ..., ROWS),
 ]  # fmt: skip
 # Indices with arguments of the traced function in them: what stands there is made from i.
 TRACED = [
