@@ -19,6 +19,7 @@ from jaxlens.core.avals import ShapedArray
 from jaxlens.core.elementwise import (
     add_any_p,
     add_p,
+    div_p,
     eq_p,
     mul_p,
     neg_p,
@@ -277,3 +278,38 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
 @_mul_p.rule("transpose")
 def _(ct: Any, x: Linear, indices: Any, updates: Any, **params: Any) -> list[Any]:
     return [_mul_p.bind(ct, indices, updates, **params), None, None]
+
+
+def _extremum_jvp(primitive: Primitive, primals: Any, tangents: Any, **params: Any) -> Any:
+    """Of "min" and "max": the winners at a place share its tangent; the old value may be one."""
+    (x, indices, updates), numbers = primals, params["dimension_numbers"]
+    result = primitive.bind(*primals, **params)
+    shape, dtype = aval_of(updates).shape, aval_of(x).dtype
+    flags = {name: params[name] for name in ("mode", "indices_are_sorted", "unique_indices")}
+
+    def read(array: Any) -> Any:
+        return _read(array, indices, shape, numbers)
+
+    def added(old: Any, new: Any) -> Any:
+        return scatter("add", old, indices, new, numbers, **flags)
+
+    old, now = read(x), read(result)
+    is_new, is_old = eq_p.bind(updates, now), eq_p.bind(old, now)
+    one, zeros = dtype.type(1), full(shape, 0, dtype)
+    nothing = full(aval_of(x).shape, 0, dtype)
+    winners = read(added(nothing, select_n_p.bind(is_new, zeros, full(shape, 1, dtype))))
+    named = read(added(nothing, full(shape, 1, dtype)))
+    share = div_p.bind(one, add_p.bind(winners, one))
+    by_new = select_n_p.bind(is_old, div_p.bind(one, winners), share)
+    by_new = select_n_p.bind(is_new, zeros, by_new)
+    lost = add_p.bind(dtype.type(-1), select_n_p.bind(is_old, zeros, share))
+    by_old = div_p.bind(lost, named)
+    moving, new = dense(tangents[0]), dense(tangents[2])
+    return result, added(
+        moving, add_p.bind(mul_p.bind(read(moving), by_old), mul_p.bind(new, by_new))
+    )
+
+
+for _kind in ("min", "max"):
+    _primitive = _SCATTERS[_kind][0]
+    _primitive.jvp = partial(_extremum_jvp, _primitive)

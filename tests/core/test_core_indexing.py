@@ -161,6 +161,24 @@ def test_writing_differentiates_and_batches(name: str) -> None:
         same(core.vmap(ours, axes), jax.vmap(theirs, axes), *args)
 
 
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_winners_share_a_derivative(kind: str) -> None:
+    rows, y = np.int32([1, 1, 0, 3, 3, 7]), np.float32([3, 3, -1, 9, 2, 5])
+
+    def derivatives(module, f):
+        def both(x, y):
+            moved = module.jvp(f, (x, y), (2 * x + 1, 3 * y))[1]
+            return moved, module.vjp(f, x, y)[1](moved)
+
+        return both
+
+    ours = derivatives(core, lambda x, y: getattr(indexing.At(x)[rows], kind)(y))
+    theirs = derivatives(jax, lambda x, y: getattr(x.at[rows], kind)(y))
+    found, expected = core.jit(ours)(X[0, 0], y), jax.jit(theirs)(X[0, 0], y)
+    for a, b in zip(core.tree_leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-6)
+
+
 def test_overlapping_writes() -> None:
     rows, y = np.int32([1, 1, 0]), np.float32([3, 50, -1])
     for kind in ("add", "multiply", "min", "max"):
