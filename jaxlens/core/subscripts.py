@@ -48,7 +48,8 @@ def entries_of(x: Any, at: Any) -> tuple[Any, list[Entry]]:
             f"Too many indices: array is {len(shape)}-dimensional, but {used} were indexed"
         )
     place = dots[0] if dots else len(parts)
-    parts[place : place + 1] = [slice(None)] * (len(shape) - used) or [...]
+    left_out: list[Any] = [slice(None)] * (len(shape) - used)
+    parts[place : place + 1] = left_out or [...]
     entries: list[Entry] = []
     axis = 0
     for part in parts:
