@@ -94,7 +94,7 @@ def steps(big: bool) -> Iterator[tuple[str, Callable[[Any], Any], tuple[Any, ...
     sequences = draw.normal(size=(64 if big else 8, 50, 4)).astype(np.float32)
     width = 128 if big else 16
     yield "RNN step (scan)", models.rnn_step, (models.rnn_params(width), sequences)
-    path = np.zeros((20, 2), np.float32)
+    path = np.zeros((500 if big else 20, 2), np.float32)
     yield "neural ODE step", models.ode_step, (models.ode_params(), np.ones(2, np.float32), path)
 
 

@@ -213,7 +213,7 @@ def ode_step(lib: Any, rate: float = 0.05) -> Any:
     @lib.jit
     def step(params: Params, start: Any, path: Any) -> Any:
         def loss(params: Params) -> Any:
-            return ((solved(lib, params, start) - path) ** 2).mean()
+            return ((solved(lib, params, start, len(path)) - path) ** 2).mean()
 
         value, grads = lib.value_and_grad(loss)(params)
         return descend(lib, params, grads, rate), value
