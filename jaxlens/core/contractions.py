@@ -17,40 +17,40 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, bfloat16, promote, tangent_aval
-from jaxlens.core.elementwise import add_any_p, div, eq, mul
-from jaxlens.core.elementwise_rules import kind
-from jaxlens.core.shapes import convert_element_type, i64s, reduce_sum, reshape, transpose
+from jaxlens.core.avals import ShapedArray, promote
+from jaxlens.core.elementwise import add_any_p, div, eq, mul, order
+from jaxlens.core.elementwise_rules import accept, kind
+from jaxlens.core.shapes import (
+    Axes,
+    bump,
+    convert_element_type,
+    examples_stay,
+    flat,
+    i64s,
+    others,
+    reduce_sum,
+    reshape,
+    transpose,
+    undone,
+)
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Zero
 
-Axes = tuple[int, ...]
 DotDimensions = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]  # contracting, batch; of each side
-
-
-def bump(axes: Sequence[int], dim: int) -> Axes:
-    """What axes are called once there is a new one at `dim`."""
-    return tuple(axis + (axis >= dim) for axis in axes)
-
-
-def others(ndim: int, *groups: Sequence[int]) -> list[int]:
-    """The axes in none of the groups."""
-    return [axis for axis in range(ndim) if not any(axis in group for group in groups)]
-
 
 # ---- reductions ---------------------------------------------------------------------------------
 
 
 def lowest(dtype: np.dtype) -> Any:
     """What is not above any element."""
-    if dtype == bfloat16 or dtype.kind == "f":
+    if kind(dtype) == "f":
         return -np.inf
     return np.iinfo(dtype).min if dtype.kind in "iu" else False
 
 
 def highest(dtype: np.dtype) -> Any:
     """What is not below any element."""
-    if dtype == bfloat16 or dtype.kind == "f":
+    if kind(dtype) == "f":
         return np.inf
     return np.iinfo(dtype).max if dtype.kind in "iu" else True
 
@@ -68,15 +68,14 @@ def reduction(
     """
 
     def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
-        if kind(x.dtype) not in takes:
-            raise TypeError(f"{name} does not accept dtype {x.dtype.name}.")
+        accept(name, x.dtype, takes)
         return x.update(shape=_without(x, axes, name))
 
     def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
         return ctx.reduce(op, x, start(ctx.out.dtype), axes)
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
-    primitive.batch = reduced_in_place(primitive)
+    primitive.batch = examples_stay(primitive, "axes", gone=True)
     return primitive
 
 
@@ -84,41 +83,6 @@ def _without(x: ShapedArray, axes: Axes, name: str) -> Axes:
     if len(set(axes)) != len(axes) or not all(0 <= axis < x.ndim for axis in axes):
         raise ValueError(f"{name}: axes must be different ones of {x.str_short()}, got {axes}.")
     return tuple(x.shape[axis] for axis in others(x.ndim, axes))
-
-
-def reduced_in_place(primitive: Primitive) -> Callable[..., Any]:
-    """The batch rule of what makes axes disappear: the examples stay where they are."""
-
-    def batch(size: int, args: Any, dims: Any, *, axes: Axes, **params: Any) -> Any:
-        moved = bump(axes, dims[0])
-        result = primitive.bind(*args, axes=moved, **params)
-        return result, dims[0] - sum(axis < dims[0] for axis in moved)
-
-    return batch
-
-
-def _chosen(primitive: Primitive) -> None:
-    """Gives max or min its derivative: the mean tangent of the elements that were chosen."""
-
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axes: Axes) -> Any:
-        (x,), (tangent,) = primals, tangents
-        aval = aval_of(x)
-        result = primitive.bind(x, axes=axes)
-        kept = [1 if axis in axes else n for axis, n in enumerate(aval.shape)]
-        which = convert_element_type(eq(x, reshape(result, kept)), aval.dtype)
-        count = reduce_sum(which, axes)
-        return result, div(reduce_sum(mul(tangent, which), axes), count)
-
-    primitive.jvp = jvp
-
-
-reduce_max_p = reduction("reduce_max", hlo.maximum, lowest, "biuf")
-reduce_min_p = reduction("reduce_min", hlo.minimum, highest, "biuf")
-reduce_and_p = reduction("reduce_and", hlo.and_, lambda d: np.array(-1).astype(d), "biu")
-reduce_or_p = reduction("reduce_or", hlo.or_, lambda _: 0, "biu")
-reduce_xor_p = reduction("reduce_xor", hlo.xor, lambda _: 0, "biu")
-_chosen(reduce_max_p)
-_chosen(reduce_min_p)
 
 
 def over_axes(primitive: Primitive) -> Callable[[Any, Axes], Any]:
@@ -131,10 +95,28 @@ def over_axes(primitive: Primitive) -> Callable[[Any, Axes], Any]:
     return reduced
 
 
+def _chosen(primitive: Primitive) -> Callable[..., Any]:
+    """The jvp rule of max or min: the mean tangent of the elements that were chosen."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axes: Axes) -> Any:
+        (x,), (tangent,) = primals, tangents
+        aval = aval_of(x)
+        result = primitive.bind(x, axes=axes)
+        kept = [1 if axis in axes else n for axis, n in enumerate(aval.shape)]
+        which = convert_element_type(eq(x, reshape(result, kept)), aval.dtype)
+        count = reduce_sum(which, axes)
+        return result, div(reduce_sum(mul(tangent, which), axes), count)
+
+    return jvp
+
+
+reduce_max_p = reduction("reduce_max", hlo.maximum, lowest, "biuf")
+reduce_min_p = reduction("reduce_min", hlo.minimum, highest, "biuf")
+reduce_and_p = reduction("reduce_and", hlo.and_, lambda d: np.array(-1).astype(d), "biu")
+reduce_or_p = reduction("reduce_or", hlo.or_, lambda _: 0, "biu")
+reduce_max_p.jvp, reduce_min_p.jvp = _chosen(reduce_max_p), _chosen(reduce_min_p)
 reduce_max, reduce_min = over_axes(reduce_max_p), over_axes(reduce_min_p)
 reduce_and, reduce_or = over_axes(reduce_and_p), over_axes(reduce_or_p)
-reduce_xor = over_axes(reduce_xor_p)
-
 
 # ---- where the largest is -----------------------------------------------------------------------
 
@@ -143,23 +125,20 @@ def _index_of(name: str, better: str, start: Callable[[np.dtype], Any]) -> Primi
     """A primitive for the place of the best along an axis: the first of equals, NaN before all."""
 
     def abstract(x: ShapedArray, *, axes: Axes, index_dtype: np.dtype) -> ShapedArray:
-        if kind(x.dtype) not in "biuf":
-            raise TypeError(f"{name} does not accept dtype {x.dtype.name}.")
+        accept(name, x.dtype, "biuf")
         shape = _without(x, axes, name)
         if not all(x.shape[axis] for axis in axes):
             raise ValueError(f"{name}: the axes {axes} of {x.str_short()} have no elements.")
         return ShapedArray(shape, index_dtype)
 
     def lower(ctx: Any, x: Any, *, axes: Axes, index_dtype: np.dtype) -> Any:
-        aval = ctx.avals_in[0]
+        aval, how = ctx.avals_in[0], order(ctx.avals_in[0].dtype)
         scalars = [ShapedArray((), aval.dtype), ShapedArray((), index_dtype)]
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axes[0])
-        places = hlo.iota(ctx.type(ShapedArray(aval.shape, index_dtype)), number)
+        places = hlo.iota(ctx.type(ShapedArray(aval.shape, index_dtype)), axes[0])
         starts = [ctx.constant(start(aval.dtype), scalars[0]), ctx.constant(0, scalars[1])]
-        types = [ctx.type(ShapedArray(ctx.out.shape, scalar.dtype)) for scalar in scalars]
+        types = [ctx.type(scalar.update(shape=ctx.out.shape)) for scalar in scalars]
         reduced = hlo.ReduceOp(types, [x, places], starts, i64s(axes))
         block = reduced.regions[0].blocks.append(*map(ctx.type, [*scalars, *scalars]))
-        how = {"f": "FLOAT", "i": "SIGNED"}.get(kind(aval.dtype), "UNSIGNED")
 
         def beats(a: Any, b: Any) -> Any:
             return hlo.or_(ctx.compare(better, a, b, how), ctx.compare("NE", a, a, how))
@@ -172,17 +151,12 @@ def _index_of(name: str, better: str, start: Callable[[np.dtype], Any]) -> Primi
             hlo.return_([hlo.select(which, a, b), hlo.select(which, i, j)])
         return reduced.results[1]
 
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-        result = primitive.bind(*primals, **params)
-        return result, Zero(tangent_aval(aval_of(result)))
-
-    primitive = Primitive(name, abstract=abstract, lower=lower, jvp=jvp)
-    primitive.batch = reduced_in_place(primitive)
+    primitive = Primitive(name, abstract=abstract, lower=lower)
+    primitive.jvp, primitive.batch = flat(primitive), examples_stay(primitive, "axes", gone=True)
     return primitive
 
 
-argmax_p = _index_of("argmax", "GT", lowest)
-argmin_p = _index_of("argmin", "LT", highest)
+argmax_p, argmin_p = _index_of("argmax", "GT", lowest), _index_of("argmin", "LT", highest)
 
 
 def argmax(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
@@ -213,6 +187,7 @@ def bilinear(primitive: Primitive) -> Callable[..., Any]:
 
 
 dot_general_p = Primitive("dot_general")
+dot_general_p.jvp = bilinear(dot_general_p)
 
 
 def dot_general(
@@ -231,13 +206,8 @@ def dot_general(
         precision: "DEFAULT", "HIGH" or "HIGHEST": how exact the backend is to be with f32.
         preferred_element_type: The dtype to add up in and to return.
     """
-    (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
-    params: dict[str, Any] = {
-        "dimension_numbers": (
-            (tuple(x_sum), tuple(y_sum)),
-            (tuple(x_batch), tuple(y_batch)),
-        )
-    }
+    contracting, batch = (tuple(map(tuple, pair)) for pair in dimension_numbers)
+    params: dict[str, Any] = {"dimension_numbers": (contracting, batch)}
     if precision is not None:
         params["precision"] = precision.upper()
     if preferred_element_type is not None:
@@ -247,24 +217,18 @@ def dot_general(
 
 @dot_general_p.rule("abstract")
 def _(
-    x: ShapedArray,
-    y: ShapedArray,
-    *,
-    dimension_numbers: DotDimensions,
-    preferred_element_type: np.dtype | None = None,
-    **_: Any,
-) -> ShapedArray:
+    x: ShapedArray, y: ShapedArray, *, dimension_numbers: DotDimensions,
+    preferred_element_type: np.dtype | None = None, **_: Any,
+) -> ShapedArray:  # fmt: skip
     (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
-    pairs = [("contracting", x_sum, y_sum), ("batch", x_batch, y_batch)]
-    for role, x_axes, y_axes in pairs:
+    for role, x_axes, y_axes in (("contracting", x_sum, y_sum), ("batch", x_batch, y_batch)):
         sizes = [[a.shape[i] for i in axes] for a, axes in ((x, x_axes), (y, y_axes))]
         if sizes[0] != sizes[1]:
             raise TypeError(
                 f"dot_general: the {role} axes {x_axes} of {x.str_short()} and {y_axes} of "
                 f"{y.str_short()} must have the same lengths, got {sizes[0]} and {sizes[1]}."
             )
-    shape = [x.shape[axis] for axis in x_batch]
-    shape += [x.shape[axis] for axis in others(x.ndim, x_sum, x_batch)]
+    shape = [x.shape[axis] for axis in (*x_batch, *others(x.ndim, x_sum, x_batch))]
     shape += [y.shape[axis] for axis in others(y.ndim, y_sum, y_batch)]
     dtype, weak = promote(x, y)
     return ShapedArray(tuple(shape), preferred_element_type or dtype, weak)
@@ -272,60 +236,38 @@ def _(
 
 @dot_general_p.rule("lower")
 def _(
-    ctx: Any,
-    x: Any,
-    y: Any,
-    *,
-    dimension_numbers: DotDimensions,
-    precision: str = "DEFAULT",
+    ctx: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, precision: str = "DEFAULT",
     **_: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
-    left, right = ctx.avals_in
-    if left.dtype != right.dtype:
-        dtype = promote(left, right)[0]
-        x = ctx.convert(x, left, left.update(dtype=dtype))
-        y = ctx.convert(y, right, right.update(dtype=dtype))
+    dtype = promote(*ctx.avals_in)[0]
+    x, y = (
+        ctx.convert(z, a, a.update(dtype=dtype)) for z, a in zip((x, y), ctx.avals_in, strict=True)
+    )
     numbers = hlo.DotDimensionNumbers.get(
         lhs_batching_dimensions=x_batch, rhs_batching_dimensions=y_batch,
         lhs_contracting_dimensions=x_sum, rhs_contracting_dimensions=y_sum,
     )  # fmt: skip
-    return hlo.dot_general(
-        ctx.type(ctx.out), x, y, numbers,
-        precision_config=ir.ArrayAttr.get([hlo.PrecisionAttr.get(precision)] * 2),
-    )  # fmt: skip
-
-
-dot_general_p.jvp = bilinear(dot_general_p)
+    both = ir.ArrayAttr.get([hlo.PrecisionAttr.get(precision)] * 2)
+    return hlo.dot_general(ctx.type(ctx.out), x, y, numbers, precision_config=both)
 
 
 @dot_general_p.rule("transpose")
 def _(ct: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, **params: Any) -> list[Any]:
-    (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
+    """One side's cotangent: `ct` times the other, known one, summed over what that one kept."""
     left = type(x) is Linear
-    wanted = x if left else y
-    linear = (wanted.aval, x_sum, x_batch) if left else (wanted.aval, y_sum, y_batch)
-    known = (y, y_sum, y_batch) if left else (x, x_sum, x_batch)
-    found = _transposed(ct, *linear, *known, left, params)
-    return [found, None] if left else [None, found]
-
-
-def _transposed(
-    ct: Any, aval: ShapedArray, own_sum: Axes, own_batch: Axes,
-    known: Any, known_sum: Axes, known_batch: Axes, left: bool, params: dict[str, Any],
-) -> Any:  # fmt: skip
-    """The cotangent of one side: `ct` times the other, summed over what that side kept."""
+    (own_sum, sums), (own_batch, batch) = (pair[:: 1 if left else -1] for pair in dimension_numbers)
+    aval, known = (x.aval, y) if left else (y.aval, x)
     own_kept = others(aval.ndim, own_sum, own_batch)
-    known_kept = others(aval_of(known).ndim, known_sum, known_batch)
-    batch = tuple(range(len(own_batch)))
+    kept = tuple(others(aval_of(known).ndim, sums, batch))
     first = len(batch) + (len(own_kept) if left else 0)
-    summed = tuple(range(first, first + len(known_kept)))
-    dims = (summed, tuple(known_kept)), (batch, known_batch)
+    summed = tuple(range(first, first + len(kept)))
+    dims = (summed, kept), (tuple(range(len(batch))), batch)
     product = dot_general_p.bind(ct, known, dimension_numbers=dims, **params)
     # Its axes: batch, what this side kept, and what was summed over, in the order of the other's.
-    order = [*own_batch, *own_kept, *(own_sum[i] for i in np.argsort(known_sum))]
-    product = transpose(product, tuple(int(i) for i in np.argsort(order)))
-    return convert_element_type(product, aval.dtype)
+    axes = [*own_batch, *own_kept, *(own_sum[i] for i in np.argsort(sums))]
+    found = convert_element_type(transpose(product, undone(axes)), aval.dtype)
+    return [found, None] if left else [None, found]
 
 
 @dot_general_p.rule("batch")
@@ -337,12 +279,10 @@ def _(size: int, args: Any, dims: Any, *, dimension_numbers: DotDimensions, **pa
     if y_dim is not None:
         y_sum, y_batch = bump(y_sum, y_dim), bump(y_batch, y_dim)
     if x_dim is not None and y_dim is not None:
-        x_batch, y_batch = (x_dim, *x_batch), (y_dim, *y_batch)
-        place = 0
+        x_batch, y_batch, place = (x_dim, *x_batch), (y_dim, *y_batch), 0
     elif x_dim is not None:
         place = len(x_batch) + others(x.ndim, x_sum, x_batch).index(x_dim)
     else:
-        kept = others(y.ndim, y_sum, y_batch).index(y_dim)
-        place = x.ndim - len(x_sum) + kept
-    dims = (x_sum, y_sum), (x_batch, y_batch)
-    return dot_general_p.bind(*args, dimension_numbers=dims, **params), place
+        place = x.ndim - len(x_sum) + others(y.ndim, y_sum, y_batch).index(y_dim)
+    numbers = (x_sum, y_sum), (x_batch, y_batch)
+    return dot_general_p.bind(*args, dimension_numbers=numbers, **params), place

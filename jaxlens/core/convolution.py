@@ -12,6 +12,8 @@ After the StableHLO specification, and "A guide to convolution arithmetic for de
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
@@ -20,7 +22,9 @@ from jaxlens.core.pieces import rev
 from jaxlens.core.shapes import i64s, moveaxis, reshape
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive
-from jaxlens.core.windows import Pads, Sizes, dilated, pads_attribute, pads_of, window_stops
+
+Sizes = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]  # per axis of space: before and after
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -38,6 +42,7 @@ class ConvDimensionNumbers(NamedTuple):
 
 
 conv_general_dilated_p = Primitive("conv_general_dilated")
+conv_general_dilated_p.jvp = bilinear(conv_general_dilated_p)
 
 
 def conv_general_dilated(
@@ -64,28 +69,47 @@ def conv_general_dilated(
         feature_group_count: Groups of features that do not see one another.
     """
     x, k = aval_of(lhs), aval_of(rhs)
-    specs = _specs(dimension_numbers, x.ndim)
-    space = len(window_strides)
-    ones = (1,) * space
-    base, steps = tuple(lhs_dilation or ones), tuple(rhs_dilation or ones)
+    specs, space = _specs(dimension_numbers, x.ndim), len(window_strides)
+    base, steps = tuple(lhs_dilation or (1,) * space), tuple(rhs_dilation or (1,) * space)
     if not x.ndim == k.ndim == space + 2 or not len(base) == len(steps) == space:
         raise TypeError(
             f"conv_general_dilated: with {space} window_strides the array and the kernel must have "
             f"{space + 2} axes and the dilations {space} numbers, got {x.str_short()}, "
             f"{k.str_short()}, {base} and {steps}."
         )
-    if isinstance(padding, str) and {*base} != {1}:
-        raise ValueError(
-            f"conv_general_dilated: padding {padding!r} has no meaning with lhs_dilation {base}: "
-            f"give pairs of numbers."
-        )
     lengths = [x.shape[axis] for axis in specs.lhs_spec[2:]]
     window = [dilated(k.shape[i], d) for i, d in zip(specs.rhs_spec[2:], steps, strict=True)]
+    if isinstance(padding, str):
+        if {*base} != {1}:
+            raise ValueError(
+                f"conv_general_dilated: padding {padding!r} has no meaning with lhs_dilation "
+                f"{base}: give pairs of numbers."
+            )
+        padding = _pads(padding, lengths, window, window_strides)
     return conv_general_dilated_p.bind(
         lhs, rhs, window_strides=tuple(window_strides),
-        padding=pads_of(padding, lengths, window, window_strides), lhs_dilation=base,
+        padding=tuple((int(low), int(high)) for low, high in padding), lhs_dilation=base,
         rhs_dilation=steps, dimension_numbers=specs, feature_group_count=feature_group_count,
     )  # fmt: skip
+
+
+def dilated(n: int, step: int) -> int:
+    """The length of `n` elements with `step - 1` gaps between two neighbours."""
+    return max(0, (n - 1) * step + 1)
+
+
+def _pads(word: str, shape: Sequence[int], window: Sequence[int], strides: Sequence[int]) -> Pads:
+    """What a word means: "SAME" is as many stops as elements divided by the stride."""
+    if word not in ("VALID", "SAME", "SAME_LOWER"):
+        raise ValueError(
+            f"padding must be 'VALID', 'SAME', 'SAME_LOWER' or pairs of numbers, got {word!r}."
+        )
+    found = []
+    for n, w, step in zip(shape, window, strides, strict=True):
+        total = 0 if word == "VALID" else max((-(-n // step) - 1) * step + w - n, 0)
+        pair = total // 2, total - total // 2
+        found.append(pair if word == "SAME" else pair[::-1])  # the odd one after, or before
+    return tuple(found)
 
 
 def _specs(given: Any, ndim: int) -> ConvDimensionNumbers:
@@ -100,12 +124,9 @@ def _specs(given: Any, ndim: int) -> ConvDimensionNumbers:
             f"('NHWC', 'HWIO', 'NHWC'), got {given}."
         )
     space = [letter for letter in words[1] if letter not in "OI"]
-    firsts = ("NC", "OI", "NC")
     try:
-        found = [
-            tuple(word.index(letter) for letter in [*first, *space])
-            for word, first in zip(words, firsts, strict=True)
-        ]
+        firsts = zip(words, ("NC", "OI", "NC"), strict=True)
+        found = [tuple(map(word.index, [*first, *space])) for word, first in firsts]
     except ValueError:
         raise ValueError(
             f"dimension_numbers: the array and the result need N, C and the kernel O, I, and all "
@@ -135,10 +156,9 @@ def _(
     shape = [0] * x.ndim
     shape[out[0]], shape[out[1]] = x.shape[lhs[0]], k.shape[rhs[0]]
     for i, axis in enumerate(out[2:]):
-        shape[axis] = window_stops(
-            dilated(x.shape[lhs[2 + i]], lhs_dilation[i]),
-            dilated(k.shape[rhs[2 + i]], rhs_dilation[i]), window_strides[i], padding[i],
-        )  # fmt: skip
+        n = dilated(x.shape[lhs[2 + i]], lhs_dilation[i]) + sum(padding[i])
+        w = dilated(k.shape[rhs[2 + i]], rhs_dilation[i])
+        shape[axis] = max(0, (n - w) // window_strides[i] + 1)
     return ShapedArray(tuple(shape), x.dtype, x.weak_type and k.weak_type)
 
 
@@ -151,97 +171,50 @@ def _(
     numbers = hlo.ConvDimensionNumbers.get(
         lhs[0], lhs[1], lhs[2:], rhs[1], rhs[0], rhs[2:], out[0], out[1], out[2:]
     )
+    pads = ir.DenseIntElementsAttr.get(np.asarray(padding, np.int64).reshape(-1, 2))
     return hlo.convolution(
         ctx.type(ctx.out), x, k, numbers, feature_group_count, 1,
-        window_strides=i64s(window_strides), padding=pads_attribute(padding),
+        window_strides=i64s(window_strides), padding=pads,
         lhs_dilation=i64s(lhs_dilation), rhs_dilation=i64s(rhs_dilation),
     )  # fmt: skip
 
 
-conv_general_dilated_p.jvp = bilinear(conv_general_dilated_p)
-
-
 @conv_general_dilated_p.rule("transpose")
-def _(ct: Any, x: Any, k: Any, **params: Any) -> list[Any]:
-    if type(x) is Linear:
-        return [_by_array(ct, x.aval, k, **params), None]
-    return [None, _by_kernel(ct, x, k.aval, **params)]
-
-
-def _by_array(
-    ct: Any, x: ShapedArray, k: Any, *, window_strides: Sizes, padding: Pads, lhs_dilation: Sizes,
+def _(
+    ct: Any, x: Any, k: Any, *, window_strides: Sizes, padding: Pads, lhs_dilation: Sizes,
     rhs_dilation: Sizes, dimension_numbers: ConvDimensionNumbers, feature_group_count: int,
-) -> Any:  # fmt: skip
-    """The kernel turned round moves over the cotangent."""
+) -> list[Any]:  # fmt: skip
     lhs, rhs, out = dimension_numbers
-    lengths = _lengths(
-        ct, x, aval_of(k), dimension_numbers, window_strides, lhs_dilation, rhs_dilation
+    shapes = [z.aval.shape if type(z) is Linear else aval_of(z).shape for z in (ct, x, k)]
+    roles = zip(shapes, (out, lhs, rhs), (window_strides, lhs_dilation, rhs_dilation), strict=True)
+    stops, lengths, window = (
+        [dilated(shape[axis], step) for axis, step in zip(spec[2:], steps, strict=True)]
+        for shape, spec, steps in roles
     )
-    pads = []
-    for (stops, n, w), (low, _) in zip(lengths, padding, strict=True):
-        pads.append((w - 1 - low, n - stops + low))
-    if feature_group_count > 1:
-        k = _merged(_parted(k, rhs[0], feature_group_count), rhs[0], rhs[1])
-    return conv_general_dilated_p.bind(
-        ct, rev(k, rhs[2:]), window_strides=lhs_dilation, padding=tuple(pads),
-        lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
-        dimension_numbers=ConvDimensionNumbers(out, (rhs[1], rhs[0], *rhs[2:]), lhs),
-        feature_group_count=feature_group_count,
+    spans = list(zip(stops, lengths, window, [low for low, _ in padding], strict=True))
+    groups = feature_group_count
+    turned = [(spec[1], spec[0], *spec[2:]) for spec in dimension_numbers]
+    if type(x) is Linear:  # the kernel turned round moves over the cotangent
+        if groups > 1:
+            k = _merged(_parted(k, rhs[0], groups), rhs[0], rhs[1])
+        found = conv_general_dilated_p.bind(
+            ct, rev(k, rhs[2:]), window_strides=lhs_dilation,
+            padding=tuple((w - 1 - low, n - stop + low) for stop, n, w, low in spans),
+            lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
+            dimension_numbers=ConvDimensionNumbers(out, turned[1], lhs),
+            feature_group_count=groups,
+        )  # fmt: skip
+        return [found, None]
+    if groups > 1:  # the cotangent moves over the array, batch is summed over as features are
+        x = _merged(_parted(x, lhs[1], groups), lhs[1], lhs[0])
+    found = conv_general_dilated_p.bind(
+        x, ct, window_strides=rhs_dilation,
+        padding=tuple((low, stop + w - 1 - n - low) for stop, n, w, low in spans),
+        lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
+        dimension_numbers=ConvDimensionNumbers(turned[0], turned[2], turned[1]),
+        feature_group_count=groups,
     )  # fmt: skip
-
-
-def _by_kernel(
-    ct: Any, x: Any, k: ShapedArray, *, window_strides: Sizes, padding: Pads, lhs_dilation: Sizes,
-    rhs_dilation: Sizes, dimension_numbers: ConvDimensionNumbers, feature_group_count: int,
-) -> Any:  # fmt: skip
-    """The cotangent moves over the array; what was batch is summed over, as features are."""
-    lhs, rhs, out = dimension_numbers
-    lengths = _lengths(
-        ct, aval_of(x), k, dimension_numbers, window_strides, lhs_dilation, rhs_dilation
-    )
-    pads = [
-        (low, stops + w - 1 - n - low)
-        for (stops, n, w), (low, _) in zip(lengths, padding, strict=True)
-    ]
-    if feature_group_count > 1:
-        x = _merged(_parted(x, lhs[1], feature_group_count), lhs[1], lhs[0])
-    return conv_general_dilated_p.bind(
-        x, ct, window_strides=rhs_dilation, padding=tuple(pads), lhs_dilation=lhs_dilation,
-        rhs_dilation=window_strides, feature_group_count=feature_group_count,
-        dimension_numbers=ConvDimensionNumbers(
-            (lhs[1], lhs[0], *lhs[2:]), (out[1], out[0], *out[2:]), (rhs[1], rhs[0], *rhs[2:])
-        ),
-    )  # fmt: skip
-
-
-def _lengths(
-    ct: Any, x: ShapedArray, k: ShapedArray, numbers: ConvDimensionNumbers, strides: Sizes,
-    lhs_dilation: Sizes, rhs_dilation: Sizes,
-) -> list[tuple[int, int, int]]:  # fmt: skip
-    """Of each axis of space, the dilated lengths of the cotangent, the array and the kernel."""
-    lhs, rhs, out = (spec[2:] for spec in numbers)
-    return [
-        (dilated(aval_of(ct).shape[c], s), dilated(x.shape[a], d), dilated(k.shape[b], e))
-        for c, s, a, d, b, e in zip(out, strides, lhs, lhs_dilation, rhs, rhs_dilation, strict=True)
-    ]
-
-
-# ---- batching -----------------------------------------------------------------------------------
-
-
-def _merged(x: Any, axis: int, into: int) -> Any:
-    """An axis as the slow part of another, which is called `into` once the first is gone."""
-    moved = moveaxis(x, axis, into)
-    shape = list(aval_of(moved).shape)
-    shape[into : into + 2] = [shape[into] * shape[into + 1]]
-    return reshape(moved, shape)
-
-
-def _parted(x: Any, axis: int, size: int) -> Any:
-    """An axis as two: `size` slow ones, and the rest."""
-    shape = list(aval_of(x).shape)
-    shape[axis : axis + 1] = [size, shape[axis] // size]
-    return reshape(x, shape)
+    return [None, found]
 
 
 @conv_general_dilated_p.rule("batch")
@@ -268,3 +241,18 @@ def _(
         parts = moveaxis(_parted(_parted(result, axis, groups), axis + 1, size), axis + 1, 0)
         return _merged(parts, axis + 1, axis + 1), 0
     return _parted(result, axis, size), axis
+
+
+def _merged(x: Any, axis: int, into: int) -> Any:
+    """An axis as the slow part of another, which is called `into` once the first is gone."""
+    moved = moveaxis(x, axis, into)
+    shape = list(aval_of(moved).shape)
+    shape[into : into + 2] = [shape[into] * shape[into + 1]]
+    return reshape(moved, shape)
+
+
+def _parted(x: Any, axis: int, size: int) -> Any:
+    """An axis as two: `size` slow ones, and the rest."""
+    shape = list(aval_of(x).shape)
+    shape[axis : axis + 1] = [size, shape[axis] // size]
+    return reshape(x, shape)

@@ -1,9 +1,10 @@
-"""Running sums, products and maxima; and the product along an axis.
+"""Running sums and products; and the product along an axis.
 
 The i-th result combines the elements up to the i-th. XLA gets a window as long as the axis, which
-it knows how to make cheap. The derivative is that of another program for the same numbers, made of
-few large steps: combine neighbours, solve the half as long problem, combine once more. A product
-along an axis has its derivative from a tree, too: no division, so that zeros do no harm.
+it knows how to make cheap. The derivative of a product is that of another program for the same
+numbers, made of few large steps: combine neighbours, solve the half as long problem, combine once
+more. A product along an axis has its derivative from a tree, too: no division, so that zeros do no
+harm.
 
 After "Prefix Sums and Their Applications" (Blelloch, 1990).
 """
@@ -12,19 +13,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.contractions import highest, lowest, others, over_axes, reduction
-from jaxlens.core.elementwise import add, full_like, like, mul, sub, where
-from jaxlens.core.elementwise_rules import kind
+from jaxlens.core.contractions import over_axes, reduction
+from jaxlens.core.elementwise import add, full_like, like, mul
+from jaxlens.core.elementwise_rules import accept
 from jaxlens.core.forward import jvp_flat
-from jaxlens.core.functions import exp_p, is_finite_p, log_p, max_p, min_p, stop_gradient
 from jaxlens.core.pieces import concatenate, pad, rev, slice_in_axis
-from jaxlens.core.shapes import linear, reshape, squeeze, transpose
+from jaxlens.core.shapes import i64s, linear, others, reshape, squeeze, transpose
 from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive
-from jaxlens.core.windows import lower_windows
+from jaxlens.core.tracers import Primitive
 
 
 def _derived(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,6 +38,37 @@ def _derived(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # ---- running combinations -----------------------------------------------------------------------
+
+
+def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
+    """A primitive of running combinations by `op`, which begin with `start`."""
+
+    def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
+        accept(name, x.dtype, "iufc")
+        if not 0 <= axis < x.ndim:
+            raise ValueError(f"{name}: axis {axis} is out of bounds for {x.str_short()}.")
+        return x
+
+    def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+        n, window = ctx.out.shape[axis], [1] * ctx.out.ndim
+        if n == 0:
+            return x
+        window[axis], padding = n, np.zeros((ctx.out.ndim, 2), np.int64)
+        padding[axis, int(reverse)] = n - 1
+        scalar = ctx.out.update(shape=())
+        op_ = hlo.ReduceWindowOp(
+            [ctx.type(ctx.out)], [x], [ctx.constant(start, scalar)], i64s(window),
+            padding=ir.DenseIntElementsAttr.get(padding),
+        )  # fmt: skip
+        with ir.InsertionPoint(op_.regions[0].blocks.append(*[ctx.type(scalar)] * 2)) as point:
+            hlo.return_([op(*point.block.arguments)])
+        return op_.result
+
+    def batch(size: int, args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
+        return primitive.bind(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims[0]
+
+    primitive = Primitive(name, abstract=abstract, lower=lower, batch=batch)
+    return primitive
 
 
 def prefixes(combine: Callable[..., Any], x: Any, axis: int, reverse: bool) -> Any:
@@ -62,91 +93,26 @@ def _spaced(x: Any, axis: int, before: int, after: int) -> Any:
     return pad(x, like(x, 0), config)
 
 
-def _running(
-    name: str, op: Any, start: Callable[[np.dtype], Any], takes: str, combine: Any = None
-) -> Primitive:
-    """A primitive of running combinations.
-
-    Args:
-        name: Its name in jaxprs.
-        op: The builder of what combines two elements.
-        start: What nothing gives, for a dtype.
-        takes: Kinds of dtype that it takes.
-        combine: What combines two arrays, for the derivative; None for one that is linear.
-    """
-
-    def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
-        if kind(x.dtype) not in takes:
-            raise TypeError(f"{name} does not accept dtype {x.dtype.name}.")
-        if not 0 <= axis < x.ndim:
-            raise ValueError(f"{name}: axis {axis} is out of bounds for {x.str_short()}.")
-        return x
-
-    def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-        n, ones = ctx.out.shape[axis], (1,) * ctx.out.ndim
-        if n == 0:
-            return x
-        window, padding = list(ones), [(0, 0)] * len(ones)
-        window[axis], padding[axis] = n, (0, n - 1) if reverse else (n - 1, 0)
-        starts = [start(ctx.out.dtype)]
-        return lower_windows(
-            ctx, lambda a, b: [op(a, b)], [x], starts, window, ones, tuple(padding), ones, ones
-        )[0]
-
-    def batch(size: int, args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
-        moved = axis + (axis >= dims[0])
-        return primitive.bind(*args, axis=moved, reverse=reverse), dims[0]
-
-    primitive = Primitive(name, abstract=abstract, lower=lower, batch=batch)
-    if combine is None:
-        primitive.jvp = linear(primitive)
-    else:
-        primitive.jvp = _derived(lambda x, **params: prefixes(combine, x, **params))
-    return primitive
+cumsum_p, cumprod_p = _running("cumsum", hlo.add, 0), _running("cumprod", hlo.multiply, 1)
+cumsum_p.jvp = linear(cumsum_p)
+cumsum_p.transpose = lambda ct, x, *, axis, reverse: [cumsum(ct, axis, not reverse)]
+cumprod_p.jvp = _derived(lambda x, **params: prefixes(mul, x, **params))
 
 
-def _log_of_sum(a: Any, b: Any) -> Any:
-    """log(exp(a) + exp(b)): the larger is taken out, so that nothing overflows."""
-    top = stop_gradient(max_p.bind(a, b))
-    top = where(is_finite_p.bind(top), top, full_like(top, 0))
-    return add(log_p.bind(add(exp_p.bind(sub(a, top)), exp_p.bind(sub(b, top)))), top)
+def cumsum(x: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """The sums of the elements so far along an axis; with `reverse`, from its end."""
+    return cumsum_p.bind(x, axis=axis, reverse=reverse)
 
 
-def _log_of_sum_op(a: Any, b: Any) -> Any:
-    distance = hlo.subtract(a, b)
-    more = hlo.log_plus_one(hlo.exponential(hlo.negate(hlo.abs(distance))))
-    equal = hlo.ComparisonDirectionAttr.get("EQ")  # not to itself: of two infinities, or NaN
-    finite = hlo.compare(distance, distance, equal)
-    return hlo.select(finite, hlo.add(hlo.maximum(a, b), more), hlo.add(a, b))
+def cumprod(x: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """The products of the elements so far along an axis; with `reverse`, from its end."""
+    return cumprod_p.bind(x, axis=axis, reverse=reverse)
 
-
-cumsum_p: Primitive = _running("cumsum", hlo.add, lambda _: 0, "iufc")
-cumprod_p = _running("cumprod", hlo.multiply, lambda _: 1, "iufc", mul)
-cummax_p = _running("cummax", hlo.maximum, lowest, "biuf", max_p.bind)
-cummin_p = _running("cummin", hlo.minimum, highest, "biuf", min_p.bind)
-cumlogsumexp_p = _running("cumlogsumexp", _log_of_sum_op, lowest, "f", _log_of_sum)
-
-
-@cumsum_p.rule("transpose")
-def _(ct: Any, x: Linear, *, axis: int, reverse: bool) -> list[Any]:
-    return [cumsum(ct, axis, not reverse)]
-
-
-def _function(primitive: Primitive) -> Callable[..., Any]:
-    def running(x: Any, axis: int = 0, reverse: bool = False) -> Any:
-        return primitive.bind(x, axis=axis, reverse=reverse)
-
-    running.__name__ = primitive.name
-    running.__doc__ = f"`{primitive.name}` along an axis; with `reverse`, from its end."
-    return running
-
-
-cumsum, cumprod, cummax = _function(cumsum_p), _function(cumprod_p), _function(cummax_p)
-cummin, cumlogsumexp = _function(cummin_p), _function(cumlogsumexp_p)
 
 # ---- the product --------------------------------------------------------------------------------
 
 reduce_prod_p = reduction("reduce_prod", hlo.multiply, lambda _: 1, "iufc")
+reduce_prod = over_axes(reduce_prod_p)
 
 
 def _product(x: Any, axes: tuple[int, ...]) -> Any:
@@ -167,4 +133,3 @@ def _product(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 reduce_prod_p.jvp = _derived(_product)
-reduce_prod = over_axes(reduce_prod_p)

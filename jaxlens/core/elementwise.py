@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, canonical, is_inexact, tangent_aval
+from jaxlens.core.avals import ShapedArray, canonical, is_inexact
 from jaxlens.core.elementwise_rules import add_any_p as add_any_p
 from jaxlens.core.elementwise_rules import elementwise, kind, summed, terms
 from jaxlens.core.shapes import (
     broadcast_in_dim,
-    broadcast_leading,
+    examples_first,
+    flat,
+    fronts,
     full,
     moveaxis,
 )
@@ -29,8 +31,7 @@ from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Zero
 
 # Kinds of dtype (NumPy's letters) that an op takes.
-_FLOAT, _INEXACT, _REAL, _NUMBER, _INT = "f", "fc", "iuf", "iufc", "iu"
-_ORDERED, _ANY, _BITS = "biuf", "biufc", "biu"
+_NUMBER, _INT, _ORDERED, _ANY, _BITS = "iufc", "iu", "biuf", "biufc", "biu"
 
 
 @cache
@@ -63,172 +64,25 @@ def _mul_transpose(ct: Any, x: Any, y: Any) -> Any:
     return [None, summed(mul(x, ct), y)]
 
 
-def _div_transpose(ct: Any, x: Linear, y: Any) -> Any:
-    return [summed(div(ct, y), x), None]
-
-
 neg_p: Primitive = elementwise(
-    "neg",
-    hlo.negate,
-    _NUMBER,
-    lambda t, *_: neg_p.bind(t),
-    transpose=lambda ct, x: [neg_p.bind(ct)],
-)
-add_p = elementwise("add", hlo.add, _NUMBER)
-sub_p = elementwise("sub", hlo.subtract, _NUMBER)
-neg, add, sub = neg_p.bind, add_p.bind, sub_p.bind
-terms(add_p, lambda t: t)
-terms(sub_p, neg)
+    "neg", hlo.negate, _NUMBER,
+    lambda t, z, x: neg_p.bind(t), transpose=lambda ct, x: [neg_p.bind(ct)],
+)  # fmt: skip
+add_p, sub_p = elementwise("add", hlo.add, _NUMBER), elementwise("sub", hlo.subtract, _NUMBER)
 mul_p: Primitive = elementwise(
     "mul", hlo.multiply, _NUMBER,
     lambda t, z, x, y: mul_p.bind(t, y), lambda t, z, x, y: mul_p.bind(x, t),
     transpose=_mul_transpose,
 )  # fmt: skip
-mul = mul_p.bind
+neg, add, sub, mul = neg_p.bind, add_p.bind, sub_p.bind, mul_p.bind
 div_p: Primitive = elementwise(
     "div", hlo.divide, _NUMBER,
-    lambda t, z, x, y: div_p.bind(t, y),
-    lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
-    transpose=_div_transpose,
+    lambda t, z, x, y: div_p.bind(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
+    transpose=lambda ct, x, y: [summed(div_p.bind(ct, y), x), None],
 )  # fmt: skip
 div = div_p.bind
-# ---- comparisons, choices, bits -----------------------------------------------------------------
-
-
-def _comparison(name: str, direction: str, takes: str) -> Primitive:
-    primitive = elementwise(name, hlo.compare, takes, gives=lambda _: np.dtype(bool))
-
-    def lower(ctx: Any, x: Any, y: Any) -> Any:
-        letter = kind(ctx.avals_in[0].dtype)
-        how = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(letter, "UNSIGNED")
-        return ctx.compare(direction, *ctx.same_shape(x, y), how)
-
-    primitive.lower = lower
-    return primitive
-
-
-eq_p, ne_p = _comparison("eq", "EQ", _ANY), _comparison("ne", "NE", _ANY)
-lt_p, le_p = _comparison("lt", "LT", _ORDERED), _comparison("le", "LE", _ORDERED)
-gt_p, ge_p = _comparison("gt", "GT", _ORDERED), _comparison("ge", "GE", _ORDERED)
-eq, lt, gt, ge = eq_p.bind, lt_p.bind, gt_p.bind, ge_p.bind
-
-and_p = elementwise("and", hlo.and_, _BITS)
-or_p = elementwise("or", hlo.or_, _BITS)
-xor_p = elementwise("xor", hlo.xor, _BITS)
-not_p = elementwise("not", hlo.not_, _BITS)
-shift_left_p = elementwise("shift_left", hlo.shift_left, _INT)
-shift_right_logical_p = elementwise("shift_right_logical", hlo.shift_right_logical, _INT)
-shift_right_arithmetic_p = elementwise("shift_right_arithmetic", hlo.shift_right_arithmetic, _INT)
-population_count_p = elementwise("population_count", hlo.popcnt, _INT)
-clz_p = elementwise("clz", hlo.count_leading_zeros, _INT)
-
-bitcast_convert_type_p = Primitive("bitcast_convert_type")  # the same bits, read otherwise
-
-
-@bitcast_convert_type_p.rule("abstract")
-def _(x: ShapedArray, *, new_dtype: np.dtype) -> ShapedArray:
-    old, new = x.dtype.itemsize, new_dtype.itemsize
-    if old > new:
-        return ShapedArray((*x.shape, old // new), new_dtype)
-    if old < new and x.shape[-1:] != (new // old,):
-        raise TypeError(
-            f"bitcast_convert_type: {x.str_short()} has no last axis of length {new // old}, so "
-            f"its bits make no {new_dtype.name}."
-        )
-    return ShapedArray(x.shape[: x.ndim - (old < new)], new_dtype)
-
-
-@bitcast_convert_type_p.rule("lower")
-def _(ctx: Any, x: Any, *, new_dtype: np.dtype) -> Any:
-    return hlo.bitcast_convert(ctx.type(ctx.out), x)
-
-
-@bitcast_convert_type_p.rule("jvp")
-def _(primals: Any, tangents: Any, **params: Any) -> Any:
-    result = bitcast_convert_type_p.bind(*primals, **params)
-    return result, Zero(tangent_aval(aval_of(result)))
-
-
-@bitcast_convert_type_p.rule("batch")
-def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
-    return bitcast_convert_type_p.bind(moveaxis(args[0], dims[0], 0), **params), 0
-
-
-def bitcast_convert_type(x: Any, dtype: Any) -> Any:
-    """The bits of `x` as elements of another dtype."""
-    return bitcast_convert_type_p.bind(x, new_dtype=canonical(dtype))
-
-
-select_n_p = Primitive("select_n")  # cases[which]; False is 0
-
-
-@select_n_p.rule("abstract")
-def _(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
-    if which.dtype not in (np.bool_, np.int32) or (which.dtype == np.bool_ and len(cases) != 2):
-        raise TypeError(
-            f"select_n: `which` must be bool with two cases or int32, got {which.str_short()} "
-            f"with {len(cases)} cases."
-        )
-    types = {(case.shape, case.dtype) for case in cases}
-    if len(types) != 1 or which.shape not in ((), cases[0].shape):
-        raise TypeError(
-            f"select_n: the cases must have one shape and dtype, and `which` that shape or none, "
-            f"got {', '.join(case.str_short() for case in cases)} and {which.str_short()}."
-        )
-    return cases[0].update(weak_type=all(case.weak_type for case in cases))
-
-
-@select_n_p.rule("lower")
-def _(ctx: Any, which: Any, *cases: Any) -> Any:
-    aval = ctx.avals_in[0]
-    if aval.dtype == np.bool_:
-        return hlo.select(which, cases[1], cases[0])
-    found = cases[0]
-    for number, case in enumerate(cases[1:], 1):
-        later = ctx.compare("GE", which, ctx.constant(np.full(aval.shape, number), aval), "SIGNED")
-        found = hlo.select(later, case, found)
-    return found
-
-
-@select_n_p.rule("jvp")
-def _(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    result = select_n_p.bind(*primals)
-    zeros = full_like(result, 0)
-    moving = [zeros if type(tangent) is Zero else tangent for tangent in tangents[1:]]
-    return result, select_n_p.bind(primals[0], *moving)
-
-
-@select_n_p.rule("transpose")
-def _(ct: Any, which: Any, *cases: Any) -> list[Any]:
-    zeros = full_like(ct, 0)
-    found: list[Any] = [None]
-    for number, case in enumerate(cases):
-        parts = [ct if other == number else zeros for other in range(len(cases))]
-        found.append(select_n_p.bind(which, *parts) if type(case) is Linear else None)
-    return found
-
-
-@select_n_p.rule("batch")
-def _(size: int, args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    (which, *cases), (dim, *places) = args, dims
-    whole = aval_of(which).ndim == aval_of(cases[0]).ndim
-    shared = dim is None and not aval_of(which).shape
-    if len(set(places)) == 1 and (shared or (whole and dim == places[0])):
-        return select_n_p.bind(*args), places[0]
-    found = [_front(size, x, place) for x, place in zip(cases, places, strict=True)]
-    if shared:
-        return select_n_p.bind(which, *found), 0
-    shape = aval_of(found[0]).shape
-    axes = range(aval_of(which).ndim) if dim is not None else range(1, len(shape))
-    front = which if dim is None else moveaxis(which, dim, 0)
-    return select_n_p.bind(broadcast_in_dim(front, shape, axes), *found), 0
-
-
-def _front(size: int, x: Any, dim: int | None) -> Any:
-    return broadcast_leading(x, size) if dim is None else moveaxis(x, dim, 0)
-
-
-select_n = select_n_p.bind
+terms(add_p, lambda t: t)
+terms(sub_p, neg)
 
 # ---- whole powers -------------------------------------------------------------------------------
 
@@ -267,3 +121,125 @@ def integer_pow(x: Any, y: int) -> Any:
             f"{aval_of(x).str_short()} to the power of {y}: convert it to a float."
         )
     return integer_pow_p.bind(x, y=y)
+
+
+# ---- comparisons and bits -----------------------------------------------------------------------
+
+
+def _comparison(name: str, takes: str) -> Primitive:
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        return ctx.compare(name.upper(), *ctx.same_shape(x, y), order(ctx.avals_in[0].dtype))
+
+    primitive = elementwise(name, hlo.compare, takes, gives=lambda _: np.dtype(bool))
+    primitive.lower = lower
+    return primitive
+
+
+def order(dtype: np.dtype) -> str:
+    """How StableHLO compares elements of a dtype."""
+    return {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(kind(dtype), "UNSIGNED")
+
+
+eq_p, ne_p = _comparison("eq", _ANY), _comparison("ne", _ANY)
+lt_p, le_p = _comparison("lt", _ORDERED), _comparison("le", _ORDERED)
+gt_p, ge_p = _comparison("gt", _ORDERED), _comparison("ge", _ORDERED)
+eq, lt, gt, ge = eq_p.bind, lt_p.bind, gt_p.bind, ge_p.bind
+
+and_p, or_p = elementwise("and", hlo.and_, _BITS), elementwise("or", hlo.or_, _BITS)
+xor_p, not_p = elementwise("xor", hlo.xor, _BITS), elementwise("not", hlo.not_, _BITS)
+shift_left_p = elementwise("shift_left", hlo.shift_left, _INT)
+shift_right_logical_p = elementwise("shift_right_logical", hlo.shift_right_logical, _INT)
+shift_right_arithmetic_p = elementwise("shift_right_arithmetic", hlo.shift_right_arithmetic, _INT)
+
+bitcast_convert_type_p = Primitive(  # the same bits, read otherwise
+    "bitcast_convert_type",
+    lower=lambda ctx, x, *, new_dtype: hlo.bitcast_convert(ctx.type(ctx.out), x),
+)
+bitcast_convert_type_p.jvp = flat(bitcast_convert_type_p)
+bitcast_convert_type_p.batch = examples_first(bitcast_convert_type_p, lambda size, **same: same)
+
+
+@bitcast_convert_type_p.rule("abstract")
+def _(x: ShapedArray, *, new_dtype: np.dtype) -> ShapedArray:
+    old, new = x.dtype.itemsize, new_dtype.itemsize
+    if old > new:
+        return ShapedArray((*x.shape, old // new), new_dtype)
+    if old < new and x.shape[-1:] != (new // old,):
+        raise TypeError(
+            f"bitcast_convert_type: {x.str_short()} has no last axis of length {new // old}, so "
+            f"its bits make no {new_dtype.name}."
+        )
+    return ShapedArray(x.shape[: x.ndim - (old < new)], new_dtype)
+
+
+def bitcast_convert_type(x: Any, dtype: Any) -> Any:
+    """The bits of `x` as elements of another dtype."""
+    return bitcast_convert_type_p.bind(x, new_dtype=canonical(dtype))
+
+
+# ---- choices ------------------------------------------------------------------------------------
+
+select_n_p = Primitive("select_n")  # cases[which]; False is 0
+select_n = select_n_p.bind
+
+
+@select_n_p.rule("abstract")
+def _(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
+    if which.dtype not in (np.bool_, np.int32) or (which.dtype == np.bool_ and len(cases) != 2):
+        raise TypeError(
+            f"select_n: `which` must be bool with two cases or int32, got {which.str_short()} "
+            f"with {len(cases)} cases."
+        )
+    types = {(case.shape, case.dtype) for case in cases}
+    if len(types) != 1 or which.shape not in ((), cases[0].shape):
+        raise TypeError(
+            f"select_n: the cases must have one shape and dtype, and `which` that shape or none, "
+            f"got {', '.join(case.str_short() for case in cases)} and {which.str_short()}."
+        )
+    return cases[0].update(weak_type=all(case.weak_type for case in cases))
+
+
+@select_n_p.rule("lower")
+def _(ctx: Any, which: Any, *cases: Any) -> Any:
+    aval = ctx.avals_in[0]
+    if aval.dtype == np.bool_:
+        return hlo.select(which, cases[1], cases[0])
+    found = cases[0]
+    for number, case in enumerate(cases[1:], 1):
+        later = ctx.compare("GE", which, ctx.constant(np.full(aval.shape, number), aval), "SIGNED")
+        found = hlo.select(later, case, found)
+    return found
+
+
+@select_n_p.rule("jvp")
+def _(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    result = select_n(*primals)
+    zeros = full_like(result, 0)
+    moving = [zeros if type(tangent) is Zero else tangent for tangent in tangents[1:]]
+    return result, select_n(primals[0], *moving)
+
+
+@select_n_p.rule("transpose")
+def _(ct: Any, which: Any, *cases: Any) -> list[Any]:
+    zeros = full_like(ct, 0)
+    found: list[Any] = [None]
+    for number, case in enumerate(cases):
+        parts = [ct if other == number else zeros for other in range(len(cases))]
+        found.append(select_n(which, *parts) if type(case) is Linear else None)
+    return found
+
+
+@select_n_p.rule("batch")
+def _(size: int, args: Sequence[Any], dims: Sequence[Any]) -> Any:
+    (which, *cases), (dim, *places) = args, dims
+    whole = aval_of(which).ndim == aval_of(cases[0]).ndim
+    shared = dim is None and not aval_of(which).shape
+    if len(set(places)) == 1 and (shared or (whole and dim == places[0])):
+        return select_n(*args), places[0]
+    found = fronts(size, cases, places)
+    if shared:
+        return select_n(which, *found), 0
+    shape = aval_of(found[0]).shape
+    axes = range(aval_of(which).ndim) if dim is not None else range(1, len(shape))
+    front = which if dim is None else moveaxis(which, dim, 0)
+    return select_n(broadcast_in_dim(front, shape, axes), *found), 0

@@ -20,8 +20,6 @@ from jaxlens.core.shapes import broadcast_in_dim, expand_dims, moveaxis, reduce_
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Zero
 
-Derivative = Callable[..., Any]  # (tangent, result, *args) -> the part of the result's tangent
-
 _KINDS = {"b": "bool", "i": "integer", "u": "unsigned", "f": "floating", "c": "complex"}
 
 
@@ -30,11 +28,20 @@ def kind(dtype: np.dtype) -> str:
     return "f" if dtype == bfloat16 else dtype.kind
 
 
+def accept(name: str, dtype: np.dtype, takes: str) -> None:
+    """Raises unless a primitive takes a dtype; `takes` are kinds, as `kind` names them."""
+    if kind(dtype) not in takes:
+        raise TypeError(
+            f"{name} does not accept dtype {dtype.name}. It accepts "
+            f"{', '.join(_KINDS[letter] for letter in takes)}: convert the argument with astype."
+        )
+
+
 def elementwise(
     name: str,
     lower: Callable[..., Any],
     takes: str,
-    *derivatives: Derivative | None,
+    *derivatives: Callable[..., Any],
     gives: Callable[[np.dtype], np.dtype] = lambda dtype: dtype,
     transpose: Callable[..., Any] | None = None,
 ) -> Primitive:
@@ -44,8 +51,9 @@ def elementwise(
         name: Its name in jaxprs.
         lower: The builder of its StableHLO op.
         takes: Kinds of dtype that it takes, as `kind` names them.
-        *derivatives: By each argument; None where it is zero. None at all: no derivative is
-            wanted (the result is an integer, or constant piece by piece).
+        *derivatives: By each argument, `(tangent, result, *args) -> its part of the result's
+            tangent`. None at all: no derivative is wanted (the result is an integer, or constant
+            piece by piece).
         gives: The dtype of the result, from that of the arguments.
         transpose: For one that is linear, its transposition rule.
     """
@@ -53,12 +61,7 @@ def elementwise(
     @cache
     def abstract(*avals: ShapedArray, **_: Any) -> ShapedArray:
         first = avals[0]
-        if kind(first.dtype) not in takes:
-            accepted = ", ".join(_KINDS[letter] for letter in takes)
-            raise TypeError(
-                f"{name} does not accept dtype {first.dtype.name}. It accepts {accepted}: "
-                f"convert the argument with astype."
-            )
+        accept(name, first.dtype, takes)
         if any(aval.dtype != first.dtype for aval in avals):
             raise TypeError(
                 f"{name} requires arguments to have the same dtypes, got "
@@ -76,12 +79,12 @@ def elementwise(
         parts = [
             spread(derivative(tangent, result, *primals, **params), aval)
             for tangent, derivative in zip(tangents, derivatives, strict=False)
-            if type(tangent) is not Zero and derivative is not None
+            if type(tangent) is not Zero
         ]
         return result, reduce(add_any_p.bind, parts) if parts else Zero(aval)
 
     primitive = Primitive(name, abstract=abstract, lower=lowered, jvp=jvp)
-    primitive.batch = batch_rule(primitive)
+    primitive.batch = _batch_rule(primitive)
     if transpose is not None:
         primitive.transpose = transpose
     return primitive
@@ -112,27 +115,31 @@ def summed(ct: Any, linear: Linear) -> Any:
     return reshape(reduce_sum(ct, tuple(repeated)), old)
 
 
-def terms(primitive: Primitive, f: Callable[[Any], Any]) -> None:
-    """Gives x + y or x - y its derivatives in both modes; `f` is the sign of y."""
+def by_each(*parts: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The transposition rule of a sum: what each argument makes of the cotangent."""
+
+    def transpose(ct: Any, *args: Any) -> list[Any]:
+        pairs = zip(parts, args, strict=True)
+        return [summed(part(ct), x) if type(x) is Linear else None for part, x in pairs]
+
+    return transpose
+
+
+def terms(primitive: Primitive, sign: Callable[[Any], Any]) -> None:
+    """Gives x + y or x - y its derivatives in both modes; `sign` is that of y."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         result = primitive.bind(*primals)
         moving = [type(tangent) is not Zero for tangent in tangents]
         if all(moving):
             return result, primitive.bind(*tangents)
-        tangent = tangents[0] if moving[0] else f(tangents[1])
+        tangent = tangents[0] if moving[0] else sign(tangents[1])
         return result, spread(tangent, aval_of(result))
 
-    def transpose(ct: Any, x: Any, y: Any) -> Any:
-        return [
-            summed(ct, x) if type(x) is Linear else None,
-            summed(f(ct), y) if type(y) is Linear else None,
-        ]
-
-    primitive.jvp, primitive.transpose = jvp, transpose
+    primitive.jvp, primitive.transpose = jvp, by_each(lambda ct: ct, sign)
 
 
-def batch_rule(primitive: Primitive) -> Callable[..., Any]:
+def _batch_rule(primitive: Primitive) -> Callable[..., Any]:
     """The examples of all arguments along one axis; axes of length 1 where an example has none."""
 
     def batch(size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:

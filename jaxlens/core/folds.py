@@ -20,7 +20,6 @@ from jaxlens.core.batching import batch_flat, to_front
 from jaxlens.core.contractions import (
     highest,
     lowest,
-    others,
     reduce_and,
     reduce_max,
     reduce_min,
@@ -35,6 +34,7 @@ from jaxlens.core.pieces import concatenate, pad, rev, slice_in_axis
 from jaxlens.core.shapes import (
     broadcast_in_dim,
     i64s,
+    others,
     reduce_sum,
     reshape,
     transpose,

@@ -9,7 +9,7 @@ from typing import Any
 from jaxlens.core.tracers import Primitive
 
 _FILES = (
-    "gathering contractions convolution cumulative sorting windows dynamic_slices pieces shapes "
+    "gathering contractions convolution cumulative sorting dynamic_slices pieces shapes "
     "functions elementwise control loops scan fori folds custom remat collectives exchanges"
 )
 _PLACES = [vars(import_module(f"jaxlens.core.{name}")) for name in _FILES.split()]

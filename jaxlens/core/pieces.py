@@ -16,59 +16,55 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.elementwise import select_n_p, sub_p
 from jaxlens.core.shapes import (
+    Axes,
     broadcast_in_dim,
-    broadcast_leading,
     dense,
+    examples_first,
+    examples_stay,
+    fronts,
     full,
     i64s,
     linear,
-    moveaxis,
     reduce_sum,
 )
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive
 
-Numbers = tuple[int, ...]
 Padding = tuple[tuple[int, int, int], ...]  # per axis: before, after, between two neighbours
 
 # ---- slice --------------------------------------------------------------------------------------
 
 slice_p = Primitive("slice")
+slice_p.jvp = linear(slice_p)
 
 
 @slice_p.rule("abstract")
-def _(x: ShapedArray, *, start_indices: Numbers, limit_indices: Numbers, strides: Any) -> Any:
+def _(x: ShapedArray, *, start_indices: Axes, limit_indices: Axes, strides: Any) -> ShapedArray:
     steps = strides or (1,) * x.ndim
     if not len(start_indices) == len(limit_indices) == len(steps) == x.ndim:
         raise TypeError(
             f"slice: {x.str_short()} needs {x.ndim} start_indices, limit_indices and strides, got "
             f"{start_indices}, {limit_indices} and {strides}."
         )
-    for start, limit, n in zip(start_indices, limit_indices, x.shape, strict=True):
-        if not 0 <= start <= limit <= n:
-            raise TypeError(
-                f"slice: start_indices {start_indices} and limit_indices {limit_indices} must lie "
-                f"in order within the shape {x.shape}."
-            )
+    spans = list(zip(start_indices, limit_indices, steps, strict=True))
+    if not all(0 <= start <= stop <= n for (start, stop, _), n in zip(spans, x.shape, strict=True)):
+        raise TypeError(
+            f"slice: start_indices {start_indices} and limit_indices {limit_indices} must lie "
+            f"in order within the shape {x.shape}."
+        )
     if min(steps, default=1) < 1:
         raise TypeError(f"slice: strides must be positive, got {strides}: use rev to go backwards.")
-    spans = zip(start_indices, limit_indices, steps, strict=True)
     return x.update(shape=tuple(-((start - limit) // step) for start, limit, step in spans))
 
 
 @slice_p.rule("lower")
-def _(ctx: Any, x: Any, *, start_indices: Numbers, limit_indices: Numbers, strides: Any) -> Any:
+def _(ctx: Any, x: Any, *, start_indices: Axes, limit_indices: Axes, strides: Any) -> Any:
     steps = strides or (1,) * len(start_indices)
     return hlo.slice(x, i64s(start_indices), i64s(limit_indices), i64s(steps))
 
 
-slice_p.jvp = linear(slice_p)
-
-
 @slice_p.rule("transpose")
-def _(
-    ct: Any, x: Linear, *, start_indices: Numbers, limit_indices: Numbers, strides: Any
-) -> list[Any]:
+def _(ct: Any, x: Linear, *, start_indices: Axes, strides: Any, **_: Any) -> list[Any]:
     config = []
     steps = strides or (1,) * x.aval.ndim
     for start, step, n, m in zip(start_indices, steps, x.aval.shape, ct.shape, strict=True):
@@ -78,21 +74,17 @@ def _(
 
 
 @slice_p.rule("batch")
-def _(
-    size: int, args: Any, dims: Any, *, start_indices: Numbers, limit_indices: Numbers, strides: Any
-) -> Any:
-    def inserted(numbers: Numbers, own: int) -> Numbers:
-        return (*numbers[: dims[0]], own, *numbers[dims[0] :])
-
-    steps = None if strides is None else inserted(strides, 1)
-    return slice(args[0], inserted(start_indices, 0), inserted(limit_indices, size), steps), dims[0]
+def _(size: int, args: Any, dims: Any, *, strides: Any, **params: Any) -> Any:
+    dim, own = dims[0], {"start_indices": 0, "limit_indices": size, "strides": 1}
+    params |= {} if strides is None else {"strides": strides}
+    wider = {name: (*old[:dim], own[name], *old[dim:]) for name, old in params.items()}
+    return slice_p.bind(*args, **{"strides": None} | wider), dim
 
 
 def slice(x: Any, starts: Sequence[int], limits: Sequence[int], strides: Any = None) -> Any:
     """From each axis the elements from `start` to before `limit`, every `stride`-th of them."""
-    shape = aval_of(x).shape
     steps = None if strides is None or set(strides) <= {1} else tuple(strides)
-    if steps is None and not any(starts) and tuple(limits) == shape:
+    if steps is None and not any(starts) and tuple(limits) == aval_of(x).shape:
         return x
     return slice_p.bind(x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=steps)
 
@@ -108,6 +100,7 @@ def slice_in_axis(x: Any, axis: int, start: int, limit: int, stride: int = 1) ->
 # ---- pad ----------------------------------------------------------------------------------------
 
 pad_p = Primitive("pad")
+pad_p.jvp = linear(pad_p)
 
 
 @pad_p.rule("abstract")
@@ -140,9 +133,6 @@ def _(ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
     return hlo.pad(x, value, *map(i64s, columns))
 
 
-pad_p.jvp = linear(pad_p)
-
-
 @pad_p.rule("transpose")
 def _(ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
     shrunk = pad(ct, full((), 0, ct.dtype), [(-lo, -hi, 0) for lo, hi, _ in padding_config])
@@ -161,8 +151,7 @@ def _(size: int, args: Any, dims: Any, *, padding_config: Padding) -> Any:
         config = (*padding_config[: dims[0]], (0, 0, 0), *padding_config[dims[0] :])
         return pad(x, value, config), dims[0]
     # Each example has its own value: pad with zeros, and a mask of what is not padding.
-    x = broadcast_leading(x, size) if dims[0] is None else moveaxis(x, dims[0], 0)
-    config = ((0, 0, 0), *padding_config)
+    x, config = fronts(size, [x], dims[:1])[0], ((0, 0, 0), *padding_config)
     padded = pad(x, full((), 0, x.dtype), config)
     mask = pad(full(x.shape, True, bool), full((), False, bool), config)
     return select_n_p.bind(mask, broadcast_in_dim(value, padded.shape, (0,)), padded), 0
@@ -175,9 +164,15 @@ def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
     return pad_p.bind(x, value, padding_config=tuple(map(tuple, config)))
 
 
-# ---- concatenate --------------------------------------------------------------------------------
+# ---- concatenate and split ----------------------------------------------------------------------
 
-concatenate_p = Primitive("concatenate")
+concatenate_p = Primitive(
+    "concatenate", lower=lambda ctx, *operands, dimension: hlo.concatenate(operands, dimension)
+)
+concatenate_p.jvp = linear(concatenate_p)
+concatenate_p.batch = examples_first(
+    concatenate_p, lambda size, dimension: {"dimension": dimension + 1}
+)
 
 
 @concatenate_p.rule("abstract")
@@ -194,17 +189,9 @@ def _(*avals: ShapedArray, dimension: int) -> ShapedArray:
             f"concatenate: all shapes must agree but for axis {dimension}, got "
             f"{', '.join(str(a.shape) for a in avals)}."
         )
-    shape = list(first.shape)
-    shape[dimension] = sum(aval.shape[dimension] for aval in avals)
-    return ShapedArray(tuple(shape), first.dtype, all(aval.weak_type for aval in avals))
-
-
-@concatenate_p.rule("lower")
-def _(ctx: Any, *operands: Any, dimension: int) -> Any:
-    return hlo.concatenate(operands, dimension)
-
-
-concatenate_p.jvp = linear(concatenate_p)
+    total = sum(aval.shape[dimension] for aval in avals)
+    shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])
+    return ShapedArray(shape, first.dtype, all(aval.weak_type for aval in avals))
 
 
 @concatenate_p.rule("transpose")
@@ -214,38 +201,24 @@ def _(ct: Any, *args: Any, dimension: int) -> list[Any]:
     return [part if type(x) is Linear else None for part, x in zip(parts, args, strict=True)]
 
 
-@concatenate_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, dimension: int) -> Any:
-    return concatenate(_fronts(size, args, dims), dimension + 1), 0
-
-
-def _fronts(size: int, args: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
-    """All examples of each array along a new first axis."""
-    return [
-        broadcast_leading(x, size) if dim is None else moveaxis(x, dim, 0)
-        for x, dim in zip(args, dims, strict=True)
-    ]
-
-
 def concatenate(arrays: Sequence[Any], dimension: int) -> Any:
     """Arrays one after another along an axis."""
     return concatenate_p.bind(*arrays, dimension=dimension) if len(arrays) > 1 else arrays[0]
 
 
-# ---- split --------------------------------------------------------------------------------------
-
 split_p = Primitive("split", multiple_results=True)
+split_p.transpose = lambda cts, x, *, sizes, axis: [concatenate(list(map(dense, cts)), axis)]
 
 
 @split_p.rule("abstract")
-def _(x: ShapedArray, *, sizes: Numbers, axis: int) -> list[ShapedArray]:
+def _(x: ShapedArray, *, sizes: Axes, axis: int) -> list[ShapedArray]:
     if sum(sizes) != x.shape[axis] or min(sizes) < 0:
         raise ValueError(f"split: sizes {sizes} must add up to axis {axis} of {x.str_short()}.")
     return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
 
 
 @split_p.rule("lower")
-def _(ctx: Any, x: Any, *, sizes: Numbers, axis: int) -> list[Any]:
+def _(ctx: Any, x: Any, *, sizes: Axes, axis: int) -> list[Any]:
     return _cuts(ctx, x, sizes, axis)
 
 
@@ -263,15 +236,9 @@ def _cuts(ctx: Any, x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
 split_p.jvp = linear(split_p)
 
 
-@split_p.rule("transpose")
-def _(cts: Any, x: Linear, *, sizes: Numbers, axis: int) -> list[Any]:
-    return [concatenate(list(map(dense, cts)), axis)]
-
-
 @split_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, sizes: Numbers, axis: int) -> Any:
-    axis += dims[0] <= axis
-    return split(args[0], sizes, axis), [dims[0]] * len(sizes)
+def _(size: int, args: Any, dims: Any, *, sizes: Axes, axis: int) -> Any:
+    return split(args[0], sizes, axis + (dims[0] <= axis)), [dims[0]] * len(sizes)
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
@@ -284,6 +251,8 @@ def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 
 stack_p = Primitive("stack")
 unstack_p = Primitive("unstack", multiple_results=True)
+stack_p.jvp, unstack_p.jvp = linear(stack_p), linear(unstack_p)
+unstack_p.transpose = lambda cts, x, *, axis: [stack(list(map(dense, cts)), axis)]
 
 
 @stack_p.rule("abstract")
@@ -300,8 +269,6 @@ def _(*avals: ShapedArray, axis: int) -> ShapedArray:
 
 @unstack_p.rule("abstract")
 def _(x: ShapedArray, *, axis: int) -> list[ShapedArray]:
-    if not 0 <= axis < x.ndim:
-        raise TypeError(f"unstack: {x.str_short()} has no axis {axis}.")
     return [x.update(shape=x.shape[:axis] + x.shape[axis + 1 :])] * x.shape[axis]
 
 
@@ -314,28 +281,20 @@ def _(ctx: Any, *operands: Any, axis: int) -> Any:
 
 @unstack_p.rule("lower")
 def _(ctx: Any, x: Any, *, axis: int) -> list[Any]:
-    ones = [1] * ctx.avals_in[0].shape[axis]
-    return [hlo.reshape(ctx.type(ctx.out), row) for row in _cuts(ctx, x, ones, axis)]
-
-
-stack_p.jvp, unstack_p.jvp = linear(stack_p), linear(unstack_p)
+    rows = _cuts(ctx, x, [1] * ctx.avals_in[0].shape[axis], axis)
+    return [hlo.reshape(ctx.type(ctx.out), row) for row in rows]
 
 
 @stack_p.rule("transpose")
 def _(ct: Any, *args: Any, axis: int) -> list[Any]:
-    rows = unstack_p.bind(ct, axis=axis)
+    rows = unstack(ct, axis)
     return [row if type(x) is Linear else None for row, x in zip(rows, args, strict=True)]
-
-
-@unstack_p.rule("transpose")
-def _(cts: Any, x: Linear, *, axis: int) -> list[Any]:
-    return [stack(list(map(dense, cts)), axis)]
 
 
 @stack_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, axis: int) -> Any:
     if len(set(dims)) > 1:
-        return stack(_fronts(size, args, dims), axis + 1), 0
+        return stack(fronts(size, args, dims), axis + 1), 0
     before = axis <= dims[0]
     return stack(args, axis if before else axis + 1), dims[0] + before
 
@@ -343,8 +302,8 @@ def _(size: int, args: Any, dims: Any, *, axis: int) -> Any:
 @unstack_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, axis: int) -> Any:
     moved = axis + (dims[0] <= axis)
-    place = dims[0] - (moved < dims[0])
-    return unstack(args[0], moved), [place] * aval_of(args[0]).shape[moved]
+    rows = unstack(args[0], moved)
+    return rows, [dims[0] - (moved < dims[0])] * len(rows)
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
@@ -360,32 +319,19 @@ def unstack(x: Any, axis: int = 0) -> list[Any]:
 
 # ---- rev ----------------------------------------------------------------------------------------
 
-rev_p = Primitive("rev")
+rev_p = Primitive(
+    "rev",
+    lower=lambda ctx, x, *, dimensions: hlo.reverse(x, i64s(dimensions)),
+    transpose=lambda ct, x, *, dimensions: [rev(ct, dimensions)],
+)
+rev_p.jvp, rev_p.batch = linear(rev_p), examples_stay(rev_p, "dimensions")
 
 
 @rev_p.rule("abstract")
-def _(x: ShapedArray, *, dimensions: Numbers) -> ShapedArray:
+def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
     if len(set(dimensions)) < len(dimensions) or not set(dimensions) <= set(range(x.ndim)):
         raise ValueError(f"rev: {dimensions} must be different axes of {x.str_short()}.")
     return x
-
-
-@rev_p.rule("lower")
-def _(ctx: Any, x: Any, *, dimensions: Numbers) -> Any:
-    return hlo.reverse(x, i64s(dimensions))
-
-
-rev_p.jvp = linear(rev_p)
-
-
-@rev_p.rule("transpose")
-def _(ct: Any, x: Linear, *, dimensions: Numbers) -> list[Any]:
-    return [rev(ct, dimensions)]
-
-
-@rev_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, dimensions: Numbers) -> Any:
-    return rev(args[0], [axis + (dims[0] <= axis) for axis in dimensions]), dims[0]
 
 
 def rev(x: Any, dimensions: Sequence[int]) -> Any:

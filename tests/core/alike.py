@@ -35,9 +35,7 @@ def alike(make: Any, x: Any, what: tuple[str, ...] = MOST) -> None:
     """
     ours, theirs = (outcomes(lib, make(lib), what) for lib in (CORE, JAX))
     core.check_jaxpr(core.make_jaxpr(ours)(x))
-    found, expected = (
-        lib.jit(every).lower(x).compile(QUICK)(x) for lib, every in ((CORE, ours), (JAX, theirs))
-    )
+    found, expected = both(lambda lib: ours if lib is CORE else theirs, x)
     for name in what:
         same(found[name], expected[name], name)
 
@@ -66,6 +64,20 @@ def outcomes(lib: Any, f: Any, what: tuple[str, ...]) -> Any:
 
 def _sum(lib: Any, tree: Any) -> Any:
     return sum(lib.np.sin(leaf).sum() for leaf in jax.tree.leaves(tree))
+
+
+def both(make: Any, *args: Any) -> list[Any]:
+    """What one function gives in both libraries, compiled with little optimisation."""
+    return [lib.jit(make(lib)).lower(*args).compile(QUICK)(*args) for lib in (CORE, JAX)]
+
+
+def close(found: Any, expected: Any, tolerance: float) -> None:
+    """Two trees of one structure and dtypes, whose elements may have few bits."""
+    for x, y in zip(core.tree_leaves(found), jax.tree.leaves(expected), strict=True):
+        assert x.dtype == y.dtype
+        wide = np.result_type(y.dtype, np.float32) if y.dtype.kind in "fc" else np.float32
+        pair = np.asarray(x).astype(wide), np.asarray(y).astype(wide)
+        np.testing.assert_allclose(*pair, rtol=tolerance, atol=tolerance)
 
 
 def same(found: Any, expected: Any, name: str = "") -> None:
