@@ -191,12 +191,9 @@ dot_general_p.jvp = bilinear(dot_general_p)
 
 
 def dot_general(
-    x: Any,
-    y: Any,
-    dimension_numbers: Any,
-    precision: str | None = None,
+    x: Any, y: Any, dimension_numbers: Any, precision: str | None = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """The product of two arrays, summed over axes.
 
     Args:

@@ -19,7 +19,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.contractions import bilinear
 from jaxlens.core.pieces import rev
-from jaxlens.core.shapes import i64s, moveaxis, reshape
+from jaxlens.core.shapes import broadcast_leading, i64s, moveaxis, reshape
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive
 
@@ -28,17 +28,11 @@ Pads = tuple[tuple[int, int], ...]  # per axis of space: before and after
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where the axes are.
+    """Where the axes are."""
 
-    Attributes:
-        lhs_spec: Of the array: batch, features, then space.
-        rhs_spec: Of the kernel: features of the result, features of the array, then space.
-        out_spec: Of the result: batch, features, then space.
-    """
-
-    lhs_spec: Sizes
-    rhs_spec: Sizes
-    out_spec: Sizes
+    lhs_spec: Sizes  # of the array: batch, features, then space
+    rhs_spec: Sizes  # of the kernel: features of the result, of the array, then space
+    out_spec: Sizes  # of the result: batch, features, then space
 
 
 conv_general_dilated_p = Primitive("conv_general_dilated")
@@ -46,15 +40,11 @@ conv_general_dilated_p.jvp = bilinear(conv_general_dilated_p)
 
 
 def conv_general_dilated(
-    lhs: Any,
-    rhs: Any,
-    window_strides: Sequence[int],
-    padding: str | Sequence[tuple[int, int]],
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
+    lhs: Any, rhs: Any, window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
     feature_group_count: int = 1,
-) -> Any:
+) -> Any:  # fmt: skip
     """Moves a kernel over an array.
 
     Args:
@@ -77,19 +67,19 @@ def conv_general_dilated(
             f"{space + 2} axes and the dilations {space} numbers, got {x.str_short()}, "
             f"{k.str_short()}, {base} and {steps}."
         )
-    lengths = [x.shape[axis] for axis in specs.lhs_spec[2:]]
-    window = [dilated(k.shape[i], d) for i, d in zip(specs.rhs_spec[2:], steps, strict=True)]
     if isinstance(padding, str):
         if {*base} != {1}:
             raise ValueError(
                 f"conv_general_dilated: padding {padding!r} has no meaning with lhs_dilation "
                 f"{base}: give pairs of numbers."
             )
+        window = [dilated(k.shape[i], d) for i, d in zip(specs.rhs_spec[2:], steps, strict=True)]
+        lengths = [x.shape[axis] for axis in specs.lhs_spec[2:]]
         padding = _pads(padding, lengths, window, window_strides)
     return conv_general_dilated_p.bind(
-        lhs, rhs, window_strides=tuple(window_strides),
-        padding=tuple((int(low), int(high)) for low, high in padding), lhs_dilation=base,
-        rhs_dilation=steps, dimension_numbers=specs, feature_group_count=feature_group_count,
+        lhs, rhs, window_strides=tuple(window_strides), padding=tuple(map(tuple, padding)),
+        lhs_dilation=base, rhs_dilation=steps, dimension_numbers=specs,
+        feature_group_count=feature_group_count,
     )  # fmt: skip
 
 
@@ -117,22 +107,16 @@ def _specs(given: Any, ndim: int) -> ConvDimensionNumbers:
         return given
     if given is None:
         return ConvDimensionNumbers(*[tuple(range(ndim))] * 3)
-    words = [str(word) for word in given]
-    if len(words) != 3 or any(len(word) != ndim for word in words):
+    space = "".join(letter for letter in str(given[1]) if letter not in "OI")
+    orders = ["NC" + space, "OI" + space, "NC" + space]
+    if list(map(sorted, given)) != list(map(sorted, orders)) or len(space) != ndim - 2:
         raise ValueError(
-            f"dimension_numbers: expected three words of {ndim} letters, such as "
-            f"('NHWC', 'HWIO', 'NHWC'), got {given}."
+            f"dimension_numbers: expected three words of {ndim} letters, such as ('NHWC', 'HWIO', "
+            f"'NHWC'): N, C in the array and the result, O, I in the kernel, and the same letters "
+            f"for the axes of space, got {given}."
         )
-    space = [letter for letter in words[1] if letter not in "OI"]
-    try:
-        firsts = zip(words, ("NC", "OI", "NC"), strict=True)
-        found = [tuple(map(word.index, [*first, *space])) for word, first in firsts]
-    except ValueError:
-        raise ValueError(
-            f"dimension_numbers: the array and the result need N, C and the kernel O, I, and all "
-            f"the same letters for the axes of space, got {given}."
-        ) from None
-    return ConvDimensionNumbers(*found)
+    pairs = zip(given, orders, strict=True)
+    return ConvDimensionNumbers(*(tuple(map(word.index, order)) for word, order in pairs))
 
 
 @conv_general_dilated_p.rule("abstract")
@@ -226,20 +210,16 @@ def _(
     lhs, rhs, out = dimension_numbers
     groups, axis = feature_group_count, out[1]
     params["dimension_numbers"] = dimension_numbers
+    if x_dim is None and groups > 1:
+        x, x_dim = broadcast_leading(x, size), 0
     if k_dim is None:  # more batch
         x, axis = _merged(x, x_dim, lhs[0]), out[0]
-    elif x_dim is not None:  # groups of features
+    elif x_dim is None:  # more features
+        k = _merged(k, k_dim, rhs[0])
+    else:  # groups of features
         x, k = _merged(x, x_dim, lhs[1]), _merged(k, k_dim, rhs[0])
         groups *= size
-    elif groups == 1:  # more features
-        k = _merged(k, k_dim, rhs[0])
-    else:  # more features in each group
-        parts = _parted(moveaxis(k, k_dim, 0), 1 + rhs[0], groups)
-        k = _merged(_merged(parts, 0, 1 + rhs[0]), rhs[0], rhs[0])
     result = conv_general_dilated_p.bind(x, k, feature_group_count=groups, **params)
-    if x_dim is None and groups > 1:
-        parts = moveaxis(_parted(_parted(result, axis, groups), axis + 1, size), axis + 1, 0)
-        return _merged(parts, axis + 1, axis + 1), 0
     return _parted(result, axis, size), axis
 
 

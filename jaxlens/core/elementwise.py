@@ -185,16 +185,13 @@ select_n = select_n_p.bind
 
 @select_n_p.rule("abstract")
 def _(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
-    if which.dtype not in (np.bool_, np.int32) or (which.dtype == np.bool_ and len(cases) != 2):
-        raise TypeError(
-            f"select_n: `which` must be bool with two cases or int32, got {which.str_short()} "
-            f"with {len(cases)} cases."
-        )
+    chooses = which.dtype == np.int32 or (which.dtype == np.bool_ and len(cases) == 2)
     types = {(case.shape, case.dtype) for case in cases}
-    if len(types) != 1 or which.shape not in ((), cases[0].shape):
+    if not chooses or len(types) != 1 or which.shape not in ((), cases[0].shape):
         raise TypeError(
-            f"select_n: the cases must have one shape and dtype, and `which` that shape or none, "
-            f"got {', '.join(case.str_short() for case in cases)} and {which.str_short()}."
+            f"select_n: `which` must be bool with two cases or int32, the cases must have one "
+            f"shape and dtype, and `which` that shape or none, got {which.str_short()} with cases "
+            f"{', '.join(case.str_short() for case in cases)}."
         )
     return cases[0].update(weak_type=all(case.weak_type for case in cases))
 

@@ -139,9 +139,6 @@ def _bell(scale: float, exponent: Any, t: Any) -> Any:
 
 
 erf_p = elementwise("erf", chlo.erf, _FLOAT, lambda t, z, x: _bell(2 / sqrt(pi), neg(square(x)), t))
-erfc_p = elementwise(
-    "erfc", chlo.erfc, _FLOAT, lambda t, z, x: _bell(-2 / sqrt(pi), neg(square(x)), t)
-)
 erf_inv_p = elementwise(
     "erf_inv", chlo.erf_inv, _FLOAT, lambda t, z, x: _bell(sqrt(pi) / 2, square(z), t)
 )

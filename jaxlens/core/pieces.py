@@ -41,20 +41,15 @@ slice_p.jvp = linear(slice_p)
 @slice_p.rule("abstract")
 def _(x: ShapedArray, *, start_indices: Axes, limit_indices: Axes, strides: Any) -> ShapedArray:
     steps = strides or (1,) * x.ndim
-    if not len(start_indices) == len(limit_indices) == len(steps) == x.ndim:
+    spans = list(zip(start_indices, limit_indices, steps, x.shape, strict=False))
+    fits = len(start_indices) == len(limit_indices) == len(steps) == x.ndim
+    if not fits or any(not 0 <= i <= j <= n or step < 1 for i, j, step, n in spans):
         raise TypeError(
-            f"slice: {x.str_short()} needs {x.ndim} start_indices, limit_indices and strides, got "
+            f"slice: {x.str_short()} needs {x.ndim} start_indices and limit_indices, in order and "
+            f"within the shape, and positive strides (use rev to go backwards), got "
             f"{start_indices}, {limit_indices} and {strides}."
         )
-    spans = list(zip(start_indices, limit_indices, steps, strict=True))
-    if not all(0 <= start <= stop <= n for (start, stop, _), n in zip(spans, x.shape, strict=True)):
-        raise TypeError(
-            f"slice: start_indices {start_indices} and limit_indices {limit_indices} must lie "
-            f"in order within the shape {x.shape}."
-        )
-    if min(steps, default=1) < 1:
-        raise TypeError(f"slice: strides must be positive, got {strides}: use rev to go backwards.")
-    return x.update(shape=tuple(-((start - limit) // step) for start, limit, step in spans))
+    return x.update(shape=tuple(-((i - j) // step) for i, j, step, _ in spans))
 
 
 @slice_p.rule("lower")
@@ -110,19 +105,16 @@ def _(x: ShapedArray, value: ShapedArray, *, padding_config: Padding) -> ShapedA
             f"pad: padding_value must be a scalar of the operand's dtype {x.dtype.name}, got "
             f"{value.str_short()}."
         )
-    if len(padding_config) != x.ndim or any(between < 0 for *_, between in padding_config):
-        raise ValueError(
-            f"pad: padding_config must have (before, after, between) for each of the {x.ndim} "
-            f"axes, between not negative, got {padding_config}."
-        )
     shape = tuple(
         before + after + n + max(n - 1, 0) * between
-        for n, (before, after, between) in zip(x.shape, padding_config, strict=True)
+        for n, (before, after, between) in zip(x.shape, padding_config, strict=False)
     )
-    if min(shape, default=0) < 0:
+    bad = len(padding_config) != x.ndim or any(between < 0 for *_, between in padding_config)
+    if bad or min(shape, default=0) < 0:
         raise ValueError(
-            f"pad: padding_config {padding_config} takes more than there is from {x.str_short()}: "
-            f"the result would have shape {shape}."
+            f"pad: padding_config must have (before, after, between) for each of the {x.ndim} "
+            f"axes, between not negative, and not take more than there is from {x.str_short()}, "
+            f"got {padding_config}."
         )
     return ShapedArray(shape, x.dtype, x.weak_type and value.weak_type)
 
@@ -178,16 +170,11 @@ concatenate_p.batch = examples_first(
 @concatenate_p.rule("abstract")
 def _(*avals: ShapedArray, dimension: int) -> ShapedArray:
     first = avals[0]
-    if len({aval.dtype for aval in avals}) > 1:
-        raise TypeError(
-            f"concatenate requires arguments to have the same dtypes, got "
-            f"{', '.join(a.str_short() for a in avals)}: bring them to one dtype with astype."
-        )
-    rests = {aval.shape[:dimension] + aval.shape[dimension + 1 :] for aval in avals}
+    rests = {(a.dtype, a.shape[:dimension], a.shape[dimension + 1 :]) for a in avals}
     if not 0 <= dimension < first.ndim or len(rests) > 1:
         raise TypeError(
-            f"concatenate: all shapes must agree but for axis {dimension}, got "
-            f"{', '.join(str(a.shape) for a in avals)}."
+            f"concatenate requires arguments to have the same dtypes (see astype), and shapes that "
+            f"agree but for axis {dimension}, got {', '.join(a.str_short() for a in avals)}."
         )
     total = sum(aval.shape[dimension] for aval in avals)
     shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])

@@ -195,7 +195,7 @@ def test_dot_general_of_other_dtypes() -> None:
 # ---- convolution --------------------------------------------------------------------------------
 
 CONVOLUTIONS = {
-    "line": ((2, 8, 3), (3, 3, 4), (1,), "SAME", None, None, ("NWC", "WIO", "NWC"), 1),
+    "line": ((2, 8, 3), (3, 3, 4), (1,), "SAME_LOWER", None, None, ("NWC", "WIO", "NWC"), 1),
     "dilated": ((2, 3, 8), (4, 3, 3), (2,), [(1, 0)], (2,), (2,), None, 1),
     "groups": (
         (2, 6, 6, 4), (3, 2, 2, 6), (2, 1), "VALID", None, None, ("NHWC", "HWIO", "NHWC"), 2,
@@ -203,7 +203,6 @@ CONVOLUTIONS = {
     "each feature": (
         (2, 4, 5, 5), (4, 1, 3, 3), (1, 2), "SAME", None, (2, 1), ("NCHW", "OIHW", "NHWC"), 4,
     ),
-    "space": ((1, 2, 4, 4, 4), (2, 2, 2, 2, 2), (1, 2, 1), "SAME_LOWER", None, None, None, 1),
     "cut off": ((5, 2, 3), (3, 2, 3), (1,), [(2, -1)], None, None, ("WNC", "WOI", "CNW"), 1),
 }  # fmt: skip
 

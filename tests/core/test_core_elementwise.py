@@ -19,11 +19,11 @@ def words(text: str) -> list[str]:
 X = np.linspace(0.1, 0.9, 5).astype(np.float32)
 SMOOTH = words("""
     neg square sqrt rsqrt cbrt exp exp2 expm1 log log1p sin cos tan asin acos atan sinh cosh tanh
-    logistic erf erfc erf_inv abs
+    logistic erf erf_inv abs
 """)
 FLAT = ["sign", "floor", "ceil"]
 LATER = jax.version.__version_info__ >= (0, 11)
-REWRITTEN = words("expm1 asin acos tanh erf erfc max min") if LATER else []
+REWRITTEN = words("expm1 asin acos tanh erf max min") if LATER else []
 TWO = ["add", "sub", "mul", "div", "rem", "pow", "atan2", "max", "min"]
 
 
@@ -55,7 +55,7 @@ def test_functions() -> None:
 
         return f
 
-    alike(make, X, ("jvp", "vmap of grad"))
+    alike(make, X, ("value", "vmap of grad"))
 
 
 @pytest.mark.parametrize("name", sorted({*SMOOTH, *FLAT, *TWO} - {*REWRITTEN}))
@@ -227,7 +227,11 @@ def test_bits_read_otherwise() -> None:
         (lambda: functions.sin_p.bind(np.arange(3)), TypeError, "sin does not accept dtype int"),
         (lambda: elementwise.integer_pow(np.arange(3), -1), TypeError, "negative powers"),
         (lambda: elementwise.select_n(X, X, X), TypeError, "`which` must be bool"),
-        (lambda: elementwise.select_n(X > 1, X, X[:3]), TypeError, "cases must have one shape"),
+        (
+            lambda: elementwise.select_n(X > 1, X, X[:3]),
+            TypeError,
+            r"one shape and dtype.*f32\[3\]",
+        ),
         (lambda: functions.complex_p.bind(*[X.astype(np.float16)] * 2), TypeError, "float16"),
     ],
 )
