@@ -3,12 +3,7 @@
 `core/README.md` names the files in reading order.
 """
 
-from jaxlens.core import lax, nn, numpy, random
-from jaxlens.core.avals import ShapedArray, enable_x64
-from jaxlens.core.batching import vmap
-from jaxlens.core.control import cond, switch
-from jaxlens.core.custom import custom_jvp, custom_vjp
-from jaxlens.core.derivatives import grad, hessian, jacfwd, jacrev, linearize, value_and_grad, vjp
+# First: jax tells jaxlib to be quiet, which must be said before jaxlib is loaded.
 from jaxlens.core.device import (
     Array,
     array,
@@ -17,6 +12,14 @@ from jaxlens.core.device import (
     device_put,
     devices,
 )
+
+# isort: split
+from jaxlens.core import lax, nn, numpy, random
+from jaxlens.core.avals import ShapedArray, enable_x64
+from jaxlens.core.batching import vmap
+from jaxlens.core.control import cond, switch
+from jaxlens.core.custom import custom_jvp, custom_vjp
+from jaxlens.core.derivatives import grad, hessian, jacfwd, jacrev, linearize, value_and_grad, vjp
 from jaxlens.core.exported import Exported, deserialize, export
 from jaxlens.core.folds import associative_scan, reduce
 from jaxlens.core.fori import fori_loop
