@@ -17,23 +17,23 @@ from jaxlens.core.device import (
 from jaxlens.core import lax, nn, numpy, random
 from jaxlens.core.avals import ShapedArray, enable_x64
 from jaxlens.core.batching import vmap
-from jaxlens.core.control import cond, switch
+from jaxlens.core.control.branches import cond, switch
+from jaxlens.core.control.folds import associative_scan, reduce
+from jaxlens.core.control.fori import fori_loop
+from jaxlens.core.control.loops import while_loop
+from jaxlens.core.control.scans import map, scan
 from jaxlens.core.custom import custom_jvp, custom_vjp
 from jaxlens.core.derivatives import grad, hessian, jacfwd, jacrev, linearize, value_and_grad, vjp
 from jaxlens.core.exported import Exported, deserialize, export
-from jaxlens.core.folds import associative_scan, reduce
-from jaxlens.core.fori import fori_loop
 from jaxlens.core.forward import jvp
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
-from jaxlens.core.loops import while_loop
-from jaxlens.core.meshes import Mesh, PartitionSpec
-from jaxlens.core.parallel import pmap, shard_map
+from jaxlens.core.parallel.mapping import pmap, shard_map
+from jaxlens.core.parallel.meshes import Mesh, PartitionSpec
+from jaxlens.core.primitives.subscripts import NonConcreteBooleanIndexError
 from jaxlens.core.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.remat import checkpoint
-from jaxlens.core.scan import map, scan
 from jaxlens.core.sources import Event, listen, named_scope
 from jaxlens.core.staging import eval_jaxpr, make_jaxpr
-from jaxlens.core.subscripts import NonConcreteBooleanIndexError
 from jaxlens.core.tracers import (
     ConcretizationTypeError,
     ForeignTracerError,

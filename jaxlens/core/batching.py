@@ -16,7 +16,7 @@ from typing import Any
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.jaxprs import ClosedJaxpr, subjaxprs
-from jaxlens.core.shapes import broadcast_leading, moveaxis
+from jaxlens.core.primitives.shapes import broadcast_leading, moveaxis
 from jaxlens.core.staging import as_function, aval_of, trace
 from jaxlens.core.staging import axes as _axes
 from jaxlens.core.tracers import (

@@ -17,9 +17,9 @@ from inspect import signature
 from typing import Any, cast
 
 from jaxlens.core.avals import float0, tangent_aval
-from jaxlens.core.control import same_type
+from jaxlens.core.control.branches import same_type
 from jaxlens.core.custom_calls import Residuals, custom_jvp_call_p, custom_vjp_call_p
-from jaxlens.core.elementwise import add_any_p
+from jaxlens.core.primitives.elementwise import add_any_p
 from jaxlens.core.staging import aval_of, traced
 from jaxlens.core.tracers import Zero
 from jaxlens.core.trees import (

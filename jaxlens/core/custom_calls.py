@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 from jaxlens.core.avals import ShapedArray, float0, tangent_aval
 from jaxlens.core.batching import Dim, batch_flat, batch_jaxpr, to_front
-from jaxlens.core.control import fronts, nonzero, same_type, with_zeros
+from jaxlens.core.control.branches import fronts, nonzero, same_type, with_zeros
+from jaxlens.core.control.loops import Flags, cut
 from jaxlens.core.forward import instantiate
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
-from jaxlens.core.loops import Flags, cut
+from jaxlens.core.primitives.shapes import reduce_sum
 from jaxlens.core.reverse import Partial
-from jaxlens.core.shapes import reduce_sum
 from jaxlens.core.staging import as_function, aval_of
 from jaxlens.core.tracers import Primitive, interpreting, mapped_axis
 from jaxlens.core.trees import TreeDef

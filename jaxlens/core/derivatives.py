@@ -17,8 +17,8 @@ from jaxlens.core.avals import ShapedArray, float0, is_inexact, tangent_aval
 from jaxlens.core.batching import vmap
 from jaxlens.core.forward import instantiate, jvp
 from jaxlens.core.jaxprs import ClosedJaxpr
+from jaxlens.core.primitives.shapes import reshape
 from jaxlens.core.reverse import backward_pass, linearize_flat
-from jaxlens.core.shapes import reshape
 from jaxlens.core.staging import as_function, aval_of, flat
 from jaxlens.core.tracers import Linear, Zero, current
 from jaxlens.core.trees import TreeDef, flatten_like, tree_flatten, tree_map

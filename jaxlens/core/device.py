@@ -21,8 +21,8 @@ from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib import _jax
 
-from jaxlens.core import meshes
 from jaxlens.core.avals import ShapedArray, canonical, float0
+from jaxlens.core.parallel import meshes
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer, Value, leaked
 from jaxlens.core.trees import tree_leaves, tree_map

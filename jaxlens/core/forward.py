@@ -17,7 +17,7 @@ import numpy as np
 from jaxlens.core import sources
 from jaxlens.core.avals import float0, tangent_aval
 from jaxlens.core.jaxprs import ClosedJaxpr
-from jaxlens.core.shapes import full
+from jaxlens.core.primitives.shapes import full
 from jaxlens.core.staging import as_function, aval_of, trace
 from jaxlens.core.tracers import Interpreter, Primitive, Tracer, Zero, current, interpreting
 from jaxlens.core.trees import flatten_like, tree_flatten

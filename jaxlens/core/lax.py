@@ -8,11 +8,14 @@ from typing import Any
 
 from jaxlens.core.tracers import Primitive
 
-_FILES = (
-    "gathering contractions convolution cumulative sorting dynamic_slices pieces shapes "
-    "functions elementwise control loops scan fori folds custom remat collectives exchanges"
-)
-_PLACES = [vars(import_module(f"jaxlens.core.{name}")) for name in _FILES.split()]
+_FILES = {
+    "primitives": "gathering contractions convolution cumulative sorting dynamic_slices pieces "
+    "shapes functions elementwise",
+    "control": "branches loops scans fori folds",
+    "parallel": "collectives exchanges",
+}
+_NAMES = [f"{folder}.{name}" for folder, names in _FILES.items() for name in names.split()]
+_PLACES = [vars(import_module(f"jaxlens.core.{name}")) for name in (*_NAMES, "custom", "remat")]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,8 +24,8 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, bfloat16, float0
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
-from jaxlens.core.meshes import Layout, Mesh, P, sharding_text
-from jaxlens.core.shapes import i64s
+from jaxlens.core.parallel.meshes import Layout, Mesh, P, sharding_text
+from jaxlens.core.primitives.shapes import i64s
 from jaxlens.core.sources import NameStack
 
 Types = Sequence[ShapedArray]

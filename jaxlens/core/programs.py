@@ -21,7 +21,7 @@ from jaxlens.core.device import Array, Executable, common_device, compile_module
 from jaxlens.core.forward import jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
 from jaxlens.core.lower import lower_jaxpr
-from jaxlens.core.meshes import layout
+from jaxlens.core.parallel.meshes import layout
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
 from jaxlens.core.signatures import (
     Static,

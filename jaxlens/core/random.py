@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core import elementwise as ew
-from jaxlens.core import functions as fn
 from jaxlens.core import numpy as cnp
-from jaxlens.core import shapes
 from jaxlens.core.avals import ShapedArray, canonical
+from jaxlens.core.primitives import elementwise as ew
+from jaxlens.core.primitives import functions as fn
+from jaxlens.core.primitives import shapes
 from jaxlens.core.staging import aval_of
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

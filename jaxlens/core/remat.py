@@ -18,11 +18,11 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import batch_jaxpr
-from jaxlens.core.control import fronts, nonzero, transformed, with_zeros
+from jaxlens.core.control.branches import fronts, nonzero, transformed, with_zeros
+from jaxlens.core.control.loops import Flags, cut, only
 from jaxlens.core.custom import closing, opening
 from jaxlens.core.forward import jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split
-from jaxlens.core.loops import Flags, cut, only
 from jaxlens.core.reverse import Partial, backward_pass, partial_jaxpr
 from jaxlens.core.staging import Staging, as_function, eval_jaxpr, trace, traced
 from jaxlens.core.tracers import Linear, Primitive, interpreting

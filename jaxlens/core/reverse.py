@@ -14,9 +14,9 @@ from typing import Any
 
 from jaxlens.core import sources
 from jaxlens.core.avals import float0, tangent_aval
-from jaxlens.core.elementwise import add_any_p
 from jaxlens.core.forward import instantiate, jvp_flat
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, split, used
+from jaxlens.core.primitives.elementwise import add_any_p
 from jaxlens.core.staging import (
     StagedTracer,
     Staging,

@@ -18,7 +18,7 @@ from jaxlens.core.avals import ShapedArray
 from jaxlens.core.device import Array, Donated, Executable, compile_module, hlo_text, put
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, used
 from jaxlens.core.lower import lower_jaxpr
-from jaxlens.core.meshes import Layout, layout
+from jaxlens.core.parallel.meshes import Layout, layout
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer
 from jaxlens.core.trees import TreeDef, tree_flatten

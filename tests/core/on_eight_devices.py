@@ -11,9 +11,9 @@ from jax.sharding import PartitionSpec
 
 import jaxlens.core.numpy as cnp
 from jaxlens import core
-from jaxlens.core import collectives, exchanges
-from jaxlens.core.meshes import Mesh, P
-from jaxlens.core.parallel import pmap, shard_map
+from jaxlens.core.parallel import collectives, exchanges
+from jaxlens.core.parallel.mapping import pmap, shard_map
+from jaxlens.core.parallel.meshes import Mesh, P
 
 X = np.arange(64, dtype=np.float32).reshape(8, 8) / 16
 MESH = Mesh(np.array(core.devices()).reshape(4, 2), ("i", "j"))

@@ -9,7 +9,7 @@ import pytest
 from alike import CORE, JAX, alike, both, close, names, same
 
 from jaxlens import core
-from jaxlens.core import contractions, convolution, cumulative
+from jaxlens.core.primitives import contractions, convolution, cumulative
 
 RANDOM = np.random.RandomState(0)
 CUBE = RANDOM.randn(2, 3, 4).astype(np.float32)

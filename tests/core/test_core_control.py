@@ -8,7 +8,7 @@ import pytest
 from alike import CORE, EVERY, FORWARD, JAX, MOST, alike, names, same
 
 from jaxlens import core
-from jaxlens.core.collectives import psum
+from jaxlens.core.parallel.collectives import psum
 
 pytestmark = pytest.mark.backend
 X = np.array([0.3, -0.4, 1.2], np.float32)

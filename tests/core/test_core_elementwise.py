@@ -9,7 +9,7 @@ import pytest
 from alike import CORE, JAX, alike, both, close, names, same
 
 from jaxlens import core
-from jaxlens.core import elementwise, functions
+from jaxlens.core.primitives import elementwise, functions
 
 
 def words(text: str) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from jaxlens import core
-from jaxlens.core import dynamic_slices, indexing, subscripts
+from jaxlens.core.primitives import dynamic_slices, indexing, subscripts
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) ** 2
 ONE, TWO = np.int32(1), np.int32(-2)

@@ -7,7 +7,7 @@ from alike import CORE, JAX, both, close
 from jax import lax
 
 from jaxlens import core
-from jaxlens.core import pieces, shapes
+from jaxlens.core.primitives import pieces, shapes
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) ** 2
 CASES = {

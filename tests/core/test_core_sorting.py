@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from jaxlens import core
-from jaxlens.core import sorting
+from jaxlens.core.primitives import sorting
 
 X = np.array([[3, 1, 2, 1], [0, -0.0, np.nan, -np.inf], [5, 9, 7, 8]], np.float32)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core import indexing
 from jaxlens.core.avals import bfloat16 as bfloat16
 from jaxlens.core.numpy import arrays, reductions, ufuncs
+from jaxlens.core.primitives import indexing
 from jaxlens.core.tracers import Value
 
 bool_, int8, int16, int32, int64 = map(np.dtype, ("bool", "int8", "int16", "int32", "int64"))

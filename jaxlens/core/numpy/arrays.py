@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core import pieces, shapes
 from jaxlens.core.avals import ShapedArray, canonical
 from jaxlens.core.device import array as device_array
 from jaxlens.core.numpy.ufuncs import (
@@ -26,7 +25,8 @@ from jaxlens.core.numpy.ufuncs import (
     typed,
     where,
 )
-from jaxlens.core.shapes import broadcast_to, convert_element_type, expand_dims
+from jaxlens.core.primitives import pieces, shapes
+from jaxlens.core.primitives.shapes import broadcast_to, convert_element_type, expand_dims
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import GROUND, Value, current
 from jaxlens.core.trees import tree_leaves

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core import contractions, cumulative, indexing, shapes, sorting
 from jaxlens.core.avals import ShapedArray, bfloat16, canonical, is_inexact
-from jaxlens.core.contractions import dot_general
 from jaxlens.core.numpy.arrays import Axis, axes_of, axis_of, float32, ravel
 from jaxlens.core.numpy.ufuncs import (
     alike,
@@ -28,7 +26,9 @@ from jaxlens.core.numpy.ufuncs import (
     typed,
     where,
 )
-from jaxlens.core.shapes import convert_element_type, expand_dims
+from jaxlens.core.primitives import contractions, cumulative, indexing, shapes, sorting
+from jaxlens.core.primitives.contractions import dot_general
+from jaxlens.core.primitives.shapes import convert_element_type, expand_dims
 from jaxlens.core.staging import aval_of
 
 _HALF = (np.dtype("float16"), bfloat16)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core import elementwise as ew
-from jaxlens.core import functions as fn
 from jaxlens.core.avals import broadcast_shapes, canonical, is_inexact, promote
-from jaxlens.core.shapes import broadcast_to, convert_element_type, expand_dims
+from jaxlens.core.primitives import elementwise as ew
+from jaxlens.core.primitives import functions as fn
+from jaxlens.core.primitives.shapes import broadcast_to, convert_element_type, expand_dims
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Primitive
 

@@ -17,13 +17,13 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import batch_jaxpr, to_front
-from jaxlens.core.control import nonzero, with_zeros
-from jaxlens.core.elementwise import add_any_p
+from jaxlens.core.control.branches import nonzero, with_zeros
+from jaxlens.core.control.loops import Flags, cut, fixpoint, loop_body, only, reordered
 from jaxlens.core.forward import instantiate, jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split
-from jaxlens.core.loops import Flags, cut, fixpoint, loop_body, only, reordered
+from jaxlens.core.primitives.elementwise import add_any_p
+from jaxlens.core.primitives.shapes import i64s, moveaxis
 from jaxlens.core.reverse import Partial, backward_pass, partial_jaxpr
-from jaxlens.core.shapes import i64s, moveaxis
 from jaxlens.core.staging import Staging, aval_of, eval_jaxpr, trace, traced
 from jaxlens.core.tracers import Linear, Primitive, Zero, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten

@@ -20,10 +20,10 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core import batching
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.contractions import reduce_max, reduce_min
-from jaxlens.core.elementwise import add_p, div_p, mul_p
-from jaxlens.core.gathering import GatherDimensionNumbers, GatherScatterMode, gather
-from jaxlens.core.shapes import (
+from jaxlens.core.primitives.contractions import reduce_max, reduce_min
+from jaxlens.core.primitives.elementwise import add_p, div_p, mul_p
+from jaxlens.core.primitives.gathering import GatherDimensionNumbers, GatherScatterMode, gather
+from jaxlens.core.primitives.shapes import (
     broadcast_leading,
     convert_element_type,
     iota,

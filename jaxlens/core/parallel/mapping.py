@@ -25,15 +25,15 @@ from jaxlib.mlir.dialects import sdy
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, tangent_aval
 from jaxlens.core.batching import axis, batch_jaxpr, to_front
-from jaxlens.core.collectives import psum_p
 from jaxlens.core.device import devices as all_devices
-from jaxlens.core.elementwise import div_p
 from jaxlens.core.forward import jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
-from jaxlens.core.meshes import Mesh, P, check, local, shard_map_p, sharding_text, whole
+from jaxlens.core.parallel.collectives import psum_p
+from jaxlens.core.parallel.meshes import Mesh, P, check, local, shard_map_p, sharding_text, whole
+from jaxlens.core.primitives.elementwise import div_p
+from jaxlens.core.primitives.shapes import expand_dims, squeeze
 from jaxlens.core.programs import jit
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
-from jaxlens.core.shapes import expand_dims, squeeze
 from jaxlens.core.staging import Staging, as_function, aval_of, flat, named_axes, trace
 from jaxlens.core.tracers import Linear, Zero, interpreting
 from jaxlens.core.trees import prefix_leaves, tree_flatten, tree_map, tree_structure

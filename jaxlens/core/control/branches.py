@@ -17,12 +17,12 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, tangent_aval
 from jaxlens.core.batching import Dim, batch_flat, batch_jaxpr, to_front
-from jaxlens.core.elementwise import eq_p, ne_p, select_n_p
 from jaxlens.core.forward import instantiate, jvp_jaxpr
-from jaxlens.core.functions import clamp_p, stop_gradient_p
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split
+from jaxlens.core.primitives.elementwise import eq_p, ne_p, select_n_p
+from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
+from jaxlens.core.primitives.shapes import broadcast_in_dim, convert_element_type
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
-from jaxlens.core.shapes import broadcast_in_dim, convert_element_type
 from jaxlens.core.staging import Staging, as_function, aval_of, trace, traced
 from jaxlens.core.tracers import Linear, Primitive, Zero, interpreting, mapped_axis
 from jaxlens.core.trees import tree_flatten

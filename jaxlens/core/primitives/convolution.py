@@ -17,9 +17,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.contractions import bilinear
-from jaxlens.core.pieces import rev
-from jaxlens.core.shapes import broadcast_leading, i64s, moveaxis, reshape
+from jaxlens.core.primitives.contractions import bilinear
+from jaxlens.core.primitives.pieces import rev
+from jaxlens.core.primitives.shapes import broadcast_leading, i64s, moveaxis, reshape
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive
 

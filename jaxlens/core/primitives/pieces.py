@@ -14,8 +14,8 @@ from typing import Any
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.elementwise import select_n_p, sub_p
-from jaxlens.core.shapes import (
+from jaxlens.core.primitives.elementwise import select_n_p, sub_p
+from jaxlens.core.primitives.shapes import (
     Axes,
     broadcast_in_dim,
     dense,

@@ -17,12 +17,12 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.contractions import over_axes, reduction
-from jaxlens.core.elementwise import add, full_like, like, mul
-from jaxlens.core.elementwise_rules import accept
 from jaxlens.core.forward import jvp_flat
-from jaxlens.core.pieces import concatenate, pad, rev, slice_in_axis
-from jaxlens.core.shapes import i64s, linear, others, reshape, squeeze, transpose
+from jaxlens.core.primitives.contractions import over_axes, reduction
+from jaxlens.core.primitives.elementwise import add, full_like, like, mul
+from jaxlens.core.primitives.elementwise_rules import accept
+from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
+from jaxlens.core.primitives.shapes import i64s, linear, others, reshape, squeeze, transpose
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Primitive
 

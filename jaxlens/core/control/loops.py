@@ -18,11 +18,11 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
 from jaxlens.core.batching import batch_jaxpr, to_front
-from jaxlens.core.control import fronts, nonzero, same_type, with_zeros
+from jaxlens.core.control.branches import fronts, nonzero, same_type, with_zeros
 from jaxlens.core.forward import instantiate, jvp_jaxpr
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split, used
+from jaxlens.core.primitives.shapes import convert_element_type, i64s
 from jaxlens.core.reverse import Partial, partial_jaxpr
-from jaxlens.core.shapes import convert_element_type, i64s
 from jaxlens.core.staging import Staging, Traced, aval_of, traced
 from jaxlens.core.tracers import Primitive, Value, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.elementwise import add_p, lt_p
+from jaxlens.core.control.loops import converted, cut, loop_body, while_p
+from jaxlens.core.control.scans import scan_p
 from jaxlens.core.jaxprs import ClosedJaxpr, kept
-from jaxlens.core.loops import converted, cut, loop_body, while_p
-from jaxlens.core.scan import scan_p
+from jaxlens.core.primitives.elementwise import add_p, lt_p
 from jaxlens.core.staging import as_function, aval_of, trace
 from jaxlens.core.tracers import Tracer
 

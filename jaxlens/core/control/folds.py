@@ -17,7 +17,11 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import batch_flat, to_front
-from jaxlens.core.contractions import (
+from jaxlens.core.control.branches import same_type
+from jaxlens.core.control.loops import cut
+from jaxlens.core.forward import jvp_flat
+from jaxlens.core.jaxprs import ClosedJaxpr
+from jaxlens.core.primitives.contractions import (
     highest,
     lowest,
     reduce_and,
@@ -25,13 +29,9 @@ from jaxlens.core.contractions import (
     reduce_min,
     reduce_or,
 )
-from jaxlens.core.control import same_type
-from jaxlens.core.elementwise import add_p, like, or_p
-from jaxlens.core.forward import jvp_flat
-from jaxlens.core.jaxprs import ClosedJaxpr
-from jaxlens.core.loops import cut
-from jaxlens.core.pieces import concatenate, pad, rev, slice_in_axis
-from jaxlens.core.shapes import (
+from jaxlens.core.primitives.elementwise import add_p, like, or_p
+from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
+from jaxlens.core.primitives.shapes import (
     broadcast_in_dim,
     i64s,
     others,

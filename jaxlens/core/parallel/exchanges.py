@@ -14,8 +14,8 @@ from typing import Any
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.collectives import alone, axis_size, combined, groups, names_of, of_each
-from jaxlens.core.shapes import (
+from jaxlens.core.parallel.collectives import alone, axis_size, combined, groups, names_of, of_each
+from jaxlens.core.primitives.shapes import (
     expand_dims,
     linear,
     moveaxis,

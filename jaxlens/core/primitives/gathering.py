@@ -16,14 +16,14 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, is_inexact
-from jaxlens.core.elementwise import (
+from jaxlens.core.primitives.elementwise import (
     and_p,
     eq_p,
     ge_p,
     le_p,
     select_n_p,
 )
-from jaxlens.core.shapes import (
+from jaxlens.core.primitives.shapes import (
     broadcast_in_dim,
     convert_element_type,
     full,

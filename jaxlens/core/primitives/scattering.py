@@ -16,7 +16,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.elementwise import (
+from jaxlens.core.jaxprs import ClosedJaxpr
+from jaxlens.core.primitives.elementwise import (
     add_any_p,
     add_p,
     div_p,
@@ -26,8 +27,8 @@ from jaxlens.core.elementwise import (
     select_n_p,
     sub_p,
 )
-from jaxlens.core.functions import clamp_p, max_p, min_p
-from jaxlens.core.gathering import (
+from jaxlens.core.primitives.functions import clamp_p, max_p, min_p
+from jaxlens.core.primitives.gathering import (
     GatherDimensionNumbers,
     GatherScatterMode,
     Numbers,
@@ -38,8 +39,7 @@ from jaxlens.core.gathering import (
     later,
     rowwise,
 )
-from jaxlens.core.jaxprs import ClosedJaxpr
-from jaxlens.core.shapes import broadcast_leading, dense, full, iota, moveaxis, reshape
+from jaxlens.core.primitives.shapes import broadcast_leading, dense, full, iota, moveaxis, reshape
 from jaxlens.core.staging import aval_of, trace
 from jaxlens.core.tracers import Linear, Primitive, Zero
 

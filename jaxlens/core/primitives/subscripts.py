@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxlens.core import sources
-from jaxlens.core.shapes import expand_dims
+from jaxlens.core.primitives.shapes import expand_dims
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer, Value
 

@@ -16,10 +16,17 @@ from jaxlib.mlir.dialects import chlo
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, float0
-from jaxlens.core.elementwise_rules import kind
-from jaxlens.core.gathering import gather_along
-from jaxlens.core.pieces import rev
-from jaxlens.core.shapes import broadcast_leading, expand_dims, i64s, iota, moveaxis, reshape
+from jaxlens.core.primitives.elementwise_rules import kind
+from jaxlens.core.primitives.gathering import gather_along
+from jaxlens.core.primitives.pieces import rev
+from jaxlens.core.primitives.shapes import (
+    broadcast_leading,
+    expand_dims,
+    i64s,
+    iota,
+    moveaxis,
+    reshape,
+)
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Primitive, Zero
 

@@ -16,7 +16,13 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, bfloat16, tangent_aval
-from jaxlens.core.shapes import broadcast_in_dim, expand_dims, moveaxis, reduce_sum, reshape
+from jaxlens.core.primitives.shapes import (
+    broadcast_in_dim,
+    expand_dims,
+    moveaxis,
+    reduce_sum,
+    reshape,
+)
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Zero
 

@@ -15,17 +15,17 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.elementwise import add_p, lt_p, select_n_p
-from jaxlens.core.gathering import (
+from jaxlens.core.primitives.elementwise import add_p, lt_p, select_n_p
+from jaxlens.core.primitives.gathering import (
     GatherDimensionNumbers,
     GatherScatterMode,
     Numbers,
     ScatterDimensionNumbers,
     gather_p,
 )
-from jaxlens.core.pieces import concatenate
-from jaxlens.core.scattering import scatter_p
-from jaxlens.core.shapes import (
+from jaxlens.core.primitives.pieces import concatenate
+from jaxlens.core.primitives.scattering import scatter_p
+from jaxlens.core.primitives.shapes import (
     broadcast_in_dim,
     convert_element_type,
     dense,

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxlens.core.avals import ShapedArray, broadcast_shapes, promote
-from jaxlens.core.dynamic_slices import dynamic_slice_p, wrapped
-from jaxlens.core.elementwise import add_p, mul_p
-from jaxlens.core.gathering import (
+from jaxlens.core.primitives.dynamic_slices import dynamic_slice_p, wrapped
+from jaxlens.core.primitives.elementwise import add_p, mul_p
+from jaxlens.core.primitives.gathering import (
     GatherDimensionNumbers,
     GatherScatterMode,
     ScatterDimensionNumbers,
     gather,
     gather_along,
 )
-from jaxlens.core.pieces import concatenate, rev
-from jaxlens.core.pieces import slice as slice_
-from jaxlens.core.scattering import scatter
-from jaxlens.core.shapes import (
+from jaxlens.core.primitives.pieces import concatenate, rev
+from jaxlens.core.primitives.pieces import slice as slice_
+from jaxlens.core.primitives.scattering import scatter
+from jaxlens.core.primitives.shapes import (
     broadcast_in_dim,
     broadcast_to,
     convert_element_type,
@@ -37,8 +37,8 @@ from jaxlens.core.shapes import (
     reshape,
     squeeze,
 )
+from jaxlens.core.primitives.subscripts import INT, Entry, entries_of, is_array, on_axes
 from jaxlens.core.staging import aval_of
-from jaxlens.core.subscripts import INT, Entry, entries_of, is_array, on_axes
 
 
 def index(

@@ -18,9 +18,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.elementwise import add_any_p, div, eq, mul, order
-from jaxlens.core.elementwise_rules import accept, kind
-from jaxlens.core.shapes import (
+from jaxlens.core.primitives.elementwise import add_any_p, div, eq, mul, order
+from jaxlens.core.primitives.elementwise_rules import accept, kind
+from jaxlens.core.primitives.shapes import (
     Axes,
     bump,
     convert_element_type,

@@ -18,7 +18,7 @@ from jaxlib.mlir.dialects import chlo
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, is_inexact
-from jaxlens.core.elementwise import (
+from jaxlens.core.primitives.elementwise import (
     add,
     and_p,
     div,
@@ -35,8 +35,8 @@ from jaxlens.core.elementwise import (
     sub,
     where,
 )
-from jaxlens.core.elementwise_rules import by_each, elementwise, kind, spread
-from jaxlens.core.shapes import convert_element_type, dense
+from jaxlens.core.primitives.elementwise_rules import by_each, elementwise, kind, spread
+from jaxlens.core.primitives.shapes import convert_element_type, dense
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive
 

@@ -17,9 +17,9 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, canonical, is_inexact
-from jaxlens.core.elementwise_rules import add_any_p as add_any_p
-from jaxlens.core.elementwise_rules import elementwise, kind, summed, terms
-from jaxlens.core.shapes import (
+from jaxlens.core.primitives.elementwise_rules import add_any_p as add_any_p
+from jaxlens.core.primitives.elementwise_rules import elementwise, kind, summed, terms
+from jaxlens.core.primitives.shapes import (
     broadcast_in_dim,
     examples_first,
     flat,

@@ -1,0 +1,1 @@
+"""The primitives, each one block: types, StableHLO, tangents, cotangents, batches."""
