@@ -311,7 +311,7 @@ class Executable:
 
 
 @cache
-def _spread(mesh: meshes.Mesh, spec: meshes.P) -> NamedSharding:
+def spread(mesh: meshes.Mesh, spec: meshes.P) -> NamedSharding:
     """JAX's name for a layout."""
     return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
 
@@ -323,8 +323,8 @@ class Spread(Executable):
 
     def __init__(self, loaded: Any, layout: meshes.Layout, *avals: Types) -> None:
         super().__init__(loaded, list(layout.mesh.devices.flat), *avals)
-        self._in = [_spread(layout.mesh, spec) for spec in layout.in_specs]
-        self._out = [_spread(layout.mesh, spec) for spec in layout.out_specs]
+        self._in = [spread(layout.mesh, spec) for spec in layout.in_specs]
+        self._out = [spread(layout.mesh, spec) for spec in layout.out_specs]
         self._handlers = list(map(_handler, map(_jax_aval, self.out_avals), self._out))
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:

@@ -236,16 +236,23 @@ def _i32(number: int) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
 
 
-def emit(module: ir.Module, closed: ClosedJaxpr, operands: Sequence[ir.Value]) -> list[ir.Value]:
+def emit(
+    module: ir.Module,
+    closed: ClosedJaxpr,
+    operands: Sequence[ir.Value],
+    layout: Layout | None = None,
+) -> list[ir.Value]:
     """Writes a jaxpr's ops into a module that somebody else is writing, where they are now.
 
     Args:
         module: It. Its context, insertion point and location are current.
         closed: A jaxpr without constants.
         operands: Its arguments.
+        layout: How it lies on several devices, which the module must be for; None for one.
     """
     taken = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
-    return _body(Program(module, names={"main", *taken}), closed, operands, ())
+    mesh = layout.mesh if layout else None
+    return _body(Program(module, names={"main", *taken}, mesh=mesh), closed, operands, ())
 
 
 @cache

@@ -7,7 +7,7 @@ JAX's, whose lowering emits the core's ops in its place.
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -116,7 +116,7 @@ def traceable(f: Any) -> Callable[..., Any]:
         with core.enable_x64(bool(settings.jax_enable_x64)):
             closed = trace(flat, [_aval(leaf) for leaf in given])
         consts = [plain(const) for const in closed.consts]
-        results = program_p.bind(*consts, *given, program=closed)
+        results = _bind(closed, [*consts, *given])
         assert out_tree is not None
         return out_tree.unflatten(results)
 
@@ -145,6 +145,25 @@ def transform(f: Any) -> str:
         return ""
     name, inner, _ = code.co_qualname.partition(".<locals>.")
     return name if inner and name in _TRANSFORMS else ""
+
+
+def _bind(closed: Any, operands: list[Any]) -> list[Any]:
+    """The program in JAX's trace; on a mesh where it has a shard_map in it."""
+    from jaxlens.core.device import spread
+    from jaxlens.core.parallel.meshes import P, layout
+
+    place = layout(closed)
+    if place is None:
+        return list(program_p.bind(*operands, program=closed))
+
+    def laid_out(values: list[Any], specs: Sequence[Any]) -> list[Any]:
+        lies: Any = jax.lax.with_sharding_constraint
+        pairs = zip(values, specs, strict=True)
+        return [lies(x, spread(place.mesh, spec)) for x, spec in pairs]
+
+    specs = [P()] * len(closed.consts) + list(place.in_specs)
+    results = program_p.bind(*laid_out(operands, specs), program=closed)
+    return laid_out(list(results), place.out_specs)
 
 
 def plain(value: Any) -> Any:
@@ -177,8 +196,10 @@ program_p.def_abstract_eval(_abstract)
 def _lower(ctx: Any, *operands: Any, program: Any) -> list[Any]:
     from jaxlens.core.jaxprs import hoisted
     from jaxlens.core.lower import emit
+    from jaxlens.core.parallel.meshes import layout
 
-    return list(emit(ctx.module_context.module, hoisted(program)[0], operands))
+    module = ctx.module_context.module
+    return list(emit(module, hoisted(program)[0], operands, layout(program)))
 
 
 mlir.register_lowering(program_p, _lower)
