@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from models import CORE, JAX
 
+import jaxlens
 from jaxlens import core
+from jaxlens.lenses import cost
 
 pytestmark = [pytest.mark.backend, pytest.mark.models]
 
@@ -100,3 +102,19 @@ def test_newton() -> None:
     ours = np.asarray(models.newton(CORE, start))
     np.testing.assert_allclose(ours, np.asarray(models.newton(JAX, start)), rtol=1e-3)
     np.testing.assert_allclose(ours, [1, 1], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["mlp", "rnn", "ode"])
+def test_a_lens_counts_as_many_flops(name: str) -> None:
+    x, labels = np.ones((8, 64), np.float32), np.zeros(8, np.int32)
+    batch, path = np.ones((3, 10, 4), np.float32), np.ones((20, 2), np.float32)
+    make, args = {
+        "mlp": (lambda lib: models.classifier_step(lib, models.mlp),
+                (models.mlp_params(), x, labels)),
+        "rnn": (models.rnn_step, (models.rnn_params(), batch)),
+        "ode": (models.ode_step, (models.ode_params(), path[0], path)),
+    }[name]  # fmt: skip
+    captures = [jaxlens.capture(make(lib), *args) for lib in (CORE, JAX)]
+    ours, theirs = (cost.of(capture, compiled=False).flops for capture in captures)
+    assert theirs > 1000
+    assert abs(ours - theirs) < 0.02 * theirs  # an operation here and there is written otherwise
