@@ -17,6 +17,7 @@ from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.jaxprs import ClosedJaxpr, subjaxprs
 from jaxlens.core.primitives.shapes import broadcast_leading, moveaxis
+from jaxlens.core.signatures import arguments
 from jaxlens.core.staging import as_function, aval_of, trace
 from jaxlens.core.staging import axes as _axes
 from jaxlens.core.tracers import (
@@ -212,7 +213,7 @@ def vmap(
         axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         dims = prefix_leaves(axes, tree_flatten(args)[1], "vmap in_axes")
         dims += [0] * (len(leaves) - len(dims))
-        names = ["".join(path) for path in in_tree.paths()]
+        names = [name for _, name in arguments(f, in_tree)]
         placed = list(map(_placed, leaves, dims, names))
         size = _size(leaves, placed, names, axis_size)
         out_tree = None
@@ -239,7 +240,8 @@ def _placed(leaf: Any, dim: Any, name: str) -> Dim:
     if not isinstance(dim, int) or not -aval.ndim <= dim < aval.ndim:
         raise ValueError(
             f"vmap: in_axes says axis {dim!r} of argument {name}, which is {aval.str_short()}: "
-            f"give an axis from 0 to {aval.ndim - 1}, or None to share it."
+            f"{f'give an axis from 0 to {aval.ndim - 1}, or ' if aval.ndim else 'give '}None to "
+            f"share it."
         )
     return dim % aval.ndim
 

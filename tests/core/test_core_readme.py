@@ -65,3 +65,19 @@ def test_the_machine_can_be_read_in_an_evening() -> None:
     assert 10 <= len(machine) <= 20
     every = Path(core.__file__).parent.rglob("*.py")
     assert {p.name for p in every if len(p.read_text().splitlines()) > 400} == set()
+
+
+def test_a_file_imports_only_from_files_above_it() -> None:
+    folder = Path(core.__file__).parent
+    order = re.findall(
+        r"`(\w+)\.py`", README[README.index("| 1 |") : README.index("## How a call")]
+    )
+    place = {name: n for n, name in enumerate(order)}
+    for path in folder.rglob("*.py"):
+        if path.parent.name == "numpy" or path.stem not in place:
+            continue
+        text = path.read_text()
+        taken = re.findall(r"from jaxlens\.core(?:\.\w+)*\.(\w+) import", text)
+        taken += re.findall(r"from jaxlens\.core(?:\.\w+)? import (\w+)$", text, re.MULTILINE)
+        late = [name for name in taken if place.get(name, -1) >= place[path.stem]]
+        assert late == [], f"{path.name} imports {late}"
