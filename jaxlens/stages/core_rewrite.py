@@ -53,6 +53,10 @@ class _Names(dict[str, Any]):
         return self._rewriting.value(self._names[name])
 
 
+class MissingError(OptionError, AttributeError):
+    """The core has no such function; an AttributeError too, so that `hasattr` answers no."""
+
+
 class _Stand:
     """Stands for a module of JAX's: has the core's functions under JAX's names."""
 
@@ -74,7 +78,7 @@ class _Stand:
             return getattr(module, name)
         except AttributeError:
             known = [n for n in dir(module) if not n.startswith("_")]
-            raise OptionError(
+            raise MissingError(
                 f"--core: jaxlens.core has no {whole}; {nearest(name, known)}; without --core "
                 f"JAX traces it"
             ) from None
@@ -97,6 +101,8 @@ class _Rewriting:
         return self._made[id(thing)]
 
     def _new(self, thing: Any) -> Any:
+        if isinstance(thing, _Stand):
+            return thing
         if isinstance(thing, ModuleType):
             return _Stand(thing.__name__) if thing.__name__ in _MODULES else thing
         if isinstance(thing, functools.partial):

@@ -15,6 +15,7 @@ from jaxlens import api, core
 from jaxlens.errors import OptionError
 from jaxlens.ir.check import check
 from jaxlens.stages.core_program import is_core
+from jaxlens.stages.core_rewrite import on_core
 
 pytestmark = pytest.mark.backend
 W, X = np.ones((4, 3), np.float32), np.ones((2, 4), np.float32)
@@ -174,3 +175,9 @@ np.testing.assert_allclose(np.asarray(cap.driver.executable(x)), np.asarray(f(x)
 
 def test_on_eight_devices() -> None:
     subprocess.run([sys.executable, "-c", ON_EIGHT], check=True)
+
+
+def test_on_core_twice_is_on_core_once() -> None:
+    once = on_core(of_jax)
+    assert api.take(once, (W, X), {}, core=True).jaxpr.text
+    assert not hasattr(once.__globals__["jnp"], "lower")
