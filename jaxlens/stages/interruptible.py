@@ -48,10 +48,12 @@ def interruptible(work: Callable[[Abandon], T]) -> T:
             outcome.done.set()
 
     thread = threading.Thread(target=run, name="jaxlens compile")
-    size = threading.stack_size(_STACK)
-    thread.start()
-    threading.stack_size(size)
-    try:
+    try:  # from here on an interrupt finds something to abandon
+        size = threading.stack_size(_STACK)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(size)
         # Not by joining: an interrupted join makes Python 3.11 forget that the thread lives.
         while not outcome.done.wait(0.5):  # without a limit, Windows would not see the interrupt
             pass
