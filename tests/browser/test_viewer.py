@@ -242,6 +242,7 @@ def test_the_page_stays_where_it_is_under_the_pointer(saved):
     choose(page, "source", "jaxpr", "optimized")
     boxes = "[...document.querySelectorAll('.jl *')].filter(e => !e.closest('.ab,.sr')).map(e => {"
     boxes += " const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; })"
+    page.wait_for_timeout(300)  # opened panes are fitted in the next frames
     before = page.evaluate(boxes)
     strip = page.locator(".ab").bounding_box()
     row(page, "jaxpr", "e1").hover()
