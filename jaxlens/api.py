@@ -223,7 +223,7 @@ def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name:
         raise CellError(f"the arguments do not fit {called}{signature}: {error}") from None
 
 
-def names_on_core(names: Mapping[str, Any]) -> Mapping[str, Any]:
+def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
     """A namespace whose functions call `jaxlens.core` in the place of JAX."""
     from jaxlens.stages.core_rewrite import names_on_core as answer
 

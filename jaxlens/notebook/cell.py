@@ -9,7 +9,7 @@ import ast
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,14 +107,16 @@ def run(shell: Any, cell: Cell, statements: tuple[ast.stmt, ...]) -> None:
         execute(shell, code)
 
 
-def execute(shell: Any, code: Any, names: Mapping[str, Any] | None = None) -> Any:
+def execute(shell: Any, code: Any, names: dict[str, Any] | None = None) -> Any:
     """Runs one code object; an `await` in it runs in IPython's loop."""
-    result = eval(code, shell.user_global_ns, shell.user_ns if names is None else names)
+    # Other names are globals too: a lambda in the expression looks its own up there.
+    spaces = (shell.user_global_ns, shell.user_ns) if names is None else (names,)
+    result = eval(code, *spaces)
     return shell.loop_runner(result) if _awaits(code) else result
 
 
 def evaluate(
-    shell: Any, cell: Cell, expression: ast.expr, names: Mapping[str, Any] | None = None
+    shell: Any, cell: Cell, expression: ast.expr, names: dict[str, Any] | None = None
 ) -> Any:
     """Value of an expression of the cell, with the user's names or others."""
     code = _compile(shell, ast.fix_missing_locations(ast.Expression(expression)), cell.file, "eval")

@@ -65,7 +65,7 @@ def take(
     cell: Cell,
     shapes: str,
     arrays: Arrays,
-    names: Mapping[str, Any] | None = None,
+    names: dict[str, Any] | None = None,
 ) -> Taken:
     """Runs the cell up to its last expression, and takes that.
 
@@ -161,7 +161,7 @@ def _on_shapes(shell: Any, cell: Cell, expression: ast.expr, shapes: str) -> Tak
     return Taken(function, name=_name(expression), shapes=shapes)
 
 
-def _call(shell: Any, cell: Cell, call: ast.Call, names: Mapping[str, Any] | None) -> Taken:
+def _call(shell: Any, cell: Cell, call: ast.Call, names: dict[str, Any] | None) -> Taken:
     """Evaluates callee and arguments as Python does for a call, and does not call.
 
     `f(*a, **b)` becomes `(f, (lambda *args, **kwargs: (args, kwargs))(*a, **b))`: Python's

@@ -2,7 +2,8 @@
 
 The frames of IPython's magic call and ours are taken out of the traceback before IPython
 formats it; the exception itself, `%debug` and `%tb` are the user's. An error inside
-jaxlens keeps every frame, so that it can be reported.
+jaxlens keeps every frame, so that it can be reported. `jaxlens.core` is a library that the user
+calls: what it raises is about the user's line, and its frames are left out as well.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ from typing import Any
 from jaxlens.errors import LensError
 
 _OWN = str(Path(__file__).parents[1])
+_CORE = str(Path(__file__).parents[1] / "core")
 
 
 @contextlib.contextmanager
@@ -63,7 +65,8 @@ def user_frames(trace: TracebackType | None) -> TracebackType | None:
         return trace
     under = [link for link in links[own.index(True) :] if not _is_own(link)]
     first = next((i for i, link in enumerate(under) if _is_users(link)), 0)
-    under = [link for link in under[first:] if not _is_pythons(link)]
+    hidden = _is_no_place_of_theirs if any(map(_is_users, under)) else _is_pythons
+    under = [link for link in under[first:] if not hidden(link)]
     return _chain(under)
 
 
@@ -83,11 +86,19 @@ def _chain(links: list[TracebackType]) -> TracebackType | None:
 
 
 def _is_own(link: TracebackType) -> bool:
-    return _file(link).startswith(_OWN)
+    return _file(link).startswith(_OWN) and not _is_core(link)
+
+
+def _is_core(link: TracebackType) -> bool:
+    return _file(link).startswith(_CORE)
 
 
 def _is_users(link: TracebackType) -> bool:
-    return not _is_pythons(link) and "site-packages" not in _file(link)
+    return not _is_no_place_of_theirs(link) and "site-packages" not in _file(link)
+
+
+def _is_no_place_of_theirs(link: TracebackType) -> bool:
+    return _is_pythons(link) or _is_core(link)
 
 
 def _is_pythons(link: TracebackType) -> bool:

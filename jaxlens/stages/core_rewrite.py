@@ -36,18 +36,25 @@ def on_core(f: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-def names_on_core(names: Mapping[str, Any]) -> Mapping[str, Any]:
+def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
     """A namespace whose modules and functions are on the core; each name when it is looked up."""
     return _Names(names)
 
 
 class _Names(dict[str, Any]):
-    """Looks up in another namespace, and hands out what it finds on the core."""
+    """Looks up in another namespace, and hands out what it finds on the core.
+
+    Also the globals of a lambda that is made in an expression: Python asks a dict of another class
+    than its own for each name.
+    """
 
     def __init__(self, names: Mapping[str, Any]) -> None:
-        super().__init__()
+        super().__init__(__name__=names.get("__name__"))
         self._names = names
         self._rewriting = _Rewriting()
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self._names
 
     def __missing__(self, name: str) -> Any:
         return self._rewriting.value(self._names[name])

@@ -71,3 +71,30 @@ def test_what_the_core_lacks_is_one_line(run: Callable[[str], Any]) -> None:
     assert not ran.ok
     assert "jaxlens.core has no jax.scipy" in ran.out
     assert "Traceback" not in ran.out
+
+
+@pytest.mark.parametrize(
+    "call", ["jax.jit(lambda w: jnp.tanh(w @ w.T))(w)", "jax.grad(lambda w: jnp.sin(w).sum())(w)"]
+)
+def test_core_option_reaches_a_lambda_in_the_call(run: Callable[[str], Any], call: str) -> None:
+    run(JAX)
+    ran = run(f"%%jaxpr --core -o seen\n{call}")
+    assert ran.ok, ran.out
+    assert "out_sharding" not in run("print(seen.capture.jaxpr.text)").out
+
+
+def test_what_a_lambda_needs_and_the_core_lacks_is_one_line(run: Callable[[str], Any]) -> None:
+    run(JAX)
+    ran = run("%%jaxpr --core\njax.jit(lambda x: jnp.fft.fft(x))(x)")
+    assert "jaxlens.core has no jax.numpy.fft" in ran.out
+    assert "Traceback" not in ran.out
+
+
+def test_a_mistake_under_the_core_shows_the_user_s_lines_only(run: Callable[[str], Any]) -> None:
+    run(CORE)
+    ran = run("%%jaxpr\nloss(x, w)")
+    assert not ran.ok
+    assert "return cnp.tanh(x @ w).sum()" in ran.out
+    assert "must have the same length" in ran.out
+    assert "magics.py" not in ran.out
+    assert "reductions.py" not in ran.out
