@@ -301,7 +301,8 @@ def _gap(found: Cost, theirs: float, capture: Capture) -> Iterator[Finding]:
     """Why XLA's flops are others."""
     counted = [loop for loop in found.loops if loop.trips is not None and loop.flops]
     if counted and found.once != found.flops:
-        words = [f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted]
+        alike = Counter(f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted)
+        words = [f"{n} loops of {trips}" if n > 1 else trips for trips, n in alike.items()]
         yield Finding(
             f"XLA counts a loop's body once ({listed(words)}): "
             f"counted like that the equations have {amount(found.once, 'flop')}.",

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -181,3 +182,13 @@ def test_on_core_twice_is_on_core_once() -> None:
     once = on_core(of_jax)
     assert api.take(once, (W, X), {}, core=True).jaxpr.text
     assert not hasattr(once.__globals__["jnp"], "lower")
+
+
+def test_loops_of_one_line_are_counted_together() -> None:
+    def run(xs: Any) -> Any:
+        return core.scan(lambda c, x: (cnp.sin(c) * x, None), 1.0, xs)[0]
+
+    text = str(jaxlens.compile(core.grad(run), np.arange(7, dtype=np.float32)))
+    line = run.__code__.co_firstlineno + 1
+    # the loop forwards and the loop backwards
+    assert f"(2 loops of 7 trips at {Path(__file__).name}:{line})" in " ".join(text.split())
