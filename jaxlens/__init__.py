@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError
     from jaxlens.notebook.widgets import Explorer
+    from jaxlens.questions import cost
+    from jaxlens.render.answer import Answer
     from jaxlens.render.view import View
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
     "Capture",
     "Explorer",
     "LensError",
@@ -28,6 +31,7 @@ __all__ = [
     "__version__",
     "capture",
     "compile",
+    "cost",
     "explore",
     "hlo",
     "jaxpr",
@@ -35,11 +39,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Answer": "jaxlens.render.answer",
     "Capture": "jaxlens.captures",
     "Explorer": "jaxlens.notebook.widgets",
     "LensError": "jaxlens.errors",
     "View": "jaxlens.render.view",
-}
+} | dict.fromkeys(("cost",), "jaxlens.questions")
 
 
 def __getattr__(name: str) -> Any:

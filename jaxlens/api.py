@@ -105,7 +105,7 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.render.compile_view import document
 
     cap, options = _asked(CompileOptions, f, args, kwargs)
-    return View(cap, lambda: document(cap, **(asdict(options) | {"run": _run(cap, options.run)})))
+    return View(cap, lambda: document(cap, options, _run(cap, options.run)))
 
 
 def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:

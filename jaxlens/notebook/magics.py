@@ -8,7 +8,7 @@ from IPython.display import display
 
 from jaxlens.notebook.complete import remember
 from jaxlens.notebook.live import Lines
-from jaxlens.notebook.options import Asked, read, takes
+from jaxlens.notebook.options import Asked, help_of, read, takes
 from jaxlens.notebook.tracebacks import of_the_user
 from jaxlens.render.options import CompileOptions, ExploreOptions, HloOptions, JaxprOptions
 
@@ -113,14 +113,15 @@ class Lenses(Magics):
     def _look(self, asked: Asked, cell: str | None) -> None:
         """What every magic does once its line is read."""
         if asked.help:
-            print(getattr(self, asked.verb).__doc__)
+            print(help_of(getattr(self, asked.verb), asked))
             return
         with of_the_user(self.shell):
             view = self._view(asked, cell)
             if asked.take.o:
                 self.shell.user_ns[asked.take.o] = view
             display(self._bundle(view, full=bool(asked.show.get("full"))), raw=True)
-            remember(view.capture, asked.verb, asked.show)
+            if view.capture is not None:
+                remember(view.capture, asked.verb, asked.show)
 
     def _view(self, asked: Asked, cell: str | None) -> Any:
         """Runs the cell, and looks from its last line."""

@@ -17,6 +17,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic_arguments import argument, kwds, magic_arguments
 
 from jaxlens.errors import OptionError, nearest
+from jaxlens.lenses.about import ABOUT
 from jaxlens.render.options import flag, option
 
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
@@ -173,6 +174,12 @@ def read(magic: Any, line: str, cell: str | None) -> Asked:
         given["diff"] = tuple(given["diff"])
     show = magic.kind(**given) and given  # a value that does not fit is told before the cell runs
     return Asked(called, magic.__name__, show, TakeOptions(**take), expression, help)
+
+
+def help_of(magic: Any, asked: Asked) -> str:
+    """What `-h` prints: how the magic is used; of lenses that stand before it, how they know."""
+    lenses = [str(ABOUT[name]) for name in asked.show if name in ABOUT]
+    return "\n\n".join(lenses) or str(magic.__doc__)
 
 
 def _split(

@@ -85,6 +85,8 @@ class Explorer(anywidget.AnyWidget):
     def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         if "html" in asked:
             return {"ok": self._html}
+        if self._view.capture is None:
+            return {"error": "there is no program behind this view"}
         try:
             return answer(self._view.capture, self._view.document, asked)
         except LensError as why:

@@ -3,7 +3,7 @@
 With options only what they name is shown; without, the user's lines and a tab for each.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Protocol
@@ -22,6 +22,7 @@ from jaxlens.render import hlo_lines, listings
 from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_view import of_report
 from jaxlens.render.machine_lines import Machine
+from jaxlens.render.options import CompileOptions
 from jaxlens.render.panes import machine_pane, pane, stage_pane
 from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
@@ -41,54 +42,41 @@ class Run(Protocol):
 
 
 def document(
-    capture: Capture,
-    *,
-    why: bool = False,
-    cost: bool = False,
-    memory: bool = False,
-    kernel: str | None = None,
-    asm: bool = False,
-    times: bool = False,
-    run: Run | None = None,
-    full: bool = False,
+    capture: Capture, options: CompileOptions | None = None, run: Run | None = None
 ) -> Document:
     """Builds the output of `%%compile`.
 
     Args:
         capture: The program.
-        why: Show the cache's verdict and what is new in the key.
-        cost: Show flops and bytes.
-        memory: Show bytes by kind, and the largest temporaries.
-        kernel: Show this kernel.
-        asm: Show the machine code of that kernel, or of all.
-        times: Show seconds per stage.
+        options: What to show; by default all of it, in tabs.
         run: What an execution took, where one was asked for.
-        full: Leave nothing out.
 
     Raises:
         OptionError: There is no kernel of that name.
         UnavailableError: What was asked for alone is not given by this backend.
     """
-    # The verdict is about the caches before this look, and must not wait for a compile.
-    blocks: list[Block] = []
-    if why:
-        blocks += of_report(verdict_report(capture))
-    if cost:
-        blocks += of_report(cost_report(capture))
-    if memory:
-        blocks += of_report(memory_report(capture))
-    if kernel:
-        blocks += _kernel(capture, kernel, asm)
-    elif asm:
-        blocks += listings.native(capture, "asm")
-    if times:
-        blocks += of_report(times_report(capture))
+    asked = options or CompileOptions()
+    blocks = [
+        block for name, show in _ALONE.items() if getattr(asked, name)
+        for block in show(capture, asked)
+    ]  # fmt: skip
     if not blocks:
-        blocks = _default(capture, full)
+        blocks = _default(capture, asked.full)
     measured = [TableBlock(_measured(run))] if run else []
-    linked = any(isinstance(block, Tabs) for block in blocks) and not kernel
+    linked = any(isinstance(block, Tabs) for block in blocks) and not asked.kernel
     web = weave(capture, _LINKED) if linked else None
     return Document("compile", taken(capture.program), (*measured, *blocks), web)
+
+
+def _reported(
+    lens: Callable[[Capture], Report],
+) -> Callable[[Capture, CompileOptions], list[Block]]:
+    return lambda capture, _: of_report(lens(capture))
+
+
+def _code(capture: Capture, options: CompileOptions) -> list[Block]:
+    """The machine's instructions of every kernel; those of one kernel stand with it."""
+    return [] if options.kernel else listings.native(capture, "asm")
 
 
 def _default(capture: Capture, full: bool) -> list[Block]:
@@ -213,6 +201,18 @@ def _computed(work: Work) -> list[Block]:
 def _missing(work: Work) -> Findings:
     note = work.kernel.note or f"a {work.kernel.kind} has no code of its own"
     return Findings((Finding(f"{work.kernel.name}: {note}.", "unknown"),))
+
+
+# What each option shows, in the order in which they stand. The verdict is about the caches
+# before this look, and must not wait for a compile; the times are asked for when all is done.
+_ALONE: Mapping[str, Callable[[Capture, CompileOptions], Sequence[Block]]] = {
+    "why": _reported(verdict_report),
+    "cost": _reported(cost_report),
+    "memory": _reported(memory_report),
+    "kernel": lambda capture, options: _kernel(capture, options.kernel, options.asm),
+    "asm": _code,
+    "times": _reported(times_report),
+}
 
 
 def _measured(run: Run) -> Table:

@@ -221,6 +221,27 @@ class PassSteps:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A chart, drawn by `chart.py`, with the same in lines of text.
+
+    Attributes:
+        title: What it shows, over it.
+        alt: The same with its main figure, for who cannot see it.
+        svg: The drawing, as `chart.chart` gives it.
+        text: What it shows in the text form; no line depends on the machine's speed.
+        stage: The stage whose ids its marks carry; "" for none.
+        note: How its figures are known.
+    """
+
+    title: str
+    alt: str
+    svg: str
+    text: tuple[str, ...] = ()
+    stage: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """Blocks behind a heading that opens them."""
 
@@ -257,7 +278,17 @@ class Tabs:
 
 
 Block = (
-    Listing | SourcePane | Diff | GraphPane | Code | Findings | TableBlock | PassSteps | Fold | Tabs
+    Listing
+    | SourcePane
+    | Diff
+    | GraphPane
+    | Code
+    | Findings
+    | TableBlock
+    | PassSteps
+    | Picture
+    | Fold
+    | Tabs
 )
 
 

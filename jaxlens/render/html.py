@@ -29,12 +29,14 @@ from jaxlens.render.document import (
     GraphPane,
     Listing,
     PassSteps,
+    Picture,
     SourcePane,
     Tab,
     TableBlock,
     Tabs,
 )
 from jaxlens.render.help import help_data
+from jaxlens.render.html_chart import chart_html
 from jaxlens.render.html_data import COMPILED_ROWS, ROWS, Room, data_html, web_html
 from jaxlens.render.html_diff import diff_html
 from jaxlens.render.html_listing import code_html, listing_html
@@ -64,6 +66,8 @@ def html(document: Document) -> str:
         kits.append("graph")
     if PassSteps in kinds:
         kits.append("passes")
+    if Picture in kinds:
+        kits.append("chart")
     if any(isinstance(s.part, Listing) and fits(s.part.more) for s in walk(document.blocks)):
         kits.append("jaxpr")
     with paused():  # else the many short texts of a large program set off a collection or two
@@ -158,6 +162,8 @@ def block_html(block: Block, hues: Ink, room: Room | None = None) -> str:
             return table_html(block.table, hues.inline)
         case PassSteps():
             return passes_html(block, hues, room)
+        case Picture():
+            return chart_html(block)
         case GraphPane():
             return _graph(block, hues, room is None or room.pictures)
         case _:

@@ -26,7 +26,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-Kit = Literal["lens", "graph", "passes", "jaxpr"]
+Kit = Literal["lens", "graph", "passes", "jaxpr", "chart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ KITS: Mapping[Kit, Parts] = {
         needs="lens",
     ),
     "jaxpr": Parts(styles=(), scripts=("jaxpr_rows.js",), needs="lens"),
+    "chart": Parts(styles=(), scripts=("chart.js",), late=("chart.css",), needs="lens"),
 }
 
 # An element's id is a property of `window` too, so the promise has a name of its own.

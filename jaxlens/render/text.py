@@ -19,6 +19,7 @@ from jaxlens.render.document import (
     GraphPane,
     Listing,
     PassSteps,
+    Picture,
     SourcePane,
     Tab,
     TableBlock,
@@ -148,6 +149,9 @@ def block_lines(block: Block, form: Form) -> list[str]:
             note = f" {block.figure.note}" if block.figure.note else ""
             drawing = f"Drawing: {block.alt}{note} (.svg() and .dot() give it)"
             return textwrap.wrap(visible(drawing), form.width, subsequent_indent="  ")
+        case Picture():
+            return [*_note(f"{block.title}:", form), *map(visible, block.text),
+                    *_note(block.note, form)]  # fmt: skip
         case Code():
             title = [f"{visible(block.title)}:"] if block.title else []
             lines = map(visible, block.text.rstrip("\n").split("\n"))

@@ -21,11 +21,12 @@ class View:
     """A capture seen one way: `str(view)` is its text, a notebook shows its HTML.
 
     Attributes:
-        capture: The program and all its stages.
+        capture: The program and all its stages; None for a view of something else, such as a
+            log of compiles.
         build: Makes the document; called once, when the first face is asked for.
     """
 
-    capture: Capture
+    capture: Capture | None
     build: Callable[[], Document]
 
     @cached_property

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+import jaxlens
 from jaxlens.errors import OptionError
 
 SETUP = """
@@ -162,3 +164,22 @@ def test_a_variable_that_holds_a_transformed_function_shows_what_it_was_made_of(
     for call in ("g(jnp.ones(3))", "j(jnp.ones(3))"):
         shell.run_cell(f"%%jaxpr --text -o seen\n{call}").raise_error()
         assert str(shell.user_ns["seen"]).startswith("grad(loss)(w) with w f32[3] on cpu\n")
+
+
+def test_help_of_a_lens_says_how_it_knows(shell, capsys) -> None:
+    shell.run_line_magic("compile", "--cost -h")
+    told = capsys.readouterr().out
+    assert told.startswith("Where do flops and bytes go?")
+    assert "XLA's own" in told
+    assert "counted" in told
+
+
+def test_an_answer_has_its_facts() -> None:
+    answer = jaxlens.cost(lambda x: x @ x, np.ones((4, 4), np.float32))
+    assert answer.flops == 2 * 4**3  # a multiplication and an addition each
+    assert answer.bytes == 2 * 4 * 4 * 4
+    assert "128 flop" in str(answer)
+    assert answer.findings[0].trust == "counted"
+    assert answer.overlay.stage == "jaxpr"
+    with pytest.raises(AttributeError, match="it has .*flops"):
+        answer.flop

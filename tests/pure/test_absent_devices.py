@@ -12,6 +12,7 @@ from jaxlens.lenses.fusion import across_fusion
 from jaxlens.lenses.kernels import works
 from jaxlens.render import compile_view, hlo_view, jaxpr_view
 from jaxlens.render.html import html
+from jaxlens.render.options import CompileOptions
 from jaxlens.render.text import text
 
 RECORDS = Path(__file__).resolve().parent.parent / "records"
@@ -91,9 +92,9 @@ def test_the_views_render(name: str) -> None:
         hlo_view.document(taken),
         hlo_view.document(taken, fusion=True, full=True),
         hlo_view.document(taken, passes=True),
-        compile_view.document(taken, full=True),
-        compile_view.document(taken, cost=True, memory=True),
-        *(compile_view.document(taken, kernel=k.name) for k in taken.kernels),
+        compile_view.document(taken, CompileOptions(full=True)),
+        compile_view.document(taken, CompileOptions(cost=True, memory=True)),
+        *(compile_view.document(taken, CompileOptions(kernel=k.name)) for k in taken.kernels),
     ]
     for document in documents:
         assert "which is not here" in document.taken
@@ -110,7 +111,7 @@ def test_a_gpu_that_is_not_here_has_no_cost_by_xla_and_says_so(name: str) -> Non
     taken = record(name)
     with pytest.raises(LensError, match="a device that is not here"):
         _ = taken.cost
-    words = " ".join(text(compile_view.document(taken, cost=True)).split())
+    words = " ".join(text(compile_view.document(taken, CompileOptions(cost=True))).split())
     assert "XLA gives no flops here" in words
     assert "counted over the equations" in words
     sizes = taken.memory

@@ -8,6 +8,7 @@ import pytest
 from jaxlens.errors import OptionError
 from jaxlens.render.compile_view import document
 from jaxlens.render.document import Code, Document, Findings, Fold, SourcePane, TableBlock, Tabs
+from jaxlens.render.options import CompileOptions
 from jaxlens.render.text import text
 
 
@@ -71,7 +72,7 @@ def test_the_users_lines_are_tinted_by_flops() -> None:
 
 
 def test_one_kernel_with_its_hlo_and_code() -> None:
-    found = document(fixed.capture(), kernel="max_fusion")
+    found = document(fixed.capture(), CompileOptions(kernel="max_fusion"))
     (panes,) = [block for block in found.blocks if isinstance(block, Tabs)]
     titles = ["HLO", "LLVM IR", "LLVM IR, optimised", "Assembly"]
     assert [tab.title for tab in panes.tabs] == titles
@@ -82,22 +83,22 @@ def test_one_kernel_with_its_hlo_and_code() -> None:
 
 
 def test_a_library_call_says_why_it_has_no_code() -> None:
-    found = document(fixed.capture(), kernel="dot.1")
+    found = document(fixed.capture(), CompileOptions(kernel="dot.1"))
     assert "the runtime calls a library for dot" in said(found)
     assert not [block for block in found.blocks if isinstance(block, Code)]
 
 
 def test_assembly_of_one_kernel_and_of_all() -> None:
-    one = document(fixed.capture(), kernel="gt_fusion", asm=True)
+    one = document(fixed.capture(), CompileOptions(kernel="gt_fusion", asm=True))
     assert [type(block) for block in one.blocks] == [Code]
-    every = document(fixed.capture(), asm=True)
+    every = document(fixed.capture(), CompileOptions(asm=True))
     assert [b.title for b in every.blocks if isinstance(b, Fold)] == ["max_fusion", "gt_fusion"]
     assert "Without asm: dot.1" in said(every)
 
 
 def test_an_unknown_kernel_gets_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"^no kernel 'max_fuson'; did you mean 'max_fusion'\?$"):
-        document(fixed.capture(), kernel="max_fuson")
+        document(fixed.capture(), CompileOptions(kernel="max_fuson"))
 
 
 @pytest.mark.parametrize(
@@ -110,14 +111,14 @@ def test_an_unknown_kernel_gets_the_nearest() -> None:
     ],
 )
 def test_an_option_shows_its_own_alone(option, expected) -> None:
-    found = document(fixed.capture(), **{option: True})
+    found = document(fixed.capture(), CompileOptions(**{option: True}))
     assert titles(found.blocks) == expected
     assert not [block for block in found.blocks if isinstance(block, Tabs)]
 
 
 def test_a_run_is_shown_with_how_it_was_measured() -> None:
     run = Measured((0.002, 0.001, 0.004), "wall clock, block_until_ready")
-    table = document(fixed.capture(), cost=True, run=run).blocks[0].table
+    table = document(fixed.capture(), CompileOptions(cost=True), run).blocks[0].table
     assert [cell.text for cell in table.rows[0]] == ["3", "2 ms", "1 ms", "4 ms"]
     assert table.note == "wall clock, block_until_ready"
     assert table.volatile

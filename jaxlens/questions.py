@@ -1,0 +1,62 @@
+"""The verbs that answer one question each, a lens's figures as attributes of what they return.
+
+    answer = jaxlens.cost(step, params, x)
+    answer.flops                # a fact, to assert on
+    print(answer)               # the sentences and tables that `%compile --cost` shows
+
+Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxlens.api import Function, capture
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError
+from jaxlens.lenses.report import Report
+from jaxlens.render.answer import Answer
+from jaxlens.render.options import CompileOptions
+
+Lens = Callable[[Capture], Report]
+
+
+def cost(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
+    """Where flops and bytes go, loops counted by their trips, XLA's own figure beside them.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.flops`, `.bytes` (arguments and results once each), `.transcendentals`,
+        `.by_line` and `.by_node` (flops), and `.loops`.
+    """
+    from jaxlens.lenses.cost import cost as report
+    from jaxlens.lenses.cost import of
+
+    cap = _captured("cost", f, args, kwargs)
+    return _compiled(cap, CompileOptions(cost=True), report, of)
+
+
+def _compiled(
+    cap: Capture, options: CompileOptions, report: Lens, facts: Callable[[Capture], Any]
+) -> Answer:
+    """What one option of `%%compile` shows, with its facts."""
+    from jaxlens.render.compile_view import document
+
+    return Answer(cap, lambda: document(cap, options), lambda: report(cap), lambda: facts(cap))
+
+
+def _captured(
+    verb: str, f: Function | Capture, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Capture:
+    """The capture that is asked about."""
+    if not isinstance(f, Capture):
+        return capture(f, *args, **kwargs)
+    if args or kwargs:
+        raise OptionError(
+            f"jaxlens.{verb} takes a Capture alone, or a function with its arguments, "
+            f"got a Capture and {len(args) + len(kwargs)} more"
+        )
+    return f

@@ -1,0 +1,140 @@
+"""Draws charts as SVG from a few kinds of marks; every text is escaped, nothing is markup.
+
+A chart stands in a page twice over: as an `<img>` on a card of its own, where no script runs, and
+in its place, themed, where one does (`static/chart.js` takes the style out; `static/chart.css` is
+`page_style`'s output, which a test compares). So marks have classes and no colours:
+
+    c0 .. c9   hues of areas and bars, those of source lines; a colour is never the only carrier
+    quiet      areas that do not matter; ax, grid, hot: axes, helping lines, what is to be seen
+    tx, dim    words, and words of second rank
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from html import escape
+from typing import Literal
+
+from jaxlens.render.figure_text import FONT, clean
+from jaxlens.render.palette import DARK, HUES, LIGHT
+
+Anchor = Literal["start", "middle", "end"]
+
+
+def chart(width: float, height: float, marks: Iterable[str]) -> str:
+    """A whole drawing.
+
+    Args:
+        width: Of all of it, in CSS pixels; about 800 fills a notebook's output.
+        height: Likewise.
+        marks: What `rect`, `line`, `path` and `words` gave, those behind first.
+    """
+    w, h = _n(width), _n(height)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="jaxlens-chart" width="{w}" height="{h}" '
+        f'viewBox="0 0 {w} {h}"><style>{_style(_light)}</style>'
+        f'<rect class="card" width="{w}" height="{h}" rx="8"/>{"".join(marks)}</svg>'
+    )
+
+
+def rect(
+    x: float, y: float, w: float, h: float, kind: str, *, tip: str = "", id: str = "",
+    line: str = "",
+) -> str:  # fmt: skip
+    """A rectangle from its upper left corner.
+
+    Args:
+        x: Left, in CSS pixels, as all that follow.
+        y: Top.
+        w: Width.
+        h: Height.
+        kind: Its class; see above.
+        tip: What is said when it is pointed at.
+        id: The node that it stands for.
+        line: The source line that owns it ("cell 3:4").
+    """
+    place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(w, 0))}" height="{_n(max(h, 0))}"'
+    return _mark("rect", place, kind, tip, id, line)
+
+
+def path(
+    points: Iterable[tuple[float, float]], kind: str, *, closed: bool = False, tip: str = "",
+    id: str = "", line: str = "",
+) -> str:  # fmt: skip
+    """A line through points; closed it is an area."""
+    steps = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+    return _mark("path", f'd="M{steps}{"Z" if closed else ""}"', kind, tip, id, line)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str = "ax") -> str:
+    """A straight line."""
+    return path(((x1, y1), (x2, y2)), kind)
+
+
+def circle(
+    x: float, y: float, r: float, kind: str, *, tip: str = "", id: str = "", line: str = ""
+) -> str:
+    """A dot round its middle."""
+    return _mark("circle", f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(r)}"', kind, tip, id, line)
+
+
+def words(x: float, y: float, text: str, kind: str = "tx", anchor: Anchor = "start") -> str:
+    """One line of text; y is that of its baseline."""
+    return (
+        f'<text class="{kind}" x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">'
+        f"{escape(clean(text))}</text>"
+    )
+
+
+def hue(index: int) -> str:
+    """The class of a hue, by the index that `palette.line_hues` gives."""
+    return f"c{index % len(HUES)}"
+
+
+def page_style() -> str:
+    """The rules of a chart in a page, which follow its theme."""
+    return _style(_both, ".jaxlens-chart ")
+
+
+def _mark(tag: str, place: str, kind: str, tip: str, id: str, line: str) -> str:
+    node = f' data-id="{escape(clean(id))}"' if id else ""
+    owner = f' data-line="{escape(clean(line))}"' if line else ""
+    said = f"<title>{escape(clean(tip))}</title>" if tip else ""
+    return f'<{tag} class="{kind}" {place}{node}{owner}>{said}</{tag}>'
+
+
+def _n(number: float) -> str:
+    return f"{number:.1f}".rstrip("0").rstrip(".")
+
+
+@cache
+def _style(color: Callable[[str], str], root: str = "") -> str:
+    rules = {
+        "text": f"font:12px {FONT};fill:{color('text')}",
+        ".dim": f"font-size:11px;fill:{color('dim')}",
+        ".card": f"fill:{color('card')}",
+        ".ax": f"fill:none;stroke:{color('line')}",
+        ".grid": f"fill:none;stroke:{color('line')};opacity:.3",
+        ".hot": f"fill:none;stroke:{color('focus')};stroke-width:2;stroke-dasharray:5 3",
+        ".quiet": f"fill:{color('panel')};stroke:{color('line')}",
+    }
+    for index in range(len(HUES)):
+        rules[f".c{index}"] = f"fill:{color(f'{index}-fill')};stroke:{color(str(index))}"
+    return "".join(f"{root}{where}{{{what}}}" for where, what in rules.items())
+
+
+def _light(name: str) -> str:
+    index, _, fill = name.partition("-")
+    if index.isdecimal():
+        return HUES[int(index)].light_fill if fill else HUES[int(index)].light
+    return str(getattr(LIGHT, name))
+
+
+def _dark(name: str) -> str:
+    index, _, fill = name.partition("-")
+    if index.isdecimal():
+        return HUES[int(index)].dark_fill if fill else HUES[int(index)].dark
+    return str(getattr(DARK, name))
+
+
+def _both(name: str) -> str:
+    return f"light-dark({_light(name)},{_dark(name)})"
