@@ -8,10 +8,9 @@ interpret again in another way, which is all that the transformations do.
 After "Understanding jaxprs" (docs.jax.dev, jaxpr.html), whose notation `print` uses.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -24,51 +23,39 @@ from jaxlens.core.tracers import Primitive, Tracer, mapped_axis
 _WIDTH = 80
 
 
+@dataclass(slots=True, eq=False)
 class Var:
     """A name for a value; two are the same only if they are one object."""
 
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: ShapedArray) -> None:
-        self.aval = aval
+    aval: ShapedArray
 
 
+@dataclass(slots=True, eq=False)
 class Literal:
     """A scalar that stands in an equation as it is."""
 
-    __slots__ = ("aval", "val")
-
-    def __init__(self, val: Any, aval: ShapedArray) -> None:
-        self.val = val
-        self.aval = aval
+    val: Any
+    aval: ShapedArray
 
 
 Atom = Var | Literal
 
 
+@dataclass(slots=True, eq=False)
 class JaxprEqn:
     """`outvars = primitive[params] invars`, and where it came from."""
 
-    __slots__ = ("invars", "outvars", "params", "primitive", "source_info")
-
-    def __init__(
-        self,
-        primitive: Primitive,
-        invars: Sequence[Atom],
-        outvars: Sequence[Var],
-        params: dict[str, Any],
-        source_info: SourceInfo,
-    ) -> None:
-        self.primitive = primitive
-        self.invars = invars
-        self.outvars = outvars
-        self.params = params
-        self.source_info = source_info
+    primitive: Primitive
+    invars: Sequence[Atom]
+    outvars: Sequence[Var]
+    params: dict[str, Any]
+    source_info: SourceInfo
 
     def __str__(self) -> str:
-        return "\n".join(_equation(self, _names()))
+        return "\n".join(_equation(self, _Names(), set(self.outvars)))
 
 
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Jaxpr:
     """A function written down.
 
@@ -79,22 +66,13 @@ class Jaxpr:
         outvars: Its results.
     """
 
-    __slots__ = ("__weakref__", "constvars", "eqns", "invars", "outvars")
-
-    def __init__(
-        self,
-        constvars: Sequence[Var],
-        invars: Sequence[Var],
-        outvars: Sequence[Atom],
-        eqns: Sequence[JaxprEqn],
-    ) -> None:
-        self.constvars = constvars
-        self.invars = invars
-        self.outvars = outvars
-        self.eqns = eqns
+    constvars: Sequence[Var]
+    invars: Sequence[Var]
+    outvars: Sequence[Atom]
+    eqns: Sequence[JaxprEqn]
 
     def __str__(self) -> str:
-        return "\n".join(_jaxpr(self, _names()))
+        return "\n".join(_jaxpr(self, _Names()))
 
     __repr__ = __str__
 
@@ -242,44 +220,37 @@ def _at(eqn: JaxprEqn) -> str:
 
 # ---- JAX's notation ----------------------------------------------------------------------------
 
-_Names = Callable[[Var], str]
 
-
-def _names() -> _Names:
+class _Names(dict[Var, str]):
     """Names in the order in which they are asked for: a to z, then ba, bb, ..."""
-    given: dict[Var, str] = {}
-    numbers = count()
 
-    def name(var: Var) -> str:
-        if var not in given:
-            number, letters = next(numbers), ""
-            while number or not letters:
-                number, letter = divmod(number, 26)
-                letters = chr(ord("a") + letter) + letters
-            given[var] = letters
-        return given[var]
-
-    return name
+    def __missing__(self, var: Var) -> str:
+        number, letters = len(self), ""
+        while number or not letters:
+            number, letter = divmod(number, 26)
+            letters = chr(ord("a") + letter) + letters
+        self[var] = letters
+        return letters
 
 
-def _typed(var: Var, name: _Names) -> str:
-    return f"{name(var)}:{var.aval.str_short()}"
+def _typed(variables: Sequence[Var], names: _Names, read: Container[Any] | None = None) -> str:
+    """Variables and their types; without names those that nobody reads."""
+    called = ((names[v] if read is None or v in read else "_", v.aval) for v in variables)
+    return " ".join(f"{name}:{aval.str_short()}" for name, aval in called)
 
 
-def _atom(atom: Atom, name: _Names) -> str:
+def _atom(atom: Atom, names: _Names) -> str:
     if isinstance(atom, Literal):
         return f"{np.asarray(atom.val).item()}:{atom.aval.str_short()}"
-    return name(atom)
+    return names[atom]
 
 
-def _jaxpr(jaxpr: Jaxpr, name: _Names) -> list[str]:
-    consts = " ".join(_typed(var, name) for var in jaxpr.constvars)
-    params = " ".join(_typed(var, name) for var in jaxpr.invars)
+def _jaxpr(jaxpr: Jaxpr, names: _Names) -> list[str]:
+    consts, params = _typed(jaxpr.constvars, names), _typed(jaxpr.invars, names)
     head = f"{{ lambda {consts + ' ' if consts else ''}; {params}. let"
-    needed = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
-    needed.update(atom for atom in jaxpr.outvars if isinstance(atom, Var))
-    lines = [line for eqn in jaxpr.eqns for line in _equation(eqn, name, needed)]
-    results = ", ".join(_atom(atom, name) for atom in jaxpr.outvars)
+    read = {atom for eqn in jaxpr.eqns for atom in eqn.invars}.union(jaxpr.outvars)
+    lines = [line for eqn in jaxpr.eqns for line in _equation(eqn, names, read)]
+    results = ", ".join(_atom(atom, names) for atom in jaxpr.outvars)
     tail = f"in ({results}{',' if len(jaxpr.outvars) == 1 else ''}) }}"
     short = " ".join([head, *lines, tail])
     if len(lines) <= 1 and len(short) <= _WIDTH:
@@ -287,15 +258,12 @@ def _jaxpr(jaxpr: Jaxpr, name: _Names) -> list[str]:
     return [head, *(f"    {line}" for line in lines), f"  {tail}"]
 
 
-def _equation(eqn: JaxprEqn, name: _Names, needed: set[Var] | None = None) -> list[str]:
+def _equation(eqn: JaxprEqn, names: _Names, read: Container[Any]) -> list[str]:
     """An equation; its results get their names before what is in its nested jaxprs."""
-    operands = " ".join(_atom(atom, name) for atom in eqn.invars)
-    results = " ".join(
-        _typed(var, name) if needed is None or var in needed else f"_:{var.aval.str_short()}"
-        for var in eqn.outvars
-    )
+    operands = " ".join(_atom(atom, names) for atom in eqn.invars)
+    results = _typed(eqn.outvars, names, read)
     ordered = sorted(eqn.params.items(), key=lambda item: (item[0] != "name", item[0]))
-    params = [_param(key, value, name) for key, value in ordered]
+    params = [_param(key, value, names) for key, value in ordered]
     start = f"{results} = {eqn.primitive.name}" if results else eqn.primitive.name
     inside = " ".join(param[0] for param in params)
     short = f"{start}{f'[{inside}]' if params else ''} {operands}".rstrip()
@@ -305,12 +273,12 @@ def _equation(eqn: JaxprEqn, name: _Names, needed: set[Var] | None = None) -> li
     return [f"{start}[", *inner, f"] {operands}".rstrip()]
 
 
-def _param(key: str, value: Any, name: _Names) -> list[str]:
+def _param(key: str, value: Any, names: _Names) -> list[str]:
     if isinstance(value, Jaxpr | ClosedJaxpr):
-        lines = _jaxpr(value.jaxpr if isinstance(value, ClosedJaxpr) else value, name)
+        lines = _jaxpr(value.jaxpr if isinstance(value, ClosedJaxpr) else value, names)
         return [f"{key}={lines[0]}", *lines[1:]]
     if isinstance(value, tuple | list) and any(subjaxprs({"": value})):
-        nested = [line for item in value for line in _param("", item, name)]
+        nested = [line for item in value for line in _param("", item, names)]
         return [f"{key}=(", *(f"  {line.removeprefix('=')}" for line in nested), ")"]
     return [f"{key}={_plain(_lists(value) if key == 'dimension_numbers' else value)}"]
 

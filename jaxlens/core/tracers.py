@@ -12,9 +12,8 @@ interpreter. Every rule of a primitive is an attribute of it, so a primitive is 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
 from jaxlens.core import sources
 from jaxlens.core.avals import Setting, ShapedArray
@@ -22,22 +21,18 @@ from jaxlens.core.avals import Setting, ShapedArray
 Rule = Callable[..., Any]
 
 
+@dataclass(slots=True, eq=False)
 class Zero:
     """The tangent or cotangent that is known to be zero, without an array full of zeros."""
 
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: ShapedArray) -> None:
-        self.aval = aval
+    aval: ShapedArray
 
 
+@dataclass(slots=True, eq=False)
 class Linear:
     """Stands in a transposition rule for an argument that the result is linear in."""
 
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: ShapedArray) -> None:
-        self.aval = aval
+    aval: ShapedArray
 
 
 class Primitive:
@@ -57,10 +52,6 @@ class Primitive:
             be used before the others are: what a call or a loop does (`reverse.py`).
     """
 
-    __slots__ = (
-        "abstract", "batch", "jvp", "lower", "multiple_results", "name", "partial", "transpose",
-    )  # fmt: skip
-
     abstract: Rule
     lower: Rule
     jvp: Rule
@@ -71,15 +62,13 @@ class Primitive:
     def __init__(self, name: str, *, multiple_results: bool = False, **rules: Rule) -> None:
         self.name = name
         self.multiple_results = multiple_results
-        for kind in ("abstract", "lower", "jvp", "transpose", "batch", "partial"):
+        self.partial = rules.pop("partial", None)
+        for kind in ("abstract", "lower", "jvp", "transpose", "batch"):
             setattr(self, kind, rules.pop(kind, self._missing(kind)))
         if rules:
             raise TypeError(f"{name}: there is no rule named {', '.join(rules)}")
 
-    def _missing(self, kind: str) -> Any:
-        if kind == "partial":
-            return None
-
+    def _missing(self, kind: str) -> Rule:
         def missing(*_: Any, **__: Any) -> Any:
             raise NotImplementedError(f"`{self.name}` has no {kind} rule.")
 
@@ -121,16 +110,10 @@ class Interpreter:
         raise NotImplementedError
 
 
-class _Runner(Protocol):
-    def __call__(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any: ...
-
-
 class Ground(Interpreter):
     """Below all others: computes on the device. `programs.py` gives it what it runs."""
 
-    run: _Runner
+    run: Rule
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return self.run(primitive, args, params)
@@ -158,37 +141,21 @@ def mapping(name: str | None) -> Setting:
 class Value:
     """What behaves like an array: a tracer, or an array on a device.
 
-    Operators and methods are the functions of `numpy.py`, which puts them here.
+    Operators and methods are the functions of `numpy/`, which puts them here.
+
+    Attributes:
+        aval: Its type, whose attributes it has too.
     """
 
     __slots__ = ()
     __array_priority__ = 100  # so that a NumPy array on the left lets us answer
     aval: ShapedArray
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The type of an element."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the dtype gives way in promotion."""
-        return self.aval.weak_type
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+    weak_type = property(lambda self: self.aval.weak_type)
 
     def __len__(self) -> int:
         if not self.aval.shape:
@@ -201,72 +168,16 @@ class Value:
         return (self[i] for i in range(self.aval.shape[0]))
 
     def __getitem__(self, index: Any) -> Any:
-        raise NotImplementedError  # numpy.py's
+        raise NotImplementedError  # numpy's
 
 
-class Tracer(Value):
-    """A value inside an interpreter: its type is known, its numbers are not (or not here)."""
-
-    __slots__ = ("aval", "interpreter")
-    interpreter: Interpreter
-
-    def made(self) -> str:
-        """Where it came from, in words."""
-        return "an unknown line"
-
-    def __repr__(self) -> str:
-        return f"Traced<{self.aval.str_short()}>with<{type(self.interpreter).__name__}>"
-
-    def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {self!r} has no numbers yet to hash")
-
-    def __bool__(self) -> bool:
-        raise self._wanted(
-            TracerBoolConversionError, "a Python `if`, `while`, `and` or `bool()`",
-            "use core.cond, core.while_loop or cnp.where, or mark the argument static "
-            "(static_argnums) if it need not be traced",
-        )  # fmt: skip
-
-    def __int__(self) -> int:
-        cure = "use .astype(int), or mark the argument static (static_argnums)"
-        raise self._wanted(ConcretizationTypeError, "int()", cure)
-
-    def __float__(self) -> float:
-        raise self._wanted(ConcretizationTypeError, "float()", "use .astype(float)")
-
-    def __complex__(self) -> complex:
-        raise self._wanted(ConcretizationTypeError, "complex()", "use .astype(complex)")
-
-    def __index__(self) -> int:
-        raise self._wanted(
-            TracerIntegerConversionError,
-            "an integer that Python needs now (a shape, an axis, range())",
-            "mark the argument static (static_argnums), or use core.fori_loop for range()",
-        )
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        cure = "call the function of jaxlens.core.numpy in its place"
-        raise self._wanted(TracerArrayConversionError, "a NumPy array", cure)
-
-    def __jax_array__(self) -> Any:
-        cure = "call the function of jaxlens.core.numpy in place of JAX's"
-        raise self._wanted(TracerArrayConversionError, "an array of JAX's", cure)
-
-    def item(self) -> Any:
-        """Fails: there is no number."""
-        raise self._wanted(ConcretizationTypeError, ".item()", "keep it an array")
-
-    tolist = item
-
-    def _wanted(self, error: type["ConcretizationTypeError"], what: str, cure: str) -> Exception:
-        """The error for numbers that Python asks for."""
-        return leaked(self) if self.interpreter.done else error(self, what, cure)
+# ---- what Python cannot ask of a value without numbers ------------------------------------------
 
 
 class ConcretizationTypeError(TypeError):
     """Python needed the numbers of a value while a function was traced on types only."""
 
-    def __init__(self, tracer: Tracer, wanted: str, cure: str) -> None:
+    def __init__(self, tracer: "Tracer", wanted: str, cure: str) -> None:
         super().__init__(
             f"{sources.line()} asks for {wanted}, but the value is traced: "
             f"{tracer.aval.str_short()} made at {tracer.made()} has no numbers yet. "
@@ -294,10 +205,62 @@ class UnexpectedTracerError(Exception):
     """A tracer was used after its interpreter had ended."""
 
 
-def leaked(tracer: Tracer) -> UnexpectedTracerError:
+def leaked(tracer: "Tracer") -> UnexpectedTracerError:
     """The error for a tracer that outlived its trace."""
     return UnexpectedTracerError(
         f"{sources.line()} uses a traced value after its function had ended: "
         f"{tracer.aval.str_short()} made at {tracer.made()}. A function under a transformation "
         f"must return what it computes; storing it in a global, an attribute or a list leaks it."
+    )
+
+
+def _no_numbers(wanted: str, cure: str, error: type = ConcretizationTypeError) -> Any:
+    """A method that fails, since it would need numbers."""
+
+    def method(self: "Tracer", *_: Any, **__: Any) -> Any:
+        raise leaked(self) if self.interpreter.done else error(self, wanted, cure)
+
+    return method
+
+
+class Tracer(Value):
+    """A value inside an interpreter: its type is known, its numbers are not (or not here)."""
+
+    __slots__ = ("aval", "interpreter")
+    interpreter: Interpreter
+
+    def made(self) -> str:
+        """Where it came from, in words."""
+        return "an unknown line"
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval.str_short()}>with<{type(self.interpreter).__name__}>"
+
+    def __hash__(self) -> int:
+        raise TypeError(f"unhashable type: {self!r} has no numbers yet to hash")
+
+    __bool__ = _no_numbers(
+        "a Python `if`, `while`, `and` or `bool()`",
+        "use core.cond, core.while_loop or cnp.where, or mark the argument static "
+        "(static_argnums) if it need not be traced",
+        TracerBoolConversionError,
+    )
+    __index__ = _no_numbers(
+        "an integer that Python needs now (a shape, an axis, range())",
+        "mark the argument static (static_argnums), or use core.fori_loop for range()",
+        TracerIntegerConversionError,
+    )
+    __int__ = _no_numbers("int()", "use .astype(int), or mark the argument static (static_argnums)")
+    __float__ = _no_numbers("float()", "use .astype(float)")
+    __complex__ = _no_numbers("complex()", "use .astype(complex)")
+    item = tolist = _no_numbers(".item()", "keep it an array")
+    __array__ = _no_numbers(
+        "a NumPy array",
+        "call the function of jaxlens.core.numpy in its place",
+        TracerArrayConversionError,
+    )
+    __jax_array__ = _no_numbers(
+        "an array of JAX's",
+        "call the function of jaxlens.core.numpy in place of JAX's",
+        TracerArrayConversionError,
     )
