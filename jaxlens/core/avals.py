@@ -20,13 +20,12 @@ import numpy as np
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 float0 = np.dtype([("float0", np.void, 0)])  # the tangent dtype of integers: no numbers at all
 
-_WIDE = {np.dtype(f"{kind}8"): np.dtype(f"{kind}4") for kind in "iuf"}
-_WIDE[np.dtype("c16")] = np.dtype("c8")
-_NAMES = "bool i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16"
-_KNOWN = {dtype: dtype for dtype in map(np.dtype, _NAMES.split(" "))}
-_KNOWN |= {bfloat16: bfloat16, float0: float0}
-_NARROW = _KNOWN | _WIDE  # dtypes to what they become without x64
+_NARROW = {np.dtype(f"{kind}8"): np.dtype(f"{kind}4") for kind in "iuf"}
+_NARROW[np.dtype("c16")] = np.dtype("c8")
+_KNOWN = {bfloat16, float0, *_NARROW, *_NARROW.values()}
+_KNOWN |= set(map(np.dtype, ("bool", "i1", "i2", "u1", "u2", "f2")))
 _x64: ContextVar[bool] = ContextVar("x64", default=False)
+x64 = _x64.get  # whether arrays may have 64-bit elements now
 
 
 class Setting:
@@ -53,27 +52,21 @@ def enable_x64(on: bool = True) -> Setting:
     return Setting(_x64, on)
 
 
-def x64() -> bool:
-    """Whether arrays may have 64-bit elements now."""
-    return _x64.get()
-
-
 def canonical(dtype: Any) -> np.dtype:
     """The dtype that an array asked for as `dtype` gets: 32 bits unless x64 is on.
 
     Raises:
         TypeError: Arrays cannot have such elements.
     """
-    table = _KNOWN if _x64.get() else _NARROW
-    try:
-        return table[dtype]
-    except KeyError:
-        found: np.dtype = np.dtype(dtype).newbyteorder("=")
-        if found not in table:
-            raise TypeError(
-                f"Arrays have elements that are numbers or bool, got dtype {found}."
-            ) from None
-        return table[found]
+    return _canonical(dtype, x64())
+
+
+@cache
+def _canonical(dtype: Any, wide: bool) -> np.dtype:
+    found: np.dtype = np.dtype(dtype).newbyteorder("=")
+    if found not in _KNOWN:
+        raise TypeError(f"Arrays have elements that are numbers or bool, got dtype {found}.")
+    return found if wide else _NARROW.get(found, found)
 
 
 class ShapedArray:
@@ -86,37 +79,34 @@ class ShapedArray:
         shape: Lengths of the axes.
         dtype: NumPy's dtype of an element.
         weak_type: Whether it came from Python scalars only and gives way in promotion.
+        strong: The same type, not weak.
     """
 
-    __slots__ = ("dtype", "ndim", "shape", "size", "weak_type")
     shape: tuple[int, ...]
     dtype: np.dtype
     weak_type: bool
     ndim: int
     size: int
-    _all: dict[tuple[tuple[int, ...], np.dtype, bool], "ShapedArray"] = {}  # noqa: RUF012
+    strong: "ShapedArray"
+    _all: dict[tuple[Any, ...], "ShapedArray"] = {}  # noqa: RUF012
 
     def __new__(
         cls, shape: tuple[int, ...], dtype: np.dtype, weak_type: bool = False
     ) -> "ShapedArray":
         found = cls._all.get((shape, dtype, weak_type))
         if found is None:
-            shape, dtype = tuple(map(index, shape)), np.dtype(dtype)
-            weak_type = bool(weak_type)
+            shape, dtype, weak_type = tuple(map(index, shape)), np.dtype(dtype), bool(weak_type)
             new = object.__new__(cls)
             new.shape, new.dtype, new.weak_type = shape, dtype, weak_type
             new.ndim, new.size = len(shape), prod(shape)
+            new.strong = cls(shape, dtype) if weak_type else new
             found = cls._all.setdefault((shape, dtype, weak_type), new)
         return found
 
     def update(self, **changes: Any) -> "ShapedArray":
         """The same type but for the attributes given."""
-        given: dict[str, Any] = {
-            "shape": self.shape,
-            "dtype": self.dtype,
-            "weak_type": self.weak_type,
-        }
-        return ShapedArray(**(given | changes))
+        own: Any = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
+        return ShapedArray(**(own | changes))
 
     def str_short(self, short_dtypes: bool = True) -> str:
         """`f32[2,3]`."""
@@ -130,6 +120,11 @@ class ShapedArray:
         return ShapedArray, (self.shape, self.dtype, self.weak_type)
 
 
+def named(name: str) -> np.dtype:
+    """The dtype of a name, which NumPy does not know for bfloat16."""
+    return bfloat16 if name == "bfloat16" else np.dtype(name)
+
+
 def short_name(dtype: np.dtype) -> str:
     """The name of a dtype as jaxprs have it: f32, bf16, i8, u32, c64, bool."""
     if dtype == float0:
@@ -141,7 +136,7 @@ def short_name(dtype: np.dtype) -> str:
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
     """The type of small changes of a value: its own if it can change a little, else float0."""
     if is_inexact(aval.dtype):
-        return aval.update(weak_type=False) if aval.weak_type else aval
+        return aval.strong
     return ShapedArray(aval.shape, float0)
 
 
@@ -190,11 +185,7 @@ def _promoted(types: tuple[tuple[np.dtype, bool], ...]) -> tuple[np.dtype, bool]
     name = _node(*types[0])
     for dtype, weak in types[1:]:
         name = _join(name, _node(dtype, weak))
-    return np.dtype(_DEFAULT.get(name) or _named(name)), name in _DEFAULT
-
-
-def _named(name: str) -> np.dtype:
-    return bfloat16 if name == "bfloat16" else np.dtype(name)
+    return named(_DEFAULT.get(name, name)), name in _DEFAULT
 
 
 def promote(*avals: ShapedArray) -> tuple[np.dtype, bool]:

@@ -198,7 +198,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
         types = eqn.primitive.abstract(*(atom.aval for atom in eqn.invars), **eqn.params)
         types = list(types) if eqn.primitive.multiple_results else [types]
         found = [var.aval for var in eqn.outvars]
-        if [t.update(weak_type=False) for t in types] != [t.update(weak_type=False) for t in found]:
+        if [aval.strong for aval in types] != [aval.strong for aval in found]:
             raise TypeError(f"{eqn}: its rule gives {types}, its results are {found}{_at(eqn)}")
         for var in eqn.outvars:
             if var in known:

@@ -11,12 +11,12 @@ Python positions are those of PEP 657.
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ContextDecorator, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from jaxlens.core.avals import Setting
@@ -105,36 +105,30 @@ def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None
 _origin: ContextVar[SourceInfo | None] = ContextVar("origin", default=None)
 _scopes: ContextVar[NameStack] = ContextVar("scopes", default=_BARE)
 _depth: ContextVar[int] = ContextVar("depth", default=0)
-_entry: CodeType | None = None  # the function that every trace begins in
 
 
-def entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks the function that runs the user's: the calls above the outermost are not theirs."""
-    global _entry
-    _entry = function.__code__
-    return function
+def call_traced(f: Callable[..., Any], *args: Any) -> Any:
+    """Calls the function that is traced: the calls above the outermost of these are not its own."""
+    return f(*args)
 
 
 def here() -> SourceInfo:
     """Where the user's program is now."""
-    origin = _origin.get()
-    scopes = _scopes.get()
+    origin, scopes = _origin.get(), _scopes.get()
     if origin is not None:
-        if not scopes:
-            return origin
-        return SourceInfo(origin.calls, NameStack(scopes + origin.name_stack))
+        return SourceInfo(origin.calls, NameStack(scopes + origin.name_stack)) if scopes else origin
     calls: list[Call] = []
     left = _depth.get()
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(calls) < _MANY:
         code = frame.f_code
-        if code is _entry:
+        if code is call_traced.__code__:
             left -= 1
             if left == 0:
                 break
         elif code.co_filename not in _OURS:
             calls.append((code, frame.f_lasti))
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return SourceInfo(tuple(calls), scopes)
 
 
@@ -179,20 +173,11 @@ def at(source: SourceInfo) -> Setting:
     return Setting(_origin, source)
 
 
-class named_scope(ContextDecorator):  # noqa: N801 - used like a function
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
     """Gives the equations recorded inside a name, which reaches the compiled program."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def _recreate_cm(self) -> "named_scope":
-        return named_scope(self.name)
-
-    def __enter__(self) -> None:
-        self._token = _scopes.set(NameStack((*_scopes.get(), self.name)))
-
-    def __exit__(self, *_: object) -> None:
-        _scopes.reset(self._token)
+    with Setting(_scopes, NameStack((*_scopes.get(), name))):
+        yield
 
 
 # ---- the stream -------------------------------------------------------------------------------
@@ -214,17 +199,16 @@ class Event(NamedTuple):
     detail: dict[str, Any]
 
 
-Listener = Callable[[Event], None]
-listeners: tuple[Listener, ...] = ()
+listeners: tuple[Callable[[Event], None], ...] = ()
 
 
 @contextmanager
-def listen(listener: Listener) -> Iterator[Listener]:
+def listen(listener: Callable[[Event], None]) -> Iterator[None]:
     """Calls `listener` with each step that happens inside the `with`."""
     global listeners
     listeners = (*listeners, listener)
     try:
-        yield listener
+        yield
     finally:
         listeners = tuple(other for other in listeners if other is not listener)
 

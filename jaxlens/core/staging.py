@@ -114,10 +114,7 @@ class Staging(Interpreter):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Writes an equation; its results are new tracers."""
-        invars = [
-            arg.var if type(arg) is StagedTracer and arg.interpreter is self else self.atom(arg)
-            for arg in args
-        ]
+        invars = list(map(self.atom, args))
         types = primitive.abstract(*[atom.aval for atom in invars], **params)
         many = primitive.multiple_results
         outvars = [Var(aval) for aval in types] if many else [Var(types)]
@@ -131,7 +128,7 @@ class Staging(Interpreter):
 
     def atom(self, value: Any) -> Atom:
         """What stands in an equation for a value: a variable, a literal or a constant."""
-        if isinstance(value, StagedTracer) and value.interpreter is self:
+        if type(value) is StagedTracer and value.interpreter is self:
             return value.var
         if isinstance(value, Tracer):
             if value.interpreter.done:
@@ -153,12 +150,6 @@ class Staging(Interpreter):
         return ClosedJaxpr(Jaxpr(self.constvars, invars, outvars, self.eqns), self.consts)
 
 
-@sources.entry
-def call_traced(f: Callable[..., Any], *args: Any) -> Any:
-    """Calls the function that is traced: every trace goes through here."""
-    return f(*args)
-
-
 def trace(
     f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], alone: bool = False
 ) -> ClosedJaxpr:
@@ -173,7 +164,7 @@ def trace(
     tracers = [staging.parameter(aval) for aval in avals]
     try:
         with sources.tracing(alone), interpreting(staging):
-            results = call_traced(f, *tracers)
+            results = sources.call_traced(f, *tracers)
         return staging.closed([tracer.var for tracer in tracers], results)
     finally:
         staging.done = True
@@ -210,20 +201,6 @@ class Traced(NamedTuple):
     out_tree: TreeDef
 
 
-def trace_tree(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None = None
-) -> tuple[ClosedJaxpr, TreeDef]:
-    """Writes down a function of trees at the types of these arguments.
-
-    Returns:
-        The jaxpr of the flat function, and the tree of the results.
-    """
-    leaves, in_tree = tree_flatten((tuple(args), kwargs or {}))
-    flat_f, out_trees = flat(f, in_tree)
-    closed = trace(flat_f, [aval_of(leaf) for leaf in leaves])
-    return closed, out_trees[0]
-
-
 _kept: WeakKeyDictionary[Callable[..., Any], dict[Any, Traced]] = WeakKeyDictionary()
 
 
@@ -254,7 +231,8 @@ def make_jaxpr(f: Callable[..., Any]) -> Callable[..., ClosedJaxpr]:
     """The function of the same arguments that gives the jaxpr of `f` at their types."""
 
     def jaxpr_of(*args: Any, **kwargs: Any) -> ClosedJaxpr:
-        return trace_tree(f, args, kwargs)[0]
+        leaves, in_tree = tree_flatten((args, kwargs))
+        return trace(flat(f, in_tree)[0], list(map(aval_of, leaves)))
 
     return jaxpr_of
 

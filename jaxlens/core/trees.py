@@ -8,10 +8,8 @@ After "Pytrees" (docs.jax.dev, pytrees.html). `None` is a container without leav
 gone through in the order of their keys, so that equal dicts give equal lists.
 """
 
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields
-from itertools import islice, repeat
 from typing import Any, NamedTuple, TypeVar, cast
 
 _Class = TypeVar("_Class", bound=type)
@@ -36,38 +34,24 @@ def _numbered(_: Any, count: int) -> Iterable[str]:
     return (f"[{i}]" for i in range(count))
 
 
-def _by_key(keys: Any, _: int) -> Iterable[str]:
-    return (f"[{key!r}]" for key in keys)
-
-
-def _sorted(d: dict[Any, Any]) -> tuple[Any, ...]:
+def _flatten_dict(d: dict[Any, Any]) -> tuple[Sequence[Any], Hashable]:
     try:
-        return tuple(sorted(d))
+        keys = tuple(sorted(d))
     except TypeError:
         raise TypeError(
             f"A dict in a pytree must have keys that can be sorted, got {list(d)[:4]}: "
             f"use keys of one type."
         ) from None
-
-
-def _flatten_dict(d: dict[Any, Any]) -> tuple[Sequence[Any], Hashable]:
-    keys = _sorted(d) if len(d) > 1 else tuple(d)
     return [d[key] for key in keys], keys
 
 
 _containers: dict[type, Container | None] = {  # None: the class was seen, and is none
     tuple: Container(lambda x: (x, None), lambda _, xs: tuple(xs), _numbered),
     list: Container(lambda x: (x, None), lambda _, xs: list(xs), _numbered),
-    dict: Container(_flatten_dict, lambda keys, xs: dict(zip(keys, xs, strict=True)), _by_key),
-    OrderedDict: Container(
-        lambda d: (list(d.values()), tuple(d)),
-        lambda keys, xs: OrderedDict(zip(keys, xs, strict=True)),
-        _by_key,
-    ),
-    defaultdict: Container(
-        lambda d: (_flatten_dict(d)[0], (d.default_factory, _sorted(d))),
-        lambda data, xs: defaultdict(data[0], zip(data[1], xs, strict=True)),
-        lambda data, _: _by_key(data[1], 0),
+    dict: Container(
+        _flatten_dict,
+        lambda keys, xs: dict(zip(keys, xs, strict=True)),
+        lambda keys, _: (f"[{key!r}]" for key in keys),
     ),
     type(None): Container(lambda _: ((), None), lambda _, xs: None, _numbered),
 }
@@ -123,7 +107,8 @@ def _register(cls: type, container: Container) -> None:
     _containers[cls] = container
 
 
-def _container(kind: type) -> Container | None:
+def _container(kind: type) -> Any:
+    """How a class is taken apart; None for one that is no container."""
     if kind not in _containers:
         named = issubclass(kind, tuple) and hasattr(kind, "_fields")
         _containers[kind] = _NAMED if named else None
@@ -183,31 +168,29 @@ class TreeDef:
     def _filled(self, leaves: Any) -> Any:
         if self.kind is None:
             return next(leaves)
-        container = _container(self.kind)
-        assert container is not None
-        if self.num_leaves == len(self.children) and set(self.children) == {_LEAF}:
-            return container.unflatten(self.data, list(islice(leaves, self.num_leaves)))
-        return container.unflatten(self.data, [child._filled(leaves) for child in self.children])
+        children = [
+            next(leaves) if child is _LEAF else child._filled(leaves) for child in self.children
+        ]
+        return _container(self.kind).unflatten(self.data, children)
 
     def paths(self) -> list[Path]:
         """How to get to each leaf."""
         if self.kind is None:
             return [()]
-        container = _container(self.kind)
-        assert container is not None
-        names = container.keys(self.data, len(self.children))
+        names = _container(self.kind).keys(self.data, len(self.children))
         pairs = zip(names, self.children, strict=True)
         return [(name, *rest) for name, child in pairs for rest in child.paths()]
 
     def __str__(self) -> str:
-        return f"PyTreeDef({self._filled(repeat(_Star()))!r})"
+        return f"PyTreeDef({self.unflatten([Unquoted('*')] * self.num_leaves)!r})"
 
     __repr__ = __str__
 
 
-class _Star:
-    def __repr__(self) -> str:
-        return "*"
+class Unquoted(str):
+    """A text that prints as it is, in the place of a leaf."""
+
+    __repr__ = str.__str__
 
 
 _all: dict[Any, TreeDef] = {}
@@ -286,10 +269,8 @@ def flatten_like(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
         return [tree]
     container = _container(type(tree))
     children, data = container.flatten(tree) if container else ((), None)
-    named = _NAMED if container is _NAMED else None
-    kind = type(tree)
-    same = container is not None and (kind is treedef.kind or (named and data is treedef.data))
-    if not same or data != treedef.data or len(children) != len(treedef.children):
+    found = type(tree), data, len(children)
+    if found != (treedef.kind, treedef.data, len(treedef.children)):
         raise ValueError(f"{what}: expected the containers {treedef}, got {tree_structure(tree)}")
     pairs = zip(treedef.children, children, strict=True)
     return [leaf for child, inner in pairs for leaf in flatten_like(child, inner, what)]
@@ -303,14 +284,10 @@ def prefix_leaves(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:
     Raises:
         ValueError: It branches otherwise than the tree does.
     """
-    if treedef.kind is None or _container(type(prefix)) is None or prefix is None:
-        if _container(type(prefix)) is not None and prefix is not None:
-            raise ValueError(f"{what}: {prefix!r} branches where the argument is one leaf")
-        return [prefix] * treedef.num_leaves
-    container = _container(type(prefix))
-    assert container is not None
-    children, _ = container.flatten(prefix)
-    if len(children) != len(treedef.children):
-        raise ValueError(f"{what}: {prefix!r} does not fit the containers {treedef}")
-    pairs = zip(children, treedef.children, strict=True)
-    return [leaf for child, inner in pairs for leaf in prefix_leaves(child, inner, what)]
+    given, branches = tree_flatten(prefix, lambda x: x is None)
+    try:
+        below = flatten_like(branches, treedef.unflatten(range(treedef.num_leaves)), what)
+    except ValueError:
+        raise ValueError(f"{what}: {prefix!r} does not fit the containers {treedef}") from None
+    pairs = zip(given, below, strict=True)
+    return [value for value, part in pairs for _ in tree_leaves(part)]
