@@ -90,6 +90,7 @@ class Program:
         target: Where it is to run.
         span: Where the function is defined.
         transforms: What was put round it, outermost first ("grad", "vmap").
+        flags: What XLA was told beyond its defaults ("without fusion", "xla_cpu_foo=1").
     """
 
     name: str
@@ -98,6 +99,7 @@ class Program:
     target: Target
     span: Span | None = None
     transforms: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
