@@ -10,9 +10,10 @@ the two that JAX itself puts arrays in and takes results out with, `batched_devi
 `array_result_handler`: they cost a tenth of their public relatives.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from operator import index
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -28,22 +29,31 @@ from jaxlens.core.tracers import Tracer, Value, leaked
 from jaxlens.core.trees import tree_leaves, tree_map
 
 Buffer = Any  # jax.Array; or `Donated`
+Place = Any  # a device, the layout of an array over several, or None: the default device
 Types = Sequence[ShapedArray]
 
 
-class Donated:
+class Donated(NamedTuple):
     """Stands where a buffer was that was given away.
 
     Attributes:
         to: The argument and the function that it was given to, in words.
     """
 
-    def __init__(self, to: str) -> None:
-        self.to = to
+    to: str
 
     def is_deleted(self) -> bool:
         """Yes."""
         return True
+
+
+def _asked(f: Callable[..., Any]) -> Any:
+    """A method that gives what a function makes of the numbers."""
+
+    def method(self: "Array", *args: Any) -> Any:
+        return f(np.asarray(self), *args)
+
+    return method
 
 
 class Array(Value):
@@ -52,20 +62,15 @@ class Array(Value):
     Attributes:
         aval: Their type.
         buffer: Where they are, or will be once the program that computes them is done.
-        device: The device that they were put on; None for the default one.
+        device: Where they were put: a device, a layout over several; None for the default one.
     """
 
     __slots__ = ("aval", "buffer", "device")
 
-    def __init__(self, buffer: Buffer, aval: ShapedArray, device: Any = None) -> None:
+    def __init__(self, buffer: Buffer, aval: ShapedArray, device: Place = None) -> None:
         self.buffer = buffer
         self.aval = aval
         self.device = device
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        found = np.asarray(self.live())
-        found = found if dtype is None else found.astype(dtype, copy=False)
-        return found.copy() if copy else found
 
     def live(self) -> Buffer:
         """The buffer.
@@ -82,8 +87,12 @@ class Array(Value):
             )
         return self.buffer
 
-    def __jax_array__(self) -> Buffer:
-        return self.live()
+    __jax_array__ = live
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = np.asarray(self.live())
+        found = found if dtype is None else found.astype(dtype, copy=False)
+        return found.copy() if copy else found
 
     def block_until_ready(self) -> "Array":
         """Waits until the numbers are there."""
@@ -99,31 +108,15 @@ class Array(Value):
         found: set[Any] = self.live().devices()
         return found
 
-    def item(self) -> Any:
-        """The one number, as Python's."""
-        return np.asarray(self).item()
-
-    def tolist(self) -> Any:
-        """Nested lists of Python's numbers."""
-        return np.asarray(self).tolist()
-
-    def __bool__(self) -> bool:
-        return bool(np.asarray(self))
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        return np.asarray(self).__index__()
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if not self.shape else format(np.asarray(self), spec)
+    item = _asked(np.ndarray.item)
+    tolist = _asked(np.ndarray.tolist)
+    __bool__ = _asked(bool)
+    __int__ = _asked(int)
+    __float__ = _asked(float)
+    __complex__ = _asked(complex)
+    __index__ = _asked(index)
+    __format__ = _asked(format)
+    __str__ = _asked(str)
 
     def __hash__(self) -> int:
         raise TypeError("unhashable type: an array's numbers may change hands, use x.item()")
@@ -132,9 +125,6 @@ class Array(Value):
         numbers = np.array2string(np.asarray(self), separator=", ", prefix="Array(")
         weak = ", weak_type=True" if self.weak_type else ""
         return f"Array({numbers}, dtype={self.dtype.name}{weak})"
-
-    def __str__(self) -> str:
-        return str(np.asarray(self))
 
 
 # ---- numbers to a device and back ---------------------------------------------------------------
@@ -145,10 +135,24 @@ _ALIAS = _jax.HostBufferSemantics.ZERO_COPY
 
 
 @cache
-def _place(device: Any) -> tuple[Any, Any]:
-    """A device and the sharding of an array that is there only; None is the default device."""
-    device = device or jax_backend.get_default_device()
-    return device, SingleDeviceSharding(device)
+def spread(mesh: meshes.Mesh, spec: meshes.P) -> NamedSharding:
+    """JAX's name for a layout over several devices."""
+    return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
+
+
+@cache
+def _sharding(place: Place) -> Any:
+    """JAX's name for a place."""
+    if isinstance(place, NamedSharding):
+        return place
+    return SingleDeviceSharding(place or jax_backend.get_default_device())
+
+
+@cache
+def _parts(place: Place, shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
+    """The devices of a place, and the index of what each has of an array of this shape."""
+    found = _sharding(place).addressable_devices_indices_map(shape)
+    return [(device, (*index, ...)) for device, index in found.items()]
 
 
 @cache
@@ -157,7 +161,7 @@ def _jax_aval(aval: ShapedArray) -> Any:
     return jax.core.ShapedArray(aval.shape, dtype, weak_type=aval.weak_type)
 
 
-def put(value: Any, aval: ShapedArray, device: Any = None, copy: bool = False) -> Buffer:
+def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) -> Buffer:
     """Numbers on a device as a buffer of this type; no copy where they are there already.
 
     On the CPU a NumPy array is there already, as for JAX: it must not change until the program
@@ -166,18 +170,20 @@ def put(value: Any, aval: ShapedArray, device: Any = None, copy: bool = False) -
     Args:
         value: Ours, JAX's or NumPy's array, or a number.
         aval: Its type.
-        device: Which; None for the default.
+        place: Where to.
         copy: Whether a NumPy array is copied.
     """
-    where, sharding = _place(device)
     if isinstance(value, Tracer):
         raise leaked(value)
     if type(value) is Array:
         value = value.live()
+    sharding = _sharding(place)
     if isinstance(value, jax.Array):
-        if value.dtype != aval.dtype:
-            value = value.astype(aval.dtype)
-        return value if value.devices() == {where} else jax.device_put(value, where)
+        value = value if value.dtype == aval.dtype else value.astype(aval.dtype)
+        if value.sharding == sharding:
+            return value
+        with jax.enable_x64(True):  # else JAX would halve 64-bit elements
+            return jax.device_put(value, sharding)
     kept = np.zeros(aval.shape, bool) if aval.dtype == float0 else value
     try:
         numbers = np.asarray(kept, dtype=_jax_aval(aval).dtype, order="C")
@@ -186,22 +192,19 @@ def put(value: Any, aval: ShapedArray, device: Any = None, copy: bool = False) -
             f"expected the numbers of {aval.str_short()}, got {value!r:.60}: a type alone can be "
             f"traced and lowered, not run."
         ) from None
+    devices, indices = zip(*_parts(place, aval.shape), strict=True)
     return _jax.batched_device_put(
-        _jax_aval(aval), sharding, [numbers], [where], device is not None,
-        host_buffer_semantics=_COPY if copy else _ALIAS, enable_x64=True,
+        _jax_aval(aval), sharding, [numbers[each] for each in indices], list(devices),
+        place is not None, host_buffer_semantics=_COPY if copy else _ALIAS, enable_x64=True,
     )  # fmt: skip
 
 
-def array(value: Any, dtype: Any = None, device: Any = None) -> Array:
+def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
     """Numbers as an array on a device, copied if they are NumPy's."""
-    if isinstance(value, Array | jax.Array):
-        old = aval_of(value)
-        numbers = value if dtype is None else np.asarray(value).astype(canonical(dtype))
-        aval = old if dtype is None else ShapedArray(old.shape, canonical(dtype))
-        return Array(put(numbers, aval, device), aval, device)
-    numbers = np.asarray(value)
-    aval = ShapedArray(numbers.shape, canonical(dtype or numbers.dtype))
-    return Array(put(numbers, aval, device, copy=True), aval, device)
+    if dtype is not None or not isinstance(value, Array | jax.Array):
+        value = np.asarray(value)
+    aval = aval_of(value) if dtype is None else ShapedArray(value.shape, canonical(dtype))
+    return Array(put(value, aval, device, copy=True), aval, device)
 
 
 def device_put(tree: Any, device: Any = None) -> Any:
@@ -225,13 +228,13 @@ def block_until_ready(tree: Any) -> Any:
 def common_device(values: Sequence[Any]) -> Any:
     """The device that arrays among these were put on; None for the default one.
 
+    An array over several devices is brought to where it is needed.
+
     Raises:
         ValueError: There are two.
     """
     found = {x.device for x in values if type(x) is Array}
-    found.discard(None)
-    if found:  # an array over several devices is brought to where it is needed
-        found = {place for place in found if not isinstance(place, NamedSharding)}
+    found = {place for place in found if place and not isinstance(place, NamedSharding)}
     if len(found) > 1:
         raise ValueError(
             f"Received incompatible devices for one program: its arguments are on "
@@ -253,34 +256,28 @@ class Executable:
 
     Attributes:
         loaded: XLA's own.
-        devices: Where it runs.
-        in_avals: The types of its arguments.
-        out_avals: The types of its results.
     """
 
-    __slots__ = (
-        "_device", "_empty", "_handlers", "_start", "devices", "in_avals", "loaded", "out_avals",
-    )  # fmt: skip
-
     def __init__(
-        self, loaded: Any, devices: Sequence[Any], in_avals: Types, out_avals: Types
+        self,
+        loaded: Any,
+        in_avals: Types,
+        out_avals: Types,
+        in_places: Sequence[Place],
+        out_places: Sequence[Place],
     ) -> None:
         self.loaded = loaded
-        self.devices = [_place(device)[0] for device in devices]
-        self.in_avals = in_avals
-        self.out_avals = out_avals
-        self._device = devices[0]
+        self._in_avals, self._out_avals = in_avals, out_avals
+        self._in_places, self._out_places = in_places, out_places
         self._start = loaded.execute_sharded
-        sharding = SingleDeviceSharding(self.devices[0])
-        self._handlers = [_handler(_jax_aval(aval), sharding) for aval in out_avals]
+        self._handlers = list(map(_handler, out_avals, out_places))
         self._empty = any(aval.dtype == float0 for aval in out_avals)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
-        """Starts it on its one device; its results may be used at once and are there later."""
-        device = self._device
+        """Starts it; its results may be used at once and are there later."""
         buffers = [
-            x.buffer if type(x) is Array and x.device is device else put(x, aval, device)
-            for x, aval in zip(values, self.in_avals, strict=True)
+            x.buffer if type(x) is Array and x.device is place else put(x, aval, place)
+            for x, aval, place in zip(values, self._in_avals, self._in_places, strict=True)
         ]
         try:
             found = self._start(buffers).consume_with_handlers(self._handlers)
@@ -289,13 +286,10 @@ class Executable:
                 if isinstance(x, Array):
                     x.live()
             raise
-        pairs = zip(found, self.out_avals, strict=True)
+        results = list(map(Array, found, self._out_avals, self._out_places))
         if self._empty:
-            return [
-                np.zeros(aval.shape, float0) if aval.dtype == float0 else Array(x, aval, device)
-                for x, aval in pairs
-            ]
-        return [Array(x, aval, device) for x, aval in pairs]
+            return [np.zeros(x.shape, float0) if x.dtype == float0 else x for x in results]
+        return results
 
     def as_text(self) -> str:
         """The optimised HLO."""
@@ -310,46 +304,13 @@ class Executable:
         return self.loaded.get_compiled_memory_stats()
 
 
-@cache
-def spread(mesh: meshes.Mesh, spec: meshes.P) -> NamedSharding:
-    """JAX's name for a layout."""
-    return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
-
-
-class Spread(Executable):
-    """A program for several devices, each of which has its part of the arguments and results."""
-
-    __slots__ = ("_in", "_out")
-
-    def __init__(self, loaded: Any, layout: meshes.Layout, *avals: Types) -> None:
-        super().__init__(loaded, list(layout.mesh.devices.flat), *avals)
-        self._in = [spread(layout.mesh, spec) for spec in layout.in_specs]
-        self._out = [spread(layout.mesh, spec) for spec in layout.out_specs]
-        self._handlers = list(map(_handler, map(_jax_aval, self.out_avals), self._out))
-
-    def __call__(self, values: Sequence[Any]) -> list[Any]:
-        """Starts it; its results lie over the devices."""
-        buffers = list(map(_put_spread, values, self.in_avals, self._in))
-        found = self._start(buffers).consume_with_handlers(self._handlers)
-        return list(map(Array, found, self.out_avals, self._out))
-
-
-def _put_spread(value: Any, aval: ShapedArray, place: NamedSharding) -> Buffer:
-    if isinstance(value, Tracer):
-        raise leaked(value)
-    if type(value) is Array and value.device is place:
-        return value.live()
-    numbers = value.live() if type(value) is Array else np.asarray(value, _jax_aval(aval).dtype)
-    with jax.enable_x64(True):  # else JAX would halve 64-bit elements
-        return jax.device_put(numbers, place)
-
-
-def _handler(aval: Any, sharding: Any) -> Any:
+def _handler(aval: ShapedArray, place: Place) -> Any:
     """What makes an array of a result; jaxlib 0.12 has one keyword less."""
+    handler, args = _jax.array_result_handler, (_jax_aval(aval), _sharding(place))
     try:
-        return _jax.array_result_handler(aval, sharding, committed=False, _skip_checks=True)
+        return handler(*args, committed=False, _skip_checks=True)
     except TypeError:
-        return _jax.array_result_handler(aval, sharding, committed=False)
+        return handler(*args, committed=False)
 
 
 def compile_module(
@@ -364,25 +325,28 @@ def compile_module(
     """Compiles a StableHLO module.
 
     Args:
-        module: An `ir.Module`, or its text or bytecode.
+        module: An `ir.Module`.
         in_avals: The types of its arguments.
         out_avals: The types of its results.
         device: For which; None for the default one.
         options: XLA's, by name.
         layout: How it lies on a mesh, whose devices it is then for.
     """
-    client = jax_backend.get_backend()
-    chosen = list(layout.mesh.devices.flat) if layout else [_place(device)[0]]
+    if layout:
+        chosen = list(layout.mesh.devices.flat)
+        ins, outs = ([spread(layout.mesh, spec) for spec in specs] for specs in layout[1:])
+    else:
+        chosen = [device or jax_backend.get_default_device()]
+        ins, outs = ([device] * len(avals) for avals in (in_avals, out_avals))
     built = jax_backend.get_compile_options(
         num_replicas=1,
         num_partitions=len(chosen),
         device_assignment=np.array([[d.id for d in chosen]]),
         env_options_overrides=options or {},
     )
+    client = jax_backend.get_backend()
     loaded = client.compile_and_load(_text(module), _jax.DeviceList(tuple(chosen)), built)
-    if layout:
-        return Spread(loaded, layout, in_avals, out_avals)
-    return Executable(loaded, [device], in_avals, out_avals)
+    return Executable(loaded, in_avals, out_avals, ins, outs)
 
 
 def hlo_text(module: Any) -> str:
@@ -392,7 +356,5 @@ def hlo_text(module: Any) -> str:
 
 
 def _text(module: Any) -> bytes:
-    if isinstance(module, bytes):
-        return module
     text: str = module.operation.get_asm(binary=False, enable_debug_info=True)
     return text.encode()

@@ -15,7 +15,7 @@ from typing import Any
 
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.device import Array, Donated, Executable, compile_module, hlo_text, put
+from jaxlens.core.device import Array, Donated, Executable, array, compile_module, hlo_text
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, used
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.parallel.meshes import Layout, layout
@@ -159,7 +159,7 @@ class Compiled:
     def __init__(self, lowered: Lowered, executable: Executable) -> None:
         self.traced = lowered.traced
         self.executable = executable
-        self._consts = [Array(put(x, aval_of(x), copy=True), aval_of(x)) for x in lowered.consts]
+        self._consts = [array(x, device=lowered.traced.device) for x in lowered.consts]
         self._given = [n for n, alias in enumerate(lowered.aliases) if alias is not None]
 
     def run(self, leaves: Sequence[Any]) -> Any:

@@ -168,6 +168,9 @@ assert a.devices() == b.devices() == {second} and (a + 1).devices() == {second}
 assert f(x, 1.0)[0].devices() == {first}
 assert [key.device for key in f.cache_keys()] == [second, None]
 assert np.array_equal(a, x * 2)
+with core.enable_x64():
+    wide = core.device_put(core.device_put(np.array([1 + 2**-40]), second), first)
+assert np.asarray(wide)[0] == 1 + 2**-40
 try:
     f(there, core.device_put(x, devices[2]))
 except ValueError as error:
