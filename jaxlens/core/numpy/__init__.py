@@ -39,10 +39,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"jaxlens.core.numpy has no {name!r}{hint}")
 
 
-def _reversed(function: Any) -> Any:
-    return lambda x, y: function(y, x)
-
-
 _OPERATORS = {
     "add": ufuncs.add, "sub": ufuncs.subtract, "mul": ufuncs.multiply,
     "truediv": ufuncs.divide, "floordiv": ufuncs.floor_divide, "mod": ufuncs.remainder,
@@ -54,39 +50,11 @@ _COMPARISONS = {
     "eq": ufuncs.equal, "ne": ufuncs.not_equal, "lt": ufuncs.less, "le": ufuncs.less_equal,
     "gt": ufuncs.greater, "ge": ufuncs.greater_equal,
 }  # fmt: skip
-_UNARY = {"neg": ufuncs.negative, "abs": ufuncs.abs, "invert": ufuncs.bitwise_not}
-_NUMBERS = (Value, int, float, complex)
 _METHODS = (
     "all any argmax argmin argsort astype clip conj cumprod cumsum dot max mean min prod ravel "
     "repeat reshape round sort squeeze std sum swapaxes take transpose var"
 )
-
-
-def _give_methods() -> None:
-    """Makes values behave like NumPy's arrays."""
-    for name, function in _OPERATORS.items():
-        setattr(Value, f"__{name}__", _operator(function))
-        setattr(Value, f"__r{name}__", _operator(_reversed(function)))
-    for name, function in _COMPARISONS.items():
-        setattr(Value, f"__{name}__", _operator(function))
-    for name, unary in _UNARY.items():
-        setattr(Value, f"__{name}__", _method(unary))
-    for name in _METHODS.split():
-        setattr(Value, name, _FUNCTIONS[name])
-    attributes = {
-        "T": arrays.transpose, "real": ufuncs.real, "imag": ufuncs.imag, "at": indexing.At,
-    }  # fmt: skip
-    for name, attribute in attributes.items():
-        setattr(Value, name, property(attribute))
-    methods = {
-        "__getitem__": indexing.index, "__setitem__": _unchangeable, "flatten": arrays.ravel,
-    }  # fmt: skip
-    for name, method in methods.items():
-        setattr(Value, name, method)
-
-
-def _method(function: Any) -> Any:
-    return lambda x: function(x)
+_NUMBERS = (Value, int, float, complex)
 
 
 def _operator(function: Any) -> Any:
@@ -98,6 +66,10 @@ def _operator(function: Any) -> Any:
     return operate
 
 
+def _swapped(function: Any) -> Any:
+    return lambda x, y: function(y, x)
+
+
 def _unchangeable(x: Value, index: Any, value: Any) -> None:
     raise TypeError(
         f"arrays do not change: {x.aval.str_short()} has no item assignment. For x[i] = y write "
@@ -105,4 +77,14 @@ def _unchangeable(x: Value, index: Any, value: Any) -> None:
     )
 
 
-_give_methods()
+_ATTRIBUTES = {
+    **{name: _FUNCTIONS[name] for name in _METHODS.split()},
+    **{f"__{name}__": _operator(f) for name, f in (_OPERATORS | _COMPARISONS).items()},
+    **{f"__r{name}__": _operator(_swapped(f)) for name, f in _OPERATORS.items()},
+    "__neg__": ufuncs.negative, "__abs__": ufuncs.abs, "__invert__": ufuncs.bitwise_not,
+    "__getitem__": indexing.index, "__setitem__": _unchangeable, "flatten": arrays.ravel,
+    "T": property(arrays.transpose), "real": property(ufuncs.real), "imag": property(ufuncs.imag),
+    "at": property(indexing.At),
+}  # fmt: skip
+for _name, _attribute in _ATTRIBUTES.items():  # so that values behave like NumPy's arrays
+    setattr(Value, _name, _attribute)

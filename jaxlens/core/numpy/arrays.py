@@ -7,24 +7,14 @@ what is left for the program are a few primitives that move numbers.
 import operator
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from jaxlens.core.avals import ShapedArray, canonical
 from jaxlens.core.device import array as device_array
-from jaxlens.core.numpy.ufuncs import (
-    add,
-    astype,
-    divide,
-    equal,
-    greater_equal,
-    multiply,
-    subtract,
-    together,
-    typed,
-    where,
-)
+from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.primitives import pieces, shapes
 from jaxlens.core.primitives.shapes import broadcast_to, convert_element_type, expand_dims
 from jaxlens.core.staging import aval_of
@@ -61,14 +51,13 @@ def array(x: Any, dtype: Any = None) -> Any:
     if isinstance(x, list | tuple) and any(isinstance(leaf, Value) for leaf in tree_leaves(x)):
         return stack([array(item, dtype) for item in x])
     if isinstance(x, Value):
-        return x if dtype is None else astype(x, dtype)
+        return x if dtype is None else uf.astype(x, dtype)
     if dtype is None and isinstance(x, int | float | complex) and not isinstance(x, bool):
         return convert_element_type(x, aval_of(x).dtype, weak_type=True)
-    return device_array(x, dtype) if current() is GROUND else _constant(np.asarray(x), dtype)
-
-
-def _constant(x: np.ndarray, dtype: Any) -> Any:
-    return x.astype(canonical(dtype or x.dtype))
+    if current() is GROUND:
+        return device_array(x, dtype)
+    constant = np.asarray(x)
+    return constant.astype(canonical(dtype or constant.dtype))
 
 
 asarray = array
@@ -76,7 +65,7 @@ asarray = array
 
 def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
     """An array of one number."""
-    return broadcast_to(astype(value, dtype or aval_of(value).dtype), sizes_of(shape))
+    return broadcast_to(uf.astype(value, dtype or aval_of(value).dtype), sizes_of(shape))
 
 
 def zeros(shape: Shape, dtype: Any = float32) -> Any:
@@ -122,27 +111,29 @@ def operator_index(x: Any) -> Any:
 
 def linspace(start: Any, stop: Any, num: int = 50) -> Any:
     """`num` numbers from `start` to `stop`, both among them."""
-    share = divide(shapes.iota(float32, (num,), 0), np.float32(max(num - 1, 1)))
-    return add(multiply(start, subtract(1.0, share)), multiply(stop, share))
+    share = uf.divide(shapes.iota(float32, (num,), 0), np.float32(max(num - 1, 1)))
+    return uf.add(uf.multiply(start, uf.subtract(1.0, share)), uf.multiply(stop, share))
+
+
+def _places(shape: Sequence[int], k: int) -> tuple[Any, Any]:
+    """For each element of a matrix its row, `k` more, and its column."""
+    rows, columns = shapes.iota(int32, shape, 0), shapes.iota(int32, shape, 1)
+    return uf.add(rows, k), columns
 
 
 def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float32) -> Any:
     """1 on a diagonal, 0 elsewhere."""
-    shape = (n, n if m is None else m)
-    rows, columns = shapes.iota(int32, shape, 0), shapes.iota(int32, shape, 1)
-    return astype(equal(add(rows, k), columns), dtype)
+    return uf.astype(uf.equal(*_places((n, n if m is None else m), k)), dtype)
 
 
 def tril(x: Any, k: int = 0) -> Any:
     """The matrix with zeros above a diagonal."""
-    shape = aval_of(x).shape[-2:]
-    rows, columns = shapes.iota(int32, shape, 0), shapes.iota(int32, shape, 1)
-    return where(greater_equal(add(rows, k), columns), x, zeros_like(x))
+    return uf.where(uf.greater_equal(*_places(aval_of(x).shape[-2:], k)), x, zeros_like(x))
 
 
 def triu(x: Any, k: int = 0) -> Any:
     """The matrix with zeros below a diagonal."""
-    return subtract(x, tril(x, k - 1))
+    return uf.subtract(x, tril(x, k - 1))
 
 
 # ---- shapes -------------------------------------------------------------------------------------
@@ -150,11 +141,9 @@ def triu(x: Any, k: int = 0) -> Any:
 
 def reshape(x: Any, *shape: Any) -> Any:
     """The same numbers under another shape; one length may be -1."""
-    wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    sizes = tuple(operator.index(n) for n in wanted)
-    aval = aval_of(x)
+    aval, sizes = aval_of(x), sizes_of(shape[0] if len(shape) == 1 else shape)
     if -1 in sizes:
-        rest = int(np.prod([n for n in sizes if n != -1], dtype=object))
+        rest = prod(n for n in sizes if n != -1)
         if sizes.count(-1) > 1 or not rest or aval.size % rest:
             raise TypeError(f"cannot reshape array of shape {aval.shape} into shape {sizes}.")
         sizes = tuple(aval.size // rest if n == -1 else n for n in sizes)
@@ -170,7 +159,7 @@ def transpose(x: Any, *axes: Any) -> Any:
     """Axes in another order; in reverse where none is given."""
     order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
     ndim = aval_of(x).ndim
-    places = range(ndim)[::-1] if not order else [axis_of(axis, ndim) for axis in order]
+    places = [axis_of(axis, ndim) for axis in order] if order else range(ndim)[::-1]
     return shapes.transpose(x, places)
 
 
@@ -196,13 +185,13 @@ def squeeze(x: Any, axis: Axis = None) -> Any:
 
 def concatenate(xs: Sequence[Any], axis: int = 0) -> Any:
     """Arrays one after another along an axis."""
-    arrays = together(*xs)
+    arrays = uf.together(*xs)
     return pieces.concatenate(arrays, axis_of(axis, aval_of(arrays[0]).ndim))
 
 
 def stack(xs: Sequence[Any], axis: int = 0) -> Any:
     """Arrays one after another along a new axis."""
-    arrays = together(*xs)
+    arrays = uf.together(*xs)
     return pieces.stack(arrays, axis_of(axis, aval_of(arrays[0]).ndim + 1))
 
 
@@ -222,7 +211,7 @@ def pad(x: Any, pad_width: Any, constant_values: Any = 0) -> Any:
     """More elements before and after each axis."""
     aval = aval_of(x)
     widths = np.broadcast_to(np.asarray(pad_width), (aval.ndim, 2)).tolist()
-    value = typed(constant_values, aval.dtype, False)
+    value = uf.typed(constant_values, aval.dtype, False)
     return pieces.pad(x, value, tuple((low, high, 0) for low, high in widths))
 
 
@@ -235,16 +224,13 @@ def roll(x: Any, shift: int, axis: int | None = None) -> Any:
     """Elements moved along an axis, those that fall off put in front."""
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), aval_of(x).shape)
-    place, n = axis_of(axis, aval_of(x).ndim), aval_of(x).shape[axis]
-    cut = -shift % max(n, 1)
-    after = pieces.slice_in_axis(x, place, cut, n)
-    return concatenate([after, pieces.slice_in_axis(x, place, 0, cut)], place)
+    cut = -shift % max(aval_of(x).shape[axis], 1)
+    return concatenate(split(x, [cut], axis)[::-1], axis)
 
 
 def tile(x: Any, reps: Shape) -> Any:
     """Copies of an array side by side."""
-    counts = (reps,) if isinstance(reps, int) else tuple(reps)
-    for axis, count in enumerate(reversed(counts), 1):
+    for axis, count in enumerate(reversed(sizes_of(reps)), 1):
         x = expand_dims(x, [0]) if aval_of(x).ndim < axis else x
         x = concatenate([x] * count, -axis) if count != 1 else x
     return x

@@ -6,29 +6,18 @@ contraction that XLA knows: axes shared by batch, axes summed over, and the rest
 """
 
 import builtins
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxlens.core.avals import ShapedArray, bfloat16, canonical, is_inexact
-from jaxlens.core.numpy.arrays import Axis, axes_of, axis_of, float32, ravel
-from jaxlens.core.numpy.ufuncs import (
-    alike,
-    conj,
-    divide,
-    equal,
-    multiply,
-    sqrt,
-    square,
-    subtract,
-    truth,
-    typed,
-    where,
-)
+from jaxlens.core.avals import bfloat16, broadcast_shapes, canonical, is_inexact
+from jaxlens.core.numpy import ufuncs as uf
+from jaxlens.core.numpy.arrays import Axis, axes_of, axis_of, float32, int32, ravel
 from jaxlens.core.primitives import contractions, cumulative, indexing, shapes, sorting
 from jaxlens.core.primitives.contractions import dot_general
-from jaxlens.core.primitives.shapes import convert_element_type, expand_dims
+from jaxlens.core.primitives.shapes import broadcast_to, convert_element_type, expand_dims
 from jaxlens.core.staging import aval_of
 
 _HALF = (np.dtype("float16"), bfloat16)
@@ -50,12 +39,12 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) ->
     aval, axes = aval_of(x), axes_of(axis, aval_of(x))
     result = canonical(dtype or _counting(aval.dtype))
     wide = float32 if result in _HALF else result
-    found = shapes.reduce_sum(typed(x, wide, aval.weak_type), axes)
+    found = shapes.reduce_sum(uf.typed(x, wide, aval.weak_type), axes)
     return _kept(convert_element_type(found, result, aval.weak_type), axes, keepdims)
 
 
-def _count(aval: ShapedArray, axes: Sequence[int]) -> int:
-    return int(np.prod([aval.shape[axis] for axis in axes], dtype=object))
+def _count(x: Any, axes: Sequence[int]) -> int:
+    return math.prod(aval_of(x).shape[axis] for axis in axes)
 
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
@@ -63,59 +52,56 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     aval, axes = aval_of(x), axes_of(axis, aval_of(x))
     result = aval.dtype if is_inexact(aval.dtype) else canonical(np.float64)
     wide = float32 if result in _HALF else result
-    found = divide(sum(typed(x, wide, aval.weak_type), axes, keepdims), _count(aval, axes))
+    found = uf.divide(sum(uf.typed(x, wide, aval.weak_type), axes, keepdims), _count(x, axes))
     return convert_element_type(found, result, aval_of(found).weak_type)
 
 
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The mean square distance from the mean, over axes."""
-    aval, axes = aval_of(x), axes_of(axis, aval_of(x))
-    centred = square(subtract(x, mean(x, axes, keepdims=True)))
-    return divide(sum(centred, axes, keepdims), _count(aval, axes) - ddof)
+    axes = axes_of(axis, aval_of(x))
+    centred = uf.square(uf.subtract(x, mean(x, axes, keepdims=True)))
+    return uf.divide(sum(centred, axes, keepdims), _count(x, axes) - ddof)
 
 
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The root of `var`."""
-    return sqrt(var(x, axis, keepdims, ddof))
+    return uf.sqrt(var(x, axis, keepdims, ddof))
 
 
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Products over axes."""
     aval, axes = aval_of(x), axes_of(axis, aval_of(x))
-    wide = typed(x, _counting(aval.dtype), aval.weak_type)
+    wide = uf.typed(x, _counting(aval.dtype), aval.weak_type)
     return _kept(cumulative.reduce_prod(wide, axes), axes, keepdims)
 
 
-def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The largest over axes."""
-    axes = _some(x, axis, "max")
-    return _kept(contractions.reduce_max(x, axes), axes, keepdims)
+def _extreme(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """The largest or smallest over axes; of no elements there is none."""
+
+    def function(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+        axes = axes_of(axis, aval_of(x))
+        if 0 in (aval_of(x).shape[each] for each in axes):
+            raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+        return _kept(reduce(x, axes), axes, keepdims)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The {name} over axes."
+    return function
 
 
-def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The smallest over axes."""
-    axes = _some(x, axis, "min")
-    return _kept(contractions.reduce_min(x, axes), axes, keepdims)
-
-
-def _some(x: Any, axis: Axis, name: str) -> tuple[int, ...]:
-    """Axes with at least one element: of none there is no largest."""
-    axes = axes_of(axis, aval_of(x))
-    if builtins.any(aval_of(x).shape[axis] == 0 for axis in axes):
-        raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-    return axes
+max, min = _extreme("max", contractions.reduce_max), _extreme("min", contractions.reduce_min)
 
 
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Whether one is not zero."""
     axes = axes_of(axis, aval_of(x))
-    return _kept(contractions.reduce_or(truth(x), axes), axes, keepdims)
+    return _kept(contractions.reduce_or(uf.truth(x), axes), axes, keepdims)
 
 
 def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Whether none is zero."""
     axes = axes_of(axis, aval_of(x))
-    return _kept(contractions.reduce_and(truth(x), axes), axes, keepdims)
+    return _kept(contractions.reduce_and(uf.truth(x), axes), axes, keepdims)
 
 
 def argmax(x: Any, axis: int | None = None) -> Any:
@@ -139,13 +125,13 @@ def _one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
 def cumsum(x: Any, axis: int | None = None) -> Any:
     """Sums of the elements so far."""
     flat, place = _one_axis(x, axis)
-    return cumulative.cumsum(typed(flat, _counting(aval_of(x).dtype), False), place)
+    return cumulative.cumsum(uf.typed(flat, _counting(aval_of(x).dtype), False), place)
 
 
 def cumprod(x: Any, axis: int | None = None) -> Any:
     """Products of the elements so far."""
     flat, place = _one_axis(x, axis)
-    return cumulative.cumprod(typed(flat, _counting(aval_of(x).dtype), False), place)
+    return cumulative.cumprod(uf.typed(flat, _counting(aval_of(x).dtype), False), place)
 
 
 def sort(x: Any, axis: int = -1) -> Any:
@@ -174,10 +160,10 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
 
 def dot(x: Any, y: Any) -> Any:
     """Sums of products over the last axis of `x` and the last but one of `y`."""
-    x, y = alike(x, y)
+    x, y = uf.alike(x, y)
     a, b = aval_of(x), aval_of(y)
     if not a.ndim or not b.ndim:
-        return multiply(x, y)
+        return uf.multiply(x, y)
     return _dot_general(x, y, (((a.ndim - 1,), (b.ndim - 2 if b.ndim > 1 else 0,)), ((), ())))
 
 
@@ -188,17 +174,17 @@ def _dot_general(x: Any, y: Any, numbers: Any) -> Any:
 
 def vdot(x: Any, y: Any) -> Any:
     """The inner product of all elements, those of `x` conjugated."""
-    return dot(conj(ravel(x)), ravel(y))
+    return dot(uf.conj(ravel(x)), ravel(y))
 
 
 def outer(x: Any, y: Any) -> Any:
     """All products of an element of `x` with one of `y`."""
-    return multiply(expand_dims(ravel(x), [1]), expand_dims(ravel(y), [0]))
+    return uf.multiply(expand_dims(ravel(x), [1]), expand_dims(ravel(y), [0]))
 
 
 def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
     """Sums of products over pairs of axes; a number is that many last with that many first."""
-    x, y = alike(x, y)
+    x, y = uf.alike(x, y)
     a, b = aval_of(x), aval_of(y)
     if isinstance(axes, int):
         axes = range(a.ndim - axes, a.ndim), range(axes)
@@ -213,7 +199,7 @@ def matmul(x: Any, y: Any) -> Any:
     Raises:
         TypeError: An argument has no axes, or the lengths summed over differ.
     """
-    x, y = alike(x, y)
+    x, y = uf.alike(x, y)
     a, b = aval_of(x), aval_of(y)
     if not a.ndim or not b.ndim:
         raise TypeError("matmul: a scalar is no matrix: use multiply (x * y).")
@@ -224,26 +210,18 @@ def matmul(x: Any, y: Any) -> Any:
             f"{'last but one' if b.ndim > 1 else 'last'} of the second, {b.str_short()}, must have "
             f"the same length, got {a.shape[left]} and {b.shape[right]}."
         )
-    if (a.ndim <= 2 and b.ndim <= 2) or b.ndim <= 2 or (a.ndim == 1 and b.ndim <= 2):
-        return _dot_general(x, y, (((left,), (right,)), ((), ())))
-    letters = "abcdefghijklmnopqrstuvw"
-    batch = builtins.max(a.ndim, b.ndim) - 2
-    ax = letters[batch - builtins.max(a.ndim - 2, 0) : batch] + ("yz" if a.ndim > 1 else "z")
-    bx = letters[batch - builtins.max(b.ndim - 2, 0) : batch] + ("zx" if b.ndim > 1 else "z")
-    out = letters[:batch] + ("y" if a.ndim > 1 else "") + ("x" if b.ndim > 1 else "")
-    return einsum(f"{ax},{bx}->{out}", *_without_ones(x, y, ax, bx))
+    if b.ndim <= 2:
+        return dot(x, y)
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    letters, rows = "abcdefghijklmnopqrstuvw"[: len(batch)], "y" if a.ndim > 1 else ""
 
+    def wide(x: Any) -> tuple[str, Any]:
+        shape = aval_of(x).shape
+        start = len(batch) - len(shape[:-2])
+        return letters[start:], broadcast_to(x, (*batch[start:], *shape[-2:]))
 
-def _without_ones(x: Any, y: Any, ax: str, bx: str) -> list[Any]:
-    """Batch axes of length 1 repeated where the other argument's are longer."""
-    sizes: dict[str, int] = {}
-    for letters, array in ((ax, x), (bx, y)):
-        for letter, n in zip(letters, aval_of(array).shape, strict=True):
-            sizes[letter] = n if n != 1 else sizes.get(letter, 1)
-    return [
-        shapes.broadcast_to(array, tuple(sizes[letter] for letter in letters))
-        for letters, array in ((ax, x), (bx, y))
-    ]
+    (ax, x), (bx, y) = wide(x), wide(y)
+    return einsum(f"{ax}{rows}z,{bx}zx->{letters}{rows}x", x, y)
 
 
 def einsum(subscripts: str, *operands: Any) -> Any:
@@ -258,7 +236,7 @@ def einsum(subscripts: str, *operands: Any) -> Any:
         ValueError: The subscripts do not fit the operands.
     """
     terms, out = _parsed(subscripts, operands)
-    arrays = alike(*operands)
+    arrays = uf.alike(*operands)
     while len(arrays) > 1:
         rest = set("".join(terms[2:])) | set(out)
         array, term = _pair(arrays[0], terms[0], arrays[1], terms[1], rest, out)
@@ -270,20 +248,18 @@ def einsum(subscripts: str, *operands: Any) -> Any:
 def _parsed(subscripts: str, operands: Sequence[Any]) -> tuple[list[str], str]:
     inputs, arrow, out = subscripts.replace(" ", "").partition("->")
     terms = inputs.split(",")
+    letters = "".join(terms)
     if not arrow:
-        out = "".join(sorted(c for c in set(inputs) if c.isalpha() and inputs.count(c) == 1))
-    shapes_ = [aval_of(x).shape for x in operands]
-    fits = len(terms) == len(operands) and builtins.all(
-        len(term) == len(shape) and (not term or term.isalpha())
-        for term, shape in zip(terms, shapes_, strict=True)
-    )
-    sizes: dict[str, set[int]] = {}
-    for term, shape in zip(terms, shapes_, strict=False):
-        for letter, n in zip(term, shape, strict=False):
-            sizes.setdefault(letter, set()).add(n)
-    known = builtins.all(letter in sizes for letter in out) and len(set(out)) == len(out)
-    if not fits or not known or builtins.any(len(found) > 1 for found in sizes.values()):
-        listed = ", ".join(map(str, shapes_))
+        out = "".join(c for c in sorted(letters) if letters.count(c) == 1)
+    avals = [aval_of(x) for x in operands]
+    pairs = zip(letters, (n for aval in avals for n in aval.shape), strict=False)
+    if not (
+        [aval.ndim for aval in avals] == [len(term) for term in terms]
+        and (letters + "a").isalpha()
+        and len(set(pairs)) == len(set(letters))  # each has one length
+        and len(set(out)) == len(out) == len(set(out) & set(letters))
+    ):
+        listed = ", ".join(str(aval.shape) for aval in avals)
         raise ValueError(f"einsum: {subscripts!r} does not fit operands of shapes {listed}.")
     return terms, out
 
@@ -307,10 +283,8 @@ def _summed_alone(x: Any, term: str, kept: set[str]) -> tuple[Any, str]:
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
         i, j = (place for place, c in enumerate(term) if c == letter)
-        shape = aval_of(x).shape
-        rows = shapes.iota(np.dtype("int32"), shape, i)
-        diagonal = equal(rows, shapes.iota(np.dtype("int32"), shape, j))
-        x = sum(where(diagonal, x, np.zeros((), aval_of(x).dtype)[()]), j)
+        rows, columns = (shapes.iota(int32, aval_of(x).shape, axis) for axis in (i, j))
+        x = sum(uf.where(uf.equal(rows, columns), x, uf.typed(0, aval_of(x).dtype, False)), j)
         term = term[:j] + term[j + 1 :]
     alone = [place for place, c in enumerate(term) if c not in kept]
     return shapes.reduce_sum(x, tuple(alone)), "".join(c for c in term if c in kept)

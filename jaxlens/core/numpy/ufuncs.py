@@ -103,17 +103,17 @@ sinh, cosh, arctan2 = _float(fn.sinh_p), _float(fn.cosh_p), _binary(fn.atan2_p, 
 
 def logical_and(x: Any, y: Any) -> Any:
     """Whether both are not zero."""
-    return ew.and_p.bind(*together(truth(x), truth(y)))
+    return bitwise_and(truth(x), truth(y))
 
 
 def logical_or(x: Any, y: Any) -> Any:
     """Whether one is not zero."""
-    return ew.or_p.bind(*together(truth(x), truth(y)))
+    return bitwise_or(truth(x), truth(y))
 
 
 def logical_not(x: Any) -> Any:
     """Whether it is zero."""
-    return ew.not_p.bind(truth(x))
+    return bitwise_not(truth(x))
 
 
 def truth(x: Any) -> Any:
@@ -134,8 +134,7 @@ def floor_divide(x: Any, y: Any) -> Any:
     """The quotient rounded down."""
     x, y = together(x, y)
     if is_inexact(aval_of(x).dtype):
-        rest = remainder(x, y)
-        return round(divide(subtract(x, rest), y))
+        return round(divide(subtract(x, remainder(x, y)), y))
     quotient, rest = ew.div_p.bind(x, y), fn.rem_p.bind(x, y)
     below = logical_and(not_equal(sign(x), sign(y)), not_equal(rest, 0))
     return where(below, subtract(quotient, 1), quotient)
@@ -184,7 +183,7 @@ def isnan(x: Any) -> Any:
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where the condition holds, `y` elsewhere."""
     x, y = together(x, y)
-    shape = tuple(np.broadcast_shapes(*(aval_of(a).shape for a in (condition, x, y))))
+    shape = np.broadcast_shapes(*(aval_of(each).shape for each in (condition, x, y)))
     chosen = truth(condition)
     if aval_of(chosen).shape:
         chosen = broadcast_to(chosen, shape)
