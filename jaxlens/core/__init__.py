@@ -19,9 +19,8 @@ from jaxlens.core.avals import ShapedArray, enable_x64
 from jaxlens.core.batching import vmap
 from jaxlens.core.control.branches import cond, switch
 from jaxlens.core.control.folds import associative_scan, reduce
-from jaxlens.core.control.fori import fori_loop
 from jaxlens.core.control.loops import while_loop
-from jaxlens.core.control.scans import map, scan
+from jaxlens.core.control.scans import fori_loop, map, scan
 from jaxlens.core.custom import custom_jvp, custom_vjp
 from jaxlens.core.derivatives import grad, hessian, jacfwd, jacrev, linearize, value_and_grad, vjp
 from jaxlens.core.exported import Exported, deserialize, export

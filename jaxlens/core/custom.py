@@ -17,7 +17,7 @@ from inspect import signature
 from typing import Any, cast
 
 from jaxlens.core.avals import float0, tangent_aval
-from jaxlens.core.control.branches import same_type
+from jaxlens.core.calls import same_type
 from jaxlens.core.custom_calls import Residuals, custom_jvp_call_p, custom_vjp_call_p
 from jaxlens.core.primitives.elementwise import add_any_p
 from jaxlens.core.staging import aval_of, traced

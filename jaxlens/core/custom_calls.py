@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 
 from jaxlens.core.avals import ShapedArray, float0, tangent_aval
 from jaxlens.core.batching import Dim, batch_flat, batch_jaxpr, to_front
-from jaxlens.core.control.branches import fronts, nonzero, same_type, with_zeros
-from jaxlens.core.control.loops import Flags, cut
+from jaxlens.core.calls import Flags, cut, fronts, nonzero, same_type, with_zeros
 from jaxlens.core.forward import instantiate
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
 from jaxlens.core.primitives.shapes import reduce_sum

@@ -11,7 +11,7 @@ from jaxlens.core.tracers import Primitive
 _FILES = {
     "primitives": "gathering contractions convolution cumulative sorting dynamic_slices pieces "
     "shapes functions elementwise",
-    "control": "branches loops scans fori folds",
+    "control": "branches loops scans folds",
     "parallel": "collectives exchanges",
 }
 _NAMES = [f"{folder}.{name}" for folder, names in _FILES.items() for name in names.split()]

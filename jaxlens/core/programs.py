@@ -15,14 +15,12 @@ from types import MethodType
 from typing import Any, NamedTuple
 
 from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray, tangent_aval, x64
-from jaxlens.core.batching import batch_jaxpr, to_front
+from jaxlens.core.avals import ShapedArray, x64
+from jaxlens.core.calls import call_rules
 from jaxlens.core.device import Array, Executable, common_device, compile_module
-from jaxlens.core.forward import jvp_jaxpr
-from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
+from jaxlens.core.jaxprs import ClosedJaxpr, hoisted
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.parallel.meshes import layout
-from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
 from jaxlens.core.signatures import (
     Static,
     arguments,
@@ -33,8 +31,8 @@ from jaxlens.core.signatures import (
     without_static,
 )
 from jaxlens.core.stages import Lowered, Traced
-from jaxlens.core.staging import Staging, aval_of, flat, named_axes, trace
-from jaxlens.core.tracers import GROUND, Linear, Primitive, Tracer, Zero, current, interpreting
+from jaxlens.core.staging import aval_of, flat, named_axes, trace
+from jaxlens.core.tracers import GROUND, Primitive, Tracer, current
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 jit_p = Primitive("jit", multiple_results=True)
@@ -234,78 +232,7 @@ def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, name: str) -> list[Any]:
     return found
 
 
-Flags = tuple[bool, ...]
-Made = tuple[ClosedJaxpr, list[Any], list[bool]]  # a jaxpr, its constants' values, flags
-
-
-@kept
-def _jvp(closed: ClosedJaxpr, nonzero: Flags) -> Made:
-    both, flags = jvp_jaxpr(closed, nonzero)
-    return *hoisted(both), flags
-
-
-@jit_p.rule("jvp")
-def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, name: str) -> Any:
-    nonzero = tuple(type(tangent) is not Zero for tangent in tangents)
-    both, consts, flags = _jvp(jaxpr, nonzero)
-    moving = split(nonzero, tangents)[1]
-    results = jit_p.bind(*consts, *primals, *moving, jaxpr=both, name=name)
-    count = len(flags)
-    zeros = [Zero(tangent_aval(aval)) for aval in split(flags, jaxpr.out_avals)[0]]
-    return results[:count], merge(flags, zeros, results[count:])
-
-
-@kept
-def _batch(closed: ClosedJaxpr, size: int, batched: Flags) -> Made:
-    whole, flags = batch_jaxpr(closed, size, batched)
-    return *hoisted(whole), flags
-
-
-@jit_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, name: str) -> Any:
-    whole, consts, flags = _batch(jaxpr, size, tuple(dim is not None for dim in dims))
-    pairs = zip(args, dims, strict=True)
-    fronts = [x if dim is None else to_front(size, x, dim) for x, dim in pairs]
-    results = jit_p.bind(*consts, *fronts, jaxpr=whole, name=name)
-    return results, [0 if has else None for has in flags]
-
-
-@kept
-def _halves(closed: ClosedJaxpr, unknown: Flags) -> tuple[Any, ...]:
-    now, later, flags = partial_jaxpr(closed, unknown)
-    return *hoisted(now), later, flags
-
-
-@jit_p.rule("partial")
-def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    unknown = tuple(map(interpreter.unknown, args))
-    now, consts, later, flags = _halves(params["jaxpr"], unknown)
-    known, waiting = split(unknown, args)
-    with interpreting(interpreter.parent):
-        results = jit_p.bind(*consts, *known, **params | {"jaxpr": now})
-    count = flags.count(False)
-    rest = []
-    if any(flags):
-        waiting = [*results[count:], *waiting]
-        rest = Staging.process(interpreter, jit_p, waiting, params | {"jaxpr": later})
-    return merge(flags, results[:count], rest)
-
-
-@kept
-def _transpose(closed: ClosedJaxpr, linear: Flags, nonzero: Flags) -> Made:
-    back, flags = transpose_jaxpr(closed, linear, nonzero)
-    return *hoisted(back), flags
-
-
-@jit_p.rule("transpose")
-def _(cts: Any, *args: Any, jaxpr: ClosedJaxpr, name: str) -> list[Any]:
-    linear = tuple(type(x) is Linear for x in args)
-    nonzero = tuple(type(ct) is not Zero for ct in cts)
-    back, consts, flags = _transpose(jaxpr, linear, nonzero)
-    known, moving = split(linear, args)[0], split(nonzero, cts)[1]
-    found = jit_p.bind(*consts, *known, *moving, jaxpr=back, name=name)
-    none = [None] * len(args)
-    return merge(linear, none[: len(known)], merge(flags, none[: flags.count(False)], found))
+call_rules(jit_p)
 
 
 # ---- running ------------------------------------------------------------------------------------

@@ -17,15 +17,12 @@ from typing import Any
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.batching import batch_jaxpr
-from jaxlens.core.control.branches import fronts, nonzero, transformed, with_zeros
-from jaxlens.core.control.loops import Flags, cut, only
+from jaxlens.core.calls import Flags, beginning, call_rules, made, waiting
 from jaxlens.core.custom import closing, opening
-from jaxlens.core.forward import jvp_jaxpr
-from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split
-from jaxlens.core.reverse import Partial, backward_pass, partial_jaxpr
-from jaxlens.core.staging import Staging, as_function, eval_jaxpr, trace, traced
-from jaxlens.core.tracers import Linear, Primitive, interpreting
+from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, kept, split, used
+from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
+from jaxlens.core.staging import as_function, eval_jaxpr, trace, traced
+from jaxlens.core.tracers import Primitive, interpreting
 from jaxlens.core.trees import tree_flatten
 
 remat_p = Primitive("remat2", multiple_results=True)
@@ -77,74 +74,41 @@ def _(
     return found
 
 
-@remat_p.rule("jvp")
-def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-    has = nonzero(tangents)
-    (both,), new, flags = transformed((jaxpr,), jvp_jaxpr, has)
-    results = remat_p.bind(*new, *primals, *split(has, tangents)[1], jaxpr=both, **params)
-    values, moved = cut(results, len(jaxpr.out_avals))
-    return values, with_zeros(jaxpr.out_avals, flags, moved)
+def _transposed(
+    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, force: Any
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The transpose: first what is not linear, which is computed again."""
+    now, later, _ = partial_jaxpr(closed, linear, [True] * len(nonzero))
+
+    def apart(*args: Any) -> list[Any]:
+        known, moving = split(linear, args)
+        return as_function(later)(*as_function(now)(*known), *moving)
+
+    return transpose_jaxpr(trace(apart, closed.in_avals), linear, nonzero, force)
 
 
-@remat_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-    batched = tuple(dim is not None for dim in dims)
-    (whole,), new, flags = transformed((jaxpr,), batch_jaxpr, size, batched)
-    results = remat_p.bind(*new, *fronts(size, args, dims), jaxpr=whole, **params)
-    return results, [0 if has else None for has in flags]
+call_rules(remat_p, transposed=_transposed)
 
 
 @kept
-def _partial_of(closed: ClosedJaxpr, unknown: Flags) -> tuple[Any, ...]:
-    """What can be computed now; all of it again for what must wait; which parameters that needs."""
-    known, _, flags = partial_jaxpr(closed, unknown)
-    now, new = hoisted(known)
-    now = only(now, now.jaxpr.outvars[: flags.count(False)])
-    later = only(closed, split(flags, closed.jaxpr.outvars)[1])
-    atoms = [*later.jaxpr.outvars, *(atom for eqn in later.eqns for atom in eqn.invars)]
-    read = {atom for atom in atoms if isinstance(atom, Var)}
-    needed = [var in read or wait for var, wait in zip(later.jaxpr.invars, unknown, strict=True)]
-    params = split(needed, later.jaxpr.invars)[1]
-    later = ClosedJaxpr(Jaxpr([], params, later.jaxpr.outvars, later.eqns), [])
-    return now, new, later, needed, flags
+def _again(closed: ClosedJaxpr, flags: Flags) -> tuple[ClosedJaxpr, Flags]:
+    """What computes these results, and which parameters it needs."""
+    results = split(flags, closed.jaxpr.outvars)[1]
+    needed = {atom for atom in results if isinstance(atom, Var)}
+    eqns = used(closed.eqns, needed)
+    reads = tuple(var in needed for var in closed.jaxpr.invars)
+    params = split(reads, closed.jaxpr.invars)[1]
+    return ClosedJaxpr(Jaxpr([], params, results, eqns), []), reads
 
 
 @remat_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    unknown = tuple(interpreter.unknown(x) for x in args)
-    now, new, later, needed, flags = _partial_of(params["jaxpr"], unknown)
+    """What is known is computed now, and all of it again for what must wait."""
+    unknown = tuple(map(interpreter.unknown, args))
+    now, new, flags = made(params["jaxpr"], partial_jaxpr, unknown)
+    now = beginning(now, flags.count(False))
     with interpreting(interpreter.parent):
-        results = eval_jaxpr(now.jaxpr, [], *new, *split(unknown, args)[0])
-    own = {"jaxpr": later, "differentiated": True}
-    again = split(needed, args)[1]
-    rest = Staging.process(interpreter, remat_p, again, params | own) if any(flags) else []
-    return merge(flags, results, rest)
-
-
-@kept
-def _transposed_of(closed: ClosedJaxpr, linear: Flags, has: Flags) -> tuple[Any, ...]:
-    """The transpose, which computes again what it needs; and which parameters get a cotangent."""
-    known, later, _ = partial_jaxpr(closed, linear, [True] * len(has))
-    others, moving = split(linear, closed.in_avals)
-    flags: list[bool] = []
-
-    def back(*args: Any) -> list[Any]:
-        residuals = as_function(known)(*args[: len(others)])
-        cts = with_zeros(closed.out_avals, has, args[len(others) :])
-        found = backward_pass(later.jaxpr, [], [*residuals, *map(Linear, moving)], cts)
-        flags[:] = nonzero(found)
-        return split(flags, found)[1]
-
-    whole = trace(back, [*others, *split(has, closed.out_avals)[1]])
-    return *hoisted(whole), flags
-
-
-@remat_p.rule("transpose")
-def _(cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-    linear = tuple(type(x) is Linear for x in args)
-    has = nonzero(cts)
-    back, new, flags = _transposed_of(jaxpr, linear, has)
-    known, moving = split(linear, args)[0], split(has, cts)[1]
-    found = remat_p.bind(*new, *known, *moving, jaxpr=back, **params | {"differentiated": True})
-    given = merge(flags, [None] * flags.count(False), found)
-    return merge(linear, [None] * len(known), given)
+        done = eval_jaxpr(now.jaxpr, [], *new, *split(unknown, args)[0])
+    later, reads = _again(params["jaxpr"], tuple(flags))
+    own = params | {"jaxpr": later, "differentiated": True}
+    return waiting(interpreter, remat_p, flags, done, split(reads, args)[1], own)

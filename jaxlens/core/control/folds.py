@@ -17,8 +17,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import batch_flat, to_front
-from jaxlens.core.control.branches import same_type
-from jaxlens.core.control.loops import cut
+from jaxlens.core.calls import cut, same_type
 from jaxlens.core.forward import jvp_flat
 from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.primitives.contractions import (

@@ -17,10 +17,23 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.batching import batch_jaxpr, to_front
-from jaxlens.core.control.branches import fronts, nonzero, same_type, with_zeros
-from jaxlens.core.forward import instantiate, jvp_jaxpr
-from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split, used
+from jaxlens.core.batching import batch_jaxpr
+from jaxlens.core.calls import (
+    Flags,
+    beginning,
+    cut,
+    fixpoint,
+    fronts,
+    loop_jvp,
+    looped,
+    made,
+    nonzero,
+    reordered,
+    same_type,
+    with_zeros,
+)
+from jaxlens.core.forward import instantiate
+from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
 from jaxlens.core.primitives.shapes import convert_element_type, i64s
 from jaxlens.core.reverse import Partial, partial_jaxpr
 from jaxlens.core.staging import Staging, Traced, aval_of, traced
@@ -28,7 +41,6 @@ from jaxlens.core.tracers import Primitive, Value, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 while_p = Primitive("while", multiple_results=True)
-Flags = tuple[bool, ...]
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
@@ -46,12 +58,23 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if [(aval.shape, aval.dtype) for aval in types] != [((), np.dtype(bool))]:
         listed = ", ".join(aval.str_short() for aval in types)
         raise TypeError(f"while_loop: cond_fun must return a boolean scalar, got {listed}.")
-    results = while_p.bind(
-        *test.consts, *body.consts, *leaves,
-        cond_jaxpr=test.jaxpr, cond_nconsts=len(test.consts),
-        body_jaxpr=body.jaxpr, body_nconsts=len(body.consts),
+    return tree.unflatten(loop(test.jaxpr, test.consts, body.jaxpr, body.consts, leaves))
+
+
+def loop(
+    test: ClosedJaxpr, tests: Sequence[Any], body: ClosedJaxpr, consts: Sequence[Any], carry: Any
+) -> list[Any]:
+    """A while loop: its condition and the constants of that, its body and its, the first values."""
+    found: list[Any] = while_p.bind(
+        *tests, *consts, *carry,
+        cond_jaxpr=test, cond_nconsts=len(tests), body_jaxpr=body, body_nconsts=len(consts),
     )  # fmt: skip
-    return tree.unflatten(results)
+    return found
+
+
+def _parts(items: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:
+    """Those for the condition's constants, for the body's, and for what is carried."""
+    return cut(items, params["cond_nconsts"], params["body_nconsts"])
 
 
 def loop_body(
@@ -110,126 +133,65 @@ def converted(x: Any, dtype: np.dtype) -> Any:
     return np.asarray(x, dtype)[()]
 
 
-def fixpoint(transform: Callable[[Flags], Any], carry: Flags) -> tuple[Any, Flags]:
-    """What a transform makes of a body that returns a flag for each value it is given one for.
-
-    Args:
-        transform: Flags of what is carried to something whose last item begins with the flags
-            of what is returned: all those given, and perhaps more.
-        carry: The flags to begin with.
-
-    Returns:
-        What it makes, and the flags.
-    """
-    while True:
-        found = transform(carry)
-        grown = tuple(found[-1][: len(carry)])
-        if grown == carry:
-            return found, carry
-        carry = grown
-
-
-def reordered(closed: ClosedJaxpr, invars: Sequence[Var]) -> ClosedJaxpr:
-    """A jaxpr with its parameters in another order, or with some that it does not use."""
-    return ClosedJaxpr(Jaxpr([], invars, closed.jaxpr.outvars, closed.eqns), [])
-
-
-def only(closed: ClosedJaxpr, results: Sequence[Any]) -> ClosedJaxpr:
-    """A jaxpr with these results, and with the equations that they need."""
-    needed = {atom for atom in results if isinstance(atom, Var)}
-    eqns = used(closed.eqns, needed)
-    return ClosedJaxpr(Jaxpr([], closed.jaxpr.invars, results, eqns), [])
-
-
-def cut(items: Sequence[Any], *sizes: int) -> list[list[Any]]:
-    """A list in pieces of these lengths, and the rest."""
-    pieces, start = [], 0
-    for size in sizes:
-        pieces.append(list(items[start : start + size]))
-        start += size
-    return [*pieces, list(items[start:])]
-
-
 @while_p.rule("abstract")
 def _(*avals: ShapedArray, body_jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
     return body_jaxpr.out_avals
 
 
+def while_op(state: Sequence[Any], test: Callable[..., Any], turn: Callable[..., Any]) -> list[Any]:
+    """A loop in StableHLO, whose condition and body are the ops that two functions write."""
+    types = [x.type for x in state]
+    op = hlo.WhileOp(types, list(state))
+    for region, write in ((op.cond, test), (op.body, turn)):
+        with ir.InsertionPoint(region.blocks.append(*types)) as here:
+            hlo.return_(write(*here.block.arguments))
+    return list(op.results)
+
+
 @while_p.rule("lower")
-def _(
-    ctx: Any,
-    *operands: Any,
-    cond_jaxpr: ClosedJaxpr,
-    cond_nconsts: int,
-    body_jaxpr: ClosedJaxpr,
-    body_nconsts: int,
-) -> list[Any]:
-    cond_consts, body_consts, init = cut(operands, cond_nconsts, body_nconsts)
-    types = [x.type for x in init]
-    (pred,) = cond_jaxpr.out_avals
-    loop = hlo.WhileOp(types, init)
-    with ir.InsertionPoint(loop.cond.blocks.append(*types)) as here:
-        (go,) = ctx.inline(cond_jaxpr, *cond_consts, *here.block.arguments, scope="while/cond")
+def _(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
+    test, body = params["cond_jaxpr"], params["body_jaxpr"]
+    tests, consts, init = _parts(operands, params)
+    (pred,) = test.out_avals
+
+    def more(*state: Any) -> list[Any]:
+        going: list[Any] = ctx.inline(test, *tests, *state, scope="while/cond")
         if pred.shape:  # some example is not done
-            scalar = pred.update(shape=())
-            own = replace(ctx, avals_in=[pred], avals_out=[scalar])
-            go = own.reduce(hlo.or_, go, False, range(pred.ndim))
-        hlo.return_([go])
-    with ir.InsertionPoint(loop.body.blocks.append(*types)) as here:
-        old = list(here.block.arguments)
-        new = ctx.inline(body_jaxpr, *body_consts, *old, scope="while/body")
+            own = replace(ctx, avals_in=[pred], avals_out=[pred.update(shape=())])
+            going = [own.reduce(hlo.or_, *going, False, range(pred.ndim))]
+        return going
+
+    def turn(*state: Any) -> list[Any]:
+        new: list[Any] = ctx.inline(body, *consts, *state, scope="while/body")
         if pred.shape:  # those that are done keep what they have
-            (go,) = ctx.inline(cond_jaxpr, *cond_consts, *old, scope="while/body")
-            new = [_where(ctx, go, *pair) for pair in zip(new, old, strict=True)]
-        hlo.return_(new)
-    return list(loop.results)
+            (going,) = ctx.inline(test, *tests, *state, scope="while/body")
+            new = [_where(ctx, going, *pair) for pair in zip(new, state, strict=True)]
+        return new
+
+    return while_op(init, more, turn)
 
 
 def _where(ctx: Any, which: Any, yes: Any, no: Any) -> Any:
-    shape = yes.type.shape
-    bools = ctx.type(ShapedArray(tuple(shape), np.dtype(bool)))
+    bools = ctx.type(ShapedArray(tuple(yes.type.shape), np.dtype(bool)))
     spread = hlo.broadcast_in_dim(bools, which, i64s(range(which.type.rank)))
     return hlo.select(spread, yes, no)
 
 
-@kept
-def _jvp_of(body: ClosedJaxpr, count: int, consts: Flags, carry: Flags) -> tuple[Any, ...]:
-    """The body with tangents, the constants that it got, and which carried values have one."""
-    (both, _), carry = fixpoint(lambda carry: jvp_jaxpr(body, [*consts, *carry], carry), carry)
-    inner, new = hoisted(both)
-    sizes = len(new), count, len(carry), sum(consts)
-    own, first, values, moving, moved = cut(inner.jaxpr.invars, *sizes)
-    return reordered(inner, [*own, *first, *moving, *values, *moved]), new, carry
-
-
 @while_p.rule("jvp")
-def _(
-    primals: Any,
-    tangents: Any,
-    *,
-    cond_jaxpr: ClosedJaxpr,
-    cond_nconsts: int,
-    body_jaxpr: ClosedJaxpr,
-    body_nconsts: int,
-) -> Any:
-    cond_consts, body_consts, init = cut(primals, cond_nconsts, body_nconsts)
-    _, const_tangents, init_tangents = cut(tangents, cond_nconsts, body_nconsts)
-    has = nonzero(const_tangents)
-    both, new, carry = _jvp_of(body_jaxpr, body_nconsts, has, nonzero(init_tangents))
-    consts = [*new, *body_consts, *split(has, const_tangents)[1]]
-    moving = [instantiate(t) for t in split(carry, init_tangents)[1]]
-    results = while_p.bind(
-        *cond_consts, *consts, *init, *moving,
-        cond_jaxpr=_with_more(cond_jaxpr, tuple(map(aval_of, moving))), cond_nconsts=cond_nconsts,
-        body_jaxpr=both, body_nconsts=len(consts),
-    )  # fmt: skip
-    values, moved = results[: len(init)], results[len(init) :]
-    return values, with_zeros(body_jaxpr.out_avals, carry, moved)
+def _(primals: Any, tangents: Any, **params: Any) -> Any:
+    (tests, consts, init), moving = _parts(primals, params), _parts(tangents, params)
+    _, has, carry = map(nonzero, moving)
+    both, new, _, carry = loop_jvp(params["body_jaxpr"], has, carry)
+    consts = [*new, *consts, *split(has, moving[1])[1]]
+    first = [instantiate(t) for t in split(carry, moving[2])[1]]
+    test = _with_more(params["cond_jaxpr"], tuple(map(aval_of, first)))
+    values, moved = cut(loop(test, tests, both, consts, [*init, *first]), len(init))
+    return values, with_zeros(list(map(aval_of, values)), carry, moved)
 
 
 @kept
 def _with_more(closed: ClosedJaxpr, types: tuple[ShapedArray, ...]) -> ClosedJaxpr:
-    return reordered(closed, [*closed.jaxpr.invars, *map(Var, types)]) if types else closed
+    return reordered(closed, [*closed.jaxpr.invars, *map(Var, types)])
 
 
 @kept
@@ -253,74 +215,33 @@ def _batch_of(
 
 
 @while_p.rule("batch")
-def _(
-    size: int,
-    args: Any,
-    dims: Any,
-    *,
-    cond_jaxpr: ClosedJaxpr,
-    cond_nconsts: int,
-    body_jaxpr: ClosedJaxpr,
-    body_nconsts: int,
-) -> Any:
-    flags = cut([dim is not None for dim in dims], cond_nconsts, body_nconsts)
-    tests, consts, carry = map(tuple, flags)
-    test, new_tests, body, new_consts, carry = _batch_of(
-        (cond_jaxpr, body_jaxpr), size, tests, consts, carry
-    )
-    cond_consts, body_consts, init = cut(args, cond_nconsts, body_nconsts)
-    cond_dims, body_dims, init_dims = cut(dims, cond_nconsts, body_nconsts)
-    cond_consts, body_consts = (
-        fronts(size, cond_consts, cond_dims),
-        fronts(size, body_consts, body_dims),
-    )
-    triples = zip(init, init_dims, carry, strict=True)
-    init = [to_front(size, x, dim) if has else x for x, dim, has in triples]
-    results = while_p.bind(
-        *new_tests, *cond_consts, *new_consts, *body_consts, *init,
-        cond_jaxpr=test, cond_nconsts=len(new_tests) + cond_nconsts,
-        body_jaxpr=body, body_nconsts=len(new_consts) + body_nconsts,
-    )  # fmt: skip
+def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
+    (tests, consts, init), places = _parts(args, params), _parts(dims, params)
+    flags = [tuple(dim is not None for dim in each) for each in places]
+    jaxprs = params["cond_jaxpr"], params["body_jaxpr"]
+    test, new_tests, body, new_consts, carry = _batch_of(jaxprs, size, *flags)
+    tests = [*new_tests, *fronts(size, tests, places[0])]
+    consts = [*new_consts, *fronts(size, consts, places[1])]
+    results = loop(test, tests, body, consts, fronts(size, init, places[2], carry))
     return results, [0 if has else None for has in carry]
-
-
-@kept
-def _partial_of(
-    jaxprs: tuple[ClosedJaxpr, ClosedJaxpr], tests: Flags, consts: Flags, carry: Flags
-) -> tuple[Any, ...] | None:
-    """What of a loop can run now, if its condition can; and which carried values must wait."""
-    test, body = jaxprs
-    (known, *_), carry = fixpoint(
-        lambda carry: partial_jaxpr(body, [*consts, *carry], carry), carry
-    )
-    known_test, _, (waits,) = partial_jaxpr(test, [*tests, *carry])
-    if waits:
-        return None
-    now, new = hoisted(known)
-    return *hoisted(known_test), only(now, now.jaxpr.outvars[: carry.count(False)]), new, carry
 
 
 @while_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    sizes = params["cond_nconsts"], params["body_nconsts"]
-    jaxprs = params["cond_jaxpr"], params["body_jaxpr"]
-    flags = map(tuple, cut(list(map(interpreter.unknown, args)), *sizes))
-    tests, consts, carry = flags
-    found = _partial_of(jaxprs, tests, consts, carry)
-    if found is None:
+    """What of a loop can run now, if its condition can; for the rest it is written down whole."""
+    tests, consts, carry = (tuple(map(interpreter.unknown, each)) for each in _parts(args, params))
+    body, new_consts, *_, carry = looped(params["body_jaxpr"], partial_jaxpr, consts, carry)
+    test, new_tests, waits = made(params["cond_jaxpr"], partial_jaxpr, (*tests, *carry))
+    if waits == [True]:
         whole: list[Any] = Staging.process(interpreter, while_p, args, params)
         return whole
-    test, new_tests, body, new_consts, carry = found
-    parts = zip((tests, consts, carry), cut(args, *sizes), strict=True)
-    known_tests, known_consts, known_init = (split(waits, xs)[0] for waits, xs in parts)
+    body = beginning(body, carry.count(False))
+    pairs = zip((tests, consts, carry), _parts(args, params), strict=True)
+    known_tests, known_consts, init = (split(waits, xs)[0] for waits, xs in pairs)
     with interpreting(interpreter.parent):
-        results = while_p.bind(
-            *new_tests, *known_tests, *new_consts, *known_consts, *known_init,
-            cond_jaxpr=test, cond_nconsts=len(new_tests) + len(known_tests),
-            body_jaxpr=body, body_nconsts=len(new_consts) + len(known_consts),
-        )  # fmt: skip
-    whole = Staging.process(interpreter, while_p, args, params) if any(carry) else results
-    return merge(carry, results, split(carry, whole)[1])
+        done = loop(test, [*new_tests, *known_tests], body, [*new_consts, *known_consts], init)
+    whole = Staging.process(interpreter, while_p, args, params) if any(carry) else done
+    return merge(carry, done, split(carry, whole)[1])
 
 
 @while_p.rule("transpose")

@@ -1,31 +1,44 @@
-"""Loops over the rows of arrays: `scan`, `map`.
+"""Loops over rows and ranges: `scan`, `map`, `fori_loop`.
 
 `scan` carries a value from row to row and stacks what each turn gives. Since the number of turns is
 known, reverse mode can keep what each turn of the forward loop computed, stacked like any other
 result, and go through it from the last row to the first. What does not change from turn to turn is
-kept once. An RNN is a scan over time, and its gradient is a scan backwards over time.
+computed and kept once. An RNN is a scan over time, and its gradient is a scan backwards over time.
 
 After "Structured control flow primitives" (docs.jax.dev, control-flow.html).
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.batching import batch_jaxpr, to_front
-from jaxlens.core.control.branches import nonzero, with_zeros
-from jaxlens.core.control.loops import Flags, cut, fixpoint, loop_body, only, reordered
-from jaxlens.core.forward import instantiate, jvp_jaxpr
-from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split
-from jaxlens.core.primitives.elementwise import add_any_p
+from jaxlens.core.avals import ShapedArray, promote
+from jaxlens.core.batching import batch_jaxpr
+from jaxlens.core.calls import (
+    Flags,
+    cut,
+    fronts,
+    loop_jvp,
+    looped,
+    nonzero,
+    pruned,
+    reordered,
+    waiting,
+    with_zeros,
+)
+from jaxlens.core.control.loops import converted, loop, loop_body, while_op
+from jaxlens.core.forward import instantiate
+from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
+from jaxlens.core.primitives.elementwise import add_any_p, add_p, lt
 from jaxlens.core.primitives.shapes import i64s, moveaxis
-from jaxlens.core.reverse import Partial, backward_pass, partial_jaxpr
-from jaxlens.core.staging import Staging, aval_of, eval_jaxpr, trace, traced
-from jaxlens.core.tracers import Linear, Primitive, Zero, interpreting
+from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
+from jaxlens.core.staging import as_function, aval_of, trace, traced
+from jaxlens.core.tracers import Linear, Primitive, Tracer, Zero, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 scan_p = Primitive("scan", multiple_results=True)
@@ -52,37 +65,35 @@ def scan(
     Returns:
         The last carry, and the `y` of all turns, row by row as in `xs`.
     """
-    leaves, tree = tree_flatten(xs)
-    length = _length(leaves, ["".join(path) for path in tree.paths()], length)
-    rows = tree.unflatten(_row(aval_of(leaf)) for leaf in leaves)
-    body, first = loop_body("scan", f, init, _carry_tree, after=(rows,))
+    leaves, row, length = _rows(xs, length)
+    body, first = loop_body("scan", f, init, _carry_tree, after=(row,))
     if isinstance(unroll, bool):
         unroll = max(length, 1) if unroll else 1
     if unroll < 1:
         raise ValueError(f"scan: unroll must be a positive integer or a bool, got {unroll}.")
-    results = scan_p.bind(
-        *body.consts, *first, *leaves, jaxpr=body.jaxpr, length=length,
-        num_consts=len(body.consts), num_carry=len(first), reverse=reverse, unroll=unroll,
-    )  # fmt: skip
+    results = _turns(body.jaxpr, body.consts, first, leaves, length, reverse, unroll)
     found: tuple[Any, Any] = body.out_tree.unflatten(results)
     return found
 
 
-def _length(leaves: Sequence[Any], names: Sequence[str], given: int | None) -> int:
-    sizes = {}
-    for leaf, name in zip(leaves, names, strict=True):
-        aval = aval_of(leaf)
+def _rows(xs: Any, given: int | None) -> tuple[list[Any], Any, int]:
+    """The arrays, the types of a row of each, and how many rows there are."""
+    leaves, tree = tree_flatten(xs)
+    types, sizes = [aval_of(leaf) for leaf in leaves], {}
+    for aval, path in zip(types, tree.paths(), strict=True):
+        name = "xs" + "".join(path)
         if not aval.shape:
-            raise ValueError(f"scan: xs{name} is a scalar: there is no axis to scan over.")
+            raise ValueError(f"scan: {name} is a scalar: there is no axis to scan over.")
         sizes[name] = aval.shape[0]
     found = {*sizes.values()} | ({given} if given is not None else set())
     if not found:
         raise ValueError("scan: there is nothing to scan over: give xs or length.")
     if len(found) > 1:
-        listed = ", ".join(f"xs{name} has {size}" for name, size in sizes.items())
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
         asked = "" if given is None else f", and length is {given}"
         raise ValueError(f"scan: the first axes must be equally long, but {listed}{asked}.")
-    return int(found.pop())
+    row = tree.unflatten(aval.update(shape=aval.shape[1:]) for aval in types)
+    return leaves, row, int(found.pop())
 
 
 def _carry_tree(tree: TreeDef) -> TreeDef:
@@ -93,32 +104,27 @@ def _carry_tree(tree: TreeDef) -> TreeDef:
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """`f` of each row of arrays, one after another; `vmap` does them at once."""
-    leaves, tree = tree_flatten(xs)
-    length = _length(leaves, ["".join(path) for path in tree.paths()], None)
-    rows = (tree.unflatten(_row(aval_of(leaf)) for leaf in leaves),)
-    body = traced(f, rows, {})
-    results = scan_p.bind(
-        *body.consts, *leaves, jaxpr=body.jaxpr, length=length,
-        num_consts=len(body.consts), num_carry=0, reverse=False, unroll=1,
+    leaves, row, length = _rows(xs, None)
+    body = traced(f, (row,), {})
+    return body.out_tree.unflatten(_turns(body.jaxpr, body.consts, [], leaves, length))
+
+
+def _turns(
+    body: ClosedJaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any],
+    length: int, reverse: bool = False, unroll: int = 1,
+) -> list[Any]:  # fmt: skip
+    """A scan: its body, and what that is given."""
+    found: list[Any] = scan_p.bind(
+        *consts, *carry, *xs, jaxpr=body, length=length, num_consts=len(consts),
+        num_carry=len(carry), reverse=reverse, unroll=unroll,
     )  # fmt: skip
-    return body.out_tree.unflatten(results)
-
-
-def _row(aval: ShapedArray) -> ShapedArray:
-    return aval.update(shape=aval.shape[1:])
-
-
-def _rows(aval: ShapedArray, length: int) -> ShapedArray:
-    return aval.update(shape=(length, *aval.shape))
+    return found
 
 
 @scan_p.rule("abstract")
 def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_carry: int, **_: Any) -> Any:
     carry, ys = cut(jaxpr.out_avals, num_carry)
-    return [*carry, *(_rows(aval, length) for aval in ys)]
-
-
-# ---- lowering: a while loop that counts, cuts rows out and puts rows in ------------------------
+    return [*carry, *(aval.update(shape=(length, *aval.shape)) for aval in ys)]
 
 
 @scan_p.rule("lower")
@@ -126,6 +132,7 @@ def _(
     ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int,
     reverse: bool, unroll: int,
 ) -> list[Any]:  # fmt: skip
+    """A while loop that counts, cuts rows out and puts rows in."""
     consts, carry, xs = cut(operands, num_consts, num_carry)
     i32 = ShapedArray((), np.dtype(np.int32))
     zero, one, last = (ctx.constant(n, i32) for n in (0, 1, length - 1))
@@ -134,153 +141,112 @@ def _(
         for aval in ctx.avals_out[num_carry:]
     ]
 
-    def turn(i: Any, carry: list[Any], ys: list[Any]) -> tuple[Any, list[Any], list[Any]]:
+    def read(x: Any, at: Any) -> Any:
+        shape = x.type.shape[1:]
+        row = hlo.dynamic_slice(x, [at, *[zero] * len(shape)], i64s([1, *shape]))
+        return hlo.reshape(ir.RankedTensorType.get(shape, x.type.element_type), row)
+
+    def written(y: Any, row: Any, at: Any) -> Any:
+        shape = row.type.shape
+        row = hlo.reshape(ir.RankedTensorType.get([1, *shape], row.type.element_type), row)
+        return hlo.dynamic_update_slice(y, row, [at, *[zero] * len(shape)])
+
+    def turn(i: Any, *state: Any) -> list[Any]:
+        carry, ys = cut(state, num_carry)
         at = hlo.subtract(last, i) if reverse else i
-        rows = [_cut_row(x, at, zero) for x in xs]
-        results = ctx.inline(jaxpr, *consts, *carry, *rows, scope="while/body")
-        carry, new = cut(results, num_carry)
-        ys = [_put_row(y, row, at, zero) for y, row in zip(ys, new, strict=True)]
-        return hlo.add(i, one), carry, ys
+        rows = [read(x, at) for x in xs]
+        carry, new = cut(ctx.inline(jaxpr, *consts, *carry, *rows, scope="while/body"), num_carry)
+        ys = [written(y, row, at) for y, row in zip(ys, new, strict=True)]
+        return [hlo.add(i, one), *carry, *ys]
 
-    whole, i = length - length % unroll, zero
-    if whole > unroll:
-        types = [value.type for value in (i, *carry, *ys)]
-        loop = hlo.WhileOp(types, [i, *carry, *ys])
-        with ir.InsertionPoint(loop.cond.blocks.append(*types)) as here:
-            more = ctx.compare("LT", here.block.arguments[0], ctx.constant(whole, i32), "SIGNED")
-            hlo.return_([more])
-        with ir.InsertionPoint(loop.body.blocks.append(*types)) as here:
-            (inner,), own, rows = cut(here.block.arguments, 1, num_carry)
-            for _ in range(unroll):
-                inner, own, rows = turn(inner, own, rows)
-            hlo.return_([inner, *own, *rows])
-        (i,), carry, ys = cut(loop.results, 1, num_carry)
-        length -= whole
-    for _ in range(length):
-        i, carry, ys = turn(i, carry, ys)
-    return [*carry, *ys]
+    def turns(*state: Any, count: int = unroll) -> Sequence[Any]:
+        for _ in range(count):
+            state = tuple(turn(*state))
+        return state
 
+    def more(i: Any, *_: Any) -> list[Any]:
+        return [ctx.compare("LT", i, ctx.constant(length - length % unroll, i32), "SIGNED")]
 
-def _cut_row(x: Any, at: Any, zero: Any) -> Any:
-    shape, element = x.type.shape, x.type.element_type
-    starts = [at, *[zero] * (len(shape) - 1)]
-    row = hlo.dynamic_slice(x, starts, i64s([1, *shape[1:]]))
-    return hlo.reshape(ir.RankedTensorType.get(shape[1:], element), row)
-
-
-def _put_row(y: Any, row: Any, at: Any, zero: Any) -> Any:
-    shape, element = row.type.shape, row.type.element_type
-    row = hlo.reshape(ir.RankedTensorType.get([1, *shape], element), row)
-    return hlo.dynamic_update_slice(y, row, [at, *[zero] * len(shape)])
+    state = [zero, *carry, *ys]
+    if length > unroll:
+        state, length = while_op(state, more, turns), length % unroll
+    return list(turns(*state, count=length)[1:])
 
 
 # ---- derivatives --------------------------------------------------------------------------------
 
 
-@kept
-def _jvp_of(
-    closed: ClosedJaxpr, consts: Flags, carry: Flags, xs: Flags
-) -> tuple[ClosedJaxpr, list[Any], Flags, list[bool]]:
-    """The body with tangents, the constants it got, which carries have one, and which results."""
-    ys = [False] * (len(closed.out_avals) - len(carry))
-    (both, flags), carry = fixpoint(
-        lambda carry: jvp_jaxpr(closed, [*consts, *carry, *xs], [*carry, *ys]), carry
-    )
-    inner, new = hoisted(both)
-    sizes = len(new), len(consts), len(carry), len(xs), sum(consts), sum(carry)
-    own, const, value, row, *moving = cut(inner.jaxpr.invars, *sizes)
-    params = [*own, *const, *moving[0], *value, *moving[1], *row, *moving[2]]
-    values, rows, moved, moved_rows = cut(inner.jaxpr.outvars, len(carry), len(ys), sum(carry))
-    results = [*values, *moved, *rows, *moved_rows]
-    return ClosedJaxpr(Jaxpr([], params, results, inner.eqns), []), new, carry, flags
-
-
 @scan_p.rule("jvp")
 def _(
-    primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
-    **params: Any,
-) -> Any:  # fmt: skip
-    consts, init, xs = cut(primals, num_consts, num_carry)
+    primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **how: Any
+) -> Any:
     moving = cut(tangents, num_consts, num_carry)
     has = [nonzero(each) for each in moving]
-    both, new, carry, flags = _jvp_of(jaxpr, *has)
-    has[1] = carry
-    const_t, init_t, xs_t = (split(*pair)[1] for pair in zip(has, moving, strict=True))
-    results = scan_p.bind(
-        *new, *consts, *const_t, *init, *(instantiate(t) for t in init_t), *xs, *xs_t, jaxpr=both,
-        num_consts=len(new) + len(consts) + len(const_t), num_carry=num_carry + len(init_t),
-        **params,
-    )  # fmt: skip
-    values, moved, ys, moved_ys = cut(
-        results, num_carry, len(init_t), len(jaxpr.out_avals) - num_carry
-    )
-    found = [*values, *ys]
-    return found, with_zeros([aval_of(x) for x in found], flags, [*moved, *moved_ys])
+    both, new, flags, has[1] = loop_jvp(jaxpr, *has)
+    moving = [[instantiate(t) for t in split(*pair)[1]] for pair in zip(has, moving, strict=True)]
+    parts = zip(cut(primals, num_consts, num_carry), moving, strict=True)
+    consts, init, xs = ([*values, *tangents] for values, tangents in parts)
+    results = _turns(both, [*new, *consts], init, xs, **how)
+    sizes = num_carry, len(moving[1]), len(jaxpr.out_avals) - num_carry
+    values, moved, ys, moved_ys = cut(results, *sizes)
+    values += ys
+    return values, with_zeros([aval_of(x) for x in values], flags, [*moved, *moved_ys])
 
 
 @kept
-def _partial_of(closed: ClosedJaxpr, consts: Flags, carry: Flags, xs: Flags) -> tuple[Any, ...]:
-    """The body split in two, and how what the second half needs gets there.
+def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
+    """The body split in two, and the first half in what changes by the turn and what does not.
 
     Returns:
-        The known half, with the residuals that change from turn to turn as more rows to stack.
-        A jaxpr of the known constants to the residuals that do not change: computed before the
-        loop, kept once. The constants of both. For each other residual the known row that it is,
-        None for one that is stacked. The other half: of residuals that do not change, what it has
-        itself, and the others. Which results wait, and which carries.
+        What is computed once, of the new constants and the known ones: the residuals that do not
+        change. The first half, which stacks the other residuals, but for known rows. For each of
+        those its place among the known rows, or None. The second half: of residuals that do not
+        change, what it has itself, and the others as rows. The new constants, which results wait,
+        and which carries.
     """
-    ys = [False] * (len(closed.out_avals) - len(carry))
-    (known, later, flags), carry = fixpoint(
-        lambda carry: partial_jaxpr(closed, [*consts, *carry, *xs], [*carry, *ys]), carry
-    )
-    now, new = hoisted(known)
-    count = flags.count(False)
-    results, residuals = cut(now.jaxpr.outvars, count)
-    sizes = len(new) + consts.count(False), carry.count(False)
-    const_vars, _, row_vars = cut(now.jaxpr.invars, *sizes)
-    steady = {*const_vars}
+    now, new, later, flags, carry = looped(closed, partial_jaxpr, *unknown)
+    results, residuals = cut(now.jaxpr.outvars, flags.count(False))
+    sizes = len(new) + unknown[0].count(False), carry.count(False)
+    consts, _, rows = cut(now.jaxpr.invars, *sizes)
+    steady = {*consts}
     for eqn in now.eqns:
         if all(not isinstance(atom, Var) or atom in steady for atom in eqn.invars):
             steady.update(eqn.outvars)
-    fixed = [not isinstance(r, Var) or r in steady for r in residuals]
-    moving, still = split(fixed, residuals)
-    before = only(ClosedJaxpr(Jaxpr([], const_vars, [], now.eqns), []), still)
-    places = [row_vars.index(r) if r in row_vars else None for r in moving]
-    stacked = [r for r in moving if r not in row_vars]
-    params, own = cut(later.jaxpr.invars, len(residuals))
-    moving_params, still_params = split(fixed, params)
-    after = reordered(later, [*still_params, *own, *moving_params])
-    return only(now, [*results, *stacked]), before, new, places, after, flags, carry
+    moves = [isinstance(r, Var) and r not in steady for r in residuals]
+    fixed, moving = split(moves, residuals)
+    once = pruned(now, consts, fixed)
+    places = [rows.index(r) if r in rows else None for r in moving]
+    stacked = [r for r in moving if r not in rows]
+    first = pruned(now, now.jaxpr.invars, [*results, *stacked])
+    params, own = cut(later.jaxpr.invars, len(moves))
+    still, moving = split(moves, params)
+    later = reordered(later, [*still, *own, *moving])
+    return once, first, places, later, new, flags, carry
 
 
 @scan_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    sizes = params["num_consts"], params["num_carry"]
-    unknown = [tuple(each) for each in cut([interpreter.unknown(x) for x in args], *sizes)]
-    now, before, new, places, later, flags, carry = _partial_of(params["jaxpr"], *unknown)
-    unknown[1] = carry
-    parts = zip(unknown, cut(args, *sizes), strict=True)
-    (consts, later_consts), (init, later_init), (xs, later_xs) = (split(*part) for part in parts)
-    consts = [*new, *consts]
+    how = dict(params)
+    body, *sizes = (how.pop(key) for key in ("jaxpr", "num_consts", "num_carry"))
+    parts = cut(args, *sizes)
+    unknown = [tuple(interpreter.unknown(x) for x in each) for each in parts]
+    once, first, places, later, new, flags, unknown[1] = _halves(body, *unknown)
+    halves = [split(*pair) for pair in zip(unknown, parts, strict=True)]
+    (consts, init, xs), (own_consts, own_init, own_xs) = zip(*halves, strict=True)
     with interpreting(interpreter.parent):
-        fixed = eval_jaxpr(before.jaxpr, [], *consts)
-        own = {"jaxpr": now, "num_consts": len(consts), "num_carry": len(init)}
-        known = [*consts, *init, *xs]
-        results = scan_p.bind(*known, **params | own) if now.jaxpr.outvars else []
-    count = flags.count(False)
-    stacked = iter(results[count:])
-    rows = [next(stacked) if i is None else xs[i] for i in places]
-    num_consts = len(fixed) + len(later_consts)
-    own = {"jaxpr": later, "num_consts": num_consts, "num_carry": len(later_init)}
-    operands = [*fixed, *later_consts, *later_init, *later_xs, *rows]
-    rest = Staging.process(interpreter, scan_p, operands, params | own) if any(flags) else []
-    return merge(flags, results[:count], rest)
+        still = as_function(once)(*new, *consts)
+        results = _turns(first, [*new, *consts], init, xs, **how) if first.out_avals else []
+    done, stacked = cut(results, flags.count(False))
+    more = iter(stacked)
+    rows = [next(more) if place is None else xs[place] for place in places]
+    sizes = [len(still) + len(own_consts), len(own_init)]
+    own = {"jaxpr": later, "num_consts": sizes[0], "num_carry": sizes[1]}
+    operands = [*still, *own_consts, *own_init, *own_xs, *rows]
+    return waiting(interpreter, scan_p, flags, done, operands, params | own)
 
 
 @kept
-def _transposed_of(
-    closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags
-) -> tuple[ClosedJaxpr, list[Any]]:
+def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> Any:
     """The body backwards: carries the cotangents of constants, which add up, and of the carry.
 
     Args:
@@ -290,83 +256,111 @@ def _transposed_of(
         ys: Which stacked results have a cotangent.
     """
     num_carry = len(closed.out_avals) - len(ys)
-    linear = [*consts, *[True] * num_carry, *xs]
-    const_avals, carry_avals, x_avals = cut(closed.in_avals, len(consts), num_carry)
-    y_avals = closed.out_avals[num_carry:]
-    types = [
-        split(consts, const_avals)[0], split(consts, const_avals)[1], carry_avals,
-        split(ys, y_avals)[1], split(xs, x_avals)[0],
-    ]  # fmt: skip
+    carry = [True] * num_carry
+    linear = [*consts, *carry, *xs]
+    back, new = hoisted(transpose_jaxpr(closed, linear, [*carry, *ys], [True] * sum(linear))[0])
+    sums = split(consts, closed.in_avals[: len(consts)])[1]
+    count = len(new) + consts.count(False)
+    known, known_xs, cts, ct_ys = cut(back.in_avals, count, xs.count(False), num_carry)
 
-    def back(*args: Any) -> list[Any]:
-        known, sums, carry, rows, known_xs, _ = cut(args, *(len(each) for each in types))
-        operands = merge(
-            linear,
-            [*known, *known_xs],
-            (Linear(aval) for aval in split(linear, closed.in_avals)[1]),
-        )
-        cts = [*carry, *with_zeros(y_avals, ys, rows)]
-        found = backward_pass(closed.jaxpr, [], operands, cts)
-        added, *rest = cut(found, len(sums))
-        pairs = zip(sums, added, strict=True)
-        sums = [ct if type(new) is Zero else add_any_p.bind(ct, new) for ct, new in pairs]
-        return [*sums, *(instantiate(ct) for each in rest for ct in each)]
+    def turn(*args: Any) -> list[Any]:
+        known, totals, *moving, rows = cut(args, count, len(sums), num_carry, len(ct_ys))
+        found = as_function(back)(*known, *rows, *moving[0], *moving[1])
+        added, rest = cut(found, len(sums))
+        pairs = zip(totals, added, strict=True)
+        return [*(add_any_p.bind(*pair) for pair in pairs), *rest]
 
-    return hoisted(trace(back, [aval for each in types for aval in each]))
+    return trace(turn, [*known, *sums, *cts, *ct_ys, *known_xs]), new
 
 
 @scan_p.rule("transpose")
 def _(
     cts: Any, *args: Any, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, reverse: bool,
-    **params: Any,
+    **how: Any,
 ) -> list[Any]:  # fmt: skip
     linear = [type(x) is Linear for x in args]
     in_consts, in_init, in_xs = (tuple(each) for each in cut(linear, num_consts, num_carry))
-    consts, _, xs = cut(args, num_consts, num_carry)
-    carry, ys = cut(cts, num_carry)
-    back, new = _transposed_of(jaxpr, in_consts, in_xs, nonzero(ys))
+    (consts, _, xs), (carry, ys) = cut(args, num_consts, num_carry), cut(cts, num_carry)
+    has = nonzero(ys)
+    back, new = _transposed_of(jaxpr, in_consts, in_xs, has)
     known, moving = split(in_consts, consts)
-    start = [instantiate(Zero(x.aval)) for x in moving] + [instantiate(ct) for ct in carry]
-    rows = [*split(nonzero(ys), ys)[1], *split(in_xs, xs)[0]]
-    found = scan_p.bind(
-        *new, *known, *start, *rows, jaxpr=back, num_consts=len(new) + len(known),
-        num_carry=len(start), reverse=not reverse, **params,
-    )  # fmt: skip
+    start = [instantiate(ct) for ct in (*(Zero(x.aval) for x in moving), *carry)]
+    rows = [*split(has, ys)[1], *split(in_xs, xs)[0]]
+    found = _turns(back, [*new, *known], start, rows, reverse=not reverse, **how)
     ct_consts, ct_init, ct_xs = cut(found, len(moving), num_carry)
-    ct_init = [ct if is_linear else None for ct, is_linear in zip(ct_init, in_init, strict=True)]
-    none = [None] * len(args)
-    return [
-        *merge(in_consts, none, ct_consts), *ct_init, *merge(in_xs, none, ct_xs)
-    ]  # fmt: skip
-
-
-@kept
-def _batch_of(
-    closed: ClosedJaxpr, size: int, consts: Flags, carry: Flags, xs: Flags
-) -> tuple[ClosedJaxpr, list[Any], Flags, list[bool]]:
-    """The body for all examples, the constants it got, which carries differ, and which results."""
-    ys = [False] * (len(closed.out_avals) - len(carry))
-    (whole, flags), carry = fixpoint(
-        lambda carry: batch_jaxpr(closed, size, [*consts, *carry, *xs], [*carry, *ys]), carry
-    )
-    return *hoisted(whole), carry, flags
+    return merge(linear, repeat(None), [*ct_consts, *split(in_init, ct_init)[1], *ct_xs])
 
 
 @scan_p.rule("batch")
 def _(
     size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
-    **params: Any,
+    **how: Any,
 ) -> Any:  # fmt: skip
-    has = [tuple(dim is not None for dim in each) for each in cut(dims, num_consts, num_carry)]
-    whole, new, carry, flags = _batch_of(jaxpr, size, *has)
-    consts, init, xs = cut(list(zip(args, dims, strict=True)), num_consts, num_carry)
-    first = [
-        to_front(size, *pair) if must else pair[0] for pair, must in zip(init, carry, strict=True)
-    ]
-    results = scan_p.bind(
-        *new, *(x if dim is None else moveaxis(x, dim, 0) for x, dim in consts), *first,
-        *(x if dim is None else moveaxis(x, dim, 1) for x, dim in xs),
-        jaxpr=whole, num_consts=len(new) + num_consts, num_carry=num_carry, **params,
-    )  # fmt: skip
-    places = [0] * num_carry + [1] * (len(results) - num_carry)
-    return results, [place if has else None for place, has in zip(places, flags, strict=True)]
+    places = cut(dims, num_consts, num_carry)
+    has = [tuple(dim is not None for dim in each) for each in places]
+    whole, new, flags, carry = looped(jaxpr, batch_jaxpr, *has, size)
+    consts, init, xs = cut(args, num_consts, num_carry)
+    consts = [*new, *fronts(size, consts, places[0])]
+    init = fronts(size, init, places[1], carry)
+    pairs = zip(xs, places[2], strict=True)
+    xs = [x if dim is None else moveaxis(x, dim, 1) for x, dim in pairs]
+    results = _turns(whole, consts, init, xs, **how)
+    return results, [int(n >= num_carry) if has else None for n, has in enumerate(flags)]
+
+
+# ---- fori_loop ----------------------------------------------------------------------------------
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Any) -> Any:
+    """`for i in range(lower, upper): value = body_fun(i, value)`.
+
+    A scan if both bounds are known while tracing, so that reverse mode works; else a while loop.
+
+    Args:
+        lower: The first i.
+        upper: One past the last.
+        body_fun: `(i, value) -> value`, with the same containers and types.
+        init: The first value: a pytree of arrays.
+    """
+    types = [aval_of(bound) for bound in (lower, upper)]
+    for name, aval in zip(("lower", "upper"), types, strict=True):
+        if aval.shape or aval.dtype.kind not in "iu":
+            raise TypeError(
+                f"fori_loop: `{name}` must be an integer scalar, got {aval.str_short()}."
+            )
+    lower, upper = (converted(bound, promote(*types)[0]) for bound in (lower, upper))
+    body, first = loop_body("fori_loop", body_fun, init, before=(aval_of(lower),))
+    count = len(body.consts)
+    if isinstance(lower, Tracer) or isinstance(upper, Tracer):
+        carry = [lower, upper, *first]
+        test = _below(*(aval_of(x) for x in carry))
+        turn = _counting(body.jaxpr, count, aval_of(upper))
+        return body.out_tree.unflatten(loop(test, [], turn, body.consts, carry)[2:])
+    turn = _counting(body.jaxpr, count)
+    length = max(int(upper) - int(lower), 0)
+    return body.out_tree.unflatten(_turns(turn, body.consts, [lower, *first], [], length)[1:])
+
+
+@kept
+def _counting(closed: ClosedJaxpr, count: int, *upper: ShapedArray) -> ClosedJaxpr:
+    """The body of a fori_loop, which also counts, and carries the upper bound if it has a type.
+
+    Args:
+        closed: The body, of its constants, the index and the carry.
+        count: How many constants it has.
+        upper: The type of the bound, which is carried behind the index, for a while loop.
+    """
+    consts, (index,), carry = cut(closed.in_avals, count, 1)
+    one = 1 if index.weak_type else np.ones((), index.dtype)[()]
+
+    def turn(*args: Any) -> list[Any]:
+        consts, (i,), bound, carry = cut(args, count, 1, len(upper))
+        return [add_p.bind(i, one), *bound, *as_function(closed)(*consts, i, *carry)]
+
+    return trace(turn, [*consts, index, *upper, *carry])
+
+
+@cache
+def _below(*types: ShapedArray) -> ClosedJaxpr:
+    """Whether the first is less than the second."""
+    return trace(lambda i, upper, *_: [lt(i, upper)], types)
