@@ -1,0 +1,151 @@
+"""What differs between two captures before any stage is looked at: the suspects of a change."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Input, Program, Target
+from jaxlens.ir.graph import Node
+from jaxlens.lenses.sentences import listed
+
+_MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One difference between two captures.
+
+    Attributes:
+        kind: "edit", "input", "static", "transform", "function", "device", "version" or "flag".
+        text: As a sentence begins: "On NVIDIA H100 instead of cpu".
+    """
+
+    kind: str
+    text: str
+
+
+def causes(before: Capture, after: Capture, edited: bool) -> tuple[Cause, ...]:
+    """All of them, the surest to have changed something first.
+
+    Args:
+        before: One capture.
+        after: The other.
+        edited: Whether their equations differ.
+    """
+    found = list(_settings(before.program, after.program))
+    if edited and _sources(before) != _sources(after):
+        found = [cause for cause in found if cause.kind != "function"]
+        found.insert(0, Cause("edit", "The edit"))
+    return tuple(found)
+
+
+def sides(before: Program, after: Program) -> tuple[str, str]:
+    """What the two are called in headings: by device, version or flags, where these tell them."""
+    for was, now in (
+        (device(before.target), device(after.target)),
+        (f"JAX {before.target.jax}", f"JAX {after.target.jax}"),
+        (", ".join(before.flags) or "as it is", ", ".join(after.flags) or "as it is"),
+    ):
+        if was != now:
+            return was, now
+    return "before", "after"
+
+
+def subject(found: Sequence[Cause], edited: bool) -> str:
+    """What a sentence on the change begins with."""
+    if found:
+        head, *rest = (cause.text for cause in found)
+        return " and ".join([head, *(text[:1].lower() + text[1:] for text in rest)])
+    return "The other program" if edited else "Another compile"
+
+
+def _settings(before: Program, after: Program) -> Iterator[Cause]:
+    yield from _flags(before.flags, after.flags)
+    was, now = device(before.target), device(after.target)
+    if was != now:
+        yield Cause("device", f"On {now} instead of {was}")
+    if before.target.jax != after.target.jax:
+        yield Cause("version", f"JAX {after.target.jax} instead of {before.target.jax}")
+    elif before.target.jaxlib != after.target.jaxlib:
+        text = f"Jaxlib {after.target.jaxlib} instead of {before.target.jaxlib}"
+        yield Cause("version", text)
+    inputs = _inputs(before.inputs, after.inputs)
+    if inputs:
+        yield Cause("input", f"With {listed(inputs, _MOST)}")
+    statics = [
+        f"{new.name}={new.text} instead of {old.text}"
+        for old, new in zip(before.statics, after.statics, strict=False)
+        if old.name == new.name and old.text != new.text
+    ]
+    if statics:
+        yield Cause("static", f"With {listed(statics, _MOST)}")
+    if before.transforms != after.transforms:
+        yield Cause("transform", f"As {_called(after)} instead of {_called(before)}")
+    elif before.name != after.name:
+        yield Cause("function", f"{after.name} instead of {before.name}")
+
+
+def _flags(before: Sequence[str], after: Sequence[str]) -> Iterator[Cause]:
+    more = [flag for flag in after if flag not in before]
+    less = [flag for flag in before if flag not in after]
+    words = [flag if flag.startswith("without ") else f"with {flag}" for flag in more]
+    words += [flag.replace("without", "with", 1) if flag.startswith("without ") else
+              f"without {flag}" for flag in less]  # fmt: skip
+    if words:
+        text = listed(words, _MOST)
+        yield Cause("flag", text[:1].upper() + text[1:])
+
+
+def device(target: Target) -> str:
+    """ "cpu", "8 x NVIDIA H200"."""
+    kind = target.kind or target.platform
+    return f"{target.devices} x {kind}" if target.devices > 1 else kind
+
+
+def _called(program: Program) -> str:
+    name = program.name
+    for transform in reversed(program.transforms):
+        name = f"{transform}({name})"
+    return name
+
+
+def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
+    """Inputs of another type, new ones and those that are gone."""
+    was, now = ({leaf.name: leaf for leaf in leaves} for leaves in (before, after))
+    found = []
+    for name, leaf in now.items():
+        old = was.get(name)
+        if old is None:
+            found.append(f"a new input {name} {leaf.type}")
+        elif str(old.type) != str(leaf.type):
+            found.append(f"{name} {leaf.type} instead of {old.type}")
+        elif old.type.weak != leaf.type.weak:
+            found.append(f"{name} {'weakly' if leaf.type.weak else 'strongly'} typed")
+        elif old.donated != leaf.donated:
+            found.append(f"{name} {'donated' if leaf.donated else 'not donated'}")
+        elif old.sharding != leaf.sharding:
+            found.append(f"{name} sharded {leaf.sharding or 'no longer'}")
+    return found + [f"no input {name}" for name in was if name not in now]
+
+
+def _sources(capture: Capture) -> set[str]:
+    """The text of each of the user's lines that own equations."""
+    text = line_text(capture)
+    return {text(node) for node in capture.jaxpr.module.nodes()}
+
+
+def line_text(capture: Capture) -> Callable[[Node], str]:
+    """Gives the text of the line that owns a node, without its indent; "" where it is unknown."""
+    try:
+        sources = capture.sources
+    except UnavailableError:
+        sources = {}
+    lines = {key: source.text.splitlines() for key, source in sources.items()}
+
+    def text(node: Node) -> str:
+        owner = node.owner
+        known = lines.get(owner.key, ()) if owner else ()
+        return known[owner.line - 1].strip() if owner and 0 < owner.line <= len(known) else ""
+
+    return text
