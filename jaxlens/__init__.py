@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError
     from jaxlens.notebook.widgets import Explorer
-    from jaxlens.questions import cost
+    from jaxlens.questions import cost, ladder
     from jaxlens.render.answer import Answer
     from jaxlens.render.view import View
 
@@ -35,8 +35,14 @@ __all__ = [
     "explore",
     "hlo",
     "jaxpr",
+    "ladder",
     "load",
 ]
+
+_QUESTIONS = (
+    "cost",
+    "ladder",
+)
 
 _HOMES = {
     "Answer": "jaxlens.render.answer",
@@ -44,7 +50,7 @@ _HOMES = {
     "Explorer": "jaxlens.notebook.widgets",
     "LensError": "jaxlens.errors",
     "View": "jaxlens.render.view",
-} | dict.fromkeys(("cost",), "jaxlens.questions")
+} | dict.fromkeys(_QUESTIONS, "jaxlens.questions")
 
 
 def __getattr__(name: str) -> Any:

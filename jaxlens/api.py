@@ -60,15 +60,34 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Args:
         f: A function, or a Capture.
         *args: The function's arguments.
-        **kwargs: Its keyword arguments; with a Capture, options: `text`, `graph`, `depth`, `full`.
+        **kwargs: Its keyword arguments; with a Capture, options: `text`, `graph`, `depth`,
+            `ladder`, `full`.
 
     Raises:
         OptionError: An option that does not exist.
     """
+    from jaxlens.render import ladder_view
     from jaxlens.render.jaxpr_view import document
 
     cap, options = _asked(JaxprOptions, f, args, kwargs)
+    if options.ladder:
+        return View(cap, lambda: ladder_view.document(rungs(cap), options.full))
     return View(cap, lambda: document(cap, options))
+
+
+def rungs(cap: Capture) -> tuple[Capture, ...]:
+    """The function of a capture with ever more of its transforms, itself first.
+
+    Raises:
+        UnavailableError: It has none, or the capture was loaded from a file.
+    """
+    ask = getattr(cap.driver, "rungs", None)
+    if ask is None:
+        raise UnavailableError(
+            "a capture loaded from a file is one rung: jaxlens.ladder(f, grad_f, ...) takes several"
+        )
+    found: tuple[Capture, ...] = ask()
+    return found
 
 
 def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:

@@ -10,7 +10,7 @@ Each takes a function with its arguments, or a `Capture`; nothing is executed un
 from collections.abc import Callable
 from typing import Any
 
-from jaxlens.api import Function, capture
+from jaxlens.api import Function, capture, rungs
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.lenses.report import Report
@@ -37,6 +37,33 @@ def cost(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
 
     cap = _captured("cost", f, args, kwargs)
     return _compiled(cap, CompileOptions(cost=True), report, of)
+
+
+def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
+    """What each transform made: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.
+
+    Args:
+        f: A transformed function such as `jax.vmap(jax.grad(loss))`, or a Capture of one; or
+            several Captures, the function itself first, which may have been saved.
+        *args: The function's arguments, batched as the outermost `vmap` wants them.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.rungs` (each with `.title`, `.equations`, `.forward`, `.backward`),
+        `.equations` of each rung, and `.rules` that were used.
+
+    Raises:
+        UnavailableError: The function has no transform that can be taken off.
+    """
+    from jaxlens.lenses.ladder import climb
+    from jaxlens.lenses.ladder import ladder as report
+    from jaxlens.render.ladder_view import document
+
+    if isinstance(f, Capture) and all(isinstance(arg, Capture) for arg in args) and args:
+        steps: tuple[Capture, ...] = (f, *args)
+    else:
+        steps = rungs(_captured("ladder", f, args, kwargs))
+    return Answer(steps[-1], lambda: document(steps), lambda: report(steps), lambda: climb(steps))
 
 
 def _compiled(

@@ -41,6 +41,11 @@ ABOUT: Mapping[str, About] = {
         xla="sizes and places of all buffers (its buffer assignment), per device",
         ours="which values live at once, from XLA's order of instructions",
     ),
+    "ladder": About(
+        "What did each transform make of the program?",
+        ours="equations by rung and pass; an equation belongs to those below it with the same "
+        "Python text, and by the rule that makes such equations",
+    ),
     "times": About(
         "Where does compile time go?",
         measured="seconds of each step, once, on this machine",

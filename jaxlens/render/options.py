@@ -38,6 +38,7 @@ class JaxprOptions:
     text: bool = option(False, "show the listing alone")
     graph: bool = option(False, "show the graph alone")
     depth: int = option(1, "levels of nested jaxprs that stand open in the graph", "N", kind=int)
+    ladder: bool = option(False, "what each transform made of it: f, grad(f), vmap(grad(f)), ...")
     full: bool = option(False, "show every equation and attribute; nothing folded or cut")
 
 

@@ -194,6 +194,20 @@ def transform_name(f: Any) -> str:
     return _TRANSFORMS.get(code.co_name, "")
 
 
+def settings(f: Any) -> dict[str, Any]:
+    """What a transform was told when it made the function `f`: `{"in_axes": (0, None), ...}`.
+
+    Gone: {}, as if it had been told nothing.
+    """
+    for _ in range(2):  # JAX's stands inside one that filters tracebacks
+        code: Any = getattr(f, "__code__", None)
+        cells = dict(zip(getattr(code, "co_freevars", ()), f.__closure__ or (), strict=True))
+        if getattr(code, "co_name", "") != "reraise_with_filtered_traceback":
+            return {name: cell.cell_contents for name, cell in cells.items()}
+        f = cells["fun"].cell_contents
+    return {}
+
+
 _TRANSFORMS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "vmap_f": "vmap"}
 
 

@@ -112,6 +112,7 @@ def _jvp(
         return by.jvp(of_moving, tuple(values[i] for i in moving), tuple(tangents.values()))
 
     _declare(jvp, f)
+    jvp._jaxlens = "jvp"  # type: ignore[attr-defined] # told as JAX's own transforms are
     return jvp, {**kwargs, "tangents": tangents}
 
 

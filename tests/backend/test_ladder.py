@@ -1,0 +1,152 @@
+"""The ladder: rungs, ties and rules, held to what JAX itself traces for each rung."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from jaxlens import core
+from jaxlens.core import numpy as cnp
+from jaxlens.errors import UnavailableError
+
+W, X = jnp.ones((3, 4)), jnp.ones((5, 3))
+
+
+def loss(w, x):
+    h = jnp.tanh(x @ w)
+    return jnp.sum(h**2)
+
+
+def chooses(w, x):
+    h = x @ w
+    return jax.lax.cond(h.sum() > 0, lambda h: jnp.sin(h), lambda h: -h, h).sum()
+
+
+def equations(f, *args) -> int:
+    """Counted in JAX's own print: an equation a line with ` = `, bodies written out once."""
+    return str(jax.make_jaxpr(f)(*args)).count(" = ")
+
+
+PER_EXAMPLE = jax.vmap(jax.grad(loss), (None, 0))
+
+
+def test_each_rung_is_what_jax_traces() -> None:
+    found = jaxlens.ladder(PER_EXAMPLE, W, X)
+    assert [r.title for r in found.rungs] == ["loss", "grad(loss)", "vmap(grad(loss))"]
+    assert found.equations == (
+        equations(loss, W, X[0]),
+        equations(jax.grad(loss), W, X[0]),
+        equations(PER_EXAMPLE, W, X),
+    )
+
+
+def test_backward_is_what_jax_says() -> None:
+    found = jaxlens.ladder(PER_EXAMPLE, W, X)
+    for rung, (f, x) in zip(
+        found.rungs[1:], ((jax.grad(loss), X[0]), (PER_EXAMPLE, X)), strict=True
+    ):
+        eqns = jax.make_jaxpr(f)(W, x).jaxpr.eqns
+        stacks = [str(eqn.source_info.name_stack) for eqn in eqns]
+        assert rung.backward == {f"e{n}" for n, s in enumerate(stacks) if "transpose" in s}
+        assert rung.forward + len(rung.backward) == len(eqns)
+
+
+def test_every_equation_is_tied_to_the_text_it_came_from() -> None:
+    found = jaxlens.ladder(PER_EXAMPLE, W, X)
+    first = {node.id: node for node in found.rungs[0].module.nodes()}
+    for n in (1, 2):
+        nodes = {node.id: node for node in found.rungs[n].module.nodes()}
+        ties = found.facts.ties(n)
+        assert ties.keys() == nodes.keys()
+        for id, sources in ties.items():
+            assert sources, id
+            assert {first[s].owner.line for s in sources} == {nodes[id].owner.line}
+    opcode = {node.id: node.opcode for node in found.rungs[1].module.nodes()}
+    came = found.facts.ties(1)
+    # the backward pass of the matrix product, and of nothing else in its line
+    products = [id for id in came if opcode[id] == "dot_general"]
+    assert [[first[s].opcode for s in came[id]] for id in products] == [["dot_general"]] * 2
+    spread = next(id for id in came if opcode[id] == "broadcast_in_dim")
+    assert [first[s].opcode for s in came[spread]] == ["reduce_sum"]
+
+
+def test_a_cond_that_a_batch_took_away_is_pointed_out() -> None:
+    f = jax.vmap(jax.grad(chooses), (None, 0))
+    assert "cond" not in str(jax.make_jaxpr(f)(W, X))
+    text = " ".join(str(jaxlens.ladder(f, W, X)).split())
+    line = chooses.__code__.co_firstlineno + 2
+    assert f"The cond (test_ladder.py:{line}) became select_n under vmap" in text
+    alike = jax.vmap(lambda x, i: jax.lax.cond(i > 0, jnp.sin, jnp.cos, x), (0, None))
+    assert "became select_n" not in str(jaxlens.ladder(alike, X, 1))
+
+
+def test_a_while_loop_waits_for_its_last_example() -> None:
+    def halve(x):
+        return jax.lax.while_loop(lambda x: x > 1, lambda x: x / 2, x)
+
+    text = " ".join(str(jaxlens.ladder(jax.vmap(halve), X[:, 0])).split())
+    assert "runs under vmap until its last example is done" in text
+
+
+def test_a_slice_that_becomes_a_gather_is_pointed_out() -> None:
+    def cut(x, i):
+        return jax.lax.dynamic_slice(x, (i,), (2,))
+
+    at = jnp.arange(5)
+    assert "became gather under vmap" in str(jaxlens.ladder(jax.vmap(cut), X, at))
+
+
+def test_jit_is_a_rung_that_changes_nothing() -> None:
+    found = jaxlens.ladder(jax.jit(PER_EXAMPLE), W, X)
+    assert found.rungs[-1].title == "jit(vmap(grad(loss)))"
+    assert found.equations[-1] == found.equations[-2] + 1  # the call
+    assert "jit changes no equation" in str(found)
+
+
+def test_examples_of_trees_and_keywords() -> None:
+    def f(p, *, x):
+        return p["w"] @ x + p["b"]
+
+    found = jaxlens.ladder(
+        jax.vmap(f, ({"w": None, "b": 0},)), {"w": W, "b": X[:, 0]}, x=jnp.ones((5, 4))
+    )
+    inputs = {i.name: str(i.type) for i in found.capture.program.inputs}
+    assert inputs == {"p['b']": "f32[5]", "p['w']": "f32[3,4]", "x": "f32[5,4]"}
+    assert found.rungs[0].module.body().parameters[0].type.shape == ()
+
+
+def test_of_the_core() -> None:
+    def f(w, x):
+        return cnp.tanh(x @ w).sum()
+
+    found = jaxlens.ladder(core.vmap(core.grad(f), (None, 0)), W, X)
+    assert [r.transform for r in found.rungs] == ["", "grad", "vmap"]
+    assert found.rungs[1].backward
+    assert all(found.facts.ties(2).values())
+
+
+def test_of_saved_captures(tmp_path) -> None:
+    one, two = jaxlens.capture(loss, W, X[0]), jaxlens.capture(jax.grad(loss), W, X[0])
+    live = str(jaxlens.ladder(one, two))
+    for n, cap in enumerate((one, two)):
+        cap.save(tmp_path / f"{n}.jaxlens", stages=["jaxpr"])
+    saved = [jaxlens.load(tmp_path / f"{n}.jaxlens") for n in range(2)]
+    assert str(jaxlens.ladder(*saved)) == live
+    with pytest.raises(UnavailableError, match="takes several"):
+        jaxlens.ladder(saved[1])
+
+
+def test_nothing_to_climb_is_one_line() -> None:
+    with pytest.raises(UnavailableError, match=r"jax\.vmap\(jax\.grad\(f\)\)"):
+        str(jaxlens.ladder(loss, W, X[0]))
+
+
+def test_a_deep_program_is_climbed_in_linear_time() -> None:
+    def deep(x):
+        for _ in range(2_000):
+            x = jnp.sin(x)
+        return x
+
+    found = jaxlens.ladder(jax.grad(deep), 1.0)
+    assert found.equations == (2_000, 6_000)  # sines, then cosines and products beside them
+    assert len(found.html()) < 400_000
