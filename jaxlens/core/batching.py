@@ -8,17 +8,16 @@ result is not a loop: it is the program that one would have written for the whol
 After "Automatic batching in JAX" (docs.jax.dev) and Autodidax.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray
+from jaxlens.core.avals import Setting
 from jaxlens.core.jaxprs import ClosedJaxpr, subjaxprs
 from jaxlens.core.primitives.shapes import broadcast_leading, moveaxis
 from jaxlens.core.signatures import arguments
-from jaxlens.core.staging import as_function, aval_of, trace
+from jaxlens.core.staging import as_function, aval_of, flat, trace
 from jaxlens.core.staging import axes as _axes
 from jaxlens.core.tracers import (
     Interpreter,
@@ -29,19 +28,14 @@ from jaxlens.core.tracers import (
     mapped_axis,
     mapping,
 )
-from jaxlens.core.trees import prefix_leaves, tree_flatten
+from jaxlens.core.trees import TreeDef, prefix_leaves, tree_flatten
 
 Dim = int | None  # the axis that counts the examples; None: the same value for each
 
 
-@contextmanager
-def axis(name: str | None, size: int) -> Iterator[None]:
-    """While an axis has a name that collectives can use."""
-    token = _axes.set(_axes.get() if name is None else _axes.get() | {name: size})
-    try:
-        yield
-    finally:
-        _axes.reset(token)
+def naming(sizes: dict[str, int]) -> Setting:
+    """While axes of these sizes have names that collectives can use."""
+    return Setting(_axes, _axes.get() | sizes)
 
 
 def axis_size(name: str) -> int:
@@ -143,7 +137,7 @@ def batch_flat(
 ) -> tuple[list[Any], list[Dim]]:
     """`vmap` of a function of flat lists."""
     interpreter = Batch(current(), size, name)
-    with interpreting(interpreter), axis(name, size):
+    with interpreting(interpreter), naming({name: size} if name else {}):
         results = f(*map(interpreter.join, values, dims))
     pairs = [interpreter.split(result) for result in results]
     interpreter.done = True
@@ -209,56 +203,57 @@ def vmap(
 
     @wraps(f)
     def batched(*args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = tree_flatten((args, kwargs))
-        axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-        dims = prefix_leaves(axes, tree_flatten(args)[1], "vmap in_axes")
-        dims += [0] * (len(leaves) - len(dims))
-        names = [name for _, name in arguments(f, in_tree)]
-        placed = list(map(_placed, leaves, dims, names))
-        size = _size(leaves, placed, names, axis_size)
-        out_tree = None
-
-        def flat(*flat_args: Any) -> list[Any]:
-            nonlocal out_tree
-            own_args, own_kwargs = in_tree.unflatten(flat_args)
-            results, out_tree = tree_flatten(f(*own_args, **own_kwargs))
-            return results
-
+        leaves, in_tree, dims, size = counted("vmap", f, args, kwargs, in_axes, axis_size)
+        flat_f, out_trees = flat(f, in_tree)
         with sources.named_scope("vmap()"):
-            results, out = batch_flat(flat, size, leaves, placed, axis_name)
-        assert out_tree is not None
-        wanted = prefix_leaves(out_axes, out_tree, "vmap out_axes")
-        return out_tree.unflatten(map(_delivered, [size] * len(out), results, out, wanted))
+            results, out = batch_flat(flat_f, size, leaves, dims, axis_name)
+        wanted = prefix_leaves(out_axes, out_trees[0], "vmap out_axes")
+        return out_trees[0].unflatten(map(_delivered, [size] * len(out), results, out, wanted))
 
     return batched
 
 
-def _placed(leaf: Any, dim: Any, name: str) -> Dim:
-    aval: ShapedArray = aval_of(leaf)
-    if dim is None:
-        return None
-    if not isinstance(dim, int) or not -aval.ndim <= dim < aval.ndim:
-        raise ValueError(
-            f"vmap: in_axes says axis {dim!r} of argument {name}, which is {aval.str_short()}: "
-            f"{f'give an axis from 0 to {aval.ndim - 1}, or ' if aval.ndim else 'give '}None to "
-            f"share it."
-        )
-    return dim % aval.ndim
+def counted(
+    what: str,
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    in_axes: Any,
+    size: int | None = None,
+) -> tuple[list[Any], TreeDef, list[Dim], int]:
+    """The leaves of arguments, their tree, the axis of each that counts examples, and how many.
 
-
-def _size(leaves: Sequence[Any], dims: Sequence[Dim], names: list[str], given: int | None) -> int:
-    sizes = {
-        name: aval_of(leaf).shape[dim]
-        for leaf, dim, name in zip(leaves, dims, names, strict=True)
-        if dim is not None
-    }
-    counts = set(sizes.values()) | ({given} if given is not None else set())
-    if len(counts) > 1:
-        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        raise ValueError(f"vmap: the arguments do not agree on the number of examples: {listed}.")
-    if not counts:
-        raise ValueError("vmap: no argument counts the examples: give in_axes or axis_size.")
-    return counts.pop()
+    Args:
+        what: Who maps `f`, for errors.
+        f: The function.
+        args: Its arguments.
+        kwargs: Its keyword arguments, all of which count along their first axis.
+        in_axes: The axes, a tree that may stop early.
+        size: How many examples there are, where it is said.
+    """
+    leaves, in_tree = tree_flatten((tuple(args), kwargs))
+    dims = prefix_leaves(in_axes, tree_flatten(tuple(args))[1], f"{what} in_axes")
+    dims += [0] * (len(leaves) - len(dims))
+    sizes = {} if size is None else {"axis_size": size}
+    for n, (_, name) in enumerate(arguments(f, in_tree)):
+        aval, dim = aval_of(leaves[n]), dims[n]
+        if dim is None:
+            continue
+        if not isinstance(dim, int) or not -aval.ndim <= dim < aval.ndim:
+            raise ValueError(
+                f"{what}: in_axes says axis {dim!r} of argument {name}, which is "
+                f"{aval.str_short()}: "
+                f"{f'give an axis from 0 to {aval.ndim - 1}, or ' if aval.ndim else 'give '}None "
+                f"to share it."
+            )
+        dims[n] = dim % aval.ndim
+        sizes[name] = aval.shape[dim]
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
+        raise ValueError(f"{what}: the arguments do not agree on the number of examples: {listed}.")
+    if not sizes:
+        raise ValueError(f"{what}: no argument counts the examples: give in_axes or axis_size.")
+    return leaves, in_tree, dims, next(iter(sizes.values()))
 
 
 def _delivered(size: int, value: Any, dim: Dim, wanted: Any) -> Any:

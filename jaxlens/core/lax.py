@@ -12,7 +12,7 @@ _FILES = {
     "primitives": "gathering contractions convolution cumulative sorting dynamic_slices pieces "
     "shapes functions elementwise",
     "control": "branches loops scans folds",
-    "parallel": "collectives exchanges",
+    "parallel": "collectives",
 }
 _NAMES = [f"{folder}.{name}" for folder, names in _FILES.items() for name in names.split()]
 _PLACES = [vars(import_module(f"jaxlens.core.{name}")) for name in (*_NAMES, "custom", "remat")]

@@ -1,12 +1,13 @@
 """Collectives: what devices, or the examples of a batch, have to say to each other.
 
 A function that runs on many devices at once has names for the axes that they differ along. `psum`
-over such a name adds up everyone's value and gives the sum to all; the others gather, exchange or
-pass values on. The same names work in `vmap(axis_name=...)`, where all values are in one array:
-there a collective over the name is arithmetic on that array, and nothing is sent.
+over such a name adds up everyone's value and gives the sum to all; `ppermute` passes values on,
+`all_gather` gives everyone's values to everyone. All are linear: a sum transposes to a sum, passing
+on to passing back, gathering to adding what comes back and giving each its own part.
 
-A sum transposes to a sum, passing on to passing back. The meaning of each is that of the StableHLO
-op that it lowers to; `exchanges.py` has those that cut arrays and join them.
+The same names work in `vmap(axis_name=...)`, where all values are in one array: there a collective
+over the name is arithmetic on that array, and nothing is sent. The meaning of each is that of the
+StableHLO op that it lowers to.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,27 +21,13 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core import batching
 from jaxlens.core.avals import ShapedArray
+from jaxlens.core.parallel.meshes import Names, names_of
 from jaxlens.core.primitives.contractions import reduce_max, reduce_min
-from jaxlens.core.primitives.elementwise import add_p, div_p, mul_p
 from jaxlens.core.primitives.gathering import GatherDimensionNumbers, GatherScatterMode, gather
-from jaxlens.core.primitives.shapes import (
-    broadcast_leading,
-    convert_element_type,
-    iota,
-    linear,
-    moveaxis,
-    reduce_sum,
-)
+from jaxlens.core.primitives.shapes import fronts, iota, linear, moveaxis, reduce_sum, reshape
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Value
 from jaxlens.core.trees import tree_map
-
-Names = tuple[str, ...]
-
-
-def names_of(axis_name: str | Sequence[str]) -> Names:
-    """One name or several."""
-    return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
 
 
 def axis_size(axis_name: str | Sequence[str]) -> int:
@@ -59,93 +46,84 @@ def mesh_of(ctx: Any) -> Any:
     """The devices that the program is for."""
     if ctx.program.mesh is None:
         raise NotImplementedError(
-            "a collective can be compiled only in a program of core's own over several devices: "
-            "call it in shard_map or pmap."
+            "what runs on many devices can be compiled only in a program of core's own, not "
+            "exported, and collectives only in shard_map or pmap."
         )
     return ctx.program.mesh
 
 
-def groups(ctx: Any, names: Names) -> dict[str, Any]:
-    """Who takes part with whom, as StableHLO's collectives take it."""
-    return {
-        "replica_groups": ir.DenseElementsAttr.get(np.array(mesh_of(ctx).groups(names), np.int64)),
-        **channel(),
-        "use_global_device_ids": ir.UnitAttr.get(),
-    }
-
-
 def channel() -> dict[str, Any]:
     """What makes a collective one between devices."""
-    return {"channel_handle": hlo.ChannelHandle.get(1, 1)}  # between devices
+    return {"channel_handle": hlo.ChannelHandle.get(1, 1)}
 
 
-def combined(op: Any, combine: Callable[..., Any], dtype: np.dtype, ctx: Any) -> Any:
-    """Gives an op the region that adds two numbers, or compares them."""
-    scalar = ctx.type(ShapedArray((), dtype))
+def groups(ctx: Any, names: Names) -> dict[str, Any]:
+    """Who takes part with whom, as StableHLO's collectives take it."""
+    rows = ir.DenseElementsAttr.get(np.ascontiguousarray(mesh_of(ctx).groups(names)))
+    return {"replica_groups": rows, "use_global_device_ids": ir.UnitAttr.get(), **channel()}
+
+
+def combined(op: Any, combine: Callable[..., Any], ctx: Any) -> Any:
+    """The result of an op that combines numbers, once it has the region that combines two."""
+    scalar = ctx.type(ShapedArray((), ctx.out.dtype))
     block = op.regions[0].blocks.append(scalar, scalar)
     with ir.InsertionPoint(block):
         hlo.return_([combine(*block.arguments)])
     return op.results[0]
 
 
-# ---- batching over a name ------------------------------------------------------------------------
+# ---- batching -----------------------------------------------------------------------------------
 
 
-def alone(what: str, names: Names) -> None:
-    """Refuses a collective over several names, one of which is vmapped."""
-    if len(names) > 1:
-        raise NotImplementedError(
-            f"{what} over {names}, one of which is vmapped, is not supported: do it one by one."
-        )
+def batched(
+    primitive: Primitive, together: Callable[..., Any], named: str | None = None
+) -> Callable[..., Any]:
+    """The batch rule of a collective.
 
+    Args:
+        primitive: It.
+        together: What it is over the examples themselves, which are along the first axis of an
+            array: a result and its axis of examples, None where all get the same.
+        named: The parameter that names an axis; examples of another kind come before it.
+    """
 
-def of_each(size: int, x: Any, dim: int | None) -> Any:
-    """Everyone's value along a first axis."""
-    return broadcast_leading(x, size) if dim is None else moveaxis(x, dim, 0)
+    def batch(size: int, args: Any, dims: Any, *, over: str | None = None, **params: Any) -> Any:
+        (x,) = fronts(size, args, dims)
+        if over is None:
+            return primitive.bind(x, **params | ({named: params[named] + 1} if named else {})), 0
+        if len(params.get("axis_name", ())) > 1:
+            raise NotImplementedError(
+                f"{primitive} over {params['axis_name']}, one of which is vmapped, is not "
+                f"supported: do it one by one."
+            )
+        return together(x, over=over, **params)
+
+    return batch
 
 
 # ---- psum, pmax, pmin: of all, for all ----------------------------------------------------------
 
 
-def _reducer(
-    name: str, combine: Callable[..., Any], along: Callable[..., Any], same: Callable[..., Any]
-) -> Primitive:
-    """A primitive that combines everyone's values.
-
-    Args:
-        name: Its name.
-        combine: The StableHLO op of two numbers.
-        along: The same over axes of one array.
-        same: What it is, from a value and their number, where everyone has the same value.
-    """
+def _reducer(name: str, combine: Callable[..., Any], along: Callable[..., Any]) -> Primitive:
+    """A primitive that combines everyone's values: two numbers, or those along axes of an array."""
     primitive = Primitive(name, abstract=lambda x, axes: x)
 
     @primitive.rule("lower")
     def _(ctx: Any, x: Any, *, axes: Names) -> Any:
-        op = hlo.AllReduceOp([x.type], [x], **groups(ctx, axes))
-        return combined(op, combine, ctx.out.dtype, ctx)
+        return combined(hlo.AllReduceOp([x.type], [x], **groups(ctx, axes)), combine, ctx)
 
-    @primitive.rule("batch")
-    def _(size: int, args: Any, dims: Any, *, axes: Names, over: str | None = None) -> Any:
-        if over is None:
-            return primitive.bind(*args, axes=axes), dims[0]
-        found = same(args[0], size) if dims[0] is None else along(args[0], (dims[0],))
-        rest = tuple(name for name in axes if name != over)
+    def together(x: Any, *, axes: Names, over: str) -> Any:
+        found, rest = along(x, (0,)), tuple(name for name in axes if name != over)
         return primitive.bind(found, axes=rest) if rest else found, None
 
+    primitive.batch = batched(primitive, together)
     return primitive
 
 
-def _times(x: Any, count: int) -> Any:
-    return mul_p.bind(x, aval_of(x).dtype.type(count))
-
-
-psum_p = _reducer("psum", hlo.add, reduce_sum, _times)
-pmax_p = _reducer("pmax", hlo.maximum, reduce_max, lambda x, _: x)
-pmin_p = _reducer("pmin", hlo.minimum, reduce_min, lambda x, _: x)
+psum_p = _reducer("psum", hlo.add, reduce_sum)
+pmax_p = _reducer("pmax", hlo.maximum, reduce_max)
+pmin_p = _reducer("pmin", hlo.minimum, reduce_min)
 psum_p.jvp = linear(psum_p)
-
-
 psum_p.transpose = lambda ct, x, axes: [psum_p.bind(ct, axes=axes)]
 
 
@@ -163,14 +141,7 @@ def psum(x: Any, axis_name: str | Sequence[str]) -> Any:
 def pmean(x: Any, axis_name: str | Sequence[str]) -> Any:
     """The mean of everyone's values."""
     size = axis_size(axis_name)
-    return tree_map(lambda total: _divided(total, size), psum(x, axis_name))
-
-
-def _divided(total: Any, size: int) -> Any:
-    if not isinstance(total, Value):
-        return total / size
-    dtype = total.dtype if total.dtype.kind not in "biu" else np.dtype(np.float32)
-    return div_p.bind(convert_element_type(total, dtype), dtype.type(size))
+    return tree_map(lambda total: total / size, psum(x, axis_name))
 
 
 def pmax(x: Any, axis_name: str | Sequence[str]) -> Any:
@@ -189,47 +160,36 @@ def pmin(x: Any, axis_name: str | Sequence[str]) -> Any:
 
 axis_index_p = Primitive("axis_index")
 axis_index_p.abstract = lambda *, axis_name: ShapedArray((), np.dtype("int32"))
+axis_index_p.batch = lambda size, args, dims, *, axis_name, over: (iota(np.int32, (size,)), 0)
 
 
 @axis_index_p.rule("lower")
 def _(ctx: Any, *, axis_name: Names) -> Any:
-    mesh = mesh_of(ctx)
-    axis = mesh.axis_names.index(axis_name[0])
-    u32 = ShapedArray((), np.dtype("uint32"))
-    later = prod(list(mesh.shape.values())[axis + 1 :])
-    place = hlo.divide(hlo.partition_id(), ctx.constant(later, u32))
-    own = hlo.remainder(place, ctx.constant(mesh.shape[axis_name[0]], u32))
+    mesh, u32 = mesh_of(ctx), ShapedArray((), np.dtype("uint32"))
+    later = mesh.axis_names[mesh.axis_names.index(*axis_name) + 1 :]
+    place = hlo.divide(hlo.partition_id(), ctx.constant(mesh.count(later), u32))
+    own = hlo.remainder(place, ctx.constant(mesh.count(axis_name), u32))
     return hlo.convert(ctx.type(ctx.out), own)
 
 
-@axis_index_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, axis_name: Names, over: str) -> Any:
-    return iota(np.int32, (size,)), 0
-
-
-def axis_index(axis_name: str | Sequence[str]) -> Any:
-    """One's own place along an axis, from 0; along several, the last of which varies fastest."""
-    total: Any = None
-    for name in names_of(axis_name):
-        size = axis_size(name)
-        own = axis_index_p.bind(axis_name=(name,))
-        total = own if total is None else add_p.bind(_times(total, size), own)
-    return total
+def axis_index(axis_name: str) -> Any:
+    """One's own place along an axis, from 0."""
+    batching.axis_size(axis_name)
+    return axis_index_p.bind(axis_name=(axis_name,))
 
 
 # ---- ppermute -----------------------------------------------------------------------------------
 
-ppermute_p = Primitive("ppermute")
-ppermute_p.abstract = lambda x, *, axis_name, perm: x
+ppermute_p = Primitive("ppermute", abstract=lambda x, *, axis_name, perm: x)
 ppermute_p.jvp = linear(ppermute_p)
 
 
 @ppermute_p.rule("lower")
 def _(ctx: Any, x: Any, *, axis_name: Names, perm: Any) -> Any:
-    rows = mesh_of(ctx).groups(axis_name)
-    pairs = np.array([(row[a], row[b]) for row in rows for a, b in perm], np.int64)
-    pairs = ir.DenseElementsAttr.get(pairs.reshape(-1, 2))
-    return hlo.CollectivePermuteOp(x, pairs, **channel()).result
+    columns = mesh_of(ctx).groups(axis_name).T
+    pairs = [pair for a, b in perm for pair in zip(columns[a], columns[b], strict=True)]
+    table = ir.DenseElementsAttr.get(np.array(pairs, np.int64).reshape(-1, 2))
+    return hlo.CollectivePermuteOp(x, table, **channel()).result
 
 
 @ppermute_p.rule("transpose")
@@ -237,21 +197,18 @@ def _(ct: Any, x: Linear, *, axis_name: Names, perm: Any) -> list[Any]:
     return [ppermute_p.bind(ct, axis_name=axis_name, perm=tuple((b, a) for a, b in perm))]
 
 
-@ppermute_p.rule("batch")
-def _(
-    size: int, args: Any, dims: Any, *, axis_name: Names, perm: Any, over: str | None = None
-) -> Any:
-    if over is None:
-        return ppermute_p.bind(*args, axis_name=axis_name, perm=perm), dims[0]
-    alone("ppermute", axis_name)
-    x = of_each(size, args[0], dims[0])
+def _passed(x: Any, *, perm: Any, **_: Any) -> Any:
+    """Rows passed on."""
+    size, *rest = aval_of(x).shape
     sources = np.full((size, 1), size, np.int32)  # outside: who is sent nothing gets zeros
     for a, b in perm:
         sources[b] = a
-    numbers = GatherDimensionNumbers(tuple(range(1, aval_of(x).ndim)), (0,), (0,))
-    sizes = (1, *aval_of(x).shape[1:])
+    numbers = GatherDimensionNumbers(tuple(range(1, len(rest) + 1)), (0,), (0,))
     mode = GatherScatterMode.FILL_OR_DROP
-    return gather(x, sources, numbers, sizes, mode=mode, fill_value=0), 0
+    return gather(x, sources, numbers, (1, *rest), mode=mode, fill_value=0), 0
+
+
+ppermute_p.batch = batched(ppermute_p, _passed)
 
 
 def ppermute(x: Any, axis_name: str | Sequence[str], perm: Sequence[tuple[int, int]]) -> Any:
@@ -265,3 +222,105 @@ def ppermute(x: Any, axis_name: str | Sequence[str], perm: Sequence[tuple[int, i
             f"{size - 1}."
         )
     return tree_map(partial(ppermute_p.bind, axis_name=names_of(axis_name), perm=pairs), x)
+
+
+# ---- all_gather and its transpose, psum_scatter -------------------------------------------------
+
+all_gather_p = Primitive("all_gather")
+reduce_scatter_p = Primitive("reduce_scatter")
+all_gather_p.jvp, reduce_scatter_p.jvp = linear(all_gather_p), linear(reduce_scatter_p)
+
+
+@all_gather_p.rule("abstract")
+def _(x: ShapedArray, *, all_gather_dimension: int, **params: Any) -> ShapedArray:
+    shape = list(x.shape)
+    if not params["tiled"]:
+        shape.insert(all_gather_dimension, 1)
+    shape[all_gather_dimension] *= params["axis_size"]
+    return x.update(shape=tuple(shape))
+
+
+@reduce_scatter_p.rule("abstract")
+def _(
+    x: ShapedArray, *, scatter_dimension: int, axis_name: Names, axis_size: int, tiled: bool
+) -> ShapedArray:
+    shape = list(x.shape)
+    length = shape.pop(scatter_dimension)
+    if length % axis_size or (not tiled and length != axis_size):
+        raise ValueError(
+            f"psum_scatter: axis {scatter_dimension} of {x.str_short()} must have "
+            f"{'a multiple of ' if tiled else ''}{axis_size} elements, one for each along "
+            f"{', '.join(axis_name)}."
+        )
+    if tiled:
+        shape.insert(scatter_dimension, length // axis_size)
+    return x.update(shape=tuple(shape))
+
+
+def _cut(aval: ShapedArray, axis: int, size: int) -> ShapedArray:
+    """The type of one of so many parts along an axis."""
+    shape = list(aval.shape)
+    shape[axis] //= size
+    return aval.update(shape=tuple(shape))
+
+
+@all_gather_p.rule("lower")
+def _(ctx: Any, x: Any, *, all_gather_dimension: int, axis_name: Names, **params: Any) -> Any:
+    own = hlo.reshape(ctx.type(_cut(ctx.out, all_gather_dimension, params["axis_size"])), x)
+    who = groups(ctx, axis_name)
+    return hlo.AllGatherOp([ctx.type(ctx.out)], [own], all_gather_dimension, **who).results[0]
+
+
+@reduce_scatter_p.rule("lower")
+def _(ctx: Any, x: Any, *, scatter_dimension: int, axis_name: Names, **params: Any) -> Any:
+    own = ctx.type(_cut(ctx.avals_in[0], scatter_dimension, params["axis_size"]))
+    op = hlo.ReduceScatterOp(own, x, scatter_dimension, **groups(ctx, axis_name))
+    return hlo.reshape(ctx.type(ctx.out), combined(op, hlo.add, ctx))
+
+
+@all_gather_p.rule("transpose")
+def _(ct: Any, x: Linear, *, all_gather_dimension: int, **params: Any) -> list[Any]:
+    return [reduce_scatter_p.bind(ct, scatter_dimension=all_gather_dimension, **params)]
+
+
+@reduce_scatter_p.rule("transpose")
+def _(ct: Any, x: Linear, *, scatter_dimension: int, **params: Any) -> list[Any]:
+    return [all_gather_p.bind(ct, all_gather_dimension=scatter_dimension, **params)]
+
+
+def _gathered(x: Any, *, all_gather_dimension: int, over: str, **params: Any) -> Any:
+    """Rows along another axis, or one after another along one that there was."""
+    row = aval_of(x).update(shape=aval_of(x).shape[1:])
+    found = all_gather_p.abstract(row, all_gather_dimension=all_gather_dimension, **params)
+    return reshape(moveaxis(x, 0, all_gather_dimension), found.shape), None
+
+
+def _scattered(x: Any, *, scatter_dimension: int, over: str, **params: Any) -> Any:
+    """The sum of rows, one axis of which then goes through the rows."""
+    total = reduce_sum(x, (0,))
+    own = reduce_scatter_p.abstract(aval_of(total), scatter_dimension=scatter_dimension, **params)
+    shape = list(own.shape)
+    shape.insert(scatter_dimension, params["axis_size"])
+    return reshape(total, shape), scatter_dimension
+
+
+all_gather_p.batch = batched(all_gather_p, _gathered, "all_gather_dimension")
+reduce_scatter_p.batch = batched(reduce_scatter_p, _scattered, "scatter_dimension")
+
+
+def all_gather(
+    x: Any, axis_name: str | Sequence[str], *, axis: int = 0, tiled: bool = False
+) -> Any:
+    """Everyone's values for everyone, along a new axis; `tiled`: one after another along one."""
+    params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
+    return tree_map(partial(all_gather_p.bind, all_gather_dimension=axis, **params), x)
+
+
+def psum_scatter(
+    x: Any, axis_name: str | Sequence[str], *, scatter_dimension: int = 0, tiled: bool = False
+) -> Any:
+    """The sum of everyone's values, of which each gets its part along an axis."""
+    params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
+    return tree_map(
+        partial(reduce_scatter_p.bind, scatter_dimension=scatter_dimension, **params), x
+    )

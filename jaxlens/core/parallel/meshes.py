@@ -20,7 +20,7 @@ from jaxlens.core.tracers import Primitive
 
 Names = tuple[str, ...]
 
-shard_map_p = Primitive("shard_map", multiple_results=True)  # its rules are in parallel.py
+shard_map_p = Primitive("shard_map", multiple_results=True)  # its rules are in mapping.py
 
 
 class Mesh:
@@ -35,18 +35,16 @@ class Mesh:
 
     def __init__(self, devices: Any, axis_names: str | Sequence[str]) -> None:
         self.devices = np.asarray(devices, dtype=object)
-        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-        if (
-            self.devices.ndim != len(self.axis_names)
-            or len(set(self.axis_names)) < self.devices.ndim
-        ):
+        self.axis_names = names_of(axis_names)
+        shape, names = self.devices.shape, self.axis_names
+        if not len(shape) == len(names) == len(set(names)):
             raise ValueError(
-                f"Mesh: devices of shape {self.devices.shape} need {self.devices.ndim} different "
-                f"axis names, got {self.axis_names}."
+                f"Mesh: devices of shape {shape} need {len(shape)} different axis names, got "
+                f"{names}."
             )
-        self.shape = dict(zip(self.axis_names, self.devices.shape, strict=True))
+        self.shape = dict(zip(names, shape, strict=True))
         self.size = int(self.devices.size)
-        self._key = self.axis_names, self.devices.shape, tuple(d.id for d in self.devices.flat)
+        self._key = names, shape, tuple(device.id for device in self.devices.flat)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mesh) and self._key == other._key
@@ -57,17 +55,20 @@ class Mesh:
     def __repr__(self) -> str:
         return f"Mesh({', '.join(f'{name!r}: {n}' for name, n in self.shape.items())})"
 
-    def groups(self, names: Names) -> list[list[int]]:
-        """The places in the mesh that differ along these axes only, a list for each rest."""
+    def count(self, names: Names) -> int:
+        """How many devices there are along these axes."""
+        return prod(self.shape[name] for name in names)
+
+    def groups(self, names: Names) -> np.ndarray:
+        """The places in the mesh that differ along these axes only, a row for each rest."""
         places = np.arange(self.size).reshape(self.devices.shape)
-        last = [self.axis_names.index(name) for name in names]
-        rest = [axis for axis in range(places.ndim) if axis not in last]
-        rows: list[list[int]] = (
-            places.transpose(rest + last)
-            .reshape(-1, prod(self.shape[name] for name in names))
-            .tolist()
-        )
-        return rows
+        axes = [self.axis_names.index(name) for name in names]
+        return np.moveaxis(places, axes, range(-len(axes), 0)).reshape(-1, self.count(names))
+
+
+def names_of(axis_name: str | Sequence[str]) -> Names:
+    """One name or several."""
+    return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
 
 
 class PartitionSpec(tuple[Any, ...]):
@@ -83,8 +84,7 @@ class PartitionSpec(tuple[Any, ...]):
 
     def names(self, ndim: int) -> list[Names]:
         """The axes of the mesh for each of this many axes."""
-        parts = [*self, *[None] * (ndim - len(self))]
-        return [() if p is None else (p,) if isinstance(p, str) else tuple(p) for p in parts]
+        return [names_of(part or ()) for part in (*self, *[None] * (ndim - len(self)))]
 
     def used(self) -> Names:
         """All axes of the mesh that it names."""
@@ -94,31 +94,31 @@ class PartitionSpec(tuple[Any, ...]):
 P = PartitionSpec
 
 
-def local(aval: ShapedArray, spec: P, mesh: Mesh) -> ShapedArray:
-    """The type of the part of an array that one device has."""
-    return aval.update(
-        shape=tuple(n // k for n, k in zip(aval.shape, _cuts(aval, spec, mesh), strict=True))
-    )
-
-
-def whole(aval: ShapedArray, spec: P, mesh: Mesh) -> ShapedArray:
-    """The type of the array whose part on one device has this type."""
-    return aval.update(
-        shape=tuple(n * k for n, k in zip(aval.shape, _cuts(aval, spec, mesh), strict=True))
-    )
-
-
-def _cuts(aval: ShapedArray, spec: P, mesh: Mesh) -> list[int]:
-    return [prod(mesh.shape[name] for name in names) for names in spec.names(aval.ndim)]
-
-
-def check(aval: ShapedArray, spec: Any, mesh: Mesh, what: str, cut: bool = True) -> None:
-    """Checks that an array can be cut so, or (without `cut`) be a part of one that was.
+def part(aval: ShapedArray, spec: Any, mesh: Mesh, what: str) -> ShapedArray:
+    """The type of the part of an array that one device has.
 
     Raises:
         TypeError: The spec is none.
         ValueError: It names other axes, or more than there are, or does not divide one.
     """
+    cuts = _cuts(aval, spec, mesh, what)
+    for axis, (n, k) in enumerate(zip(aval.shape, cuts, strict=True)):
+        if n % k:
+            raise ValueError(
+                f"{what}: axis {axis} of {aval.str_short()} has length {n}, which {spec} would "
+                f"cut into {k} equal parts: pad it to a multiple."
+            )
+    return aval.update(shape=tuple(n // k for n, k in zip(aval.shape, cuts, strict=True)))
+
+
+def whole(aval: ShapedArray, spec: Any, mesh: Mesh, what: str) -> ShapedArray:
+    """The type of the array whose part on one device has this type; raises as `part` does."""
+    cuts = _cuts(aval, spec, mesh, what)
+    return aval.update(shape=tuple(n * k for n, k in zip(aval.shape, cuts, strict=True)))
+
+
+def _cuts(aval: ShapedArray, spec: Any, mesh: Mesh, what: str) -> list[int]:
+    """Into how many parts each axis of an array is cut."""
     if not isinstance(spec, PartitionSpec):
         raise TypeError(f"{what}: expected a PartitionSpec such as P('i'), got {spec!r}.")
     used = spec.used()
@@ -129,12 +129,7 @@ def check(aval: ShapedArray, spec: Any, mesh: Mesh, what: str, cut: bool = True)
         )
     if len(spec) > aval.ndim:
         raise ValueError(f"{what}: {spec} has more entries than {aval.str_short()} axes.")
-    for axis, (n, k) in enumerate(zip(aval.shape, _cuts(aval, spec, mesh), strict=True)):
-        if cut and n % k:
-            raise ValueError(
-                f"{what}: axis {axis} of {aval.str_short()} has length {n}, which {spec} would "
-                f"cut into {k} equal parts: pad it to a multiple."
-            )
+    return [mesh.count(names) for names in spec.names(aval.ndim)]
 
 
 def sharding_text(mesh: Mesh, spec: P, ndim: int) -> str:
@@ -157,8 +152,8 @@ class Layout(NamedTuple):
     """
 
     mesh: Mesh
-    in_specs: tuple[P, ...]
-    out_specs: tuple[P, ...]
+    in_specs: Sequence[P]
+    out_specs: Sequence[P]
 
 
 def layout(closed: ClosedJaxpr) -> Layout | None:
