@@ -249,8 +249,27 @@ def test_wrong_use(name: str) -> None:
 
 
 def test_fold_of_what_is_outside() -> None:
-    with pytest.raises(NotImplementedError, match="outside"):
-        CORE.lax.reduce(X, np.float32(0), lambda a, b: a + b * X[0] * core.array(X)[0], (0,))
+    """Which JAX does not allow."""
+
+    def f(x: Any, scale: Any) -> Any:
+        return CORE.lax.reduce(x, np.float32(0), lambda a, b: a + b * scale, (0,))
+
+    same(f(X, core.array(1.0)), X.sum())
+    same(core.grad(f)(X[:1], core.array(3.0)), np.array([3], np.float32))
+
+
+def test_fold_in_order() -> None:
+    """Of an associative function whose arguments cannot change places."""
+
+    def then(f: Any, g: Any) -> Any:
+        return g[0] * f[0], g[0] * f[1] + g[1]
+
+    slopes, shifts = ROWS[:, 0] + 2, ROWS[:, 1]
+    found = CORE.lax.reduce((slopes, shifts), (np.float32(1), np.float32(0)), then, (0,))
+    total = np.float32(0)
+    for slope, shift in zip(slopes, shifts, strict=True):
+        total = slope * total + shift
+    same(found, (slopes.prod(), total))
 
 
 def test_initial_value_of_a_fold_may_differ() -> None:

@@ -1,49 +1,36 @@
 """Combining many elements by any associative function: `reduce`, `associative_scan`.
 
 Where (a . b) . c is a . (b . c), the order of the work is free, and a tree takes a logarithm of the
-steps that a loop takes. `reduce` leaves the order to XLA: the function becomes the body of its op.
-`associative_scan` gives all the partial results: combine neighbours, solve the half as long
-problem, and combine once more for the places between.
+steps that a loop takes: combine neighbours, all pairs at once, and do the same with the half as
+many results. It is made of the function and of slices, so it has derivatives of all orders. What
+XLA has an op for, such as a sum, is left to that.
 
-After "Prefix Sums and Their Applications" (Blelloch, 1990) and StableHLO's `reduce`.
+After "Prefix Sums and Their Applications" (Blelloch, 1990).
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.batching import batch_flat, to_front
-from jaxlens.core.calls import cut, same_type
-from jaxlens.core.forward import jvp_flat
+from jaxlens.core.calls import all_examples, same_type
 from jaxlens.core.jaxprs import ClosedJaxpr
-from jaxlens.core.primitives.contractions import (
-    highest,
-    lowest,
-    reduce_and,
-    reduce_max,
-    reduce_min,
-    reduce_or,
-)
-from jaxlens.core.primitives.elementwise import add_p, like, or_p
-from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
+from jaxlens.core.primitives import contractions as sums
+from jaxlens.core.primitives.cumulative import prefixes, reduce_prod
+from jaxlens.core.primitives.pieces import concatenate, slice_in_axis
 from jaxlens.core.primitives.shapes import (
     broadcast_in_dim,
-    i64s,
     others,
     reduce_sum,
     reshape,
+    squeeze,
     transpose,
 )
 from jaxlens.core.staging import as_function, aval_of, traced
-from jaxlens.core.tracers import Primitive, Value
+from jaxlens.core.tracers import Value
 from jaxlens.core.trees import flatten_like, tree_flatten
-
-reduce_p = Primitive("reduce", multiple_results=True)
-Numbers = tuple[int, ...]
 
 # ---- reduce -------------------------------------------------------------------------------------
 
@@ -54,7 +41,7 @@ def reduce(
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
 ) -> Any:
-    """Combines all elements along axes, in any order.
+    """Combines all elements along axes.
 
     Args:
         operands: A pytree of arrays of one shape.
@@ -68,7 +55,7 @@ def reduce(
     if len(shapes) != 1:
         raise TypeError(f"reduce: the operands must have one shape, got {sorted(shapes)}.")
     ndim = len(*shapes)
-    axes = tuple(sorted(int(axis) + ndim * (axis < 0) for axis in dimensions))
+    axes = sorted(int(axis) + ndim * (axis < 0) for axis in dimensions)
     if len(set(axes)) != len(axes) or not all(0 <= axis < ndim for axis in axes):
         raise ValueError(f"reduce: dimensions must be different axes of {ndim}, got {dimensions}.")
     scalars = tree.unflatten(aval_of(leaf).update(shape=(), weak_type=False) for leaf in leaves)
@@ -81,106 +68,55 @@ def reduce(
                 f"operand of {aval_of(leaf).str_short()}, got {aval_of(init).str_short()} and "
                 f"{out.str_short()}."
             )
-    if body.consts:
-        raise NotImplementedError(
-            "reduce: the computation takes an array from outside, which StableHLO's reduce does "
-            "not allow: let it depend on its two arguments only."
-        )
-    found = _known(body.jaxpr, leaves, inits, axes)
-    if found is None:
-        found = reduce_p.bind(*leaves, *inits, jaxpr=body.jaxpr, dimensions=axes)
+    known = _known(body.jaxpr, inits)
+    if known:
+        return body.out_tree.unflatten([known(leaves[0], tuple(axes))])
+    (shape,), kept = shapes, others(ndim, axes)
+    count, rest = prod(shape[axis] for axis in axes), [shape[axis] for axis in kept]
+    rows = []
+    for x, init in zip(leaves, inits, strict=True):
+        column = reshape(transpose(x, [*axes, *kept]), (count, *rest))
+        rows.append(concatenate([broadcast_in_dim(init, (1, *rest), ()), column], 0))
+    found = _folded(partial(as_function(body.jaxpr), *body.consts), rows)
     return body.out_tree.unflatten(found)
 
 
 _KNOWN: dict[str, tuple[Callable[[np.dtype], Any], Callable[..., Any]]] = {
     "add": (lambda _: 0, reduce_sum),
-    "max": (lowest, reduce_max),
-    "min": (highest, reduce_min),
-    "and": (lambda dtype: ~np.zeros((), dtype), reduce_and),
-    "or": (lambda _: 0, reduce_or),
+    "mul": (lambda _: 1, reduce_prod),
+    "max": (sums.lowest, sums.reduce_max),
+    "min": (sums.highest, sums.reduce_min),
+    "and": (lambda dtype: ~np.zeros((), dtype), sums.reduce_and),
+    "or": (lambda _: 0, sums.reduce_or),
 }
 
 
-def _known(
-    closed: ClosedJaxpr, leaves: Sequence[Any], inits: Sequence[Any], axes: Numbers
-) -> list[Any] | None:
-    """A reduction that has a primitive, with derivatives, of its own."""
-    if len(leaves) != 1 or len(closed.eqns) != 1 or isinstance(inits[0], Value):
+def _known(closed: ClosedJaxpr, inits: Sequence[Any]) -> Callable[..., Any] | None:
+    """The function for a combination that has a primitive of its own."""
+    if len(inits) != 1 or len(closed.eqns) != 1 or isinstance(inits[0], Value):
         return None
-    eqn = closed.eqns[0]
+    (eqn,), (init,) = closed.eqns, inits
     start, function = _KNOWN.get(eqn.primitive.name, (None, None))
     of_both = list(eqn.invars) == list(closed.jaxpr.invars) and closed.jaxpr.outvars == eqn.outvars
-    if function is None or start is None or not of_both:
-        return None
-    return [function(leaves[0], axes)] if inits[0] == start(aval_of(leaves[0]).dtype) else None
+    return function if start and of_both and init == start(aval_of(init).dtype) else None
 
 
-@reduce_p.rule("abstract")
-def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, dimensions: Numbers) -> list[ShapedArray]:
-    operands = avals[: len(avals) // 2]
-    kept = others(operands[0].ndim, dimensions)
-    return [aval.update(shape=tuple(aval.shape[axis] for axis in kept)) for aval in operands]
+def _folded(f: Callable[..., Any], rows: list[Any]) -> list[Any]:
+    """All rows of arrays combined to one, neighbours first, so that their order is kept."""
+    n, *rest = aval_of(rows[0]).shape
 
+    def part(*place: int) -> list[Any]:
+        return [slice_in_axis(x, 0, *place) for x in rows]
 
-@reduce_p.rule("lower")
-def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, dimensions: Numbers) -> list[Any]:
-    arrays, inits = cut(operands, len(operands) // 2)
-    op = hlo.ReduceOp(list(map(ctx.type, ctx.avals_out)), arrays, inits, i64s(dimensions))
-    with ir.InsertionPoint(op.body.blocks.append(*(x.type for x in inits * 2))) as here:
-        hlo.return_(ctx.inline(jaxpr, *here.block.arguments))
-    return list(op.results)
-
-
-def _tree(*args: Any, jaxpr: ClosedJaxpr, dimensions: Numbers) -> list[Any]:
-    """The same combination by halves, of primitives that have derivatives."""
-    arrays, inits = cut(args, len(args) // 2)
-    shape = aval_of(arrays[0]).shape
-    kept = others(len(shape), dimensions)
-    rest = tuple(shape[axis] for axis in kept)
-    size = int(np.prod(rest, dtype=int))
-    count = int(np.prod([shape[axis] for axis in dimensions], dtype=int))
-    rows = [reshape(transpose(x, [*dimensions, *kept]), (count, size)) for x in arrays]
-    rows = [
-        concatenate([reshape(_filled(x, size), (1, size)), row], 0)
-        for x, row in zip(inits, rows, strict=True)
-    ]
-    count += 1
-    while count > 1:
-        half = count // 2
-        first = [slice_in_axis(x, 0, 0, half) for x in rows]
-        second = [slice_in_axis(x, 0, half, 2 * half) for x in rows]
-        pairs = [reshape(x, (half * size,)) for x in (*first, *second)]
-        found, dims = batch_flat(as_function(jaxpr), half * size, pairs, [0] * len(pairs))
-        found = [to_front(half * size, x, dim) for x, dim in zip(found, dims, strict=True)]
-        found = [reshape(x, (half, size)) for x in found]
-        last = [slice_in_axis(x, 0, 2 * half, count) for x in rows]
-        rows = [
-            concatenate(pair, 0) if count % 2 else pair[0] for pair in zip(found, last, strict=True)
-        ]
-        count -= half
-    return [reshape(x, rest) for x in rows]
-
-
-def _filled(scalar: Any, size: int) -> Any:
-    return broadcast_in_dim(scalar, (size,), ())
-
-
-@reduce_p.rule("jvp")
-def _(primals: Any, tangents: Any, **params: Any) -> Any:
-    return jvp_flat(lambda *args: _tree(*args, **params), primals, tangents)
-
-
-@reduce_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, dimensions: Numbers) -> Any:
-    half = len(args) // 2
-    if any(dim is not None for dim in dims[half:]):
-        return batch_flat(
-            lambda *xs: _tree(*xs, jaxpr=jaxpr, dimensions=dimensions), size, args, dims
-        )
-    fronts = [to_front(size, x, dim) for x, dim in zip(args[:half], dims[:half], strict=True)]
-    moved = tuple(axis + 1 for axis in dimensions)
-    results = reduce_p.bind(*fronts, *args[half:], jaxpr=jaxpr, dimensions=moved)
-    return results, [0] * half
+    while n > 1:
+        shape = (n // 2, *rest)
+        pairs = [reshape(x, (prod(shape),)) for x in (*part(0, n - 1, 2), *part(1, n, 2))]
+        found = all_examples(f, prod(shape), [True] * len(pairs), pairs)
+        found = [reshape(x, shape) for x in found]
+        last = part(n - 1, n)
+        rows = [concatenate(each, 0) for each in zip(found, last, strict=True)] if n % 2 else found
+        n -= n // 2
+    return [squeeze(x, [0]) for x in rows]
 
 
 # ---- associative_scan ---------------------------------------------------------------------------
@@ -212,35 +148,4 @@ def associative_scan(
             raise TypeError(f"associative_scan: fn must return the containers {tree}, got {got}.")
         return found
 
-    flip = [rev(x, [place]) for x, place in zip(leaves, axes, strict=True)] if reverse else leaves
-    found = _prefixes(combine, flip, axes)
-    if reverse:
-        found = [rev(x, [place]) for x, place in zip(found, axes, strict=True)]
-    return tree.unflatten(found)
-
-
-def _prefixes(combine: Callable[..., list[Any]], xs: list[Any], axes: list[int]) -> list[Any]:
-    n = aval_of(xs[0]).shape[axes[0]]
-    if n < 2:
-        return xs
-
-    def part(arrays: list[Any], *place: int) -> list[Any]:
-        return [slice_in_axis(x, axis, *place) for x, axis in zip(arrays, axes, strict=True)]
-
-    odd = _prefixes(combine, combine(part(xs, 0, n - 1, 2), part(xs, 1, n, 2)), axes)
-    even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1), part(xs, 2, n, 2))
-    triples = zip(xs, even, axes, strict=True)
-    even = [concatenate([slice_in_axis(x, axis, 0, 1), y], axis) for x, y, axis in triples]
-    return [_woven(*each, n) for each in zip(even, odd, axes, strict=True)]
-
-
-def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
-    """Elements in turns from one and from the other."""
-
-    def spaced(x: Any, before: int, after: int) -> Any:
-        config = [(0, 0, 0)] * aval_of(x).ndim
-        config[axis] = (before, after, 1)
-        return pad(x, like(x, 0), config)
-
-    both = spaced(even, 0, 1 - n % 2), spaced(odd, 1, n % 2)
-    return (or_p if aval_of(even).dtype == np.bool_ else add_p).bind(*both)
+    return tree.unflatten(prefixes(combine, leaves, axes, reverse))

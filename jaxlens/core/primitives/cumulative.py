@@ -19,7 +19,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.forward import jvp_flat
 from jaxlens.core.primitives.contractions import over_axes, reduction
-from jaxlens.core.primitives.elementwise import add, full_like, like, mul
+from jaxlens.core.primitives.elementwise import add_p, full_like, like, mul, or_p
 from jaxlens.core.primitives.elementwise_rules import accept
 from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
 from jaxlens.core.primitives.shapes import i64s, linear, others, reshape, squeeze, transpose
@@ -71,32 +71,53 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
     return primitive
 
 
-def prefixes(combine: Callable[..., Any], x: Any, axis: int, reverse: bool) -> Any:
-    """The combination of the elements up to each, for anything associative."""
+def prefixes(
+    combine: Callable[..., list[Any]], xs: list[Any], axes: Sequence[int], reverse: bool = False
+) -> list[Any]:
+    """The combinations of the elements up to each, for anything associative.
+
+    Args:
+        combine: A function of two lists of arrays to one, for many pairs of elements at once.
+        xs: Arrays.
+        axes: The axis of each along which its elements are.
+        reverse: Whether to begin at the end.
+    """
     if reverse:
-        return rev(prefixes(combine, rev(x, [axis]), axis, False), [axis])
-    n = aval_of(x).shape[axis]
+        flipped = [rev(x, [axis]) for x, axis in zip(xs, axes, strict=True)]
+        found = prefixes(combine, flipped, axes)
+        return [rev(x, [axis]) for x, axis in zip(found, axes, strict=True)]
+    n = aval_of(xs[0]).shape[axes[0]]
     if n < 2:
-        return x
-    pairs = combine(slice_in_axis(x, axis, 0, n - 1, 2), slice_in_axis(x, axis, 1, n, 2))
-    odd = prefixes(combine, pairs, axis, False)
-    before = odd if n % 2 else slice_in_axis(odd, axis, 0, n // 2 - 1)
-    even = combine(before, slice_in_axis(x, axis, 2, n, 2))
-    even = concatenate([slice_in_axis(x, axis, 0, 1), even], axis)
-    return add(_spaced(even, axis, 0, 1 - n % 2), _spaced(odd, axis, 1, n % 2))
+        return xs
+
+    def part(arrays: list[Any], *place: int) -> list[Any]:
+        return [slice_in_axis(x, axis, *place) for x, axis in zip(arrays, axes, strict=True)]
+
+    odd = prefixes(combine, combine(part(xs, 0, n - 1, 2), part(xs, 1, n, 2)), axes)
+    even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1), part(xs, 2, n, 2))
+    triples = zip(xs, even, axes, strict=True)
+    even = [concatenate([slice_in_axis(x, axis, 0, 1), y], axis) for x, y, axis in triples]
+    return [_woven(*each, n) for each in zip(even, odd, axes, strict=True)]
 
 
-def _spaced(x: Any, axis: int, before: int, after: int) -> Any:
-    """Zeros between the elements of an axis, before and after."""
-    config = [(0, 0, 0)] * aval_of(x).ndim
-    config[axis] = (before, after, 1)
-    return pad(x, like(x, 0), config)
+def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
+    """Elements in turns from one and from the other."""
+
+    def spaced(x: Any, before: int, after: int) -> Any:
+        config = [(0, 0, 0)] * aval_of(x).ndim
+        config[axis] = (before, after, 1)
+        return pad(x, like(x, 0), config)
+
+    both = spaced(even, 0, 1 - n % 2), spaced(odd, 1, n % 2)
+    return (or_p if aval_of(even).dtype == np.bool_ else add_p).bind(*both)
 
 
 cumsum_p, cumprod_p = _running("cumsum", hlo.add, 0), _running("cumprod", hlo.multiply, 1)
 cumsum_p.jvp = linear(cumsum_p)
 cumsum_p.transpose = lambda ct, x, *, axis, reverse: [cumsum(ct, axis, not reverse)]
-cumprod_p.jvp = _derived(lambda x, **params: prefixes(mul, x, **params))
+cumprod_p.jvp = _derived(
+    lambda x, axis, reverse: prefixes(lambda a, b: [mul(*a, *b)], [x], [axis], reverse)[0]
+)
 
 
 def cumsum(x: Any, axis: int = 0, reverse: bool = False) -> Any:
