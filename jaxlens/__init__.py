@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from jaxlens.api import capture, compile, explore, hlo, jaxpr, load
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError
+    from jaxlens.notebook.composer import Composer
     from jaxlens.notebook.widgets import Explorer
-    from jaxlens.questions import cost, ladder
+    from jaxlens.questions import compare, cost, ladder
     from jaxlens.render.answer import Answer
     from jaxlens.render.view import View
 
@@ -25,11 +26,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "Capture",
+    "Composer",
     "Explorer",
     "LensError",
     "View",
     "__version__",
     "capture",
+    "compare",
     "compile",
     "cost",
     "explore",
@@ -40,6 +43,7 @@ __all__ = [
 ]
 
 _QUESTIONS = (
+    "compare",
     "cost",
     "ladder",
 )
@@ -47,6 +51,7 @@ _QUESTIONS = (
 _HOMES = {
     "Answer": "jaxlens.render.answer",
     "Capture": "jaxlens.captures",
+    "Composer": "jaxlens.notebook.composer",
     "Explorer": "jaxlens.notebook.widgets",
     "LensError": "jaxlens.errors",
     "View": "jaxlens.render.view",

@@ -14,7 +14,7 @@ without JAX.
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from jaxlens.captures import Capture
@@ -170,7 +170,27 @@ def _asked(
             f"jaxlens.{verb} takes options by keyword with a Capture, got {len(args)} "
             f"positional: jaxlens.{verb}(cap, option=value)"
         )
-    return f, read_options(kind, kwargs)
+    options = read_options(kind, kwargs)
+    against = getattr(options, "against", None)
+    return f, options if against is None else replace(options, against=as_capture(against))
+
+
+def as_capture(value: Any) -> Capture:
+    """The capture that a value is, or holds, or that was saved under a path.
+
+    Raises:
+        OptionError: There is none.
+        CaptureFileError: The file holds no capture.
+    """
+    found = value.capture if isinstance(value, View) else value
+    if isinstance(found, str | os.PathLike):
+        return load(found)
+    if not isinstance(found, Capture):
+        raise OptionError(
+            f"expected a Capture, what -o stored, or the path of a saved capture, got "
+            f"{type(value).__name__}; jaxlens.capture(f, x) makes one"
+        )
+    return found
 
 
 def load(path: str | os.PathLike[str]) -> Capture:
@@ -227,6 +247,31 @@ def take(
     # JAX's own wrappers tell their names; a jvp leaves none.
     told = [asked for asked, _ in transforms if asked != "jit"] if "jvp" in dict(transforms) else ()
     return staged(f, args, named, target=target or None, name=name or None, transforms=told)
+
+
+def compose(
+    f: Function,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    puts: Sequence[tuple[str, str, int]],
+) -> Capture:
+    """A function under chosen transforms, on arguments that fit them; nothing is staged yet.
+
+    Args:
+        f: The function itself.
+        args: Its arguments, for one example.
+        kwargs: Its keyword arguments.
+        puts: Transforms, outermost first: name, value, and examples of a `vmap`.
+
+    Raises:
+        OptionError: A value that does not fit.
+    """
+    from jaxlens.stages.compose import Put, composed
+
+    named = dict(kwargs)
+    _check_fit(f, args, named, "")
+    made, given, named = composed(f, args, named, [Put(*put) for put in puts])
+    return capture(made, *given, **named)
 
 
 def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:

@@ -49,7 +49,7 @@ def document(captures: Sequence[Capture], full: bool = False) -> Document:
         TableBlock(rungs),
         Tabs(tuple(tab for tab in tabs if tab.blocks)),
     )
-    return Document("jaxpr", taken(captures[-1].program), blocks, _web(found))
+    return Document("ladder", taken(captures[-1].program), blocks, _web(found))
 
 
 def _source(capture: Capture, rung: Rung) -> Tab:

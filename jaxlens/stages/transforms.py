@@ -39,7 +39,7 @@ def transformed(
         if name == "grad":
             f = by.grad(f, argnums=_argnums(f, value))
         elif name == "vmap":
-            f = by.vmap(f, in_axes=_axes(value))
+            f = by.vmap(f, in_axes=axes(value))
         elif name == "jit":
             f = by.jit(f)
         elif name == "jvp":
@@ -70,19 +70,19 @@ def _positional(f: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-def _axes(value: str) -> int | tuple[int | None, ...]:
+def axes(value: str) -> int | tuple[int | None, ...]:
     """`"0"` for every argument, or one per positional argument: `"0,None"`."""
-    axes: list[int | None] = []
+    found: list[int | None] = []
     for word in (value or "0").strip("() ").split(","):
         word = word.strip()
         if word == "None":
-            axes.append(None)
+            found.append(None)
         elif word.lstrip("-").isdigit():
-            axes.append(int(word))
+            found.append(int(word))
         elif word:
             raise OptionError(f"--vmap takes axes such as 0 or 0,None, got {word!r}")
-    first = axes[0]
-    return first if len(axes) == 1 and first is not None and "," not in value else tuple(axes)
+    first = found[0]
+    return first if len(found) == 1 and first is not None and "," not in value else tuple(found)
 
 
 def _jvp(

@@ -21,6 +21,7 @@ const TELLING = {
   hlo: ["optimized", "change"],
   compile: ["kernels", "optimized"],
   explore: ["optimized", "jaxpr"],
+  ladder: ["rung1", "rung2"],
 };
 
 /**
