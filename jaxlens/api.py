@@ -14,7 +14,7 @@ without JAX.
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from jaxlens.captures import Capture
@@ -170,9 +170,9 @@ def _asked(
             f"jaxlens.{verb} takes options by keyword with a Capture, got {len(args)} "
             f"positional: jaxlens.{verb}(cap, option=value)"
         )
-    options = read_options(kind, kwargs)
-    against = getattr(options, "against", None)
-    return f, options if against is None else replace(options, against=as_capture(against))
+    if kwargs.get("against") is not None:
+        kwargs = {**kwargs, "against": as_capture(kwargs["against"])}
+    return f, read_options(kind, kwargs)
 
 
 def as_capture(value: Any) -> Capture:

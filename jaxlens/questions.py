@@ -10,7 +10,7 @@ Each takes a function with its arguments, or a `Capture`; nothing is executed un
 from collections.abc import Callable
 from typing import Any
 
-from jaxlens.api import Function, capture, rungs
+from jaxlens.api import Function, as_capture, capture, rungs
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.lenses.report import Report
@@ -64,6 +64,42 @@ def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     else:
         steps = rungs(_captured("ladder", f, args, kwargs))
     return Answer(steps[-1], lambda: document(steps), lambda: report(steps), lambda: climb(steps))
+
+
+def compare(
+    before: Any, after: Any, *, names: tuple[str, str] | None = None, compiled: bool = True
+) -> Answer:
+    """What changed between two programs: an edit, another JAX version, another device or flag.
+
+        before = jaxlens.capture(step, params, x)
+        ...
+        jaxlens.compare(before, jaxlens.capture(step, params, x))
+
+    Args:
+        before: A Capture, what `-o NAME` stored, or the path of a saved capture.
+        after: The other.
+        names: What they are called in headings; by default after what tells them apart.
+        compiled: Compare what they compile to; else the equations alone, without a compile.
+
+    Returns:
+        An answer with `.causes`, `.figures` (both sides of each, by name), `.new`, `.gone` and
+        `.changed` equations, `.lines`, and `.same` (whether the same program runs).
+
+    Raises:
+        OptionError: One of them is no capture.
+    """
+    from jaxlens.lenses import compare as lens
+    from jaxlens.lenses.causes import sides
+    from jaxlens.render.comparison import document
+
+    was, now = as_capture(before), as_capture(after)
+    called = names or sides(was.program, now.program)
+    return Answer(
+        now,
+        lambda: document(was, now, called, compiled=compiled),
+        lambda: lens.compare(was, now, called, compiled=compiled),
+        lambda: lens.of(was, now, compiled=compiled),
+    )
 
 
 def _compiled(

@@ -30,6 +30,13 @@ class About:
 
 
 ABOUT: Mapping[str, About] = {
+    "against": About(
+        "What changed since then?",
+        measured="seconds of each step, once each",
+        xla="memory and bytes accessed of both programs",
+        ours="which equations and instructions are the same: by what they compute, then by the "
+        "text of their line; flops of the equations",
+    ),
     "cost": About(
         "Where do flops and bytes go?",
         xla="flops and bytes of the optimised program, each loop body once",

@@ -120,8 +120,12 @@ def compare(
         names: What the two are called in headings.
         compiled: Compare what they compile to; else the equations alone, without a compile.
     """
-    found = of(before, after, compiled=compiled)
-    seconds = _times(before, after, names) if compiled else []
+    seconds = times(before, after, names) if compiled else []
+    return report(of(before, after, compiled=compiled), names, seconds)
+
+
+def report(found: Comparison, names: Names = NAMES, seconds: Sequence[Table] = ()) -> Report:
+    """Puts a comparison into sentences and tables."""
     tables = (
         _figures(found, names),
         _primitives(found, names),
@@ -132,7 +136,7 @@ def compare(
     new = dict.fromkeys(found.new, 1.0) | dict.fromkeys(found.changed.values(), 0.5)
     overlay = Overlay("new (1) or changed (0.5)", "jaxpr", new)
     full = tuple(table for table in tables if table.rows)
-    return Report("What changed", tuple(findings(found, names, compiled)), full, (overlay,))
+    return Report("What changed", tuple(findings(found, names)), full, (overlay,))
 
 
 def of(before: Capture, after: Capture, *, compiled: bool = True) -> Comparison:
@@ -174,7 +178,7 @@ def _instructions(before: Capture, after: Capture, equations: Pairs) -> Pairs | 
     return sides.instructions(stages[0], stages[1], equations)
 
 
-def findings(found: Comparison, names: Names = NAMES, compiled: bool = True) -> Iterator[Finding]:
+def findings(found: Comparison, names: Names = NAMES) -> Iterator[Finding]:
     """The biggest consequence, then what could not be compared."""
     edited = not found.equations.equal
     head = subject(found.causes, edited)
@@ -185,7 +189,7 @@ def findings(found: Comparison, names: Names = NAMES, compiled: bool = True) -> 
     ids = (*found.new, *found.changed.values())
     yield Finding(f"{head}: {'; '.join(filter(None, (told, words)))}.", trust, ids)
     yield from _rest(found)
-    yield from _missing(found, names, compiled)
+    yield from _missing(found, names)
 
 
 def _consequences(found: Comparison) -> list[str]:
@@ -271,7 +275,7 @@ def _computing(ids: Sequence[str], module: Module) -> list[Node]:
     return [n for n in module.nodes() if n.id in wanted and n.opcode not in PLUMBING]
 
 
-def _missing(found: Comparison, names: Names, compiled: bool) -> Iterator[Finding]:
+def _missing(found: Comparison, names: Names) -> Iterator[Finding]:
     """One sentence for each side and reason: what could not be compared."""
     reasons: dict[tuple[int, str], list[str]] = {}
     for (side, name), why in found.missing.items():
@@ -279,8 +283,6 @@ def _missing(found: Comparison, names: Names, compiled: bool) -> Iterator[Findin
     for (side, why), titles in reasons.items():
         text = f"Not compared: {listed(titles, 6)}. {names[side]}: {why}."
         yield Finding(text, "unknown")
-    if compiled and found.instructions is None and not found.missing:
-        yield Finding("The optimised programs could not be compared.", "unknown")
 
 
 def _figures(found: Comparison, names: Names) -> Table:
@@ -294,8 +296,10 @@ def _figures(found: Comparison, names: Names) -> Table:
         rows.append((Cell(figure.title), *sides_, _difference(was, now, figure)))
     note = (
         "Equations, flops and bytes of arguments are counted over the jaxpr (a while loop's body "
-        "once); memory is XLA's buffer assignment, bytes accessed its cost analysis."
+        "once)."
     )
+    if "temporaries" in found.figures:
+        note += " Memory is XLA's buffer assignment, bytes accessed its cost analysis."
     return Table("Figures", ("", *names, "change"), tuple(rows), note, right=(1, 2, 3))
 
 
@@ -409,7 +413,7 @@ def _fusion(old: Node | None, new: Node | None, pairs: Pairs) -> tuple[Cell, ...
     return Cell(old.id if old else "-"), Cell(new.id if new else "-", ids=ids), *cells(more, less)
 
 
-def _times(before: Capture, after: Capture, names: Names) -> list[Table]:
+def times(before: Capture, after: Capture, names: Names) -> list[Table]:
     """Seconds of each step, where both were timed."""
     try:
         steps = [{t.step: t.seconds for t in capture.times} for capture in (before, after)]

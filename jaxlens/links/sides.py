@@ -12,7 +12,9 @@ from functools import cache
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.numbering import Key, Numbers, plain
 from jaxlens.links.alike import Pairs, Side, pair
+from jaxlens.links.change import Change, Fate, FateName
 from jaxlens.links.programs import Programs, held
+from jaxlens.links.relation import Link, Relation
 
 Text = Callable[[Node], str]
 """The text of the line that owns an equation; "" where it is not known."""
@@ -58,6 +60,36 @@ def instructions(
     )
     right = _compiled(after, programs, aligned, lambda e: e)
     return _with_fusions(pair(before[0], after[0], left, right))
+
+
+def change(pairs: Pairs) -> Change:
+    """Two optimised programs as a change, for whoever shows one: what each node became."""
+    links = [Link(tail, head, "inferred") for tail, head in pairs.images.items()]
+    homes, places = held(pairs.before), held(pairs.after)
+    moved = {id: pairs.images.get(home, "") for id, home in homes.items()}
+    old, new = ({n.id: n for n in module.nodes()} for module in (pairs.before, pairs.after))
+    fates = {}
+    for id, node in old.items():
+        head = pairs.images.get(id)
+        if node.opcode == "parameter" and id in homes:
+            continue  # inside a fusion it is only a name
+        if head is None:
+            fates[id] = Fate(id, "removed")
+            continue
+        place = places.get(head, "")
+        name, note = _fate(node, new[head], moved.get(id, ""), place)
+        fates[id] = Fate(id, name, (head,), (place,), "inferred", note=note)
+    return Change(pairs.before, pairs.after, Relation(links), fates, places, moved)
+
+
+def _fate(old: Node, new: Node, was: str, place: str) -> tuple[FateName, str]:
+    if place and place != was:
+        return "fused", ""
+    if was and not place:
+        return "rewritten", "in no fusion any more"
+    if str(old.type) != str(new.type):
+        return "rewritten", f"{old.type} became {new.type}"
+    return "same", "" if old.id == new.id else f"renamed {new.id}"
 
 
 def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) -> Side:

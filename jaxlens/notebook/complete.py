@@ -45,6 +45,11 @@ def remember(cap: "Capture", verb: str, show: Mapping[str, Any]) -> None:
             _seen["kernel"] = tuple(dict.fromkeys(k.name for k in cap.kernels))
 
 
+def remember_name(name: str) -> None:
+    """Keeps the name of a variable that holds a view, for `--against`."""
+    _seen["capture"] = tuple(dict.fromkeys((*_seen.get("capture", ()), name)))
+
+
 def matcher() -> Callable[[Any], Any]:
     """A matcher for IPython's completer, a new one for each shell."""
 

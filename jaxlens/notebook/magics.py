@@ -6,9 +6,9 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.display import display
 
-from jaxlens.notebook.complete import remember
+from jaxlens.notebook.complete import remember, remember_name
 from jaxlens.notebook.live import Lines
-from jaxlens.notebook.options import Asked, help_of, read, takes
+from jaxlens.notebook.options import Asked, help_of, read, stored, takes
 from jaxlens.notebook.tracebacks import of_the_user
 from jaxlens.render.options import CompileOptions, ExploreOptions, HloOptions, JaxprOptions
 
@@ -116,9 +116,12 @@ class Lenses(Magics):
             print(help_of(getattr(self, asked.verb), asked))
             return
         with of_the_user(self.shell):
+            if "against" in asked.show:
+                asked.show["against"] = stored(self.shell.user_ns, asked.show["against"])
             view = self._view(asked, cell)
             if asked.take.o:
                 self.shell.user_ns[asked.take.o] = view
+                remember_name(asked.take.o)
             display(self._bundle(view, full=bool(asked.show.get("full"))), raw=True)
             if view.capture is not None:
                 remember(view.capture, asked.verb, asked.show)

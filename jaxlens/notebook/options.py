@@ -9,7 +9,7 @@ import argparse
 import inspect
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
 from typing import Any
 
@@ -174,6 +174,24 @@ def read(magic: Any, line: str, cell: str | None) -> Asked:
         given["diff"] = tuple(given["diff"])
     show = magic.kind(**given) and given  # a value that does not fit is told before the cell runs
     return Asked(called, magic.__name__, show, TakeOptions(**take), expression, help)
+
+
+def stored(names: Mapping[str, Any], name: str) -> Any:
+    """What `-o NAME` stored before, or a capture of the user's; the name is looked up, not run.
+
+    Raises:
+        OptionError: There is no such variable, or it holds no program.
+    """
+    from jaxlens.captures import Capture  # %load_ext does without
+    from jaxlens.render.view import View
+
+    found = names.get(name)
+    if not isinstance(found, Capture | View):
+        held = [key for key, value in names.items() if isinstance(value, Capture | View)]
+        known = nearest(name, [key for key in held if not key.startswith("_")])
+        what = f"{name} holds {type(found).__name__}" if name in names else f"no variable {name!r}"
+        raise OptionError(f"--against takes what -o NAME stored; {what}; {known}")
+    return found
 
 
 def help_of(magic: Any, asked: Asked) -> str:

@@ -150,7 +150,8 @@ class _Columns:
             others = [place for place in places if place != fusion]
             note = f"computed in {listed(others)} too"
         left, right = self.left[origin.id], self.right[id]
-        return DiffRow(left, right if self.full else _beside(left, right), "fused", note)
+        fate = "same" if self._was_held(id, fusion) else "fused"
+        return DiffRow(left, right if self.full else _beside(left, right), fate, note)
 
     def others(self) -> Iterator[_Group]:
         """What was rewritten, merged, folded, removed or added outside fusions."""

@@ -18,7 +18,7 @@ from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.times import duration
 from jaxlens.lenses.times import times as times_report
 from jaxlens.lenses.verdict import verdict as verdict_report
-from jaxlens.render import hlo_lines, listings
+from jaxlens.render import comparison, hlo_lines, listings
 from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_view import of_report
 from jaxlens.render.machine_lines import Machine
@@ -212,6 +212,9 @@ _ALONE: Mapping[str, Callable[[Capture, CompileOptions], Sequence[Block]]] = {
     "kernel": lambda capture, options: _kernel(capture, options.kernel, options.asm),
     "asm": _code,
     "times": _reported(times_report),
+    "against": lambda capture, options: comparison.blocks(
+        options.against, capture, full=options.full
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import occurrences
 from jaxlens.ir.late import fill
 from jaxlens.lenses.report import Finding, amount, count
-from jaxlens.render import jaxpr_lines, source_pane
+from jaxlens.render import comparison, jaxpr_lines, source_pane
 from jaxlens.render.document import Block, Document, Findings, GraphPane, Tab, Tabs
 from jaxlens.render.figure import Figure
 from jaxlens.render.lines_by_id import LinesById
@@ -31,8 +31,12 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
         options: What to show.
     """
     module = capture.jaxpr.module
+    asked = options or JaxprOptions()
+    if asked.against is not None:
+        changed = comparison.blocks(asked.against, capture, compiled=False, full=asked.full)
+        return Document("jaxpr", taken(capture.program), tuple(changed))
     with paused():
-        return _document(capture, module, options or JaxprOptions())
+        return _document(capture, module, asked)
 
 
 def _document(capture: Capture, module: Module, options: JaxprOptions) -> Document:

@@ -38,6 +38,9 @@ class JaxprOptions:
     text: bool = option(False, "show the listing alone")
     graph: bool = option(False, "show the graph alone")
     depth: int = option(1, "levels of nested jaxprs that stand open in the graph", "N", kind=int)
+    against: Any = option(  # noqa: RUF009 - a field, as all are
+        None, "what changed since what -o NAME stored", "NAME", values="capture"
+    )
     ladder: bool = option(False, "what each transform made of it: f, grad(f), vmap(grad(f)), ...")
     full: bool = option(False, "show every equation and attribute; nothing folded or cut")
 
@@ -71,6 +74,9 @@ class CompileOptions:
     kernel: str = option("", "one kernel: what it fused, its LLVM IR", "NAME", values="kernel")
     asm: bool = option(False, "the machine's instructions, of every kernel or of --kernel NAME")
     times: bool = option(False, "seconds per stage")
+    against: Any = option(  # noqa: RUF009 - a field, as all are
+        None, "what changed since what -o NAME stored", "NAME", values="capture"
+    )
     full: bool = option(False, "show every row and line; nothing folded or cut")
 
     def __post_init__(self) -> None:

@@ -1,0 +1,138 @@
+"""What `--against` and `jaxlens.compare` show: what changed, then both programs side by side."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Node
+from jaxlens.lenses import compare
+from jaxlens.lenses.causes import sides
+from jaxlens.lenses.report import count
+from jaxlens.links.alike import Pairs
+from jaxlens.links.sides import change
+from jaxlens.render import jaxpr_lines
+from jaxlens.render.change_diff import diff as change_diff
+from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Document, Tab, Tabs
+from jaxlens.render.hlo_view import of_report
+from jaxlens.render.taken import taken
+from jaxlens.render.weave import weave
+
+_MOST = 300  # rows of equations
+
+
+def document(
+    before: Capture,
+    after: Capture,
+    names: compare.Names | None = None,
+    *,
+    compiled: bool = True,
+    full: bool = False,
+) -> Document:
+    """The whole comparison as an output of its own.
+
+    Args:
+        before: One capture.
+        after: The other.
+        names: What they are called in headings; by default after what tells them apart.
+        compiled: Compare what they compile to; else the equations alone.
+        full: Leave nothing out.
+    """
+    first = f"{taken(after.program)}, against {taken(before.program)}"
+    shown = tuple(blocks(before, after, names, compiled=compiled, full=full))
+    stages = ("jaxpr", "optimized") if compiled else ("jaxpr",)
+    return Document("compile", first, shown, weave(after, stages))
+
+
+def blocks(
+    before: Capture,
+    after: Capture,
+    names: compare.Names | None = None,
+    *,
+    compiled: bool = True,
+    full: bool = False,
+) -> list[Block]:
+    """Sentences, tables, and a diff of both stages.
+
+    Args:
+        before: One capture.
+        after: The other.
+        names: See `document`.
+        compiled: Compare what they compile to; else the equations alone.
+        full: Leave nothing out.
+    """
+    called = names or sides(before.program, after.program)
+    found = compare.of(before, after, compiled=compiled)
+    seconds = compare.times(before, after, called) if compiled else []
+    tabs = [Tab("Equations", (equations(found.equations, called, full),), True, key="equations")]
+    if found.instructions is not None:
+        shown = _unlinked(change_diff(change(found.instructions), *called, full=full))
+        tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
+    return [*of_report(compare.report(found, called, seconds)), Tabs(tuple(tabs))]
+
+
+def equations(pairs: Pairs, names: compare.Names = compare.NAMES, full: bool = False) -> Diff:
+    """Two jaxprs side by side, what differs in the program's order, the rest behind it."""
+    left, right = jaxpr_lines.equations(pairs.before), jaxpr_lines.equations(pairs.after)
+    rows = [
+        DiffRow(
+            left[old.id] if old else None,
+            right[new.id] if new else None,
+            "added" if old is None else "removed" if new is None else "rewritten",
+            _difference(old, new) if old and new else "",
+        )
+        for old, new in _differing(pairs)
+    ]
+    most = len(rows) if full else _MOST
+    kept = [DiffRow(left[id], None, "same") for id in pairs.same]
+    some = len(kept) if full else max(most - len(rows), 0)
+    groups = [
+        DiffGroup(f"What differs ({len(rows):,})", tuple(rows[:most])),
+        DiffGroup(f"The same ({len(kept):,})", tuple(kept[:some]), open=False),
+    ]
+    lost = max(len(rows) - most, 0) + max(len(kept) - some, 0)
+    note = f"{count(lost, 'more row')} left out: full=True shows all." if lost else ""
+    return _unlinked(Diff(*names, tuple(group for group in groups if group.rows), note))
+
+
+def _unlinked(diff: Diff) -> Diff:
+    """Without ids on the left: in a page they would be taken for those of the program after."""
+    groups = []
+    for group in diff.groups:
+        rows = [
+            replace(row, left=replace(row.left, id="") if row.left else None) for row in group.rows
+        ]
+        groups.append(replace(group, rows=tuple(rows)))
+    return replace(diff, groups=tuple(groups))
+
+
+def _differing(pairs: Pairs) -> Iterator[tuple[Node | None, Node | None]]:
+    """Equations that differ, in the order after; what is gone stands where it stood."""
+    old = {node.id: node for node in pairs.before.nodes()}
+    heads = {head: tail for tail, head in pairs.changed.items()}
+    new, gone = set(pairs.new), set(pairs.gone)
+    lost: defaultdict[str, list[Node]] = defaultdict(list)
+    anchor = ""
+    for id, node in old.items():
+        if id in gone:
+            lost[anchor].append(node)
+        else:
+            anchor = pairs.images.get(id, anchor)
+    for node in lost[""]:
+        yield node, None
+    for node in pairs.after.nodes():
+        if node.id in heads:
+            yield old[heads[node.id]], node
+        elif node.id in new:
+            yield None, node
+        for other in lost.get(node.id, ()):
+            yield other, None
+
+
+def _difference(old: Node, new: Node) -> str:
+    """What differs between two equations that do the same kind of thing."""
+    if str(old.type) != str(new.type):
+        return f"{old.type} became {new.type}"
+    every = {**old.attrs, **new.attrs}
+    names = [name for name in every if old.attrs.get(name) != new.attrs.get(name)]
+    return f"another {', '.join(names)}" if names else "its body differs"
