@@ -42,7 +42,6 @@ CASES = {
         lambda x: sorting.sort((x, x, x), num_keys=2),
         lambda x: list(lax.sort((x, x, x), num_keys=2)),
     ),
-    "top_k": (lambda x: sorting.top_k(x, 2, 0)[0], lambda x: lax.top_k(x, 2, axis=0)[0]),
 }
 
 
@@ -95,5 +94,3 @@ def test_errors() -> None:
         sorting.sort((X, X[:2]))
     with pytest.raises(ValueError, match="num_keys must be from 1 to 1, got 2"):
         sorting.sort((X,), num_keys=2)
-    with pytest.raises(ValueError, match="k=9 must be"):
-        sorting.top_k(X, 9)

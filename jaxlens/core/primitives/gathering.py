@@ -1,38 +1,45 @@
-"""Reading many slices at once: gather.
+"""Reading and writing many slices at once: gather and scatter.
 
 A gather takes slices of one size out of an array, one for each row of an array of integers, which
-says where it begins. It is what `x[indices]` becomes, and what a slice becomes whose place differs
-from example to example. No shape tells whether a place exists, so there is a rule for places
-outside (`GatherScatterMode`), and none of them is an error.
+says where it begins; a scatter puts slices there. They are what `x[indices]` and `x.at[indices]`
+become, and what a slice becomes whose place differs from example to example. They undo each other:
+the transpose of reading is adding at the same places, and the transpose of adding is reading there.
+No shape tells whether a place exists, so there is a rule for places outside (`GatherScatterMode`),
+and none of them is an error.
 
-The meaning is that of the op in the StableHLO specification.
+The meaning is that of the ops in the StableHLO specification. Differs from JAX: what a scatter
+makes of old and new is in its name, not in a jaxpr; scatter-min and scatter-max have no derivative.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, is_inexact
-from jaxlens.core.primitives.elementwise import (
-    and_p,
-    eq_p,
-    ge_p,
-    le_p,
-    select_n_p,
-)
+from jaxlens.core.primitives.contractions import highest, lowest, reduce_and
+from jaxlens.core.primitives.elementwise import add, and_p, eq, full_like, ge, le_p, neg, select_n
+from jaxlens.core.primitives.functions import clamp_p
 from jaxlens.core.primitives.shapes import (
     broadcast_in_dim,
-    convert_element_type,
+    bump,
+    dense,
+    fronts,
     full,
     i64s,
+    iota,
+    linear,
     moveaxis,
-    reduce_sum,
+    others,
+    reshape,
+    type_of,
 )
 from jaxlens.core.staging import aval_of, trace
-from jaxlens.core.tracers import Primitive
+from jaxlens.core.tracers import Linear, Primitive, Zero
 
 Numbers = tuple[int, ...]
 
@@ -47,6 +54,12 @@ class GatherScatterMode(Enum):
     CLIP = "clip"
     FILL_OR_DROP = "fill"
     PROMISE_IN_BOUNDS = "promise_in_bounds"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "GatherScatterMode":
+        if value == "drop":
+            return cls.FILL_OR_DROP
+        raise ValueError(f"mode={value!r}: expected 'clip', 'fill', 'drop' or 'promise_in_bounds'.")
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -69,30 +82,48 @@ class ScatterDimensionNumbers(NamedTuple):
     scatter_indices_batching_dims: Numbers = ()
 
 
+def _check(name: str, x: ShapedArray, indices: ShapedArray, sizes: Numbers, axes: Numbers) -> None:
+    """Raises unless there can be slices of these sizes where the indices point, along axes."""
+    fits = all(0 <= size <= n for size, n in zip(sizes, x.shape, strict=True))
+    if not fits or indices.dtype.kind not in "iu" or indices.shape[-1] != len(axes):
+        raise TypeError(
+            f"{name}: slices of sizes {sizes} at integer places along the axes {axes} do not fit "
+            f"{x.str_short()} and the indices {indices.str_short()}."
+        )
+
+
+def _last(shape: Numbers, indices: Any, axes: Sequence[int], sizes: Numbers) -> Any:
+    """For each index the last place where a slice still fits, along its axis."""
+    last = np.minimum([shape[i] - sizes[i] for i in axes], np.iinfo(indices.dtype).max)
+    return broadcast_in_dim(last.astype(indices.dtype), indices.shape, (indices.ndim - 1,))
+
+
+def _widened(numbers: Any, of_rows: bool) -> Any:
+    """Dimension numbers for an array of examples; `of_rows`: each has indices of its own."""
+    window, dropped, pointed, own, batched = (bump(axes, 0) for axes in numbers)
+    if of_rows:
+        own, batched = (0, *own), (0, *batched)
+    else:
+        window, batched = (0, *window), numbers[4]
+    return type(numbers)(window, dropped, pointed, own, batched)
+
+
+# ---- gather -------------------------------------------------------------------------------------
+
 gather_p = Primitive("gather")
 
 
 @gather_p.rule("abstract")
 def _(
     x: ShapedArray, indices: ShapedArray, *, dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: Numbers, **params: Any,
+    slice_sizes: Numbers, **_: Any,
 ) -> ShapedArray:  # fmt: skip
-    numbers = dimension_numbers
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"gather: indices must be integers, got {indices.str_short()}.")
-    fits = all(0 <= size <= n for size, n in zip(slice_sizes, x.shape, strict=True))
-    if not fits or indices.shape[-1] != len(numbers.start_index_map):
-        raise TypeError(
-            f"gather: slices of sizes {slice_sizes} at places {numbers.start_index_map} do not "
-            f"fit {x.str_short()} and the indices {indices.str_short()}."
-        )
-    dropped = numbers.collapsed_slice_dims + numbers.operand_batching_dims
-    window = iter(size for axis, size in enumerate(slice_sizes) if axis not in dropped)
+    offsets, dropped, pointed, own = dimension_numbers[:4]
+    _check("gather", x, indices, slice_sizes, pointed)
+    window = iter(slice_sizes[axis] for axis in others(x.ndim, dropped, own))
     rows = iter(indices.shape[:-1])
-    ndim = len(numbers.offset_dims) + indices.ndim - 1
-    return x.update(
-        shape=tuple(next(window if i in numbers.offset_dims else rows) for i in range(ndim))
-    )
+    ndim = len(offsets) + indices.ndim - 1
+    return x.update(shape=tuple(next(window if i in offsets else rows) for i in range(ndim)))
 
 
 @gather_p.rule("lower")
@@ -100,117 +131,245 @@ def _(ctx: Any, x: Any, indices: Any, **params: Any) -> Any:
     if params["mode"] is GatherScatterMode.FILL_OR_DROP:
         whole = trace(lambda *args: [_filled(*args, **params)], ctx.avals_in)
         return ctx.inline(whole, x, indices)[0]
-    numbers = params["dimension_numbers"]
-    return hlo.gather(
-        x, indices,
-        hlo.GatherDimensionNumbers.get(
-            list(numbers.offset_dims), list(numbers.collapsed_slice_dims),
-            list(numbers.operand_batching_dims), list(numbers.start_indices_batching_dims),
-            list(numbers.start_index_map), ctx.avals_in[1].ndim - 1,
-        ),
-        i64s(params["slice_sizes"]), indices_are_sorted=params["indices_are_sorted"],
-    )  # fmt: skip
+    offsets, dropped, pointed, own, batched = map(list, params["dimension_numbers"])
+    numbers = hlo.GatherDimensionNumbers.get(
+        offsets, dropped, own, batched, pointed, ctx.avals_in[1].ndim - 1
+    )
+    sizes, known = i64s(params["slice_sizes"]), params["indices_are_sorted"]
+    return hlo.gather(x, indices, numbers, sizes, indices_are_sorted=known)
 
 
 def _filled(x: Any, indices: Any, *, fill_value: Any, **params: Any) -> Any:
     """A gather that reads `fill_value` where a slice is not wholly inside."""
     numbers = params["dimension_numbers"]
-    last = last_place(x, numbers.start_index_map, params["slice_sizes"], indices.dtype)
-    zero = indices.dtype.type(0)
-    inside = and_p.bind(ge_p.bind(indices, zero), le_p.bind(indices, rowwise(last, indices)))
-    count = reduce_sum(convert_element_type(inside, np.int32), (indices.ndim - 1,))
-    good = eq_p.bind(count, np.int32(len(last)))
+    last = _last(x.shape, indices, numbers.start_index_map, params["slice_sizes"])
+    inside = and_p.bind(ge(indices, indices.dtype.type(0)), le_p.bind(indices, last))
+    good = reduce_and(inside, (indices.ndim - 1,))
     found = gather_p.bind(x, indices, **params | {"mode": GatherScatterMode.CLIP}, fill_value=None)
-    rows = [axis for axis in range(found.ndim) if axis not in numbers.offset_dims]
-    filler = full(found.shape, fill_value, found.dtype)
-    return select_n_p.bind(broadcast_in_dim(good, found.shape, rows), filler, found)
-
-
-def last_place(x: Any, axes: Numbers, sizes: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """The last place where a slice still fits, along each of these axes."""
-    last = [aval_of(x).shape[axis] - sizes[axis] for axis in axes]
-    return np.minimum(last, np.iinfo(dtype).max).astype(dtype)
-
-
-def rowwise(row: np.ndarray, indices: Any) -> Any:
-    """The same row of numbers for each row of indices."""
-    return broadcast_in_dim(row, indices.shape, (indices.ndim - 1,))
+    good = broadcast_in_dim(good, found.shape, others(found.ndim, numbers.offset_dims))
+    return select_n(good, full_like(found, fill_value), found)
 
 
 @gather_p.rule("jvp")
-def _(primals: Any, tangents: Any, **params: Any) -> Any:
-    result = gather_p.bind(*primals, **params)
-    if params["fill_value"] is not None:
-        params = params | {"fill_value": 0}
-    return result, gather_p.bind(tangents[0], primals[1], **params)
+def _(primals: Any, tangents: Any, *, fill_value: Any, **params: Any) -> Any:
+    result = gather_p.bind(*primals, fill_value=fill_value, **params)
+    zero = None if fill_value is None else 0
+    return result, gather_p.bind(tangents[0], primals[1], fill_value=zero, **params)
 
 
-def _gather_batch(
+@gather_p.rule("transpose")
+def _(ct: Any, x: Linear, indices: Any, **params: Any) -> list[Any]:
+    del params["slice_sizes"], params["fill_value"]
+    return [scatter("add", full(x.aval.shape, 0, x.aval.dtype), indices, ct, **params), None]
+
+
+@gather_p.rule("batch")
+def _(
     size: int, args: Any, dims: Any, *, dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Numbers, **params: Any,
 ) -> Any:  # fmt: skip
     x, indices = (a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True))
-    numbers, sizes = dimension_numbers, slice_sizes
-    offset = later(numbers.offset_dims)
-    if dims[0] is not None:
-        collapsed, to, own = map(later, (*numbers[1:4],))
-        batched = numbers.start_indices_batching_dims
-        sizes = (size, *sizes)
-        if dims[1] is None:
-            offset = (0, *offset)
-        else:
-            own, batched, sizes = (0, *own), (0, *later(batched)), (min(size, 1), *slice_sizes)
-        numbers = GatherDimensionNumbers(offset, collapsed, to, own, batched)
+    if dims[0] is None:
+        offsets, batched = bump(dimension_numbers[0], 0), bump(dimension_numbers[4], 0)
+        numbers = GatherDimensionNumbers(offsets, *dimension_numbers[1:4], batched)
+        params |= {"indices_are_sorted": False, "unique_indices": False}
     else:
-        batched = later(numbers.start_indices_batching_dims)
-        numbers = numbers._replace(offset_dims=offset, start_indices_batching_dims=batched)
-        params = params | {"indices_are_sorted": False, "unique_indices": False}
-    return gather_p.bind(x, indices, dimension_numbers=numbers, slice_sizes=sizes, **params), 0
-
-
-gather_p.batch = _gather_batch
-
-
-def later(axes: Numbers) -> Numbers:
-    """Axes behind a new first one."""
-    return tuple(axis + 1 for axis in axes)
-
-
-def _fill(dtype: np.dtype) -> Any:
-    """What is read outside an array: NaN, the smallest signed or the largest unsigned integer."""
-    if is_inexact(dtype):
-        return np.nan
-    if dtype.kind == "b":
-        return True
-    return int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
+        numbers = _widened(dimension_numbers, dims[1] is not None)
+        slice_sizes = (size if dims[1] is None else min(size, 1), *slice_sizes)
+    params |= {"dimension_numbers": numbers, "slice_sizes": slice_sizes}
+    return gather_p.bind(x, indices, **params), 0
 
 
 def gather(
-    x: Any,
-    indices: Any,
-    dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: Sequence[int],
-    *,
-    mode: GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS,
-    fill_value: Any = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-) -> Any:
-    """Slices of one size, one for each row of `indices`, whose last axis is a row."""
+    x: Any, indices: Any, dimension_numbers: Any, slice_sizes: Sequence[int], *,
+    mode: str | GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS, fill_value: Any = None,
+    indices_are_sorted: bool = False, unique_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Slices of one size, one for each row of `indices`, whose last axis is a row.
+
+    Outside, `fill_value` is by default NaN, the smallest signed or the largest unsigned integer.
+    """
+    mode, dtype = GatherScatterMode(mode), aval_of(x).dtype
     if mode is not GatherScatterMode.FILL_OR_DROP:
         fill_value = None
     elif fill_value is None:
-        fill_value = _fill(aval_of(x).dtype)
+        outermost = lowest if dtype.kind == "i" else highest
+        fill_value = np.nan if is_inexact(dtype) else outermost(dtype)
     return gather_p.bind(
-        x, indices, dimension_numbers=dimension_numbers, slice_sizes=tuple(slice_sizes), mode=mode,
-        fill_value=fill_value, indices_are_sorted=indices_are_sorted,
-        unique_indices=unique_indices,
+        x, indices, dimension_numbers=GatherDimensionNumbers(*dimension_numbers),
+        slice_sizes=tuple(slice_sizes), mode=mode, fill_value=fill_value,
+        indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
     )  # fmt: skip
 
 
 def gather_along(x: Any, indices: Any, axis: int, **options: Any) -> Any:
     """For each row along an axis, the elements at that row's places; `indices` end in an axis 1."""
     ndim = aval_of(x).ndim
-    others = tuple(i for i in range(ndim) if i != axis)
-    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
-    return gather(x, indices, numbers, (1,) * ndim, **options)
+    rows = tuple(others(ndim, [axis]))
+    return gather(x, indices, ((), (axis,), (axis,), rows, rows), (1,) * ndim, **options)
+
+
+# ---- scatter ------------------------------------------------------------------------------------
+
+
+def _sizes(numbers: ScatterDimensionNumbers, ndim: int, updates: Numbers) -> Numbers:
+    """The sizes of the slice that one update replaces."""
+    window, dropped, _, own, _ = numbers
+    lengths = iter(window)
+    return tuple(1 if i in (*dropped, *own) else updates[next(lengths)] for i in range(ndim))
+
+
+def _abstract(
+    x: ShapedArray, indices: ShapedArray, updates: ShapedArray, *,
+    dimension_numbers: ScatterDimensionNumbers, **_: Any,
+) -> ShapedArray:  # fmt: skip
+    window, pointed = dimension_numbers[0], dimension_numbers[2]
+    _check("scatter", x, indices, _sizes(dimension_numbers, x.ndim, updates.shape), pointed)
+    rows = tuple(updates.shape[axis] for axis in others(updates.ndim, window))
+    if rows != indices.shape[:-1] or updates.dtype != x.dtype:
+        raise TypeError(
+            f"scatter: updates must have the array's dtype {x.dtype.name} and a slice for each "
+            f"row of the indices {indices.str_short()}, got {updates.str_short()}."
+        )
+    return x
+
+
+def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
+    """A primitive that writes what `combined`, StableHLO, makes of the old and the new."""
+
+    def lower(
+        ctx: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: ScatterDimensionNumbers,
+        mode: GatherScatterMode, **promises: bool,
+    ) -> Any:  # fmt: skip
+        old, rows, new = ctx.avals_in
+        window, inserted, pointed, own, batched = map(list, dimension_numbers)
+        if mode is GatherScatterMode.CLIP:
+            zero, sizes = rows.dtype.type(0), _sizes(dimension_numbers, old.ndim, new.shape)
+            last = partial(_last, old.shape, axes=pointed, sizes=sizes)
+            inside = trace(lambda i: [clamp_p.bind(zero, i, last(i))], [rows])
+            (indices,) = ctx.inline(inside, indices)
+        numbers = hlo.ScatterDimensionNumbers.get(
+            window, inserted, own, batched, pointed, rows.ndim - 1
+        )
+        known = {promise: ir.BoolAttr.get(given) for promise, given in promises.items()}
+        op = hlo.ScatterOp([ctx.type(ctx.out)], [x], indices, [updates], numbers, **known)
+        scalar = ctx.type(ShapedArray((), old.dtype))
+        with ir.InsertionPoint(op.regions[0].blocks.append(scalar, scalar)) as here:
+            hlo.return_([combined(*here.block.arguments)])
+        return op.results[0]
+
+    def batch(size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+        x, updates = fronts(size, args[::2], dims[::2])
+        indices = args[1] if dims[1] is None else moveaxis(args[1], dims[1], 0)
+        numbers = _widened(dimension_numbers, dims[1] is not None)
+        return primitive.bind(x, indices, updates, dimension_numbers=numbers, **params), 0
+
+    primitive = Primitive(name, abstract=_abstract, lower=lower, batch=batch)
+    return primitive
+
+
+scatter_p, scatter_add_p = (
+    _scatter("scatter", lambda old, new: new),
+    _scatter("scatter-add", hlo.add),
+)
+scatter_sub_p, scatter_mul_p = (
+    _scatter("scatter-sub", hlo.subtract),
+    _scatter("scatter-mul", hlo.multiply),
+)
+_SCATTERS = {
+    "set": scatter_p, "add": scatter_add_p, "sub": scatter_sub_p, "mul": scatter_mul_p,
+    "min": _scatter("scatter-min", hlo.minimum), "max": _scatter("scatter-max", hlo.maximum),
+}  # fmt: skip
+
+
+def scatter(
+    kind: str, x: Any, indices: Any, updates: Any, dimension_numbers: Any, *,
+    mode: str | GatherScatterMode = GatherScatterMode.FILL_OR_DROP,
+    indices_are_sorted: bool = False, unique_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The array with slices of it replaced by updates, or combined with them.
+
+    Args:
+        kind: "set", "add", "sub", "mul", "min" or "max".
+        x: The array.
+        indices: A row of numbers for each slice, along the last axis.
+        updates: The slices.
+        dimension_numbers: Which axis is which.
+        mode: What happens outside the array.
+        indices_are_sorted: A promise that XLA may use.
+        unique_indices: A promise that no two slices overlap; without it "set" keeps any of them.
+    """
+    return _SCATTERS[kind].bind(
+        x, indices, updates, dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
+        mode=GatherScatterMode(mode), indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+    )  # fmt: skip
+
+
+def _read(x: Any, indices: Any, shape: Numbers, numbers: Any, **mode: Any) -> Any:
+    """What stands where a scatter writes updates of this shape."""
+    return gather(x, indices, numbers, _sizes(numbers, aval_of(x).ndim, shape), **mode)
+
+
+def _transpose(primitive: Primitive, sign: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Of "set" where no two slices overlap, "add" and "sub"; `sign` is that of the updates."""
+
+    def transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+        shape = type_of(updates).shape
+        old = new = None
+        if type(x) is Linear and primitive is scatter_p:
+            old = scatter_p.bind(ct, indices, full(shape, 0, ct.dtype), **params)
+        elif type(x) is Linear:
+            old = ct
+        if type(updates) is Linear:
+            numbers, mode = params["dimension_numbers"], params["mode"]
+            new = sign(_read(ct, indices, shape, numbers, mode=mode, fill_value=0))
+        return [old, None, new]
+
+    return transpose
+
+
+scatter_p.transpose = _transpose(scatter_p, lambda ct: ct)
+scatter_add_p.jvp, scatter_sub_p.jvp = linear(scatter_add_p), linear(scatter_sub_p)
+scatter_add_p.transpose = _transpose(scatter_add_p, lambda ct: ct)
+scatter_sub_p.transpose = _transpose(scatter_sub_p, neg)
+
+
+@scatter_p.rule("jvp")
+def _(primals: Any, tangents: Any, **params: Any) -> Any:
+    (x, indices, updates), numbers = primals, params["dimension_numbers"]
+    moved, moving = dense(tangents[0]), dense(tangents[2])
+    if params["unique_indices"]:
+        result = scatter_p.bind(*primals, **params)
+        return result, scatter_p.bind(moved, indices, moving, **params)
+    # Write the number of each update, see which one stayed, and add those only.
+    shape, window = aval_of(updates).shape, numbers.update_window_dims
+    rows = [1 if axis in window else n for axis, n in enumerate(shape)]
+    count = iota(np.uint32, (int(np.prod(rows)),))
+    ids = add(reshape(count, rows), full(shape, 1, np.uint32))
+    written = scatter_p.bind(full(aval_of(x).shape, 0, np.uint32), indices, ids, **params)
+    stayed = _read(written, indices, shape, numbers)
+
+    def masked(old: Any, new: Any) -> tuple[Any, Any]:
+        untouched = eq(written, full_like(written, 0))
+        kept = select_n(untouched, full_like(old, 0), old)
+        return kept, select_n(eq(ids, stayed), full_like(new, 0), new)
+
+    pairs = masked(x, updates), masked(moved, moving)
+    return tuple(scatter_add_p.bind(old, indices, new, **params) for old, new in pairs)
+
+
+@scatter_mul_p.rule("jvp")
+def _(primals: Any, tangents: Any, **params: Any) -> Any:
+    if type(tangents[2]) is not Zero:
+        raise NotImplementedError(
+            "scatter-mul has no derivative by its updates: for x.at[i].multiply(y) write "
+            "x.at[i].set(x[i] * y), which is the same if no two indices are equal."
+        )
+    result = scatter_mul_p.bind(*primals, **params)
+    return result, scatter_mul_p.bind(tangents[0], *primals[1:], **params)
+
+
+@scatter_mul_p.rule("transpose")
+def _(ct: Any, x: Linear, indices: Any, updates: Any, **params: Any) -> list[Any]:
+    return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]

@@ -8,25 +8,23 @@ nearest element, writing does nothing. Arrays do not change: `x.at[...].set(y)` 
 After NumPy's "Indexing on ndarrays" and "Pure functions" in "Sharp bits" (docs.jax.dev).
 """
 
-from collections.abc import Sequence
-from types import EllipsisType
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxlens.core.avals import ShapedArray, broadcast_shapes, promote
 from jaxlens.core.primitives.dynamic_slices import dynamic_slice_p, wrapped
-from jaxlens.core.primitives.elementwise import add_p, mul_p
+from jaxlens.core.primitives.elementwise import add, mul
 from jaxlens.core.primitives.gathering import (
-    GatherDimensionNumbers,
     GatherScatterMode,
-    ScatterDimensionNumbers,
+    Numbers,
     gather,
     gather_along,
+    scatter,
 )
 from jaxlens.core.primitives.pieces import concatenate, rev
 from jaxlens.core.primitives.pieces import slice as slice_
-from jaxlens.core.primitives.scattering import scatter
 from jaxlens.core.primitives.shapes import (
     broadcast_in_dim,
     broadcast_to,
@@ -34,22 +32,17 @@ from jaxlens.core.primitives.shapes import (
     expand_dims,
     full,
     iota,
+    others,
     reshape,
     squeeze,
 )
-from jaxlens.core.primitives.subscripts import INT, Entry, entries_of, is_array, on_axes
+from jaxlens.core.primitives.subscripts import ARRAYS, INT, Entry, Order, spelled
 from jaxlens.core.staging import aval_of
 
+Mode = str | GatherScatterMode | None
 
-def index(
-    x: Any,
-    at: Any,
-    *,
-    mode: str | GatherScatterMode | None = None,
-    fill_value: Any = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-) -> Any:
+
+def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promises: bool) -> Any:
     """`x[at]`; an integer outside reads the nearest element, as no error can be raised later.
 
     Args:
@@ -57,45 +50,34 @@ def index(
         at: Integers, slices, arrays of integers, masks, `...` and None, or a tuple of these.
         mode: What happens outside the array: "clip", "fill" or "promise_in_bounds".
         fill_value: What "fill" reads there; NaN, or the outermost integer.
-        indices_are_sorted: A promise that XLA may use.
-        unique_indices: A promise that no place is named twice.
+        **promises: `indices_are_sorted`, `unique_indices`: XLA may use it.
 
     Raises:
         IndexError: There are more entries than axes; a mask has another shape, or is traced; a
             bound of a slice is traced.
         TypeError: An entry is nothing that NumPy takes.
     """
-    x, entries = entries_of(x, at)
-    own = on_axes(entries)
-    shape = aval_of(x).shape
-    if mode is None and all(_known(entry, n) for entry, n in zip(own, shape, strict=True)):
-        spans = [e if isinstance(e, range) else range(e, e + 1) for e in own]
-        columns = zip(*map(_upwards, spans), strict=True) if own else ((), (), ())
-        return _shaped(slice_(x, *columns), entries)
-    moved = [e for e in own if isinstance(e, range) and abs(e.step) != 1]
-    if mode is None and not moved and not any(map(is_array, own)):
-        return _shaped(_dynamic_slice(x, own), entries)
-    places = _places(aval_of(x), entries)
+    aval = aval_of(x)
+    entries, order = spelled(aval.shape, at)
+    known = all(map(_known, entries, aval.shape))
+    if mode is None and (known or all(map(_plain, entries))):
+        cut = (_slice if known else _dynamic_slice)(x, entries)
+        cut = rev(cut, [i for i, e in enumerate(entries) if isinstance(e, range) and e.step < 0])
+        cut = squeeze(cut, [i for i, e in enumerate(entries) if not isinstance(e, range)])
+        kept = [about for about in order if about != ARRAYS]
+        return expand_dims(cut, [i for i, about in enumerate(kept) if about is None])
+    places = _places(aval, entries, order)
     if 0 in places.shape:
-        return full(_with(places.new, places.shape), 0, x.dtype)
+        return full(places.shape, 0, aval.dtype)
     found = gather(
         x, places.indices, places.numbers, places.sizes, fill_value=fill_value,
-        mode=_mode(mode, GatherScatterMode.PROMISE_IN_BOUNDS),
-        indices_are_sorted=indices_are_sorted or places.single,
-        unique_indices=unique_indices or places.single,
+        mode=mode or GatherScatterMode.PROMISE_IN_BOUNDS, **places.promises | promises,
     )  # fmt: skip
     return expand_dims(rev(found, places.reversed), places.new)
 
 
 def index_update(
-    x: Any,
-    at: Any,
-    value: Any,
-    kind: str,
-    *,
-    mode: str | GatherScatterMode | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
+    x: Any, at: Any, value: Any, kind: str, *, mode: Mode = None, **promises: bool
 ) -> Any:
     """The array with `x[at]` replaced by a value or combined with it; outside nothing is written.
 
@@ -105,43 +87,47 @@ def index_update(
         value: What is written; it is broadcast to the shape of `x[at]`.
         kind: As for `scatter`: "set", "add", "sub", "mul", "min", "max".
         mode: "drop" (what None means), "clip" or "promise_in_bounds".
-        indices_are_sorted: A promise that XLA may use.
-        unique_indices: A promise that no place is named twice; some derivatives need it.
+        **promises: As for `index`; some derivatives need `unique_indices`.
     """
-    x, entries = entries_of(x, at)
     old = aval_of(x)
     dtype, weak = promote(old, aval_of(value))
-    places = _places(old, entries)
+    places = _places(old, *spelled(old.shape, at))
     if 0 in places.shape:
         return x
     updates = rev(_fitted(value, dtype, places), places.reversed)
     found = scatter(
         kind, convert_element_type(x, dtype, weak), places.indices, updates,
-        ScatterDimensionNumbers(*places.numbers),
-        mode=_mode(mode, GatherScatterMode.FILL_OR_DROP),
-        indices_are_sorted=indices_are_sorted or places.single,
-        unique_indices=unique_indices or places.single,
+        places.numbers, mode=mode or GatherScatterMode.FILL_OR_DROP, **places.promises | promises,
     )  # fmt: skip
     return convert_element_type(found, old.dtype, old.weak_type)
 
 
-def take(x: Any, indices: Any, axis: int = 0, mode: Any = "fill") -> Any:
+def take(x: Any, indices: Any, axis: int = 0, mode: Mode = "fill") -> Any:
     """Elements at places along an axis; a place outside gives NaN, as in `jax.numpy.take`."""
     return index(x, (*[slice(None)] * (axis % aval_of(x).ndim), indices), mode=mode)
 
 
-def take_along_axis(x: Any, indices: Any, axis: int, mode: Any = "fill") -> Any:
+def take_along_axis(x: Any, indices: Any, axis: int, mode: Mode = "fill") -> Any:
     """For each row along an axis, its elements at that row's places."""
-    own, axis = aval_of(x).shape, axis % aval_of(x).ndim
-    at = wrapped(indices, own[axis])
-    shape, rest = list(broadcast_shapes((1,) * len(own), aval_of(at).shape)), list(own)
-    shape[axis] = rest[axis] = 1
-    common = list(broadcast_shapes(tuple(shape), tuple(rest)))
-    rows, common[axis] = common.copy(), own[axis]
-    rows[axis] = aval_of(at).shape[axis]
+    shape, axis = aval_of(x).shape, axis % aval_of(x).ndim
+
+    def with_length(n: int, shape: Sequence[int]) -> Numbers:
+        return (*shape[:axis], n, *shape[axis + 1 :])
+
+    at = wrapped(indices, shape[axis])
+    count = aval_of(at).shape[axis]
+    common = broadcast_shapes(with_length(1, aval_of(at).shape), with_length(1, shape))
+    rows = with_length(count, common)
     at = reshape(broadcast_to(at, rows), (*rows, 1))
-    default = GatherScatterMode.FILL_OR_DROP
-    return gather_along(broadcast_to(x, common), at, axis, mode=_mode(mode, default))
+    return gather_along(broadcast_to(x, with_length(shape[axis], common)), at, axis, mode=mode)
+
+
+def _update(kind: str, meaning: str) -> Callable[..., Any]:
+    def update(self: "At", value: Any, **options: Any) -> Any:
+        return index_update(self._x, self._index, value, kind, **options)
+
+    update.__doc__ = f"`{meaning}`, with the options of `index_update`."
+    return update
 
 
 class At:
@@ -160,45 +146,24 @@ class At:
         """`x[index]` with the options of `index`."""
         return index(self._x, self._index, **options)
 
-    def set(self, value: Any, **options: Any) -> Any:
-        """`x[index] = value`."""
-        return index_update(self._x, self._index, value, "set", **options)
-
-    def add(self, value: Any, **options: Any) -> Any:
-        """`x[index] += value`; a place that is named twice is added to twice."""
-        return index_update(self._x, self._index, value, "add", **options)
-
-    def subtract(self, value: Any, **options: Any) -> Any:
-        """`x[index] -= value`, each time that a place is named."""
-        return index_update(self._x, self._index, value, "sub", **options)
-
-    def multiply(self, value: Any, **options: Any) -> Any:
-        """`x[index] *= value`, each time that a place is named."""
-        return index_update(self._x, self._index, value, "mul", **options)
-
-    def min(self, value: Any, **options: Any) -> Any:
-        """`x[index] = minimum(x[index], value)`."""
-        return index_update(self._x, self._index, value, "min", **options)
-
-    def max(self, value: Any, **options: Any) -> Any:
-        """`x[index] = maximum(x[index], value)`."""
-        return index_update(self._x, self._index, value, "max", **options)
+    # A place that is named twice is added to twice.
+    set, add = _update("set", "x[index] = value"), _update("add", "x[index] += value")
+    subtract, multiply = _update("sub", "x[index] -= value"), _update("mul", "x[index] *= value")
+    min = _update("min", "x[index] = minimum(x[index], value)")
+    max = _update("max", "x[index] = maximum(x[index], value)")
 
 
-def _mode(mode: str | GatherScatterMode | None, default: GatherScatterMode) -> GatherScatterMode:
-    try:
-        return default if mode is None else GatherScatterMode("fill" if mode == "drop" else mode)
-    except ValueError:
-        raise ValueError(
-            f"mode={mode!r}: expected 'clip', 'fill', 'drop' or 'promise_in_bounds'."
-        ) from None
-
-
-# ---- carrying it out ----------------------------------------------------------------------------
+# ---- slices -------------------------------------------------------------------------------------
 
 
 def _known(entry: Entry, n: int) -> bool:
+    """Whether a slice can do it."""
     return isinstance(entry, range) or (isinstance(entry, int) and 0 <= entry < n)
+
+
+def _plain(entry: Entry) -> bool:
+    """Whether a dynamic slice can do it."""
+    return abs(entry.step) == 1 if isinstance(entry, range) else not np.ndim(entry)
 
 
 def _upwards(span: range) -> tuple[int, int, int]:
@@ -208,141 +173,92 @@ def _upwards(span: range) -> tuple[int, int, int]:
     return (span[-1], span[0] + 1, -span.step) if span else (0, 0, 1)
 
 
-def _shaped(cut: Any, entries: Sequence[Entry]) -> Any:
-    """What was cut, with ranges the right way round and axes dropped and added."""
-    own = on_axes(entries)
-    cut = rev(cut, [i for i, e in enumerate(own) if isinstance(e, range) and e.step < 0])
-    cut = squeeze(cut, [i for i, e in enumerate(own) if not isinstance(e, range)])
-    kept = [entry for entry in entries if entry is None or isinstance(entry, range)]
-    return expand_dims(cut, [i for i, entry in enumerate(kept) if entry is None])
+def _slice(x: Any, entries: Sequence[Entry]) -> Any:
+    spans = [_upwards(e if isinstance(e, range) else range(e, e + 1)) for e in entries]
+    return slice_(x, *zip(*spans, strict=True)) if spans else x
 
 
-def _dynamic_slice(x: Any, own: Sequence[Entry]) -> Any:
-    starts = [_upwards(e)[0] if isinstance(e, range) else e for e in own]
+def _dynamic_slice(x: Any, entries: Sequence[Entry]) -> Any:
+    starts = [_upwards(e)[0] if isinstance(e, range) else e for e in entries]
     starts = [INT.type(start) if isinstance(start, int) else start for start in starts]
     if len(starts) > 1:
         starts = [convert_element_type(start, INT) for start in starts]
-    sizes = tuple(len(e) if isinstance(e, range) else 1 for e in own)
+    sizes = tuple(len(e) if isinstance(e, range) else 1 for e in entries)
     places = map(wrapped, starts, aval_of(x).shape)
     return dynamic_slice_p.bind(x, *places, slice_sizes=sizes)
 
 
+# ---- gathers and scatters -----------------------------------------------------------------------
+
+
 class _Places(NamedTuple):
-    """An index as a gather or a scatter has it.
+    """An index as a gather or a scatter has it."""
 
-    Attributes:
-        indices: A row of numbers for each slice.
-        numbers: Which axis is which.
-        sizes: Those of a slice.
-        shape: That of the result, before axes are added.
-        reversed: Axes of the result that come out backwards.
-        new: Axes that are added in the end.
-        single: Whether no array of integers is in it.
-    """
-
-    indices: Any
-    numbers: GatherDimensionNumbers
-    sizes: tuple[int, ...]
-    shape: tuple[int, ...]
-    reversed: list[int]
-    new: list[int]
-    single: bool
+    indices: Any  # a row of numbers for each slice
+    numbers: tuple[Numbers, ...]
+    sizes: Numbers  # of a slice
+    shape: Numbers  # of the result
+    reversed: list[int]  # axes of the result that come out backwards, before axes are added
+    new: list[int]  # axes that are added in the end
+    promises: dict[str, bool]
 
 
-def _places(x: ShapedArray, entries: Sequence[Entry]) -> _Places:
-    own = on_axes(entries)
-    columns, common = _together(own, x.shape)
-    arrays = tuple(columns)
-    where: dict[int, Sequence[int]] = {}  # the axes of the indices that a column varies along
-    batch: list[int] = []  # the lengths of these
-    shape: list[int] = []
-    new: list[int] = []
-    offsets: list[int] = []
-    backwards: list[int] = []
-    sizes = [1] * x.ndim
-    for axis in _order(entries):
-        if axis is None:
-            new.append(len(shape) + len(new))
-        elif axis == _ARRAYS:
-            where |= dict.fromkeys(arrays, range(len(batch), len(batch) + len(common)))
-            batch += common
-            shape += common
+def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
+    columns, common = _together(entries, x.shape)
+    walks: dict[int, int | None] = dict.fromkeys(columns, ARRAYS)  # what a column varies along
+    spans = {axis: entry for axis, entry in enumerate(entries) if isinstance(entry, range)}
+    windows = [axis for axis, span in spans.items() if span.step == 1]
+    for axis, span in spans.items():
+        if span.step != 1:
+            columns[axis], walks[axis] = _steps(span), axis
+        elif len(span) < x.shape[axis]:
+            columns[axis], walks[axis] = INT.type(span.start), None
+    axes: list[tuple[int | None, int]] = []  # of the result: what each is about, and its length
+    for about in order:
+        if about == ARRAYS:
+            axes += [(ARRAYS, n) for n in common]
         else:
-            span = own[axis]
-            if span.step == 1:
-                offsets.append(len(shape))
-                sizes[axis] = len(span)
-                if len(span) < x.shape[axis]:
-                    columns[axis], where[axis] = INT.type(span.start), ()
-            else:
-                if span.step < 0:
-                    backwards.append(len(shape))
-                columns[axis], where[axis] = _steps(span), (len(batch),)
-                batch.append(len(span))
-            shape.append(len(span))
+            axes.append((about, 1 if about is None else len(spans[about])))
+    kept = [about for about, _ in axes if about is not None]
+    along = [(about, n) for about, n in axes if about is not None and about not in windows]
+    batch = [n for _, n in along]
     pointed = tuple(sorted(columns))
     values = [convert_element_type(columns[axis], INT) for axis in pointed]
     rows = [
-        broadcast_in_dim(value, (*batch, 1), where[axis])
+        broadcast_in_dim(
+            value, (*batch, 1), [k for k, (a, _) in enumerate(along) if a == walks[axis]]
+        )
         for value, axis in zip(values, pointed, strict=True)
     ]
-    indices = concatenate(rows, len(batch)) if rows else np.zeros((*batch, 0), INT)
-    windows = {axis for axis, e in enumerate(own) if isinstance(e, range) and e.step == 1}
-    collapsed = tuple(axis for axis in range(x.ndim) if axis not in windows)
-    numbers = GatherDimensionNumbers(tuple(offsets), collapsed, pointed)
-    single = not any(map(is_array, own))
-    return _Places(indices, numbers, tuple(sizes), tuple(shape), backwards, new, single)
+    offsets = tuple(i for i, about in enumerate(kept) if about in windows)
+    return _Places(
+        indices=concatenate(rows, len(batch)) if rows else np.zeros((*batch, 0), INT),
+        numbers=(offsets, tuple(others(x.ndim, windows)), pointed),
+        sizes=tuple(len(spans[axis]) if axis in windows else 1 for axis in range(x.ndim)),
+        shape=tuple(n for _, n in axes),
+        reversed=[i for i, a in enumerate(kept) if a != ARRAYS and spans[a].step < 0],
+        new=[i for i, (about, _) in enumerate(axes) if about is None],
+        promises=dict.fromkeys(("indices_are_sorted", "unique_indices"), not common),
+    )
 
 
-_ARRAYS = -1
-
-
-def _order(entries: Sequence[Entry]) -> list[int | None]:
-    """What the axes of the result are about: an axis of `x`, all arrays together, or None.
-
-    Arrays (and integers beside them) give their axes where the first of them stands; in front of
-    all others where something stands between two of them.
-    """
-    order: list[int | None] = []
-    axis = 0
-    for entry in entries:
-        if entry is None:
-            order.append(None)
-        if entry is None or entry is ...:
-            continue
-        if isinstance(entry, range):
-            order.append(axis)
-        elif _ARRAYS not in order:
-            order.append(_ARRAYS)
-        axis += 1
-    apart = range | EllipsisType | None
-    among = [k for k, entry in enumerate(entries) if not isinstance(entry, apart)]
-    if among and among[-1] - among[0] >= len(among):
-        order.remove(_ARRAYS)
-        order.insert(0, _ARRAYS)
-    return order
-
-
-def _together(own: Sequence[Entry], shape: Sequence[int]) -> tuple[dict[int, Any], tuple[int, ...]]:
+def _together(entries: Sequence[Entry], shape: Numbers) -> tuple[dict[int, Any], Numbers]:
     """The integers and arrays of an index, by axis, broadcast to one shape."""
     found = {
         axis: entry if isinstance(entry, int) else wrapped(entry, shape[axis])
-        for axis, entry in enumerate(own)
+        for axis, entry in enumerate(entries)
         if not isinstance(entry, range)
     }
     common = broadcast_shapes((), *(aval_of(entry).shape for entry in found.values()))
-    return {
-        axis: INT.type(entry)
-        if isinstance(entry, int) and not common
-        else broadcast_to(entry, common)
-        for axis, entry in found.items()
-    }, common
+    if not common:
+        return {axis: INT.type(e) if isinstance(e, int) else e for axis, e in found.items()}, ()
+    return {axis: broadcast_to(entry, common) for axis, entry in found.items()}, common
 
 
 def _steps(span: range) -> Any:
     """The numbers of a range, smallest first."""
-    times = mul_p.bind(INT.type(span.step), iota(INT, (len(span),)))
-    numbers = add_p.bind(INT.type(span.start), times)
+    times = mul(INT.type(span.step), iota(INT, (len(span),)))
+    numbers = add(INT.type(span.start), times)
     return rev(numbers, [0]) if span.step < 0 else numbers
 
 
@@ -350,7 +266,7 @@ def _fitted(value: Any, dtype: np.dtype, places: _Places) -> Any:
     """A new value in the shape of what it replaces, without the axes that the index added."""
     if isinstance(value, bool | int | float | complex):
         value = dtype.type(value)
-    shape = _with(places.new, places.shape)
+    shape = places.shape
     aval = aval_of(value)
     fits = zip(aval.shape[::-1], shape[::-1], strict=False)
     if aval.ndim > len(shape) or any(n not in (1, m) for n, m in fits):
@@ -359,11 +275,3 @@ def _fitted(value: Any, dtype: np.dtype, places: _Places) -> Any:
             f"of what it replaces."
         )
     return squeeze(broadcast_to(convert_element_type(value, dtype), shape), places.new)
-
-
-def _with(new: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """A shape with axes of length 1 added."""
-    found = list(shape)
-    for axis in new:
-        found.insert(axis, 1)
-    return tuple(found)

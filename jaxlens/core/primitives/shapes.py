@@ -14,7 +14,7 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, canonical, is_inexact, tangent_aval
+from jaxlens.core.avals import ShapedArray, canonical, float0, is_inexact, tangent_aval
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive, Zero
 
@@ -30,10 +30,15 @@ def i64s(numbers: Sequence[int]) -> ir.Attribute:
 
 
 def linear(primitive: Primitive) -> Callable[..., Any]:
-    """The jvp rule of a linear primitive: itself, on the tangents."""
+    """The jvp rule of a linear primitive: itself, on the tangents, at the same places."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        return primitive.bind(*primals, **params), primitive.bind(*map(dense, tangents), **params)
+        result = primitive.bind(*primals, **params)
+        moving = [
+            x if type(t) is Zero and t.aval.dtype == float0 else dense(t)
+            for x, t in zip(primals, tangents, strict=True)
+        ]
+        return result, primitive.bind(*moving, **params)
 
     return jvp
 
@@ -62,16 +67,19 @@ def examples_stay(primitive: Primitive, named: str = "", gone: bool = False) -> 
 
     Args:
         primitive: It.
-        named: The parameter that names axes; one behind the examples counts one more.
+        named: The parameter that names an axis or axes; behind the examples they count one more.
         gone: Whether the named axes are not in the result.
     """
 
     def batch(size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         dim = dims[0]
         if named:
-            axes = params[named] = bump(params[named], dim)
+            one = isinstance(params[named], int)
+            axes = bump((params[named],) if one else params[named], dim)
+            params[named] = axes[0] if one else axes
             dim -= sum(axis < dim for axis in axes) if gone else 0
-        return primitive.bind(*args, **params), dim
+        found = primitive.bind(*args, **params)
+        return found, [dim] * len(found) if primitive.multiple_results else dim
 
     return batch
 
@@ -92,6 +100,11 @@ def fronts(size: int, args: Sequence[Any], dims: Sequence[int | None]) -> list[A
         broadcast_leading(x, size) if dim is None else moveaxis(x, dim, 0)
         for x, dim in zip(args, dims, strict=True)
     ]
+
+
+def type_of(x: Any) -> ShapedArray:
+    """The type of an argument of a transposition rule."""
+    return x.aval if type(x) is Linear else aval_of(x)
 
 
 def dense(tangent: Any) -> Any:

@@ -1,46 +1,44 @@
 """Subscripts: what stands in the brackets of `x[...]`, spelled out.
 
 NumPy lets an index be short: it may leave out axes, add some, count from the end, name places by a
-mask. Here it becomes a list with one entry for each axis of the array: a range, an integer or an
-array of integers, and None where a new axis comes. What can be wrong with an index is found here,
-before any primitive is applied.
+mask. Here it becomes one entry for each axis of the array: a range, an integer or an array of
+integers. Beside these it says what each axis of the result is about. What can be wrong with an
+index is found here, before any primitive is applied.
 
 After NumPy's "Indexing on ndarrays".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxlens.core import sources
-from jaxlens.core.primitives.shapes import expand_dims
-from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer, Value
 
 INT = np.dtype("int32")
-# None for a new axis; a range; an integer; an array of integers; `...` that stands for no axis.
-Entry = Any
+ARRAYS = -1
+Entry = Any  # a range, an integer or an array of integers
+Order = list[int | None]  # of the result: an axis of the array, ARRAYS together, or a new axis
 
 
 class NonConcreteBooleanIndexError(IndexError):
     """A mask whose numbers are not known was used as an index: the shape would be unknown."""
 
 
-def entries_of(x: Any, at: Any) -> tuple[Any, list[Entry]]:
-    """An index spelled out: an entry for each axis of `x`, and None where a new axis comes."""
+def spelled(shape: Sequence[int], at: Any) -> tuple[list[Entry], Order]:
+    """An index spelled out: an entry for each axis, and what the axes of the result are about.
+
+    Arrays (and integers beside them) give their axes where the first of them stands; in front of
+    all others where something stands between two of them.
+    """
     if isinstance(at, list):
         raise TypeError(
             f"x[{at}]: a list alone is no index, as x[[0, 1]] might mean x[0, 1]: make it an array."
         )
-    parts = [_array(part) for part in (at if isinstance(at, tuple) else (at,))]
-    for k, part in enumerate(parts):
-        if _is_mask(part) and not np.ndim(part):  # it counts along an axis of its own
-            parts[k] = np.arange(int(_concrete(part)), dtype=INT)
-            x = expand_dims(x, [sum(map(_axes, parts[:k]))])
-    shape = aval_of(x).shape
-    dots = [k for k, part in enumerate(parts) if part is ...]
+    parts = list(map(_part, at if isinstance(at, tuple) else (at,)))
     used = sum(map(_axes, parts))
+    dots = [k for k, part in enumerate(parts) if part is ...]
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if used > len(shape):
@@ -48,27 +46,30 @@ def entries_of(x: Any, at: Any) -> tuple[Any, list[Entry]]:
             f"Too many indices: array is {len(shape)}-dimensional, but {used} were indexed"
         )
     place = dots[0] if dots else len(parts)
-    left_out: list[Any] = [slice(None)] * (len(shape) - used)
-    parts[place : place + 1] = left_out or [...]
+    parts[place : place + 1] = [..., *[slice(None)] * (len(shape) - used)]
     entries: list[Entry] = []
-    axis = 0
+    order: list[Any] = []
     for part in parts:
-        entries += [part] if part is None or part is ... else _entry(part, axis, shape)
-        axis += _axes(part)
-    return x, entries
+        if part is None or part is ...:
+            order.append(part)
+            continue
+        for entry in _entries(part, len(entries), shape):
+            if isinstance(entry, range):
+                order.append(len(entries))
+            elif order[-1:] != [ARRAYS]:
+                order.append(ARRAYS)
+            entries.append(entry)
+    if order.count(ARRAYS) > 1:
+        order = [ARRAYS, *(about for about in order if about != ARRAYS)]
+    return entries, [about for about in order if about is not ...]
 
 
-def _array(part: Any) -> Any:
-    """A part of an index: an array if it is a list of numbers."""
-    if part is None or part is ... or isinstance(part, slice | Value | np.ndarray | np.generic):
+def _part(part: Any) -> Any:
+    """A part of an index: an array if it is not an integer, a slice, None or `...`."""
+    if isinstance(part, bool | float | complex | str | list) or hasattr(part, "__array__"):
+        return part if isinstance(part, Value) else np.asarray(part)
+    if part is None or part is ... or isinstance(part, slice | int):
         return part
-    if isinstance(part, bool | int | list) or hasattr(part, "__array__"):
-        return part if isinstance(part, int) and not isinstance(part, bool) else np.asarray(part)
-    if isinstance(part, float | complex | str):
-        raise TypeError(
-            f"Indexer must have integer or boolean type, got indexer with type "
-            f"{type(part).__name__}: {part!r}"
-        )
     raise IndexError(
         f"only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean "
         f"arrays are valid indices, got {part!r}"
@@ -83,10 +84,11 @@ def _axes(part: Any) -> int:
     """How many axes of the array a part of an index is about."""
     if part is None or part is ...:
         return 0
-    return int(np.ndim(part)) if _is_mask(part) else 1
+    return max(part.ndim, 1) if _is_mask(part) else 1
 
 
-def _entry(part: Any, axis: int, shape: Sequence[int]) -> list[Entry]:
+def _entries(part: Any, axis: int, shape: Sequence[int]) -> Iterator[Entry]:
+    """What a part says about the axes that it is about."""
     n = shape[axis]
     if isinstance(part, slice):
         if any(isinstance(bound, Tracer) for bound in (part.start, part.stop, part.step)):
@@ -95,24 +97,25 @@ def _entry(part: Any, axis: int, shape: Sequence[int]) -> list[Entry]:
                 f"length of the result would be unknown. Use lax.dynamic_slice, which takes a "
                 f"traced start and a known size, or mark the bounds static (static_argnums)."
             )
-        return [range(*part.indices(n))]
-    if isinstance(part, int | np.integer):
-        return [int(part) + n if -n <= part < 0 else int(part)]
-    if _is_mask(part):
-        mask = _concrete(part)
-        if mask.shape != tuple(shape[axis : axis + mask.ndim]):
+        yield range(*part.indices(n))
+    elif isinstance(part, int):
+        yield part + n if -n <= part < 0 else part
+    elif _is_mask(part):
+        mask, own = _concrete(part), tuple(shape[axis : axis + _axes(part)])
+        if mask.shape != own:
             raise IndexError(
                 f"boolean index did not match shape of indexed array in index {axis}: got "
-                f"{mask.shape}, expected {tuple(shape[axis : axis + mask.ndim])}"
+                f"{mask.shape}, expected {own}"
             )
-        return [where.astype(INT) for where in np.nonzero(mask)]
-    if part.dtype.kind not in "iu":
-        if isinstance(part, np.ndarray) and not part.size:
-            return [part.astype(INT)]
+        yield from (where.astype(INT) for where in np.nonzero(mask))
+    elif part.dtype.kind in "iu":
+        yield part
+    elif isinstance(part, np.ndarray) and not part.size:
+        yield part.astype(INT)
+    else:
         raise TypeError(
             f"Indexer must have integer or boolean type, got indexer with type {part.dtype.name}"
         )
-    return [part]
 
 
 def _concrete(mask: Any) -> np.ndarray:
@@ -123,12 +126,3 @@ def _concrete(mask: Any) -> np.ndarray:
             f"have no known shape. Use cnp.where(mask, x, other), or x.at[...] with integers."
         )
     return np.asarray(mask)
-
-
-def on_axes(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries that are about an axis of the array."""
-    return [entry for entry in entries if entry is not None and entry is not ...]
-
-
-def is_array(entry: Entry) -> bool:
-    return not isinstance(entry, range | int | None) and np.ndim(entry) > 0
