@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -183,3 +184,15 @@ def test_an_answer_has_its_facts() -> None:
     assert answer.overlay.stage == "jaxpr"
     with pytest.raises(AttributeError, match="it has .*flops"):
         answer.flop
+
+
+def test_the_ladder_of_a_magic_is_that_of_the_verb(run, shell) -> None:
+    asked = run("%%jaxpr --vmap None,0 --grad --ladder\nf(w.T, x)")
+    assert asked.ok
+    assert "grad(f):" in asked.shown
+    f = shell.user_ns["f"]
+    batch = jax.vmap(jax.grad(f), (None, 0))
+    assert str(jaxlens.ladder(batch, shell.user_ns["w"].T, shell.user_ns["x"])) == asked.shown
+    refused = run("%%jaxpr --ladder\nf(x, w)")
+    assert not refused.ok
+    assert "a ladder needs a transformed function" in refused.out
