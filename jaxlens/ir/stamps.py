@@ -33,8 +33,34 @@ def stamps(scope: str) -> tuple[tuple[str, ...], ...]:
     """The paths of stamps in a scope, each once; parts without any are left out."""
     if "_jl" not in scope:
         return ()
-    paths = (tuple(_STAMP.findall(part)) for part in scope.split(";"))
+    parts = (one for part in scope.split(";") for one in _combined(part))
+    paths = (tuple(_STAMP.findall(part)) for part in parts)
     return tuple(dict.fromkeys(path for path in paths if path))
+
+
+def _combined(part: str) -> list[str]:
+    """The names of the instructions that one was combined of: `a/b` and `a/c` of `a/(b:c)`.
+
+    XLA writes so where it joins collectives; a name of the user's can hold the same signs, but
+    not a stamp behind each colon.
+    """
+    if ":" not in part or not part.endswith(")"):
+        return [part]
+    depth, cuts, start = 0, [len(part) - 1], len(part) - 1
+    for place in range(len(part) - 1, -1, -1):  # back to the bracket that the last one closes
+        sign = part[place]
+        depth += (sign == ")") - (sign == "(")
+        if depth == 1 and sign == ":":
+            cuts.append(place)
+        if depth == 0:
+            start = place
+            break
+    ends = [*cuts[::-1]]
+    starts = [start, *ends[:-1]]
+    names = [part[a + 1 : b] for a, b in zip(starts, ends, strict=True)]
+    if len(names) < 2 or not all(_STAMP.search(name) for name in names):
+        return [part]
+    return [f"{part[:start]}{name}" for name in names]
 
 
 def alike(text: str) -> bool:

@@ -97,3 +97,12 @@ def test_frames_that_merging_lost_come_from_ops_of_one_place():
     assert same["a.2"] == place
     apart = hlo.read(TEXT, origins=lambda op: place if op == "s1" else other)
     assert {node.id: node.spans for node in apart.nodes()}["a.2"] == ()
+
+
+def test_what_collectives_were_combined_of() -> None:
+    scope = "jit(f)/(jvp()/_jls11_/reduce_sum:transpose(jvp())/_jls25_/dot_general:_jls19_/mul)"
+    assert stamps(scope) == (("s11",), ("s25",), ("s19",))
+    assert stamps("jit(f)/_jls1_/(a/_jls2_:b/_jls3_)") == (("s1", "s2"), ("s1", "s3"))
+    assert stamps("named(a:b)/_jls2_/x") == (("s2",),)
+    assert stamps("_jls2_/(a:b)") == (("s2",),)
+    assert stamps("_jls2_/a:b)") == (("s2",),)
