@@ -1,45 +1,63 @@
 """Derivatives by the user's own rules: `custom_jvp`, `custom_vjp`.
 
 A function may know its derivative better than its equations do: to be stable, cheap, or defined at
-all. A decorated function is traced to a call (`custom_calls.py`) that carries the user's rules,
-made functions of flat lists, and checked: a rule that returns other containers, shapes or dtypes
-than the function is the common mistake. JAX traces the function only under `jit`; here it always
-is, so that Python's `if` in it cannot look at numbers. And JAX forgets a jvp rule inside a scan
-once that is differentiated, so that the second derivative is the function's own; here it stays.
+all. A decorated function is traced to a call that carries the user's rules. The jvp rule of a
+`custom_jvp_call` is the user's. That of a `custom_vjp_call` runs the user's forward pass, and sends
+the tangents through a placeholder, `custom_lin`, that no one can compute and only transposition
+takes apart: there the user's backward pass is put. Under vmap the rules are mapped with the call.
+
+JAX traces the function only under `jit`; here it always is, so that Python's `if` in it cannot look
+at numbers. And JAX forgets a jvp rule inside a scan once that is differentiated, so that the second
+derivative is the function's own; here it stays.
 
 After "Custom derivative rules for JAX-transformable Python functions" (docs.jax.dev).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce, update_wrapper, wraps
+from functools import lru_cache, update_wrapper
 from inspect import signature
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
-from jaxlens.core.avals import float0, tangent_aval
-from jaxlens.core.calls import same_type
-from jaxlens.core.custom_calls import Residuals, custom_jvp_call_p, custom_vjp_call_p
-from jaxlens.core.primitives.elementwise import add_any_p
-from jaxlens.core.staging import aval_of, traced
-from jaxlens.core.tracers import Zero
-from jaxlens.core.trees import (
-    TreeDef,
-    prefix_leaves,
-    register_pytree_node,
-    tree_flatten,
-    tree_map,
-)
+from jaxlens.core.avals import ShapedArray, float0, tangent_aval
+from jaxlens.core.batching import batch_jaxpr, vmap
+from jaxlens.core.calls import Flags, cut, fronts, nonzero, same_type, with_zeros
+from jaxlens.core.forward import instantiate
+from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, split
+from jaxlens.core.primitives.shapes import reduce_sum
+from jaxlens.core.reverse import Partial
+from jaxlens.core.signatures import Static, filled, without_static
+from jaxlens.core.staging import as_function, aval_of, traced
+from jaxlens.core.tracers import Primitive, interpreting, mapped_axis
+from jaxlens.core.trees import TreeDef, prefix_leaves, tree_flatten
 
+custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True)
+custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True)
+custom_lin_p = Primitive("custom_lin", multiple_results=True)
 
-@dataclass(frozen=True, slots=True)
-class Static:
-    """An argument that is not traced: a container without leaves, compared by its value."""
-
-    kind: type
-    value: Any
+# ---- arguments that are not traced --------------------------------------------------------------
 
 
-register_pytree_node(Static, lambda s: ((), (s.kind, s.value)), lambda data, _: Static(*data))
+_filled = lru_cache(maxsize=1024)(filled)  # one function each time is traced once
+
+
+def without(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], places: Sequence[int]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Static]:
+    """The function of the arguments that are not at these places, those, and the others."""
+    args, kwargs, static = without_static(frozenset(places), args, kwargs)
+    for where, kind, value in static:
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(
+                f"{getattr(f, '__name__', 'f')}: argument {where} is not to be traced, so it must "
+                f"hash, such as a function, a number or a tuple; got {kind.__name__}."
+            ) from None
+    return _filled(f, static) if static else f, args, kwargs, static
+
+
+# ---- functions with rules -----------------------------------------------------------------------
 
 
 class WithRules:
@@ -51,19 +69,22 @@ class WithRules:
             are not traced, and come before the others when a rule is called.
     """
 
+    call: Primitive
+
     def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+        update_wrapper(cast(Callable[..., Any], self), f, updated=())
         self.f = f
+        self.name: str = getattr(f, "__name__", "f")
         self.nondiff_argnums = tuple(nondiff_argnums)
-        self.opened = opening(f)
-        update_wrapper(cast(Callable[..., Any], self), f)
+        self.given: dict[type[Rule], Callable[..., Any]] = {}
 
-    @property
-    def name(self) -> str:
-        """The function's."""
-        return getattr(self.f, "__name__", "f")
-
-    def positional(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """All arguments in their places, those that are not traced wrapped."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.given:
+            kind = type(self).__name__
+            raise AttributeError(
+                f"No {kind[-3:].upper()} defined for {kind} function {self.name} using "
+                f"def{kind[-3:]}."
+            )
         bound = signature(self.f).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
@@ -71,138 +92,126 @@ class WithRules:
                 f"{self.name} has rules for its derivative, which are given positional arguments "
                 f"only: it cannot take the keyword-only {', '.join(bound.kwargs)}."
             )
-        return closing(self.name, bound.args, self.nondiff_argnums)
-
-    def split(self, tree: TreeDef, leaves: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-        """The values of the arguments that are not traced, and the other arguments."""
-        args = tree.unflatten(leaves)
-        static = [arg.value for arg in args if type(arg) is Static]
-        return static, tuple(arg for arg in args if type(arg) is not Static)
-
-
-def opening(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of arguments of which some are wrapped."""
-
-    @wraps(f)
-    def opened(*args: Any, **kwargs: Any) -> Any:
-        return f(*(arg.value if type(arg) is Static else arg for arg in args), **kwargs)
-
-    return opened
-
-
-def closing(name: str, args: Sequence[Any], places: Sequence[int]) -> list[Any]:
-    """The arguments, those at these places wrapped."""
-    closed = list(args)
-    for place in places:
-        try:
-            hash(args[place])
-        except (TypeError, IndexError):
-            got = type(args[place]).__name__ if place < len(args) else "no such argument"
-            raise TypeError(
-                f"{name}: argument {place} is not to be traced, so it must hash, such as a "
-                f"function, a number or a tuple; got {got}."
-            ) from None
-        closed[place] = Static(type(args[place]), args[place])
-    return closed
-
-
-def _pair(found: Any, name: str, rule: str, parts: str) -> tuple[Any, Any]:
-    if not isinstance(found, tuple | list) or len(found) != 2:
-        raise TypeError(
-            f"The {rule} rule of {name} must return a pair ({parts}), got {type(found).__name__}."
-        )
-    return found[0], found[1]
-
-
-class custom_jvp(WithRules):  # noqa: N801 - as in jax
-    """A function whose tangent the user computes: a decorator, completed by `defjvp`."""
-
-    jvp: Callable[..., Any] | None = None
-
-    def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
-        """Sets the rule: `jvp(*nondiff, primals, tangents) -> (value, tangent)`."""
-        self.jvp = jvp
-        return jvp
-
-    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Sets the rule from one per argument, `(tangent, value, *primals) -> tangent`, or None."""
-
-        def jvp(primals: Any, tangents: Any) -> Any:
-            value = self(*primals)
-            pairs = zip(tangents, jvps, strict=True)
-            parts = [part(t, value, *primals) for t, part in pairs if part is not None]
-            return value, reduce(partial(tree_map, add_any_p.bind), parts)
-
-        self.jvp = jvp
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.jvp is None:
-            raise AttributeError(
-                f"No JVP defined for custom_jvp function {self.name} using defjvp."
-            )
-        given = self.positional(args, kwargs)
-        body = traced(self.opened, given, {})
-        leaves, in_tree = tree_flatten(tuple(given))
-        results = custom_jvp_call_p.bind(
+        f, given, _, static = without(self.f, bound.args, {}, self.nondiff_argnums)
+        body = traced(f, given, {})
+        leaves, in_tree = tree_flatten(given)
+        trees = static, in_tree, body.out_tree
+        rules = {kind.__name__.lower(): kind(self, *trees) for kind in self.given}
+        results = self.call.bind(
             *body.consts, *leaves, name=self.name, call_jaxpr=body.jaxpr,
-            jvp=JVP(self, in_tree, body.out_tree), num_consts=len(body.consts),
+            num_consts=len(body.consts), **rules,
         )  # fmt: skip
         return body.out_tree.unflatten(results)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rule:
-    """A rule of the user's as a function of flat lists.
+    """A rule of the user's, as a function of lists of leaves, that checks what it returns.
 
     Attributes:
         f: The function that it is for.
-        in_tree: The containers of that function's arguments.
+        static: Those of its arguments that are not traced.
+        in_tree: The containers of the others.
         out_tree: Those of its value.
     """
 
-    f: Any
+    f: WithRules
+    static: Static
     in_tree: TreeDef
     out_tree: TreeDef
 
+    @property
+    def given(self) -> Callable[..., Any]:
+        """As the user wrote it."""
+        return self.f.given[type(self)]
+
     def __repr__(self) -> str:
-        return getattr(getattr(self.f, type(self).__name__.lower()), "__name__", "rule")
+        return getattr(self.given, "__name__", "rule")
+
+    @property
+    def first(self) -> list[Any]:
+        """The values of the arguments that are not traced."""
+        return [value for *_, value in self.static]
+
+    def fail(self, says: str) -> NoReturn:
+        """Says what the rule should have returned."""
+        kind = type(self).__name__.lower()
+        raise TypeError(f"The {kind} rule of {self.f.name} must return {says}.")
+
+    def pair(self, found: Any, parts: str) -> tuple[list[Any], Any]:
+        """The leaves of the value that the rule returns, and what it returns beside it."""
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            self.fail(f"a pair ({parts}), got {type(found).__name__}")
+        results, tree = tree_flatten(found[0])
+        if tree != self.out_tree:
+            self.fail(
+                f"a value with the containers of {self.f.name}'s, {self.out_tree}, got {tree}"
+            )
+        return results, found[1]
 
 
 class JVP(Rule):
-    """Of primals and tangents to a value and its tangents."""
+    """Of primals and tangents to a value, and its tangents but for those of integers."""
 
     __slots__ = ()
 
-    def __call__(
-        self, primals: Sequence[Any], tangents: Sequence[Any]
-    ) -> tuple[list[Any], list[Any]]:
-        name, jvp = self.f.name, self.f.jvp
-        assert jvp is not None
-        static, args = self.f.split(self.in_tree, primals)
-        moving = self.f.split(self.in_tree, tangents)[1]
-        value, tangent = _pair(jvp(*static, args, moving), name, "jvp", "value, tangent")
-        results, tree = tree_flatten(value)
-        moved, tangent_tree = tree_flatten(tangent)
-        if not tree == tangent_tree == self.out_tree:
-            raise TypeError(
-                f"The jvp rule of {name} must return a value and a tangent with the containers of "
-                f"{name}'s value, {self.out_tree}, got {tree} and {tangent_tree}."
-            )
-        triples = zip(tree.paths(), results, moved, strict=True)
-        return results, [_tangent(name, "".join(path), x, t) for path, x, t in triples]
+    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        both = map(self.in_tree.unflatten, (primals, tangents))
+        results, tangent = self.pair(self.given(*self.first, *both), "value, tangent")
+        moved, tree = tree_flatten(tangent)
+        if tree != self.out_tree:
+            self.fail(f"a tangent with the containers of the value, {self.out_tree}, got {tree}")
+        kept = []
+        for path, x, t in zip(tree.paths(), results, moved, strict=True):
+            expected, got = tangent_aval(aval_of(x)), aval_of(t)
+            if expected.dtype == float0:
+                continue
+            if not same_type(expected, got):
+                self.fail(
+                    f"tangents of the types of the values: tangent{''.join(path)} must be "
+                    f"{expected.str_short()}, got {got.str_short()}"
+                )
+            kept.append(t)
+        return results, kept
 
 
-def _tangent(name: str, path: str, x: Any, tangent: Any) -> Any:
-    """A tangent of the value that it is for."""
-    expected, got = tangent_aval(aval_of(x)), aval_of(tangent)
-    if expected.dtype == float0:
-        return Zero(expected)
-    if not same_type(expected, got):
-        raise TypeError(
-            f"The jvp rule of {name} must return tangents of the types of the values: "
-            f"tangent{path} must be {expected.str_short()}, got {got.str_short()}."
-        )
-    return tangent
+class Fwd(Rule):
+    """Of primals to a value and the residuals."""
+
+    __slots__ = ()
+
+    def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], Any]:
+        fwd = filled(self.given, self.static)
+        return self.pair(fwd(*self.in_tree.unflatten(primals)), "value, residuals")
+
+
+class Bwd(Rule):
+    """Of residuals and the cotangents of a value to a cotangent per leaf, or None."""
+
+    __slots__ = ()
+
+    def __call__(self, residuals: Any, cts: Sequence[Any]) -> list[Any]:
+        trees = self.in_tree.children
+        found = self.given(*self.first, residuals, self.out_tree.unflatten(cts))
+        if not isinstance(found, tuple | list) or len(found) != len(trees):
+            self.fail(f"a tuple with a cotangent for each of {len(trees)} arguments, got {found!r}")
+        try:
+            pairs = zip(found, trees, strict=True)
+            every = [leaf for ct, tree in pairs for leaf in prefix_leaves(ct, tree, "bwd")]
+        except ValueError as wrong:
+            self.fail(f"cotangents with the containers of the arguments: {wrong}")
+        return [None if x is None or aval_of(x).dtype == float0 else x for x in every]
+
+
+class custom_jvp(WithRules):  # noqa: N801 - as in jax
+    """A function whose tangent the user computes: a decorator, completed by `defjvp`."""
+
+    call = custom_jvp_call_p
+
+    def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
+        """Sets the rule: `jvp(*nondiff, primals, tangents) -> (value, tangent)`."""
+        self.given = {JVP: jvp}
+        return jvp
 
 
 class custom_vjp(WithRules):  # noqa: N801 - as in jax
@@ -211,8 +220,7 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
     It has reverse mode only: nothing says what its tangent is.
     """
 
-    fwd: Callable[..., Any] | None = None
-    bwd: Callable[..., Any]
+    call = custom_vjp_call_p
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Sets the rules.
@@ -222,64 +230,153 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
             bwd: `(*nondiff, residuals, cotangent)` to a tuple with a cotangent for each argument
                 that is differentiated; None where it is zero.
         """
-        self.fwd, self.bwd = fwd, bwd
+        self.given = {Fwd: fwd, Bwd: bwd}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.fwd is None:
-            raise AttributeError(
-                f"No VJP defined for custom_vjp function {self.name} using defvjp."
+
+# ---- calls --------------------------------------------------------------------------------------
+
+
+def _moving(tangents: Sequence[Any], name: str, num_consts: int) -> list[Any]:
+    """The tangents of the arguments; of what is taken from outside there must be none."""
+    closed_over, moving = cut(tangents, num_consts)
+    if any(nonzero(closed_over)):
+        raise TypeError(
+            f"{name} is differentiated by a value that it takes from outside, for which its rule "
+            f"says nothing: make that value an argument of {name} and of its rule."
+        )
+    return moving
+
+
+def _with_zeros(results: Sequence[Any], moved: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
+    """Results and their tangents, which only those that are no integers have."""
+    avals = list(map(aval_of, results))
+    return results, with_zeros(avals, [tangent_aval(a).dtype != float0 for a in avals], moved)
+
+
+@custom_jvp_call_p.rule("jvp")
+def _(primals: Any, tangents: Any, *, name: str, jvp: Any, num_consts: int, **_: Any) -> Any:
+    moving = _moving(tangents, name, num_consts)
+    return _with_zeros(*jvp(list(primals[num_consts:]), list(map(instantiate, moving))))
+
+
+@custom_vjp_call_p.rule("jvp")
+def _(
+    primals: Any, tangents: Any, *, name: str, fwd: Any, bwd: Any, num_consts: int, **_: Any
+) -> Any:
+    moving = _moving(tangents, name, num_consts)
+    results, found = fwd(list(primals[num_consts:]))
+    residuals, tree = tree_flatten(found)
+    has = nonzero(moving)
+    out = custom_lin_p.bind(
+        *residuals, *split(has, moving)[1], bwd=bwd, nonzero=has, num_res=len(residuals),
+        out_avals=tuple(tangent_aval(aval_of(x)) for x in results), tree=tree,
+    )  # fmt: skip
+    return _with_zeros(results, out)
+
+
+@custom_lin_p.rule("abstract")
+def _(*_: ShapedArray, out_avals: tuple[ShapedArray, ...], **__: Any) -> list[ShapedArray]:
+    return [aval for aval in out_avals if aval.dtype != float0]
+
+
+def _one_way(*_: Any, **__: Any) -> NoReturn:
+    raise TypeError(
+        "can't apply forward-mode autodiff (jvp) to a custom_vjp function: it says how cotangents "
+        "go back and nothing about tangents. Use vjp or grad, or give it a custom_jvp rule."
+    )
+
+
+custom_lin_p.lower = custom_lin_p.jvp = custom_lin_p.batch = _one_way
+
+
+@custom_lin_p.rule("transpose")
+def _(
+    cts: Any, *args: Any, bwd: Any, nonzero: Flags, num_res: int,
+    out_avals: tuple[ShapedArray, ...], tree: TreeDef,
+) -> list[Any]:  # fmt: skip
+    residuals, moving = cut(args, num_res)
+    every = with_zeros(out_avals, [aval.dtype != float0 for aval in out_avals], cts)
+    found = split(nonzero, bwd(tree.unflatten(residuals), list(map(instantiate, every))))[1]
+    for ct, x in zip(found, moving, strict=True):
+        if ct is not None and not same_type(aval_of(ct), x.aval):
+            raise ValueError(
+                f"The bwd rule {bwd} must return cotangents of the types of the arguments: "
+                f"expected {x.aval.str_short()}, got {aval_of(ct).str_short()}."
             )
-        given = self.positional(args, kwargs)
-        body = traced(self.opened, given, {})
-        leaves, in_tree = tree_flatten(tuple(given))
-        results = custom_vjp_call_p.bind(
-            *body.consts, *leaves, name=self.name, call_jaxpr=body.jaxpr,
-            fwd=Fwd(self, in_tree, body.out_tree), bwd=Bwd(self, in_tree, body.out_tree),
-            num_consts=len(body.consts),
-        )  # fmt: skip
-        return body.out_tree.unflatten(results)
+    return [None] * num_res + found
 
 
-class Fwd(Rule):
-    """Of primals to a value and the residuals."""
+# ---- for all examples ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Batched:
+    """A rule for all examples: lists of arrays that hold them along their first axes.
+
+    Attributes:
+        rule: The rule for one.
+        size: How many there are.
+        flags: Which arguments of the function hold all examples; the others are shared.
+    """
+
+    rule: Any
+    size: int
+    flags: Flags
+
+    def __call__(self, *args: Any) -> Any:
+        axes = [0 if has else None for has in self.flags]
+        return self.mapped((axes,) * len(args))(*args)
+
+    def mapped(self, axes: Any) -> Callable[..., Any]:
+        """The rule, mapped over these axes of its arguments."""
+        return vmap(self.rule, axes, 0, mapped_axis(), self.size)
+
+    def __repr__(self) -> str:
+        return repr(self.rule)
+
+
+class BatchedBwd(Batched):
+    """That of a backward pass: what all examples share gets the sum of their cotangents."""
 
     __slots__ = ()
 
-    def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], Residuals]:
-        assert self.f.fwd is not None
-        args = self.in_tree.unflatten(primals)
-        found = opening(self.f.fwd)(*args)
-        value, residuals = _pair(found, self.f.name, "fwd", "value, residuals")
-        results, tree = tree_flatten(value)
-        if tree != self.out_tree:
-            raise TypeError(
-                f"The fwd rule of {self.f.name} must return a value with the containers that "
-                f"{self.f.name} returns, {self.out_tree}, got {tree}."
-            )
-        return results, tree_flatten(residuals)
+    def __call__(self, *args: Any) -> list[Any]:
+        pairs = zip(self.mapped(0)(*args), self.flags, strict=True)
+        return [ct if ct is None or own else reduce_sum(ct, (0,)) for ct, own in pairs]
 
 
-class Bwd(Rule):
-    """Of residuals and the cotangents of a value to a cotangent per leaf, or None."""
+@kept
+def _batch_of(closed: ClosedJaxpr, size: int, batched: Flags) -> tuple[ClosedJaxpr, list[Any]]:
+    return hoisted(batch_jaxpr(closed, size, batched, [True] * len(closed.out_avals))[0])
 
-    __slots__ = ()
 
-    def __call__(self, residuals: Residuals, cts: Sequence[Any]) -> list[Any]:
-        leaves, tree = residuals
-        static, _ = self.f.split(self.in_tree, [None] * self.in_tree.num_leaves)
-        found = self.f.bwd(*static, tree.unflatten(leaves), self.out_tree.unflatten(cts))
-        trees = [child for child in self.in_tree.children if child.kind is not Static]
-        if not isinstance(found, tuple | list) or len(found) != len(trees):
-            raise TypeError(
-                f"The bwd rule of {self.f.name} must return a tuple with a cotangent for each of "
-                f"the {len(trees)} arguments, got {found!r}."
-            )
-        try:
-            pairs = zip(found, trees, strict=True)
-            every = [leaf for ct, tree in pairs for leaf in prefix_leaves(ct, tree, "bwd")]
-        except ValueError as wrong:
-            raise TypeError(
-                f"The bwd rule of {self.f.name} must return cotangents with the containers of the "
-                f"arguments: {wrong}."
-            ) from None
-        return [None if x is None or aval_of(x).dtype == float0 else x for x in every]
+def _rules(call: Primitive) -> None:
+    """What calls with rules have in common."""
+
+    def lower(ctx: Any, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+        found: list[Any] = ctx.inline(call_jaxpr, *operands)
+        return found
+
+    def partial(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
+        """Where only part is known, it is differentiated already, and the rule not needed."""
+        with interpreting(interpreter):
+            return as_function(params["call_jaxpr"])(*args)
+
+    def batch(
+        size: int, args: Any, dims: Any, *, call_jaxpr: ClosedJaxpr, num_consts: int, **params: Any
+    ) -> Any:
+        batched = tuple(dim is not None for dim in dims)
+        whole, new = _batch_of(call_jaxpr, size, batched)
+        for key, kind in {"jvp": Batched, "fwd": Batched, "bwd": BatchedBwd}.items():
+            if key in params:
+                params[key] = kind(params[key], size, batched[num_consts:])
+        operands, count = [*new, *fronts(size, args, dims)], len(new) + num_consts
+        results = call.bind(*operands, call_jaxpr=whole, num_consts=count, **params)
+        return results, [0] * len(results)
+
+    call.abstract = lambda *_, call_jaxpr, **__: call_jaxpr.out_avals
+    call.lower, call.partial, call.batch = lower, partial, batch
+
+
+_rules(custom_jvp_call_p)
+_rules(custom_vjp_call_p)

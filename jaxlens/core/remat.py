@@ -18,7 +18,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.calls import Flags, beginning, call_rules, made, waiting
-from jaxlens.core.custom import closing, opening
+from jaxlens.core.custom import without
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, kept, split, used
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
 from jaxlens.core.staging import as_function, eval_jaxpr, trace, traced
@@ -44,13 +44,12 @@ def checkpoint(
     if f is None:
         return partial(checkpoint, prevent_cse=prevent_cse, static_argnums=static_argnums)
     places = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
-    opened = opening(f)
 
     @wraps(f)
     def remat(*args: Any, **kwargs: Any) -> Any:
-        given = closing(getattr(f, "__name__", "f"), args, places)
-        body = traced(opened, given, kwargs)
-        leaves = tree_flatten((tuple(given), kwargs))[0]
+        filled, args, kwargs, _ = without(f, args, kwargs, places)
+        body = traced(filled, args, kwargs)
+        leaves = tree_flatten((args, kwargs))[0]
         results = remat_p.bind(
             *body.consts, *leaves, jaxpr=body.jaxpr, differentiated=False, prevent_cse=prevent_cse
         )
