@@ -14,6 +14,7 @@ from typing import Any
 
 from jaxlens.core import sources
 from jaxlens.core.avals import Setting
+from jaxlens.core.forward import forced
 from jaxlens.core.jaxprs import ClosedJaxpr, subjaxprs
 from jaxlens.core.primitives.shapes import broadcast_leading, moveaxis
 from jaxlens.core.signatures import arguments
@@ -145,10 +146,7 @@ def batch_flat(
 
 
 def batch_jaxpr(
-    closed: ClosedJaxpr,
-    size: int,
-    batched: Sequence[bool],
-    force: Sequence[bool] | None = None,
+    closed: ClosedJaxpr, size: int, batched: Sequence[bool], force: Sequence[bool] | None = None
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr of a jaxpr for all examples, which the rules of calls and loops are made of.
 
@@ -161,18 +159,15 @@ def batch_jaxpr(
     Returns:
         The jaxpr, and which results hold all examples, along their first axis.
     """
-    avals = [
-        aval.update(shape=(size, *aval.shape)) if has else aval
-        for aval, has in zip(closed.in_avals, batched, strict=True)
-    ]
-    forced = force or [False] * len(closed.out_avals)
+    dims: list[Dim] = [0 if has else None for has in batched]
+    pairs = zip(closed.in_avals, batched, strict=True)
+    avals = [aval.update(shape=(size, *aval.shape)) if has else aval for aval, has in pairs]
     name = mapped_axis()
     flags: list[bool] = []
 
     def whole(*args: Any) -> list[Any]:
-        dims = [0 if has else None for has in batched]
         results, out = batch_flat(as_function(closed), size, args, dims, name)
-        flags[:] = [dim is not None or must for dim, must in zip(out, forced, strict=True)]
+        flags[:] = forced([dim is not None for dim in out], force)
         triples = zip(results, out, flags, strict=True)
         return [to_front(size, value, dim) if has else value for value, dim, has in triples]
 

@@ -13,15 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.avals import ShapedArray, float0, is_inexact, tangent_aval
+from jaxlens.core.avals import is_inexact, tangent_aval
 from jaxlens.core.batching import vmap
-from jaxlens.core.forward import instantiate, jvp
+from jaxlens.core.forward import JVP, fitting, instantiate, jvp
 from jaxlens.core.jaxprs import ClosedJaxpr
+from jaxlens.core.primitives import pieces
 from jaxlens.core.primitives.shapes import reshape
 from jaxlens.core.reverse import backward_pass, linearize_flat
 from jaxlens.core.staging import as_function, aval_of, flat
-from jaxlens.core.tracers import Linear, Zero, current
+from jaxlens.core.tracers import Linear, current
 from jaxlens.core.trees import TreeDef, flatten_like, tree_flatten, tree_map
+
+Argnums = int | Sequence[int]
 
 
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -32,8 +35,10 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     results, out_tree, closed, in_tree = _linearized(f, primals)
 
     def pushforward(*tangents: Any) -> Any:
-        flat_tangents = flatten_like(in_tree, (tuple(tangents), {}), "the tangents of linearize")
-        return out_tree.unflatten(as_function(closed)(*flat_tangents))
+        given = flatten_like(in_tree, (tuple(tangents), {}), "the tangents of linearize")
+        for aval, tangent in zip(closed.in_avals, given, strict=True):
+            fitting(aval, tangent, "linearize: a tangent")
+        return out_tree.unflatten(as_function(closed)(*given))
 
     return out_tree.unflatten(results), pushforward
 
@@ -59,55 +64,35 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         `f(*primals)` and a function of one cotangent, a tree like the value, that gives a tuple
         of cotangents, one per argument; with `has_aux`, then `aux`.
     """
-    kept: list[Any] = []
-    wanted = _keep_aux(f, kept) if has_aux else f
-    results, out_tree, closed, in_tree = _linearized(wanted, primals)
+    aux: list[Any] = []
+
+    def value_of(*args: Any) -> Any:
+        found = f(*args)
+        if has_aux:
+            found, own = found
+            aux[:] = [tree_map(_undifferentiated, own)]
+        return found
+
+    results, out_tree, closed, in_tree = _linearized(value_of, primals)
 
     def pullback(ct: Any) -> Any:
         cts = flatten_like(out_tree, ct, "the cotangent of vjp")
-        expected = [aval_of(result) for result in results]
-        cts = list(map(_fitting, expected, cts))
-        args = [Linear(var.aval) for var in closed.jaxpr.invars]
+        expected = [tangent_aval(aval_of(result)) for result in results]
+        cts = list(map(fitting, expected, cts, ["vjp: the cotangent"] * len(cts)))
+        args = list(map(Linear, closed.in_avals))
         found = backward_pass(closed.jaxpr, closed.consts, args, cts)
         return in_tree.unflatten(map(instantiate, found))[0]
 
-    value = out_tree.unflatten(results)
-    return (value, pullback, kept[0]) if has_aux else (value, pullback)
-
-
-def _fitting(expected: ShapedArray, ct: Any) -> Any:
-    aval = aval_of(ct)
-    if aval.dtype == float0 or not is_inexact(expected.dtype):
-        return Zero(tangent_aval(expected))
-    if (aval.shape, aval.dtype) != (expected.shape, expected.dtype):
-        raise ValueError(
-            f"vjp: the cotangent must be {expected.str_short()}, as the value is, "
-            f"got {aval.str_short()}."
-        )
-    return ct
-
-
-def _keep_aux(f: Callable[..., Any], kept: list[Any]) -> Callable[..., Any]:
-    """`f` without its aux, of which the undifferentiated values are kept."""
-
-    def value(*args: Any, **kwargs: Any) -> Any:
-        found, aux = f(*args, **kwargs)
-        kept[:] = [tree_map(_undifferentiated, aux)]
-        return found
-
-    return value
+    return (out_tree.unflatten(results), pullback, *aux)
 
 
 def _undifferentiated(x: Any) -> Any:
     """The value under the tracers of one jvp."""
     interpreter = current()
-    split = getattr(interpreter, "split", None)
-    return split(x)[0] if split else x
+    return interpreter.split(x)[0] if isinstance(interpreter, JVP) else x
 
 
-def grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """The function that gives the gradient of a scalar function; see `value_and_grad`."""
     both = value_and_grad(f, argnums, has_aux)
 
@@ -120,7 +105,7 @@ def grad(
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
     """The function that gives a scalar function's value and gradient.
 
@@ -136,27 +121,30 @@ def value_and_grad(
     Raises:
         TypeError: The value is no real scalar, or an argument has an integer dtype.
     """
-    several = argnums if isinstance(argnums, Sequence) else (argnums,)
 
     @wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        places = [_place(n, len(args), f) for n in several]
-
-        def of_chosen(*chosen: Any) -> Any:
-            every = list(args)
-            for place, arg in zip(places, chosen, strict=True):
-                every[place] = arg
-            return f(*every, **kwargs)
-
-        chosen = [args[place] for place in places]
-        for place, arg in zip(places, chosen, strict=True):
-            _check_input(arg, place)
-        value, pullback, *aux = vjp(of_chosen, *chosen, has_aux=has_aux)
-        found = pullback(_one(value))
-        value = (value, aux[0]) if has_aux else value
-        return value, found if isinstance(argnums, Sequence) else found[0]
+        value, pullback, *aux = vjp(*_of_one(f, argnums, args, kwargs), has_aux=has_aux)
+        (found,) = pullback(_one(value))
+        return (value, *aux) if has_aux else value, found
 
     return both
+
+
+def _of_one(
+    f: Callable[..., Any], argnums: Argnums, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Callable[[Any], Any], Any]:
+    """`f` of one argument, the others as given; of a tuple where `argnums` are several. And it."""
+    named = argnums if isinstance(argnums, Sequence) else (argnums,)
+    places = [_place(n, len(args), f) for n in named]
+
+    def of_one(chosen: Any) -> Any:
+        given = dict(zip(places, chosen if named is argnums else (chosen,), strict=True))
+        return f(*(given.get(n, arg) for n, arg in enumerate(args)), **kwargs)
+
+    for place in places:
+        _check_input(args[place], place)
+    return of_one, tuple(args[n] for n in places) if named is argnums else args[places[0]]
 
 
 def _place(argnum: int, count: int, f: Callable[..., Any]) -> int:
@@ -196,7 +184,7 @@ def _one(value: Any) -> Any:
     return np.ones((), aval.dtype)[()]
 
 
-def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The function that gives the Jacobian, a column a run: for few inputs and many outputs.
 
     Returns:
@@ -206,70 +194,52 @@ def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        of_one = _of_one(f, args, kwargs, argnums)
+        of_one, chosen = _of_one(f, argnums, args, kwargs)
 
         def column(basis: Any) -> Any:
-            return jvp(of_one, (args[argnums],), (basis,))[1]
+            return jvp(of_one, (chosen,), (basis,))[1]
 
-        columns = vmap(column, out_axes=-1)(_basis(args[argnums]))
-        return tree_map(partial(_split, args[argnums], last=True), columns)
+        columns = vmap(column, out_axes=-1)(_basis(chosen))
+        return tree_map(partial(_split, chosen, -1), columns)
 
     return jacobian
 
 
-def jacrev(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def jacrev(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The function that gives the Jacobian, a row a run: for many inputs and few outputs."""
 
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        value, pullback = vjp(_of_one(f, args, kwargs, argnums), args[argnums])
+        value, pullback = vjp(*_of_one(f, argnums, args, kwargs))
         (rows,) = vmap(pullback)(_basis(value))
-        in_leaves, in_tree = tree_flatten(rows)
-        by_input = [_split(value, leaf, last=False) for leaf in in_leaves]
-        value_tree = tree_flatten(value)[1]
-        by_output = [tree_flatten(tree)[0] for tree in by_input]
-        return value_tree.unflatten(
-            in_tree.unflatten(column) for column in zip(*by_output, strict=True)
-        )
+        leaves, in_tree = tree_flatten(rows)
+        by_input = map(partial(_split, value, 0), leaves)
+        return tree_map(lambda *column: in_tree.unflatten(column), *by_input)
 
     return jacobian
 
 
-def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The function that gives the second derivatives: forward mode over reverse mode."""
     return jacfwd(jacrev(f, argnums), argnums)
-
-
-def _of_one(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnum: int
-) -> Callable[[Any], Any]:
-    """`f` of one argument, the others as given."""
-    _check_input(args[argnum], argnum)
-    return lambda arg: f(*args[:argnum], arg, *args[argnum + 1 :], **kwargs)
 
 
 def _basis(tree: Any) -> Any:
     """Every basis vector of a tree of arrays, along a new first axis."""
     leaves, treedef = tree_flatten(tree)
     avals = list(map(aval_of, leaves))
-    size = sum(aval.size for aval in avals)
-    rows, start = [], 0
-    for aval in avals:
-        row = np.zeros((size, aval.size), aval.dtype)
-        row[start : start + aval.size] = np.eye(aval.size)
-        rows.append(row.reshape(size, *aval.shape))
-        start += aval.size
-    return treedef.unflatten(rows)
+    ends = np.cumsum([aval.size for aval in avals])
+    columns = np.split(np.eye(ends[-1]), ends[:-1], axis=1)
+    pairs = zip(columns, avals, strict=True)
+    return treedef.unflatten(c.astype(aval.dtype).reshape(-1, *aval.shape) for c, aval in pairs)
 
 
-def _split(tree: Any, array: Any, last: bool) -> Any:
+def _split(tree: Any, axis: int, array: Any) -> Any:
     """Cuts the axis of the basis into the leaves that it ran over."""
     leaves, treedef = tree_flatten(tree)
-    rest = aval_of(array).shape[:-1] if last else aval_of(array).shape[1:]
-    pieces, start = [], 0
-    for aval in map(aval_of, leaves):
-        part = slice(start, start + aval.size)
-        piece = array[(..., part)] if last else array[part]
-        pieces.append(reshape(piece, (*rest, *aval.shape) if last else (*aval.shape, *rest)))
-        start += aval.size
-    return treedef.unflatten(pieces)
+    avals, shape = list(map(aval_of, leaves)), aval_of(array).shape
+    place, sizes = range(len(shape))[axis], [aval.size for aval in avals]
+    parts = pieces.split(array, sizes, place) if len(sizes) > 1 else [array]
+    before, after = shape[:place], shape[place + 1 :]
+    pairs = zip(parts, avals, strict=True)
+    return treedef.unflatten(reshape(part, (*before, *a.shape, *after)) for part, a in pairs)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from jaxlens.core import sources
-from jaxlens.core.avals import float0, tangent_aval
-from jaxlens.core.jaxprs import ClosedJaxpr
+from jaxlens.core.avals import ShapedArray, float0, tangent_aval
+from jaxlens.core.jaxprs import ClosedJaxpr, merge, split
 from jaxlens.core.primitives.shapes import full
-from jaxlens.core.staging import as_function, aval_of, trace
+from jaxlens.core.staging import as_function, aval_of, flat, trace
 from jaxlens.core.tracers import Interpreter, Primitive, Tracer, Zero, current, interpreting
 from jaxlens.core.trees import flatten_like, tree_flatten
 
@@ -76,6 +76,21 @@ def instantiate(tangent: Any) -> Any:
     return full(tangent.aval.shape, 0, tangent.aval.dtype)
 
 
+def nonzero(tangents: Sequence[Any]) -> tuple[bool, ...]:
+    """Which tangents or cotangents are not known to be zero."""
+    return tuple(type(tangent) is not Zero for tangent in tangents)
+
+
+def with_zeros(avals: Sequence[ShapedArray], flags: Sequence[bool], given: Sequence[Any]) -> Any:
+    """A tangent for each type: given where flagged, else known to be zero."""
+    return merge(flags, [Zero(tangent_aval(a)) for a in split(flags, avals)[0]], given)
+
+
+def forced(flags: Sequence[bool], force: Sequence[bool] | None) -> list[bool]:
+    """Flags, some of which must be on even where they need not."""
+    return [flag or must for flag, must in zip(flags, force or [False] * len(flags), strict=True)]
+
+
 def jvp_flat(
     f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
@@ -89,13 +104,13 @@ def jvp_flat(
 
 
 def jvp_jaxpr(
-    closed: ClosedJaxpr, nonzero: Sequence[bool], force: Sequence[bool] | None = None
+    closed: ClosedJaxpr, moves: Sequence[bool], force: Sequence[bool] | None = None
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr of a jaxpr's jvp, which the rules of calls and loops are made of.
 
     Args:
         closed: The jaxpr.
-        nonzero: Which parameters have a tangent.
+        moves: Which parameters have a tangent.
         force: Which results must have one, be it zeros.
 
     Returns:
@@ -103,19 +118,14 @@ def jvp_jaxpr(
         the tangents of those that have one. And which results these are.
     """
     avals = closed.in_avals
-    moving = [tangent_aval(aval) for aval, has in zip(avals, nonzero, strict=True) if has]
+    moving = [tangent_aval(aval) for aval in split(moves, avals)[1]]
     flags: list[bool] = []
 
     def both(*args: Any) -> list[Any]:
-        given = iter(args[len(avals) :])
-        tangents = [
-            next(given) if has else Zero(tangent_aval(aval))
-            for aval, has in zip(avals, nonzero, strict=True)
-        ]
+        tangents = with_zeros(avals, moves, args[len(avals) :])
         results, out = jvp_flat(as_function(closed), args[: len(avals)], tangents)
-        forced = force or [False] * len(out)
-        flags[:] = [type(t) is not Zero or must for t, must in zip(out, forced, strict=True)]
-        return [*results, *(instantiate(t) for t, has in zip(out, flags, strict=True) if has)]
+        flags[:] = forced(nonzero(out), force)
+        return [*results, *map(instantiate, split(flags, out)[1])]
 
     return trace(both, [*avals, *moving]), flags
 
@@ -135,35 +145,25 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     Raises:
         TypeError: A tangent does not fit its argument.
     """
-    flat, in_tree = tree_flatten(tuple(primals))
-    directions = flatten_like(in_tree, tuple(tangents), "the tangents of jvp")
-    paths = in_tree.paths()
-    checked = map(_fitting, flat, directions, ["primals" + "".join(p) for p in paths])
-    out_tree = None
-
-    def flat_f(*leaves: Any) -> list[Any]:
-        nonlocal out_tree
-        results, out_tree = tree_flatten(f(*in_tree.unflatten(leaves)))
-        return results
-
+    leaves, in_tree = tree_flatten((tuple(primals), {}))
+    directions = flatten_like(in_tree, (tuple(tangents), {}), "the tangents of jvp")
+    names = ("jvp: the tangent of `primals" + "".join(path[1:]) + "`" for path in in_tree.paths())
+    expected = [tangent_aval(aval_of(leaf)) for leaf in leaves]
+    flat_f, out_trees = flat(f, in_tree)
     with sources.named_scope("jvp()"):
-        results, out = jvp_flat(flat_f, flat, list(checked))
-    assert out_tree is not None
-    return out_tree.unflatten(results), out_tree.unflatten(map(instantiate, out))
+        results, out = jvp_flat(flat_f, leaves, list(map(fitting, expected, directions, names)))
+    return out_trees[0].unflatten(results), out_trees[0].unflatten(map(instantiate, out))
 
 
-def _fitting(primal: Any, tangent: Any, name: str) -> Any:
-    expected, got = tangent_aval(aval_of(primal)), aval_of(tangent)
+def fitting(expected: ShapedArray, given: Any, what: str) -> Any:
+    """A tangent or cotangent, which must be of this type; for an integer it is zero.
+
+    Raises:
+        TypeError: It is of another.
+    """
     if expected.dtype == float0:
         return Zero(expected)
+    got = aval_of(given)
     if (expected.shape, expected.dtype) != (got.shape, got.dtype):
-        raise TypeError(
-            f"jvp: the tangent of `{name}` must be {expected.str_short()}, as the argument is, "
-            f"got {got.str_short()}."
-        )
-    return tangent
-
-
-def zero_like(value: Any) -> Any:
-    """Zeros for the tangent of a value."""
-    return instantiate(Zero(tangent_aval(aval_of(value))))
+        raise TypeError(f"{what} must be {expected.str_short()}, got {got.str_short()}.")
+    return given

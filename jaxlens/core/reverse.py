@@ -14,17 +14,10 @@ from typing import Any
 
 from jaxlens.core import sources
 from jaxlens.core.avals import float0, tangent_aval
-from jaxlens.core.forward import instantiate, jvp_flat
-from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, split, used
+from jaxlens.core.forward import forced, instantiate, jvp_flat, nonzero, with_zeros
+from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, merge, split, used
 from jaxlens.core.primitives.elementwise import add_any_p
-from jaxlens.core.staging import (
-    StagedTracer,
-    Staging,
-    as_function,
-    aval_of,
-    literal,
-    trace,
-)
+from jaxlens.core.staging import StagedTracer, Staging, as_function, aval_of, literal, trace
 from jaxlens.core.tracers import Interpreter, Linear, Primitive, Zero, current, interpreting
 
 
@@ -84,17 +77,13 @@ def partial_jaxpr(
     flags: list[bool] = []
 
     def now(*known: Any) -> list[Any]:
-        partial, rest = Partial(current()), iter(known)
-        args = [
-            partial.parameter(aval) if wait else next(rest)
-            for aval, wait in zip(closed.in_avals, unknown, strict=True)
-        ]
+        partial = Partial(current())
+        waiting = list(map(partial.parameter, split(unknown, closed.in_avals)[1]))
         with interpreting(partial):
-            results = as_function(closed)(*args)
-        forced = force or [False] * len(results)
-        flags[:] = [partial.unknown(r) or must for r, must in zip(results, forced, strict=True)]
+            results = as_function(closed)(*merge(unknown, known, waiting))
+        flags[:] = forced(list(map(partial.unknown, results)), force)
         done, others = split(flags, results)
-        rests = partial.closed([a.var for a in split(unknown, args)[1]], others)
+        rests = partial.closed([tracer.var for tracer in waiting], others)
         needed = {atom for atom in rests.jaxpr.outvars if type(atom) is Var}
         eqns = used(rests.eqns, needed)
         has = [var in needed for var in rests.jaxpr.constvars]
@@ -181,7 +170,7 @@ def _transposed(eqn: JaxprEqn, out: list[Any], read: Callable[[Atom], Any]) -> S
 def transpose_jaxpr(
     closed: ClosedJaxpr,
     linear: Sequence[bool],
-    nonzero: Sequence[bool],
+    moves: Sequence[bool],
     force: Sequence[bool] | None = None,
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr of a jaxpr's transpose, which the rules of calls and loops are made of.
@@ -189,7 +178,7 @@ def transpose_jaxpr(
     Args:
         closed: The jaxpr.
         linear: Which parameters it is linear in.
-        nonzero: Which results have a cotangent.
+        moves: Which results have a cotangent.
         force: Which linear parameters must get one, be it zeros.
 
     Returns:
@@ -197,18 +186,14 @@ def transpose_jaxpr(
         of those linear parameters that have one. And which these are.
     """
     flags: list[bool] = []
-    others = [a for a, is_linear in zip(closed.in_avals, linear, strict=True) if not is_linear]
-    given = [a for a, has in zip(closed.out_avals, nonzero, strict=True) if has]
+    known, moving = split(linear, closed.in_avals)
+    given = split(moves, closed.out_avals)[1]
 
     def back(*values: Any) -> list[Any]:
-        known, moving = iter(values[: len(others)]), iter(values[len(others) :])
-        pairs = zip(closed.in_avals, linear, strict=True)
-        args = [Linear(aval) if is_linear else next(known) for aval, is_linear in pairs]
-        outs = zip(closed.out_avals, nonzero, strict=True)
-        cts = [next(moving) if has else Zero(aval) for aval, has in outs]
+        args = merge(linear, values[: len(known)], map(Linear, moving))
+        cts = with_zeros(closed.out_avals, moves, values[len(known) :])
         found = backward_pass(closed.jaxpr, closed.consts, args, cts, inside=True)
-        forced = force or [False] * len(found)
-        flags[:] = [type(ct) is not Zero or must for ct, must in zip(found, forced, strict=True)]
-        return [instantiate(ct) for ct in split(flags, found)[1]]
+        flags[:] = forced(nonzero(found), force)
+        return list(map(instantiate, split(flags, found)[1]))
 
-    return trace(back, [*others, *given]), flags
+    return trace(back, [*known, *given]), flags

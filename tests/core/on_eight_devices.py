@@ -364,7 +364,7 @@ def test_64_bits_and_halves() -> None:
             ValueError, r"axis 0 of f32\[8,8\] must have 4 elements",
         ),
         (lambda: pmap(lambda x: x)(X[0].repeat(2)), ValueError, "16 examples need 16 devices"),
-        (lambda: pmap(lambda x: x, in_axes=None)(X), ValueError, "pmap: no argument counts the examples"),
+        (lambda: pmap(lambda x: x, in_axes=None)(X), ValueError, "pmap: no argument counts"),
         (lambda: Mesh(core.devices(), ("i", "j")), ValueError, "need 1 different axis names"),
         (
             lambda: core.grad(lambda x: mapped("psum")[0](x).sum() + pmap(
