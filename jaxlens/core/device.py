@@ -233,8 +233,8 @@ def common_device(values: Sequence[Any]) -> Any:
     Raises:
         ValueError: There are two.
     """
-    found = {x.device for x in values if type(x) is Array}
-    found = {place for place in found if place and not isinstance(place, NamedSharding)}
+    places = {x.device for x in values if type(x) is Array} - {None}
+    found = {place for place in places if not isinstance(place, NamedSharding)}
     if len(found) > 1:
         raise ValueError(
             f"Received incompatible devices for one program: its arguments are on "
@@ -291,18 +291,6 @@ class Executable:
             return [np.zeros(x.shape, float0) if x.dtype == float0 else x for x in results]
         return results
 
-    def as_text(self) -> str:
-        """The optimised HLO."""
-        return "\n\n".join(module.to_string() for module in self.loaded.hlo_modules())
-
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimates of operations and bytes; a loop's body counts once."""
-        return dict(self.loaded.cost_analysis())
-
-    def memory_analysis(self) -> Any:
-        """XLA's sizes of arguments, results and temporary buffers, in bytes."""
-        return self.loaded.get_compiled_memory_stats()
-
 
 def _handler(aval: ShapedArray, place: Place) -> Any:
     """What makes an array of a result; jaxlib 0.12 has one keyword less."""
@@ -344,17 +332,7 @@ def compile_module(
         device_assignment=np.array([[d.id for d in chosen]]),
         env_options_overrides=options or {},
     )
+    text = module.operation.get_asm(enable_debug_info=True).encode()
     client = jax_backend.get_backend()
-    loaded = client.compile_and_load(_text(module), _jax.DeviceList(tuple(chosen)), built)
+    loaded = client.compile_and_load(text, _jax.DeviceList(tuple(chosen)), built)
     return Executable(loaded, in_avals, out_avals, ins, outs)
-
-
-def hlo_text(module: Any) -> str:
-    """A StableHLO module as XLA's own HLO, before it optimises."""
-    text: str = _jax.mlir.mlir_module_to_xla_computation(_text(module)).as_hlo_text()
-    return text
-
-
-def _text(module: Any) -> bytes:
-    text: str = module.operation.get_asm(binary=False, enable_debug_info=True)
-    return text.encode()

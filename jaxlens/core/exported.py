@@ -9,26 +9,24 @@ After "StableHLO compatibility" (openxla.org/stablehlo/compatibility) and "Expor
 serializing staged-out computations" (docs.jax.dev, export).
 """
 
-import json
+from ast import literal_eval
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlib.mlir.passmanager import PassManager
 
-from jaxlens.core.avals import ShapedArray, bfloat16
+from jaxlens.core.avals import ShapedArray, named
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.programs import Jitted
-from jaxlens.core.staging import aval_of
+from jaxlens.core.signatures import fitting
 from jaxlens.core.tracers import Primitive
 from jaxlens.core.trees import TreeDef, tree_flatten, tree_structure
 
 _FORMAT = 1
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in (tuple, list, dict, type(None))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +35,7 @@ class Exported:
 
     Attributes:
         fun_name: Its name.
+        arg_names: How each leaf of its arguments would be written: `params['w']`.
         in_tree: The tree of `(args, kwargs)`.
         in_avals: The types of their leaves.
         out_tree: The tree of the results.
@@ -45,10 +44,11 @@ class Exported:
     """
 
     fun_name: str
+    arg_names: Sequence[str]
     in_tree: TreeDef
-    in_avals: tuple[ShapedArray, ...]
+    in_avals: Sequence[ShapedArray]
     out_tree: TreeDef
-    out_avals: tuple[ShapedArray, ...]
+    out_avals: Sequence[ShapedArray]
     program: bytes
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -57,29 +57,21 @@ class Exported:
         Raises:
             TypeError: The arguments are not of the types that it was written for.
         """
-        leaves, in_tree = tree_flatten((args, kwargs))
-        got = tuple(aval.update(weak_type=False) for aval in map(aval_of, leaves))
-        expected = tuple(aval.update(weak_type=False) for aval in self.in_avals)
-        if in_tree is not self.in_tree or got != expected:
-            raise TypeError(
-                f"{self.fun_name} was exported for (args, kwargs) = "
-                f"{_typed(self.in_tree, expected)}, got {_typed(in_tree, got)}."
-            )
+        said, given = f"{self.fun_name} was exported", (args, kwargs)
+        leaves = fitting(said, self.in_tree, self.in_avals, self.arg_names, given)
         return self.out_tree.unflatten(call_exported_p.bind(*leaves, exported=self))
 
     __call__ = call
 
     def serialize(self) -> bytes:
-        """All of it, for `deserialize`."""
-        head = {
-            "format": _FORMAT,
-            "name": self.fun_name,
-            "in_tree": _written(self.in_tree),
-            "in_avals": list(map(_aval_written, self.in_avals)),
-            "out_tree": _written(self.out_tree),
-            "out_avals": list(map(_aval_written, self.out_avals)),
-        }
-        return json.dumps(head).encode() + b"\n" + self.program
+        """All of it, for `deserialize`: a line of Python literals, and the program.
+
+        Raises:
+            ValueError: It has containers that are not written as literals.
+        """
+        trees = (self.in_tree, self.in_avals), (self.out_tree, self.out_avals)
+        head = repr((_FORMAT, self.fun_name, self.arg_names, *(_written(*each) for each in trees)))
+        return head.encode() + b"\n" + self.program
 
 
 def export(f: Jitted) -> Callable[..., Exported]:
@@ -91,23 +83,19 @@ def export(f: Jitted) -> Callable[..., Exported]:
         traced = f.trace(*args, **kwargs)
         closed = traced.jaxpr
         module = lower_jaxpr(closed, traced.fun_name)
-        with module.context:
-            _passes().run(module.operation)
+        with module.context:  # chlo's ops have no versions
+            hlo.register_stablehlo_passes()
+            passes = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+            PassManager.parse(passes).run(module.operation)
             week_12 = hlo.StablehloCompatibilityRequirement.WEEK_12
             version = hlo.get_version_from_compatibility_requirement(week_12)
             program = hlo.serialize_portable_artifact(module, version)
         return Exported(
-            traced.fun_name, traced.in_tree, tuple(closed.in_avals), traced.out_tree,
-            tuple(closed.out_avals), program,
+            traced.fun_name, traced.arg_names, traced.in_tree, closed.in_avals, traced.out_tree,
+            closed.out_avals, program,
         )  # fmt: skip
 
     return exported
-
-
-def _passes() -> PassManager:
-    """What brings the ops that have no versions (chlo's) to those that have."""
-    hlo.register_stablehlo_passes()
-    return PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))")
 
 
 def deserialize(data: bytes) -> Exported:
@@ -118,51 +106,33 @@ def deserialize(data: bytes) -> Exported:
     """
     head, _, program = data.partition(b"\n")
     try:
-        said = json.loads(head)
-        assert said["format"] == _FORMAT
-    except (AssertionError, KeyError, TypeError, ValueError):
+        number, name, arg_names, ins, outs = literal_eval(head.decode())
+        if number != _FORMAT:
+            raise ValueError(number)
+        return Exported(name, arg_names, *_read(ins), *_read(outs), program)
+    except (SyntaxError, TypeError, ValueError):
         raise ValueError(
             f"deserialize: expected bytes of Exported.serialize (format {_FORMAT}), "
             f"got {data[:20]!r}..."
         ) from None
-    return Exported(
-        said["name"], _read(said["in_tree"]), tuple(map(_aval_read, said["in_avals"])),
-        _read(said["out_tree"]), tuple(map(_aval_read, said["out_avals"])), program,
-    )  # fmt: skip
 
 
-def _typed(tree: TreeDef, avals: Sequence[ShapedArray]) -> str:
-    return str(tree.unflatten([aval.str_short() for aval in avals])).replace("'", "")
+def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
+    """The containers, with types as leaves: Python that can be read back without running any."""
+    types = [repr((aval.shape, aval.dtype.name, aval.weak_type)) for aval in avals]
+    written = tree.unflatten(types)
+    try:
+        if tree_structure(literal_eval(repr(written))) is tree:
+            return written
+    except (SyntaxError, ValueError):
+        pass
+    raise ValueError(f"export: expected tuples, lists, dicts and None around arrays, got {tree}.")
 
 
-def _written(tree: TreeDef) -> Any:
-    """A tree as JSON."""
-    if tree.kind is None:
-        return None
-    keys = list(tree.data) if isinstance(tree.data, tuple) else []
-    if tree.kind not in _KINDS.values() or not all(type(key) in (str, int) for key in keys):
-        raise ValueError(
-            f"export: expected tuples, lists, dicts with names or numbers as keys, and None "
-            f"around arrays, got {tree}."
-        )
-    return [tree.kind.__name__, keys, list(map(_written, tree.children))]
-
-
-def _read(written: Any) -> TreeDef:
-    if written is None:
-        return tree_structure(0)
-    kind, keys, children = written
-    data = tuple(keys) if kind == "dict" else None
-    return TreeDef(_KINDS[kind], data, tuple(map(_read, children)))
-
-
-def _aval_written(aval: ShapedArray) -> list[Any]:
-    return [list(aval.shape), aval.dtype.name, aval.weak_type]
-
-
-def _aval_read(written: list[Any]) -> ShapedArray:
-    shape, name, weak = written
-    return ShapedArray(tuple(shape), bfloat16 if name == "bfloat16" else np.dtype(name), weak)
+def _read(written: Any) -> tuple[TreeDef, list[ShapedArray]]:
+    types, tree = tree_flatten(written)
+    found = map(literal_eval, types)
+    return tree, [ShapedArray(shape, named(name), weak) for shape, name, weak in found]
 
 
 # ---- a call of it -------------------------------------------------------------------------------
@@ -178,32 +148,24 @@ def _(*avals: ShapedArray, exported: Exported) -> list[ShapedArray]:
 @call_exported_p.rule("lower")
 def _(ctx: Any, *operands: Any, exported: Exported) -> list[Any]:
     module = hlo.deserialize_portable_artifact(ir.Context.current, exported.program)
-    table = ir.SymbolTable
-    main = ""
-    for function in list(module.body):
+    table, names = ir.SymbolTable, {}
+    for function in module.body:
         old = table.get_symbol_name(function.operation).value
         new = ctx.program.free_name(exported.fun_name if old == "main" else old)
-        main = new if old == "main" else main
+        names[old] = new
         table.replace_all_symbol_uses(old, new, module.operation)
         table.set_symbol_name(function.operation, new)
         table.set_visibility(function.operation, "private")
     for function in list(module.body):
         ctx.program.module.body.append(function)
     types = list(map(ctx.type, exported.out_avals))
-    return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(main), list(operands)).results)
+    return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(names["main"]), operands).results)
 
 
 @call_exported_p.rule("jvp")
-def _(*_: Any, exported: Exported) -> Any:
-    raise NotImplementedError(
-        f"{exported.fun_name} is an exported program, whose jaxpr is gone: differentiate the "
-        f"function, then export that."
-    )
-
-
 @call_exported_p.rule("batch")
 def _(*_: Any, exported: Exported) -> Any:
     raise NotImplementedError(
-        f"{exported.fun_name} is an exported program for one shape: vmap the function, then "
-        f"export that."
+        f"{exported.fun_name} is an exported program, whose jaxpr is gone: transform the function "
+        f"(grad, vmap), then export that."
     )

@@ -18,7 +18,7 @@ from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, x64
 from jaxlens.core.calls import call_rules
 from jaxlens.core.device import Array, Executable, common_device, compile_module
-from jaxlens.core.jaxprs import ClosedJaxpr, hoisted
+from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.parallel.meshes import layout
 from jaxlens.core.signatures import (
@@ -26,6 +26,7 @@ from jaxlens.core.signatures import (
     arguments,
     chosen,
     filled,
+    name_of,
     no_array,
     unhashable,
     without_static,
@@ -33,7 +34,7 @@ from jaxlens.core.signatures import (
 from jaxlens.core.stages import Lowered, Traced
 from jaxlens.core.staging import aval_of, flat, named_axes, trace
 from jaxlens.core.tracers import GROUND, Primitive, Tracer, current
-from jaxlens.core.trees import TreeDef, tree_flatten
+from jaxlens.core.trees import TreeDef, tree_flatten, tree_leaves
 
 jit_p = Primitive("jit", multiple_results=True)
 
@@ -73,14 +74,6 @@ class CacheInfo(NamedTuple):
     entries: int
 
 
-class _Entry(NamedTuple):
-    """What a key leads to: the stages, and the jaxpr for the interpreters above the device."""
-
-    traced: Traced
-    closed: ClosedJaxpr
-    consts: list[Any]
-
-
 class Jitted:
     """A function with its programs: what `jit` gives.
 
@@ -99,10 +92,10 @@ class Jitted:
         donate_argnums: int | Sequence[int] = (),
     ) -> None:
         self.f = f
-        self.name: str = getattr(f, "__name__", type(f).__name__)
+        self.name = name_of(f)
         self.static = chosen(f, static_argnums, static_argnames, "static_arg")
         self.donated = chosen(f, donate_argnums, (), "donate_arg")
-        self._entries: dict[Any, _Entry] = {}
+        self._programs: dict[Key, Traced] = {}
         self._hits = self._misses = 0
         update_wrapper(self, f, updated=())
 
@@ -110,22 +103,24 @@ class Jitted:
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, entry = self._look_up(args, kwargs)
+        leaves, traced = self._look_up(args, kwargs)
         if current() is not GROUND:
-            results = jit_p.bind(*entry.consts, *leaves, jaxpr=entry.closed, name=self.name)
-            return entry.traced.out_tree.unflatten(results)
+            closed, consts = traced.hoisted
+            results = jit_p.bind(*consts, *leaves, jaxpr=closed, name=self.name)
+            return traced.out_tree.unflatten(results)
         if sources.listeners:
-            params = {"jaxpr": entry.closed, "name": self.name}
+            params = {"jaxpr": traced.jaxpr, "name": self.name}
             sources.emit("bind", "jit", interpreter=GROUND, args=leaves, params=params)
-            sources.emit("run", self.name, executable=entry.traced.compiled.executable)
-        return entry.traced.compiled.run(leaves)
+            sources.emit("run", self.name, executable=traced.compiled.executable)
+        return traced.compiled.run(leaves)
 
     def key(self, *args: Any, **kwargs: Any) -> Key:
         """What a call with these arguments would be looked up by."""
-        return Key(*self._key(args, kwargs)[1])
+        return self._leaves_and_key(args, kwargs)[1]
 
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
-        """The leaves that are traced, and the key as a plain tuple, which is quick to make."""
+    def _leaves_and_key(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], Key]:
         static: Static = ()
         if self.static:
             args, kwargs, static = without_static(self.static, args, kwargs)
@@ -133,66 +128,51 @@ class Jitted:
         try:
             avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in leaves])
         except TypeError:
-            names = [name for _, name in arguments(self.f, in_tree, static)]
-            raise no_array(self.name, leaves, names) from None
-        axes = named_axes()
-        return leaves, (
-            self.name, avals, in_tree, static, common_device(leaves),
-            tuple(axes.items()) if axes else (), x64(),
-        )  # fmt: skip
+            raise no_array(self.f, in_tree, leaves, static) from None
+        axes = tuple(named_axes().items())
+        return leaves, Key(self.name, avals, in_tree, static, common_device(leaves), axes, x64())
 
-    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], _Entry]:
-        leaves, key = self._key(args, kwargs)
+    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Traced]:
+        leaves, key = self._leaves_and_key(args, kwargs)
         try:
-            entry = self._entries.get(key)
+            traced = self._programs.get(key)
         except TypeError:
-            raise unhashable(self.f, Key(*key).static) from None
+            raise unhashable(self.f, key.static) from None
         if sources.listeners:
-            sources.emit("cache", self.name, hit=entry is not None, key=Key(*key))
-        if entry is not None:
+            sources.emit("cache", self.name, hit=traced is not None, key=key)
+        if traced is not None:
             self._hits += 1
-            return leaves, entry
+            return leaves, traced
         self._misses += 1
-        entry = self._made(Key(*key))
-        if not any(isinstance(const, Tracer) for const in entry.consts):  # other ones next time
-            self._entries[Key(*key)] = entry
-        return leaves, entry
+        traced = self._traced(key)
+        if not any(isinstance(const, Tracer) for const in traced.jaxpr.consts):
+            self._programs[key] = traced  # what takes tracers takes other ones next time
+        return leaves, traced
 
-    def _made(self, key: Key) -> _Entry:
+    def _traced(self, key: Key) -> Traced:
         flat_f, out_trees = flat(filled(self.f, key.static), key.in_tree)
         closed = trace(flat_f, key.in_avals, alone=True)
-        found = arguments(self.f, key.in_tree, key.static)
-        names, donated = [name for _, name in found], [arg in self.donated for arg, _ in found]
-        traced = Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
         if sources.listeners:
             sources.emit("trace", self.name, jaxpr=closed)
-        return _Entry(traced, *hoisted(closed))
+        found = arguments(self.f, key.in_tree, key.static)
+        names, donated = [name for _, name in found], [arg in self.donated for arg, _ in found]
+        return Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The first stage of it at the types of these arguments, which may be types alone."""
-        return self._look_up(args, kwargs)[1].traced
+        return self._look_up(args, kwargs)[1]
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The second stage of it at the types of these arguments."""
         return self.trace(*args, **kwargs).lower()
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """The types of its results."""
-        traced = self.trace(*args, **kwargs)
-        return traced.out_tree.unflatten(traced.jaxpr.out_avals)
-
     def cache_info(self) -> CacheInfo:
         """How often a program was found, how often made, and how many there are."""
-        return CacheInfo(self._hits, self._misses, len(self._entries))
+        return CacheInfo(self._hits, self._misses, len(self._programs))
 
     def cache_keys(self) -> list[Key]:
         """What each program was made for, oldest first."""
-        return list(self._entries)
-
-    def clear_cache(self) -> None:
-        """Forgets the programs and the counts."""
-        self._entries.clear()
-        self._hits = self._misses = 0
+        return list(self._programs)
 
 
 def jit(f: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -208,14 +188,15 @@ def jit(f: Callable[..., Any] | None = None, **options: Any) -> Any:
             for results; they cannot be used afterwards.
 
     Returns:
-        A `Jitted`: the function, with `trace`, `lower`, `eval_shape`, `cache_info`, `cache_keys`.
+        A `Jitted`: the function, with `trace`, `lower`, `key`, `cache_keys`, `cache_info`.
     """
     return partial(Jitted, **options) if f is None else Jitted(f, **options)
 
 
 def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The types of a function's results at the types of these arguments; computes nothing."""
-    return Jitted(f).eval_shape(*args, **kwargs)
+    traced = Jitted(f).trace(*args, **kwargs)
+    return traced.out_tree.unflatten(traced.jaxpr.out_avals)
 
 
 # ---- under other transformations ----------------------------------------------------------------
@@ -261,15 +242,10 @@ def _program(
     if primitive is jit_p:
         closed = given["jaxpr"]
     else:
-        closed = trace(lambda *xs: _listed(primitive, xs, given), avals)
+        closed = trace(lambda *xs: tree_leaves(primitive.bind(*xs, **given)), avals)
     place = layout(closed)
     module = lower_jaxpr(closed, given.get("name", primitive.name), layout=place)
     return compile_module(module, avals, closed.out_avals, device=device, layout=place)
-
-
-def _listed(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    found = primitive.bind(*args, **params)
-    return found if primitive.multiple_results else [found]
 
 
 GROUND.run = _run

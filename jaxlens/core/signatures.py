@@ -10,9 +10,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jaxlens.core.avals import ShapedArray
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import ForeignTracerError
-from jaxlens.core.trees import TreeDef
+from jaxlens.core.trees import TreeDef, tree_flatten
 
 Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
 
@@ -58,9 +59,11 @@ def arguments(
     return found
 
 
-def no_array(name: str, leaves: Sequence[Any], written: Sequence[str]) -> Exception:
+def no_array(
+    f: Callable[..., Any], in_tree: TreeDef, leaves: Sequence[Any], static: Static
+) -> Exception:
     """The error for a function that was given something that is no array."""
-    for leaf, argument in zip(leaves, written, strict=True):
+    for leaf, (_, argument) in zip(leaves, arguments(f, in_tree, static), strict=True):
         try:
             aval_of(leaf)
         except ForeignTracerError as error:
@@ -68,12 +71,42 @@ def no_array(name: str, leaves: Sequence[Any], written: Sequence[str]) -> Except
         except TypeError:
             kind = type(leaf).__name__ + (f" of {leaf.dtype}" if hasattr(leaf, "dtype") else "")
             return TypeError(
-                f"Cannot interpret value of type {kind} as an array: argument "
-                f"{argument} of {name}, {str(leaf)!r:.60}. Give arrays and numbers; register the "
-                f"class of a container (core.register_pytree_node), or name the argument in "
-                f"static_argnums."
+                f"Cannot interpret value of type {kind} as an array: argument {argument} of "
+                f"{name_of(f)}, {str(leaf)!r:.60}. Give arrays and numbers; register the class of "
+                f"a container (core.register_pytree_node), or name the argument in static_argnums."
             )
     raise AssertionError("all leaves are arrays")
+
+
+def fitting(
+    what: str,
+    in_tree: TreeDef,
+    in_avals: Sequence[ShapedArray],
+    names: Sequence[str],
+    given: tuple[tuple[Any, ...], dict[str, Any]],
+) -> list[Any]:
+    """The leaves of the arguments of a program that is for these types only.
+
+    Args:
+        what: The program, in words: `f was compiled`.
+        in_tree: The tree of `(args, kwargs)` that it is for.
+        in_avals: The types of their leaves.
+        names: How each leaf is written.
+        given: Its `(args, kwargs)`.
+
+    Raises:
+        TypeError: They are of others.
+    """
+    leaves, tree = tree_flatten(given)
+    if tree is not in_tree:
+        raise TypeError(f"{what} for (args, kwargs) in the containers {in_tree}, got {tree}.")
+    for leaf, expected, name in zip(leaves, in_avals, names, strict=True):
+        got = aval_of(leaf)
+        if got.strong is not expected.strong:
+            raise TypeError(
+                f"{what} for {expected.str_short()} as argument {name}, got {got.str_short()}."
+            )
+    return leaves
 
 
 # ---- static arguments ---------------------------------------------------------------------------
@@ -87,29 +120,29 @@ def chosen(
     Raises:
         ValueError: The function has no such argument.
     """
-    nums = (nums,) if isinstance(nums, int) else tuple(nums)
-    names = (names,) if isinstance(names, str) else tuple(names)
     known, more, named = parameters(f)
+    count = len(known)
     found: set[int | str] = set()
-    for num in nums:
-        if (num >= len(known) and not more) or (num < 0 and (more or num < -len(known))):
+    for num in (nums,) if isinstance(nums, int) else nums:
+        if not (0 <= num < count or (num >= count if more else -count <= num < 0)):
             raise ValueError(
-                f"jit: {what}nums names argument {num} of {_name(f)}, which takes "
-                f"{len(known)} positional arguments: {', '.join(known)}."
+                f"jit: {what}nums names argument {num} of {name_of(f)}, which takes "
+                f"{count} positional arguments: {', '.join(known)}."
             )
-        num = num % len(known) if num < 0 else num
-        found |= {num, known[num]} if num < len(known) else {num}
-    for name in names:
+        found.add(num if num >= 0 else num + count)
+    for name in (names,) if isinstance(names, str) else names:
         if named is not None and name not in named:
             raise ValueError(
-                f"jit: {what}names names argument {name!r} of {_name(f)}, which has "
+                f"jit: {what}names names argument {name!r} of {name_of(f)}, which has "
                 f"{', '.join(named) or 'none'}."
             )
-        found |= {known.index(name), name} if name in known else {name}
-    return frozenset(found)
+        found.add(name)
+    both: list[set[int | str]] = [{n, name} for n, name in enumerate(known)]
+    return frozenset(found.union(*(pair for pair in both if pair & found)))
 
 
-def _name(f: Callable[..., Any]) -> str:
+def name_of(f: Callable[..., Any]) -> str:
+    """What a function is called."""
     return getattr(f, "__name__", type(f).__name__)
 
 
@@ -125,8 +158,6 @@ def without_static(
 
 def filled(f: Callable[..., Any], static: Static) -> Callable[..., Any]:
     """The function of the arguments that are traced."""
-    if not static:
-        return f
 
     def of_traced(*args: Any, **kwargs: Any) -> Any:
         every = list(args)
@@ -150,7 +181,7 @@ def unhashable(f: Callable[..., Any], static: Static) -> Exception:
             name = known[where] if isinstance(where, int) and where < len(known) else where
             return ValueError(
                 f"Non-hashable static arguments are used in a jit function: argument {name} of "
-                f"{_name(f)} is of type {kind.__name__}. Give a value that hashes, such as a "
+                f"{name_of(f)} is of type {kind.__name__}. Give a value that hashes, such as a "
                 f"tuple for a list, or trace the argument."
             )
     raise

@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import Any
 
 from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.device import Array, Donated, Executable, array, compile_module, hlo_text
-from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, used
+from jaxlens.core.device import Array, Donated, Executable, array, compile_module
+from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, split, used
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.parallel.meshes import Layout, layout
+from jaxlens.core.signatures import fitting
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Tracer
-from jaxlens.core.trees import TreeDef, tree_flatten
+from jaxlens.core.trees import TreeDef
 
 _INLINE = 1024  # elements of a constant that stands in the program; larger ones are arguments
 
@@ -48,39 +48,47 @@ class Traced:
     donated: Sequence[bool]
     device: Any = None
 
+    @cached_property
+    def hoisted(self) -> tuple[ClosedJaxpr, list[Any]]:
+        """The jaxpr as other programs call it, its constants in front, and their values."""
+        return hoisted(self.jaxpr)
+
     def lower(self) -> "Lowered":
         """Writes it as a StableHLO module."""
         inner = self.jaxpr.jaxpr
-        pairs = list(zip(inner.constvars, self.jaxpr.consts, strict=True))
-        small = [pair for pair in pairs if pair[0].aval.size <= _INLINE]
-        large = [pair for pair in pairs if pair[0].aval.size > _INLINE]
-        params = [*(var for var, _ in large), *inner.invars]
+        large = [var.aval.size > _INLINE for var in inner.constvars]
+        constvars, more = split(large, inner.constvars)
+        consts, given = split(large, self.jaxpr.consts)
         eqns = used(inner.eqns, {atom for atom in inner.outvars if isinstance(atom, Var)})
-        jaxpr = Jaxpr([var for var, _ in small], params, inner.outvars, eqns)
-        closed = ClosedJaxpr(jaxpr, [const for _, const in small])
-        aliases = [None] * len(large) + self._aliases()
-        names = [""] * len(large) + list(self.arg_names)
-        results = ["result" + "".join(path) for path in self.out_tree.paths()]
+        jaxpr = Jaxpr(constvars, [*more, *inner.invars], inner.outvars, eqns)
+        closed, aliases = ClosedJaxpr(jaxpr, consts), self._aliases()
         place = layout(closed)
         module = lower_jaxpr(
-            closed, self.fun_name, donated=aliases, arg_names=names, result_names=results,
+            closed,
+            self.fun_name,
+            donated=[None] * len(given) + aliases,
+            arg_names=[""] * len(given) + list(self.arg_names),
+            result_names=["result" + "".join(path) for path in self.out_tree.paths()],
             layout=place,
-        )  # fmt: skip
+        )
         if sources.listeners:
             sources.emit("lower", self.fun_name, module=module)
-        return Lowered(self, module, [const for _, const in large], aliases[len(large) :], place)
+        return Lowered(self, module, given, aliases, place)
 
     def _aliases(self) -> list[int | None]:
         """For each argument, the result that gets its memory: a donated one of the same type."""
-        free = {n: aval.update(weak_type=False) for n, aval in enumerate(self.jaxpr.out_avals)}
+        free = {n: aval.strong for n, aval in enumerate(self.jaxpr.out_avals)}
         found: list[int | None] = []
-        for aval, given in zip(self.jaxpr.in_avals, self.donated, strict=True):
-            plain = aval.update(weak_type=False)
-            match = next((n for n, out in free.items() if given and out is plain), None)
-            free.pop(match, None)  # type: ignore[arg-type]
+        unused = []
+        for aval, name, donated in zip(
+            self.jaxpr.in_avals, self.arg_names, self.donated, strict=True
+        ):
+            match = next((n for n, out in free.items() if donated and out is aval.strong), None)
             found.append(match)
-        pairs = zip(self.arg_names, found, self.donated, strict=True)
-        unused = [name for name, match, given in pairs if given and match is None]
+            if match is not None:
+                del free[match]
+            elif donated:
+                unused.append(name)
         if unused:
             warnings.warn(
                 f"Some donated buffers were not usable: {', '.join(unused)} of {self.fun_name}: "
@@ -113,23 +121,10 @@ class Lowered:
     aliases: Sequence[int | None]
     layout: Layout | None = None
 
-    def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
-        """The module as text; with `debug_info`, where each op came from.
-
-        Args:
-            dialect: "stablehlo", or "hlo" for XLA's own before it optimises.
-            debug_info: Whether locations are printed.
-        """
-        if dialect == "hlo":
-            return hlo_text(self.module)
+    def as_text(self, *, debug_info: bool = False) -> str:
+        """The module as text; with `debug_info`, where each op came from."""
         text: str = self.module.operation.get_asm(enable_debug_info=debug_info)
         return text
-
-    def compiler_ir(self, dialect: str = "stablehlo") -> Any:
-        """The module as MLIR has it."""
-        if dialect != "stablehlo":
-            raise ValueError(f'compiler_ir: expected the dialect "stablehlo", got {dialect!r}.')
-        return self.module
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> "Compiled":
         """Lets XLA make a program of it.
@@ -175,55 +170,38 @@ class Compiled:
 
     def _check_once(self, leaves: Sequence[Any]) -> None:
         """Checks that no array comes twice where memory is given away."""
-        first: dict[int, int] = {}
-        for n, x in enumerate(leaves):
-            if type(x) is Array and first.setdefault(id(x.buffer), n) != n:
-                names = self.traced.arg_names
+        names: dict[int, str] = {}
+        for x, name in zip(leaves, self.traced.arg_names, strict=True):
+            first = names.setdefault(id(x.buffer), name) if type(x) is Array else name
+            if first != name:
                 raise RuntimeError(
-                    f"{self.traced.fun_name} was given one array as arguments "
-                    f"{names[first[id(x.buffer)]]} and {names[n]}, and may use the memory of "
-                    f"donated ones: give a copy."
+                    f"{self.traced.fun_name} was given one array as arguments {first} and {name}, "
+                    f"and may use the memory of donated ones: give a copy."
                 )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = tree_flatten((args, kwargs))
-        traced = self.traced
-        if in_tree is not traced.in_tree:
-            raise TypeError(
-                f"{traced.fun_name} was compiled for arguments (args, kwargs) in the containers "
-                f"{traced.in_tree}, got {in_tree}."
-            )
-        for x, expected, name in zip(leaves, self.in_avals, traced.arg_names, strict=True):
+        own, name = self.traced, self.traced.fun_name
+        given = args, kwargs
+        leaves = fitting(
+            f"{name} was compiled", own.in_tree, own.jaxpr.in_avals, own.arg_names, given
+        )
+        for x, argument in zip(leaves, own.arg_names, strict=True):
             if isinstance(x, Tracer):
                 raise TypeError(
-                    f"{traced.fun_name} is compiled and cannot be transformed: argument {name} "
-                    f"is traced. Call the jitted function."
-                )
-            got = aval_of(x)
-            if (got.shape, got.dtype) != (expected.shape, expected.dtype):
-                raise TypeError(
-                    f"{traced.fun_name} was compiled for {expected.str_short()} as argument "
-                    f"{name}, got {got.str_short()}."
+                    f"{name} is compiled and cannot be transformed: argument {argument} is traced. "
+                    f"Call the jitted function."
                 )
         return self.run(leaves)
 
     def as_text(self) -> str:
         """The optimised HLO."""
-        return self.executable.as_text()
+        modules = self.executable.loaded.hlo_modules()
+        return "\n\n".join(module.to_string() for module in modules)
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimates of operations and bytes; a loop's body counts once."""
-        return self.executable.cost_analysis()
+        return dict(self.executable.loaded.cost_analysis())
 
     def memory_analysis(self) -> Any:
         """XLA's sizes of arguments, results and temporary buffers, in bytes."""
-        return self.executable.memory_analysis()
-
-    def runtime_executable(self) -> Any:
-        """XLA's own object."""
-        return self.executable.loaded
-
-    @property
-    def in_avals(self) -> list[ShapedArray]:
-        """The types of the leaves of its arguments."""
-        return self.traced.jaxpr.in_avals
+        return self.executable.loaded.get_compiled_memory_stats()

@@ -1,6 +1,7 @@
 """jit: its key and cache, static and donated arguments, stages, under other transforms, errors."""
 
 import warnings
+from collections import namedtuple
 from functools import partial
 
 import jax
@@ -46,8 +47,6 @@ def test_the_function_runs_once_per_key():
     for args in ((X, 1.0), (X, 2.0), (X, np.float32(2)), (X, 2), (X[:2], 1.0)):
         g(*args)
     assert g.cache_info() == (3, 5, 5)
-    g.clear_cache()
-    assert g.cache_info() == (0, 0, 0)
 
 
 def test_a_key_is_data():
@@ -280,10 +279,6 @@ def test_the_stages_one_by_one():
     assert traced.arg_names == ["p['b']", "p['w']", "x"]
     lowered = traced.lower()
     assert "module @jit_affine" in lowered.as_text()
-    assert lowered.as_text("hlo").startswith("HloModule jit_affine")
-    assert lowered.compiler_ir().operation.name == "builtin.module"
-    with pytest.raises(ValueError, match="stablehlo"):
-        lowered.compiler_ir("mhlo")
     compiled = lowered.compile({"xla_cpu_enable_fast_math": True})
     theirs = jax.jit(affine).lower(*args).compile()
     assert compiled.cost_analysis()["flops"] == theirs.cost_analysis()["flops"]
@@ -294,7 +289,7 @@ def test_the_stages_one_by_one():
     close(compiled(params, X), affine(params, X))
     with pytest.raises(TypeError, match=r"f32\[3\] as argument x, got f32\[2\]"):
         compiled(params, X[:2])
-    with pytest.raises(TypeError, match=r"compiled for arguments .* in the containers"):
+    with pytest.raises(TypeError, match=r"compiled for \(args, kwargs\) in the containers"):
         compiled(X, X)
     with pytest.raises(TypeError, match="argument x is traced"):
         core.vmap(lambda x: compiled(params, x))(np.ones((2, 3), np.float32))
@@ -411,11 +406,11 @@ def test_export_and_call():
     jitted = core.jit(lambda x: (loaded({"w": x}, 2)["a"], loaded({"w": x * 2}, 2)["b"]))
     expected = f({"w": X}, 2)["a"], f({"w": X * 2}, 2)["b"]
     close(jitted(X), core.device_get(expected))
-    with pytest.raises(TypeError, match=r"exported for .*\{w: f32\[3\]\}.*got .*\{w: f32\[2\]\}"):
+    with pytest.raises(TypeError, match=r"exported for f32\[3\] as argument p\['w'\], got"):
         loaded({"w": X[:2]}, 2)
-    with pytest.raises(NotImplementedError, match="differentiate the function, then export"):
+    with pytest.raises(NotImplementedError, match="transform the function"):
         core.jvp(lambda x: loaded({"w": x}, 2)["a"], (X,), (X,))
-    with pytest.raises(NotImplementedError, match="vmap the function"):
+    with pytest.raises(NotImplementedError, match="transform the function"):
         core.vmap(lambda x: loaded({"w": x}, 2)["a"])(np.stack([X, X]))
 
 
@@ -424,5 +419,5 @@ def test_export_says_what_it_cannot_write():
         core.export(lambda x: x)
     with pytest.raises(ValueError, match=r"expected bytes of Exported.serialize"):
         core.deserialize(b"no program")
-    with pytest.raises(ValueError, match="names or numbers as keys"):
-        core.export(core.jit(lambda x: x[(1, 2)]))({(1, 2): X}).serialize()
+    with pytest.raises(ValueError, match="expected tuples, lists, dicts and None around arrays"):
+        core.export(core.jit(lambda x: x.u))(namedtuple("Point", "u")(X)).serialize()
