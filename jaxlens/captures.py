@@ -16,6 +16,7 @@ from jaxlens.ir.facts import (
     Kernel,
     Memory,
     PassStage,
+    Profile,
     Program,
     Source,
     Stage,
@@ -115,6 +116,11 @@ class Capture:
     @property
     def times(self) -> tuple[Timing, ...]:
         return self.driver.times()
+
+    @property
+    def profile(self) -> Profile:
+        """What the compile spent its time on; a compile without a profiler is made again."""
+        return self.driver.profile()
 
     @property
     def verdict(self) -> Verdict:

@@ -112,6 +112,79 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Something that the compile did, with what it did within, as XLA's profile names it.
+
+    Attributes:
+        name: XLA's name: a pipeline, a pass ("algsimp"), a step ("Codegen"), a kernel.
+        kind: "kernel" for the lowering of one kernel to LLVM IR.
+        seconds: Wall clock, all of its times together.
+        times: How often it was done there.
+        inside: Index of the part that it was done within; -1 for the compile itself.
+        aside: Whether other threads did it beside what the rest of the compile did.
+    """
+
+    name: str
+    kind: Literal["pipeline", "pass", "step", "kernel"]
+    seconds: float
+    times: int = 1
+    inside: int = -1
+    aside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What XLA's own profiler says of one compile.
+
+    Attributes:
+        seconds: Wall clock of the compile, profiler on.
+        parts: What it did, each after what it was done within.
+        note: Why there are no parts; "" where there are.
+    """
+
+    seconds: float
+    parts: tuple[Part, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSide:
+    """One of two programs that were compared.
+
+    Attributes:
+        equations: Every call written out, a loop's body once.
+        characters: Length of its StableHLO as text, large constants elided.
+        trace: Seconds of tracing.
+        lower: Seconds of lowering.
+        compile: Seconds of compiling, without dumps.
+    """
+
+    equations: int
+    characters: int
+    trace: float
+    lower: float
+    compile: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A program as it is written, and with its unrolled loops as scans: both were made.
+
+    Attributes:
+        region: The body of the jaxpr that was tried; "main" is the whole program.
+        written: As it is.
+        rolled: With scans.
+        error: Largest difference of the results on random inputs, as a share of the largest
+            number in them; None where nothing was run.
+    """
+
+    region: str
+    written: TrialSide
+    rolled: TrialSide
+    error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes as XLA's buffer assignment gives them; None where the backend does not say."""
 
@@ -264,6 +337,9 @@ class Driver(Protocol):
 
     def times(self) -> tuple[Timing, ...]:
         """Seconds of the steps done so far."""
+
+    def profile(self) -> Profile:
+        """What the compile spent its time on; compiles again where it was not profiled."""
 
     def verdict(self) -> Verdict:
         """Whether this call would have hit JAX's caches."""

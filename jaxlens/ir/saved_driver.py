@@ -14,6 +14,7 @@ from jaxlens.ir.facts import (
     Kernel,
     Memory,
     PassStage,
+    Profile,
     Program,
     Source,
     Stage,
@@ -42,7 +43,10 @@ FACTS: Mapping[str, tuple[Any, str]] = {
     "cost": (Mapping[str, float], "compiled"),
     "buffers": (str, "compiled"),
     "times": (tuple[Timing, ...], ""),
+    "profile": (Profile, "compiled"),
 }
+# Facts that take a second compile where they are not at hand; then they are not saved.
+AT_HAND: Mapping[str, str] = {"profile": "has_profile"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +241,15 @@ class SavedDriver:
     def times(self) -> tuple[Timing, ...]:
         found: tuple[Timing, ...] = self._fact("times")
         return found
+
+    def profile(self) -> Profile:
+        found: Profile = self._fact("profile")
+        return found
+
+    @property
+    def has_profile(self) -> bool:
+        """Whether the file holds one."""
+        return "profile" in self._facts
 
     def verdict(self) -> Verdict:
         found: Verdict = self._fact("verdict")

@@ -15,7 +15,7 @@ from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir import saved_file
 from jaxlens.ir.facts import Driver, Kernel, Program
 from jaxlens.ir.saved_columns import to_columns
-from jaxlens.ir.saved_driver import FACTS, TEXTS
+from jaxlens.ir.saved_driver import AT_HAND, FACTS, TEXTS
 from jaxlens.ir.saved_facts import to_json
 from jaxlens.ir.texts import pack, to_bytes
 
@@ -153,6 +153,8 @@ class _Writer:
 
     def _facts(self) -> Iterator[tuple[str, Any]]:
         for name, (_, stage) in FACTS.items():
+            if name in AT_HAND and not getattr(self._driver, AT_HAND[name], False):
+                continue
             found = self._ask(name, stage, lambda name=name: getattr(self._driver, name)())  # type: ignore[misc]
             if found is not None:
                 yield name, to_json(found)

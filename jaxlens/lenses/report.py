@@ -16,11 +16,13 @@ class Finding:
         trust: How the facts are known: measured here; counted from the program; XLA's own
             figure; an estimate; or unknown.
         ids: Nodes that it speaks of.
+        lead: Words before the text that hold measured figures; the stable text leaves them out.
     """
 
     text: str
     trust: Trust = "counted"
     ids: tuple[str, ...] = ()
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

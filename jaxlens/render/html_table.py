@@ -90,4 +90,5 @@ def findings_html(block: Findings) -> str:
 
 def _finding(finding: Finding) -> str:
     ids = attr("data-id", " ".join(finding.ids))
-    return f"<li{ids}>{escaped(finding.text)} <small>{TRUST[finding.trust]}</small></li>"
+    words = escaped(finding.lead + finding.text)
+    return f"<li{ids}>{words} <small>{TRUST[finding.trust]}</small></li>"

@@ -167,7 +167,8 @@ def _note(note: str, form: Form) -> list[str]:
 def _findings(block: Findings, form: Form) -> list[str]:
     lines: list[str] = []
     for finding in block.findings:
-        sentence = f"- {visible(finding.text)} [{TRUST[finding.trust]}]"
+        words = finding.lead + finding.text if form.times else finding.text
+        sentence = f"- {visible(words)} [{TRUST[finding.trust]}]"
         lines += textwrap.wrap(
             sentence, form.width, subsequent_indent="  ", break_on_hyphens=False
         ) or ["-"]

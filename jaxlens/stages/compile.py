@@ -13,18 +13,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import jax
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import hlo, llvm, native
-from jaxlens.ir.facts import Kernel, Memory, PassStage, Stage, Timing
+from jaxlens.ir.facts import Kernel, Memory, PassStage, Profile, Stage, Timing
 from jaxlens.ir.hlo_frames import Origins
 from jaxlens.ir.passes import pass_stages
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.stamps import bare
-from jaxlens.stages import compat
+from jaxlens.stages import compat, profile
 from jaxlens.stages.disassemble import readable
 from jaxlens.stages.dump import Dump, folder, read, remove
 from jaxlens.stages.interruptible import Abandon, interruptible
@@ -50,6 +51,7 @@ class Compiled:
         times: Seconds of the compile and of reading the files.
         passes_asked: Whether dumps of passes were asked for; a text: of those with such names.
         origins: Gives the frames of the ops that the program's stamps name; see `hlo.read`.
+        profile: What the compile spent its time on; None where nobody asked.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Compiled:
     times: tuple[Timing, ...] = ()
     passes_asked: bool | str = False
     origins: Origins | None = field(default=None, repr=False)
+    profile: Profile | None = field(default=None, repr=False)
 
     def gives(self, passes: bool | str) -> bool:
         """Whether it was made with the dumps that these would ask for."""
@@ -165,7 +168,12 @@ def cost(executable: Any, platform: str) -> dict[str, float]:
 
 
 def compile_lowered(
-    lowered: Any, *, name: str, passes: bool | str = False, origins: Origins | None = None
+    lowered: Any,
+    *,
+    name: str,
+    passes: bool | str = False,
+    origins: Origins | None = None,
+    profiled: bool = False,
 ) -> Compiled:
     """Compiles exactly once, with what XLA dumps.
 
@@ -175,6 +183,7 @@ def compile_lowered(
         passes: Whether to dump the HLO after each pass that changed it (costs a large program
             10 % more time and 50 MB); a text is a regular expression on pass names.
         origins: Gives the frames of the program's ops, where it is stamped.
+        profiled: Whether JAX's profiler notes what the compile does (costs a few percent).
 
     Returns:
         The executable and the texts. LLVM IR, objects, buffers and live ranges are always among
@@ -183,24 +192,44 @@ def compile_lowered(
     Raises:
         Exception: What JAX raises where the program does not compile, unchanged.
     """
-    done = interruptible(lambda abandon: _compile(lowered, name, passes, abandon))
+    session = profile.Session() if profiled else None
+    done = interruptible(lambda abandon: _compile(lowered, name, passes, session, abandon))
     return replace(done, origins=origins)
 
 
-def _compile(lowered: Any, name: str, passes: bool | str, abandon: Abandon) -> Compiled:
+def _compile(
+    lowered: Any, name: str, passes: bool | str, session: profile.Session | None, abandon: Abandon
+) -> Compiled:
     with folder(large=passes is True) as path, compat.persistent_cache_off():
-        abandon.cleanup = lambda: remove(path)
-        start = time.perf_counter()
-        with _short_name(lowered):
+        abandon.cleanup = lambda: _clean(path, session)
+        with _short_name(lowered), profile.ended(session):
+            start = time.perf_counter()
             executable = lowered.compile(compiler_options=_options(str(path), passes))
-        compiled = time.perf_counter()
+            seconds = time.perf_counter() - start
+            seen = _seen(session, lowered, seconds)
+        start = time.perf_counter()
         files = Dump() if abandon.asked else read(path)
-        end = time.perf_counter()
-    times = (
-        Timing("compile", compiled - start, "XLA, writing its dumps too"),
-        Timing("read dumps", end - compiled),
-    )
-    return Compiled(name, _platform(executable), executable, files, times, passes)
+        times = (
+            Timing("compile", seconds, "XLA, writing its dumps too"),
+            Timing("read dumps", time.perf_counter() - start),
+        )
+    return Compiled(name, _platform(executable), executable, files, times, passes, profile=seen)
+
+
+def _seen(session: profile.Session | None, lowered: Any, seconds: float) -> Profile | None:
+    """What the session saw of the compile that has just ended."""
+    if session is None:
+        return None
+    data = session.stop()
+    module = lowered.compiler_ir("stablehlo").operation.attributes if _named(lowered) else {}
+    name = module["sym_name"].value if "sym_name" in module else ""
+    return profile.read(data, name, seconds, session.note)
+
+
+def _clean(path: Path, session: profile.Session | None) -> None:
+    if session is not None:
+        session.stop()
+    remove(path)
 
 
 @contextmanager

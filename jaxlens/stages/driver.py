@@ -21,10 +21,12 @@ from jaxlens.ir.facts import (
     Kernel,
     Memory,
     PassStage,
+    Profile,
     Program,
     Source,
     Stage,
     Timing,
+    Trial,
     Verdict,
 )
 from jaxlens.ir.graph import Module
@@ -32,12 +34,24 @@ from jaxlens.ir.hlo_frames import Origins, origins
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages import cache, constants, core_cache, isolate, lower, sources, stamp, trace
-from jaxlens.stages.calls import Call, prepare
+from jaxlens.stages import (
+    cache,
+    constants,
+    core_cache,
+    flags,
+    isolate,
+    lower,
+    rolled,
+    sources,
+    stamp,
+    trace,
+)
+from jaxlens.stages.calls import Call, Opened, prepare, transforms
 from jaxlens.stages.compile import FUSING, Compiled, compile_lowered
 from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
 from jaxlens.stages.run import Run, run
+from jaxlens.stages.rungs import called, rungs
 from jaxlens.stages.target import Place, resolve
 
 _SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
@@ -76,8 +90,21 @@ def capture(
         place.target,
         call.span,
         tuple(transforms) or call.transforms,
+        flags.told(),
     )
     return Capture(program, LiveDriver(call, place))
+
+
+def ladder_of(opened: Opened, name: str) -> tuple[Capture, ...]:
+    """A capture for each rung of a call; a jit is shown as the call of a jitted function."""
+    found = []
+    for rung in rungs(opened.function, opened.args, opened.kwargs):
+        f = rung.function
+        if rung.transform == "jit":
+            f = called(f)
+        told = ("jit", *transforms(f)) if rung.transform == "jit" else ()
+        found.append(capture(f, rung.args, rung.kwargs, name=name, transforms=told))
+    return tuple(found)
 
 
 class LiveDriver:
@@ -89,6 +116,7 @@ class LiveDriver:
         self._stages: dict[str, Stage] = {}
         self._compiled: Compiled | None = None
         self._compiles: list[Timing] = []
+        self._profile: Profile | None = None
         self._held: Held | None = None
         self._lock = threading.RLock()
 
@@ -186,12 +214,31 @@ class LiveDriver:
             compiled = self._compiled
             if compiled is not None and compiled.gives(passes):
                 return compiled
-            done = compile_lowered(
-                self.lowered, name=self._call.name, passes=passes, origins=self._origins
-            )
-            self._compiles += [_again(t) if compiled else t for t in done.times]
+            done = self._compile_now(passes=passes)
+            self._compiles += [_again(t, "passes") if compiled else t for t in done.times]
             self._compiled = done
             return done
+
+    def _compile_now(self, **asked: Any) -> Compiled:
+        return compile_lowered(
+            self.lowered, name=self._call.name, origins=self._origins, **asked
+        )
+
+    def profile(self) -> Profile:
+        with self._lock:
+            if self._profile is None:
+                done = self._compile_now(profiled=True)
+                again = self._compiled is not None
+                self._compiles += [_again(t, "profile") if again else t for t in done.times]
+                self._compiled = self._compiled or done
+                assert done.profile is not None  # asked for
+                self._profile = done.profile
+            return self._profile
+
+    @property
+    def has_profile(self) -> bool:
+        """Whether a compile was profiled already."""
+        return self._profile is not None
 
     @property
     def executable(self) -> Any:
@@ -228,6 +275,21 @@ class LiveDriver:
             return self._passes
         return self._compile(passes=FUSING).passes
 
+    def rolled(self, region: str, loops: Sequence[rolled.Span], run: bool) -> Trial:
+        """What scans in the place of unrolled loops would change; both programs are compiled.
+
+        Args:
+            region: The body of the jaxpr that the loops stand in.
+            loops: First equation, equations of a repetition and repetitions of each, in order.
+            run: Execute both on random inputs, and compare.
+
+        Raises:
+            UnavailableError: A loop cannot be written as a scan by us.
+        """
+        if written(self.traced) is not None:
+            raise UnavailableError("programs of jaxlens.core are not tried: compile one by JAX")
+        return rolled.trial(self.traced.jaxpr, region, loops, run)
+
     def kernels(self) -> tuple[Kernel, ...]:
         return tuple(self._compile().kernels)
 
@@ -261,6 +323,20 @@ class LiveDriver:
         if core is not None:
             return core_cache.verdict(core.function, core.args, core.kwargs, self._call.name)
         return cache.verdict(opened, self._call.name)
+
+    def rungs(self) -> tuple[Capture, ...]:
+        """The same function with ever more of its transforms, itself first; for the ladder.
+
+        Raises:
+            UnavailableError: It has no transform, or the call was let go of.
+        """
+        opened = self._call.core or self._call.opened
+        if opened is None:
+            raise UnavailableError(
+                "the call of this capture was let go of when it was lowered: ask for the ladder "
+                "first, or of a new capture"
+            )
+        return ladder_of(opened, self._call.name)
 
     def outputs(self) -> tuple[Input, ...]:
         return self._outputs
@@ -308,7 +384,7 @@ def _printed(program: Any) -> str:
         return str(program.pretty_print(use_color=False))
 
 
-def _again(timing: Timing) -> Timing:
-    """Says that a step was done twice, because the passes were asked for late."""
-    words = "a second time, for the passes"
+def _again(timing: Timing, what: str) -> Timing:
+    """Says that a step was done twice, because something was asked for late."""
+    words = f"a second time, for the {what}"
     return replace(timing, note=f"{timing.note}; {words}" if timing.note else words)

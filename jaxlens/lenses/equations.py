@@ -1,0 +1,211 @@
+"""Which line made how many equations, and by which calls: what tracing wrote, written out.
+
+A body that several equations call is counted for each of them, as it would stand if every call
+were written out; a loop's body counts once. Lines are the user's; a library's frames are left out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.ir.columns import Columns, Place, calls, columns
+from jaxlens.ir.graph import Module, Span
+
+_CONTEXTS = 100  # call paths that reach one body; what is beyond counts as one
+_FRAMES = 2_000  # frames of the flame
+MORE = "(more call paths)"
+
+Line = tuple[str, int, str]
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line on a call path.
+
+    Attributes:
+        line: "cell 3:14"; the program's name for the first frame.
+        function: The function that the line is in; "" where unknown.
+        depth: Lines above it.
+        equations: Equations made by it and by what it calls.
+        own: Those of them that no line below it made.
+        above: Index of the frame above it; -1 for the first.
+    """
+
+    line: str
+    function: str
+    depth: int
+    equations: int
+    own: int
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Equations:
+    """How many equations a program has, and from where.
+
+    Attributes:
+        total: Equations, every call written out.
+        shown: Equations as the jaxpr prints them, each body once.
+        flame: Lines by call path, each before those that it calls, the largest first.
+        own: Equations by the line that made them.
+        through: Equations by line, those of what it calls too.
+        written: Equations by region, what it calls written out.
+        times: How often each region stands in the program.
+    """
+
+    total: int
+    shown: int
+    flame: tuple[Frame, ...]
+    own: Mapping[str, int]
+    through: Mapping[str, int]
+    written: Mapping[str, int]
+    times: Mapping[str, int]
+
+
+def equations(module: Module) -> Equations:
+    """Counts a jaxpr's equations, in time linear in its size."""
+    written, times = _written(module)
+    tree = _Tree(module)
+    flame = tuple(tree.frames())
+    own: Counter[str] = Counter()
+    through: Counter[str] = Counter()
+    for index, frame in enumerate(flame):
+        if index and frame.line != MORE:
+            own[frame.line] += frame.own
+            if not _again(flame, frame):
+                through[frame.line] += frame.equations
+    shown = sum(len(region) for region in columns(module).regions.values())
+    return Equations(written[module.entry], shown, flame, +own, through, written, times)
+
+
+def _again(flame: Sequence[Frame], frame: Frame) -> bool:
+    """Whether the frame's line stands above it already, as in recursion."""
+    above = frame.above
+    while above > 0:
+        if flame[above].line == frame.line:
+            return True
+        above = flame[above].above
+    return False
+
+
+def _written(module: Module) -> tuple[dict[str, int], dict[str, int]]:
+    """Equations of each region with what it calls, and how often each region stands there."""
+    called = calls(module)
+    sizes = {name: len(region) for name, region in columns(module).regions.items()}
+    written: dict[str, int] = {}
+    for name in reversed(list(sizes)):
+        inner = (region for regions in called[name].values() for region in regions)
+        written[name] = sizes[name] + sum(written[region] for region in inner)
+    times = dict.fromkeys(sizes, 0)
+    times[module.entry] = 1
+    for name in sizes:
+        for regions in called[name].values():
+            for region in regions:
+                times[region] += times[name]
+    return written, times
+
+
+class _Tree:
+    """Call paths with counts."""
+
+    def __init__(self, module: Module) -> None:
+        self._program = columns(module)
+        self._stacks = [_stack(place) for place in self._program.places]
+        self._lines: list[Line] = [(module.name, 0, "")]
+        self._above, self._own = [-1], [0]
+        self._below: list[dict[Line, int]] = [{}]
+        contexts: dict[str, Counter[int]] = {module.entry: Counter({0: 1})}
+        strip: dict[str, int] = {}
+        for region in self._program.regions.values():
+            if region.name in contexts:
+                self._region(region, contexts, strip)
+
+    def _region(
+        self, region: Columns, contexts: dict[str, Counter[int]], strip: dict[str, int]
+    ) -> None:
+        skipped = strip.get(region.name, 0)
+        mine = self._bounded(contexts.pop(region.name))
+        ends: dict[int, list[tuple[int, int]]] = {}
+        for place, count in Counter(region.place).items():
+            path = self._stacks[place][skipped:]
+            ends[place] = [(self._down(node, path), times) for node, times in mine.items()]
+            for node, times in ends[place]:
+                self._own[node] += times * count
+        shared: dict[str, list[Line]] = {}
+        for step, inner in region.calls.items():
+            place = region.place[step]
+            for name in inner:
+                if name not in shared:
+                    shared[name] = self._shared(name)
+                same = _common(shared[name], self._stacks[place])
+                strip[name] = max(strip.get(name, 0), same)
+                reached = contexts.setdefault(name, Counter())
+                for node, times in ends[place]:
+                    reached[node] += times
+
+    def _shared(self, name: str) -> list[Line]:
+        """The outermost frames that all of a region's equations share."""
+        places = list(dict.fromkeys(self._program.regions[name].place))
+        shared = self._stacks[places[0]] if places else []
+        for place in places[1:]:
+            shared = shared[: _common(shared, self._stacks[place])]
+        return shared
+
+    def _down(self, node: int, path: Iterable[Line]) -> int:
+        """The node at the end of a path from a node."""
+        for line in path:
+            below = self._below[node]
+            if line not in below:
+                if len(self._lines) >= _FRAMES:
+                    return node
+                below[line] = self._made(line, node)
+            node = below[line]
+        return node
+
+    def _made(self, line: Line, above: int) -> int:
+        self._lines.append(line)
+        self._above.append(above)
+        self._own.append(0)
+        self._below.append({})
+        return len(self._lines) - 1
+
+    def _bounded(self, contexts: Counter[int]) -> Counter[int]:
+        """As they are, or the most frequent ones and the rest as one."""
+        if len(contexts) <= _CONTEXTS:
+            return contexts
+        kept = Counter(dict(contexts.most_common(_CONTEXTS)))
+        rest = sum(contexts.values()) - sum(kept.values())
+        kept[self._down(0, [(MORE, 0, "")])] += rest
+        return kept
+
+    def frames(self) -> Iterable[Frame]:
+        """The nodes, callers before callees, of equals the largest first."""
+        total = list(self._own)
+        for node in range(len(total) - 1, 0, -1):
+            total[self._above[node]] += total[node]
+        place: dict[int, int] = {}
+        pending = [(0, 0)]
+        while pending:
+            node, depth = pending.pop()
+            file, line, function = self._lines[node]
+            name = f"{file}:{line}" if line else file
+            above = place[self._above[node]] if node else -1
+            yield Frame(name, function, depth, total[node], self._own[node], above)
+            place[node] = len(place)
+            below = sorted(self._below[node].values(), key=lambda n: total[n])
+            pending.extend((n, depth + 1) for n in below)
+
+
+def _stack(place: Place) -> list[Line]:
+    """The user's lines, outermost first."""
+    return [_line(span) for span in reversed(place.spans) if not span.library]
+
+
+def _line(span: Span) -> Line:
+    return span.file, span.line, span.function
+
+
+def _common(one: Sequence[Line], other: Sequence[Line]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
