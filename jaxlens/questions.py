@@ -13,6 +13,7 @@ from typing import Any
 from jaxlens.api import Function, as_capture, capture, rungs
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
+from jaxlens.lenses.receipt import Receipt
 from jaxlens.lenses.report import Report
 from jaxlens.render.answer import Answer
 from jaxlens.render.options import CompileOptions
@@ -100,6 +101,23 @@ def compare(
         lambda: lens.compare(was, now, called, compiled=compiled),
         lambda: lens.of(was, now, compiled=compiled),
     )
+
+
+def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
+    """The facts of a program that a test or a notebook asserts; each is found when asked for.
+
+        assert jaxlens.receipt(step, params, x).fusions == 2
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        A receipt with `.fingerprint`, `.equations`, `.primitives`, `.flops`, `.bytes`, `.stable`
+        (text), and after one compile `.fusions`, `.kernels`, `.temporaries`, `.peak`; see there.
+    """
+    return Receipt(_captured("receipt", f, args, kwargs))
 
 
 def _compiled(

@@ -8,6 +8,7 @@ backend does not give is named and left out of the comparison.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import log2
 
 from jaxlens.captures import Capture
@@ -37,6 +38,7 @@ Names = tuple[str, str]
 NAMES: Names = ("before", "after")
 _LINES = 3  # lines named in a sentence
 _ROWS = 60
+_KERNELS = 500  # whose code is compared
 _SENTENCE = ("fusions", "kernels", "flops", "temporaries", "moved", "bytes")
 _WORTH = 0.01  # changes below a percent are left to the table
 
@@ -74,6 +76,7 @@ class Comparison:
         primitives: Equations by primitive on both sides.
         lines: Lines of which an equation changed.
         missing: Why a figure is not given, by the side's number and the figure's name.
+        recoded: Kernels, by name after, whose instructions are the same and whose LLVM IR is not.
     """
 
     causes: tuple[Cause, ...]
@@ -83,6 +86,7 @@ class Comparison:
     primitives: Mapping[str, tuple[int, int]]
     lines: tuple[LineChange, ...]
     missing: Mapping[tuple[int, str], str] = field(default_factory=dict)
+    recoded: tuple[str, ...] = ()
 
     @property
     def new(self) -> tuple[str, ...]:
@@ -101,10 +105,11 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether the same program runs: no instruction and no figure differs."""
+        """Whether the same program runs: no instruction, figure and kernel differs."""
         return (
             self.instructions is not None
             and self.instructions.equal
+            and not self.recoded
             and all(was == now for was, now in self.figures.values())
         )
 
@@ -149,14 +154,16 @@ def of(before: Capture, after: Capture, *, compiled: bool = True) -> Comparison:
         if compiled or not figure.compiled
     }
     kinds = sorted({*was.primitives, *now.primitives})
+    instructions = _instructions(before, after, equations) if compiled else None
     return Comparison(
         causes(before, after, not equations.equal),
         figures,
         equations,
-        _instructions(before, after, equations) if compiled else None,
+        instructions,
         {kind: (was.primitives.get(kind, 0), now.primitives.get(kind, 0)) for kind in kinds},
         tuple(_lines(equations)),
         {(n, name): why for n, side in enumerate((was, now)) for name, why in side.missing.items()},
+        tuple(_recoded(before, after, instructions)) if instructions else (),
     )
 
 
@@ -178,12 +185,31 @@ def _instructions(before: Capture, after: Capture, equations: Pairs) -> Pairs | 
     return sides.instructions(stages[0], stages[1], equations)
 
 
+def _recoded(before: Capture, after: Capture, pairs: Pairs) -> Iterator[str]:
+    """Kernels of the same instructions whose code differs: by a flag, a version or a CPU."""
+    if not pairs.equal:
+        return
+    try:
+        kernels = [{k.instruction: k for k in capture.kernels} for capture in (before, after)]
+    except UnavailableError:
+        return
+    for instruction, kernel in islice(kernels[0].items(), _KERNELS):
+        other = kernels[1].get(pairs.images.get(instruction, ""))
+        theirs = other.llvm_after if other else ""
+        mine = kernel.llvm_after.replace(kernel.name, other.name) if other else ""
+        if other and mine and theirs and mine != theirs:
+            yield other.name
+
+
 def findings(found: Comparison, names: Names = NAMES) -> Iterator[Finding]:
     """The biggest consequence, then what could not be compared."""
     edited = not found.equations.equal
     head = subject(found.causes, edited)
     unchanged = "nothing of what runs changed" if edited else "the same program runs"
-    told = ", ".join(_consequences(found)) or (unchanged if found.same else "")
+    alike = found.instructions is not None and found.instructions.equal
+    recoded = f"other LLVM IR in {count(len(found.recoded), 'kernel')}"
+    parts = [*_consequences(found), *([recoded] if found.recoded else [])]
+    told = ", ".join(parts) or (unchanged if alike else "")
     words = _words(found.equations) or "the same equations"
     trust: Trust = "xla" if any(FIGURES[n].unit == "B" for n in _ranked(found)) else "counted"
     ids = (*found.new, *found.changed.values())

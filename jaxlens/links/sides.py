@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 
+from jaxlens.ir.canonical import ADDRESS, NAMING
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.numbering import Key, Numbers, plain
 from jaxlens.links.alike import Pairs, Side, pair
@@ -18,8 +19,6 @@ from jaxlens.links.relation import Link, Relation
 
 Text = Callable[[Node], str]
 """The text of the line that owns an equation; "" where it is not known."""
-_ADDRESS = re.compile(r"0x[0-9a-f]+")
-_NAMES = ("name", "debug_info", "call_jaxpr", "jvp_jaxpr_fun", "fwd", "bwd", "jvp")
 
 
 def equations(
@@ -113,9 +112,9 @@ def _transforms(scope: str) -> str:
 def _kind(node: Node, module: Module) -> Key:
     """Operation, attributes and types of results; what names a body or a function is left out."""
     told = tuple(
-        (name, _ADDRESS.sub("", text))
+        (name, ADDRESS.sub("", text))
         for name, text in node.attrs.items()
-        if name not in _NAMES and not any(inner in text for inner in node.regions)
+        if name not in NAMING and not any(inner in text for inner in node.regions)
     )
     return (node.opcode, told, tuple(str(value.type) for value in node.results))
 

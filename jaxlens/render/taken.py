@@ -28,7 +28,8 @@ def taken(program: Program) -> str:
         parts.append("without array inputs")
     if program.statics:
         parts.append(f"and static {_statics(program.statics)}")
-    return " ".join([*parts, where(program.target)])
+    told = " ".join([*parts, where(program.target)])
+    return ", ".join([told, *program.flags])
 
 
 def where(target: Target) -> str:

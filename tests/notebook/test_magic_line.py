@@ -61,7 +61,8 @@ def test_an_expression_stands_behind_the_options(
     [
         ("hlo", "--stag hlo", "%%hlo has no option --stag; did you mean '--stage'?"),
         ("jaxpr", "--zzz", "%%jaxpr has no option --zzz; choose from --text, --graph, --depth, "
-         "--against, --ladder, --full, --grad, --vmap, --jvp, --jit, --in, --target, --core, -o, -h, --help"),
+         "--against, --ladder, --full, --grad, --vmap, --jvp, --jit, --in, --target, --core, -o, "
+         "-h, --help"),
         ("hlo", "--stage", "%%hlo: argument --stage: expected one argument; see %%hlo -h"),
         ("hlo", "--diff hlo", "%%hlo: argument --diff: expected 2 arguments; see %%hlo -h"),
         ("hlo", "--stage stablhlo", "no stage 'stablhlo'; did you mean 'stablehlo'?"),
