@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from jaxlens.core.avals import ShapedArray, tangent_aval
+from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import Dim, batch_flat, batch_jaxpr, to_front
-from jaxlens.core.forward import instantiate, jvp_jaxpr
+from jaxlens.core.forward import instantiate, jvp_jaxpr, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split, used
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
 from jaxlens.core.staging import Staging, as_function, aval_of, trace
@@ -35,16 +35,6 @@ def cut(items: Sequence[Any], *sizes: int) -> list[list[Any]]:
         pieces.append(list(items[start : start + size]))
         start += size
     return [*pieces, list(items[start:])]
-
-
-def nonzero(tangents: Sequence[Any]) -> Flags:
-    """Which tangents or cotangents are not known to be zero."""
-    return tuple(type(tangent) is not Zero for tangent in tangents)
-
-
-def with_zeros(avals: Sequence[ShapedArray], flags: Sequence[bool], given: Sequence[Any]) -> Any:
-    """A tangent for each type: given where flagged, else known to be zero."""
-    return merge(flags, [Zero(tangent_aval(a)) for a in split(flags, avals)[0]], given)
 
 
 def fronts(

@@ -21,8 +21,8 @@ from typing import Any, NoReturn, cast
 
 from jaxlens.core.avals import ShapedArray, float0, tangent_aval
 from jaxlens.core.batching import batch_jaxpr, vmap
-from jaxlens.core.calls import Flags, cut, fronts, nonzero, same_type, with_zeros
-from jaxlens.core.forward import instantiate
+from jaxlens.core.calls import Flags, cut, fronts, same_type
+from jaxlens.core.forward import instantiate, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, split
 from jaxlens.core.primitives.shapes import reduce_sum
 from jaxlens.core.reverse import Partial

@@ -343,6 +343,7 @@ def nested(m, np_):
 def transforms(m, np_):
     f = nested(m, np_)
     of_x = lambda x: f(x, 2, x + 1)[0]  # noqa: E731
+    pair = lambda t: [t["a"] ** 2, t["b"] * t["a"].sum()]  # noqa: E731
     return {
         "value": lambda: f(X, 2, X),
         "jvp": lambda: m.jvp(of_x, (X,), (X + 1,)),
@@ -350,11 +351,14 @@ def transforms(m, np_):
         "aux, jitted": lambda: m.jit(m.value_and_grad(f, has_aux=True))(X, 2, X),
         "vmap": lambda: m.vmap(f, in_axes=(0, None, None))(np.stack([X, X + 1]), 2, X),
         "hessian, jitted": lambda: m.jit(m.hessian(of_x))(X),
+        "hessian by both": lambda: m.hessian(lambda x, y: f(x, 2, y)[0], argnums=(0, -1))(X, X + 2),
+        "jacobians of a tree": lambda: (m.jacfwd(pair)(TREE), m.jacrev(pair)(TREE)),
         "vmap of jit of grad, jitted": lambda: m.jit(m.vmap(m.jit(m.grad(of_x))))(XX),
         "grad of vmap, jitted": lambda: m.jit(m.grad(lambda x: m.vmap(of_x)(x).sum()))(XX),
     }
 
 
+TREE = {"a": X, "b": np.stack([X, X + 1])}
 OURS, THEIRS = transforms(core, cnp), transforms(jax, jnp)
 
 

@@ -27,12 +27,10 @@ from jaxlens.core.calls import (
     loop_jvp,
     looped,
     made,
-    nonzero,
     reordered,
     same_type,
-    with_zeros,
 )
-from jaxlens.core.forward import instantiate
+from jaxlens.core.forward import instantiate, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
 from jaxlens.core.primitives.shapes import convert_element_type, i64s
 from jaxlens.core.reverse import Partial, partial_jaxpr

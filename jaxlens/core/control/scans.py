@@ -25,14 +25,12 @@ from jaxlens.core.calls import (
     fronts,
     loop_jvp,
     looped,
-    nonzero,
     pruned,
     reordered,
     waiting,
-    with_zeros,
 )
 from jaxlens.core.control.loops import converted, loop, loop_body, while_op
-from jaxlens.core.forward import instantiate
+from jaxlens.core.forward import instantiate, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
 from jaxlens.core.primitives.elementwise import add_any_p, add_p, lt
 from jaxlens.core.primitives.shapes import i64s, moveaxis

@@ -22,9 +22,9 @@ from jaxlib.mlir.dialects import sdy
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import batch_jaxpr, counted, naming
-from jaxlens.core.calls import Flags, cut, fronts, made, nonzero, waiting, with_zeros
+from jaxlens.core.calls import Flags, cut, fronts, made, waiting
 from jaxlens.core.device import devices as all_devices
-from jaxlens.core.forward import jvp_jaxpr
+from jaxlens.core.forward import jvp_jaxpr, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
 from jaxlens.core.parallel.collectives import mesh_of, psum_p
 from jaxlens.core.parallel.meshes import Layout, Mesh, P, part, shard_map_p, sharding_text, whole
