@@ -153,7 +153,7 @@ def test_the_first_sentence_is_the_biggest_consequence() -> None:
     )
     report = compare.compare(capture, after)
     assert report.findings[0].text == (
-        "The edit: 0 fusions instead of 2, 72 B less temporary memory (24 B, was 96 B); "
+        "The edit: 72 B less temporary memory (24 B, was 96 B), 0 fusions instead of 2; "
         "1 equation is new (cell 3:3)."
     )
     assert report.findings[0].ids == ("e5",)
