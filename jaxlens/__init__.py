@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jaxlens.api import capture, compile, explore, hlo, jaxpr, load
     from jaxlens.captures import Capture
-    from jaxlens.errors import LensError
+    from jaxlens.errors import LensError, RecompileError
     from jaxlens.notebook.composer import Composer
     from jaxlens.notebook.widgets import Explorer
-    from jaxlens.questions import compare, cost, ladder
+    from jaxlens.questions import compare, cost, ladder, memory, receipt, sharding, times
     from jaxlens.render.answer import Answer
     from jaxlens.render.view import View
+    from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
 
 __version__ = "0.1.0"
 
@@ -29,8 +30,11 @@ __all__ = [
     "Composer",
     "Explorer",
     "LensError",
+    "RecompileError",
+    "RecompileLog",
     "View",
     "__version__",
+    "assert_compiles",
     "capture",
     "compare",
     "compile",
@@ -40,22 +44,39 @@ __all__ = [
     "jaxpr",
     "ladder",
     "load",
+    "memory",
+    "receipt",
+    "recompiles",
+    "sharding",
+    "times",
+    "watch",
 ]
 
 _QUESTIONS = (
     "compare",
     "cost",
     "ladder",
+    "memory",
+    "receipt",
+    "sharding",
+    "times",
 )
 
-_HOMES = {
-    "Answer": "jaxlens.render.answer",
-    "Capture": "jaxlens.captures",
-    "Composer": "jaxlens.notebook.composer",
-    "Explorer": "jaxlens.notebook.widgets",
-    "LensError": "jaxlens.errors",
-    "View": "jaxlens.render.view",
-} | dict.fromkeys(_QUESTIONS, "jaxlens.questions")
+_WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
+
+_HOMES = (
+    {
+        "Answer": "jaxlens.render.answer",
+        "Capture": "jaxlens.captures",
+        "Composer": "jaxlens.notebook.composer",
+        "Explorer": "jaxlens.notebook.widgets",
+        "LensError": "jaxlens.errors",
+        "RecompileError": "jaxlens.errors",
+        "View": "jaxlens.render.view",
+    }
+    | dict.fromkeys(_QUESTIONS, "jaxlens.questions")
+    | dict.fromkeys(_WATCHES, "jaxlens.watches")
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ Each takes a function with its arguments, or a `Capture`; nothing is executed un
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from jaxlens.api import Function, as_capture, capture, rungs
@@ -38,6 +39,74 @@ def cost(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
 
     cap = _captured("cost", f, args, kwargs)
     return _compiled(cap, CompileOptions(cost=True), report, of)
+
+
+def memory(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
+    """Which line owns the memory peak, what autodiff saves for the backward pass, and donation.
+
+    Nothing is run. All sizes are bytes on one device.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, the option `checkpoint`: whether to try
+            what `jax.checkpoint` would change, by compiling up to three programs more.
+
+    Returns:
+        An answer with `.peak` (in use at the worst moment of XLA's order: arguments and constants,
+        results once they are written, temporaries while they are needed; None where XLA gives no
+        live ranges), `.reserved` (taken from start to end), `.arguments`, `.outputs`,
+        `.temporaries`, `.at_peak` (each buffer with `.line`, `.bytes`, `.saved`), `.by_line`,
+        `.residuals`, `.donations` and `.tried`.
+
+    Raises:
+        UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
+    """
+    from jaxlens.lenses.memory import facts, trials
+    from jaxlens.lenses.memory import memory as report
+
+    options = CompileOptions(memory=True)
+    if isinstance(f, Capture) and set(kwargs) == {"checkpoint"}:
+        options = CompileOptions(memory=True, checkpoint=bool(kwargs.pop("checkpoint")))
+    cap = _captured("memory", f, args, kwargs)
+    tried = cache(lambda: trials(cap) if options.checkpoint else ())
+    return _compiled(
+        cap, options, lambda cap: report(cap, tried()), lambda cap: facts(cap, tried())
+    )
+
+
+def times(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
+    """Where compile time goes: by stage, pass and kernel, and the lines that made the work.
+
+    It compiles, under XLA's profiler: once more, if the capture's compile had none.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, the options `scan` (try `lax.scan` in the
+            place of unrolled loops, by compiling two programs more) and `run` (with that: run
+            both on random inputs, and compare).
+
+    Returns:
+        An answer with `.stages` (seconds), `.compile` (`.groups`, `.passes`, `.kernels` in
+        seconds; None without a profile), `.equations` (`.total`, `.flame`), `.by_line`, `.loops`
+        (each with `.line`, `.count`, `.block`, `.equations`, `.rolled`) and `.trial`.
+    """
+    from jaxlens.lenses.times import of
+    from jaxlens.lenses.times_report import times as report
+    from jaxlens.render.document import Document
+    from jaxlens.render.taken import taken
+    from jaxlens.render.times_view import shown
+
+    asked = kwargs if isinstance(f, Capture) and set(kwargs) <= {"scan", "run"} else {}
+    cap = _captured("times", f, args, {} if asked else kwargs)
+    known = cache(lambda: of(cap, **{name: bool(value) for name, value in asked.items()}))
+    return Answer(
+        cap,
+        lambda: Document("compile", taken(cap.program), tuple(shown(cap, known()))),
+        lambda: report(cap, known()),
+        known,
+    )
 
 
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
@@ -118,6 +187,27 @@ def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
         (text), and after one compile `.fusions`, `.kernels`, `.temporaries`, `.peak`; see there.
     """
     return Receipt(_captured("receipt", f, args, kwargs))
+
+
+def sharding(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
+    """Which device holds which piece of each array, and what the collectives move.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments, laid out as the call would lay them out.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.devices`, `.axes` of the mesh, `.inputs`, `.outputs` and `.values` (each
+        with `.tiling`, `.spec` and `.piece`), `.collectives` (each with `.opcode`, `.bytes`,
+        `.groups`, `.over`, `.trips`, `.lines`), and `.sent` (bytes a device sends in a run: an
+        estimate).
+    """
+    from jaxlens.lenses.sharding import sharding as report
+    from jaxlens.lenses.sharding import spread
+
+    cap = _captured("sharding", f, args, kwargs)
+    return _compiled(cap, CompileOptions(sharding=True), report, spread)
 
 
 def _compiled(

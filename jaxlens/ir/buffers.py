@@ -7,8 +7,6 @@ its ends belong to it. The two files may stand behind one another in one text.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -119,27 +117,6 @@ class Buffers:
         return sum(a.size for a in self.allocations if a.kind == kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """Where the temporaries need most memory, computed from XLA's live ranges.
-
-    Attributes:
-        bytes: In use at once, at most `reserved`.
-        reserved: Bytes of the temporaries' allocations.
-        position: The first position where so much is in use.
-        instruction: The instruction that runs there.
-        buffers: What is in use, largest first; of values in one place the largest.
-        unplaced: Buffers without a live range, which are not counted.
-    """
-
-    bytes: int
-    reserved: int
-    position: int
-    instruction: str
-    buffers: tuple[Buffer, ...]
-    unplaced: int = 0
-
-
 def read(text: str) -> Buffers:
     """Reads a buffer assignment, live ranges, or both.
 
@@ -228,48 +205,3 @@ def _buffer(found: re.Match[str]) -> Buffer:
     return Buffer(
         int(number), name, index or "", int(size), int(offset), type_, bool(phi), int(space)
     )
-
-
-def peak(buffers: Buffers) -> Peak | None:
-    """Where the temporaries need most memory; None without live ranges or temporaries.
-
-    Values that share a place count once, by the largest of them.
-    """
-    ranges = {(r.instruction, r.index): r for r in buffers.ranges}
-    held = [a for a in buffers.allocations if a.kind == "temporary"]
-    placed, unplaced = [], 0
-    for allocation in held:
-        for buffer in allocation.buffers:
-            live = ranges.get((buffer.instruction, buffer.index))
-            unplaced += live is None
-            if live is not None and live.start <= live.end:
-                placed.append((live, allocation.index, buffer))
-    if not placed:
-        return None
-    total, position = max(_in_use(placed), key=lambda use: (use[0], -use[1]))
-    at: dict[tuple[int, int], Buffer] = {}
-    for live, index, buffer in sorted(placed, key=lambda item: item[2].size):
-        if live.start <= position <= live.end:
-            at[index, buffer.offset] = buffer
-    shown = sorted(at.values(), key=lambda b: (-b.size, b.number))
-    name = buffers.order[position] if position < len(buffers.order) else ""
-    return Peak(total, sum(a.size for a in held), position, name, tuple(shown), unplaced)
-
-
-def _in_use(placed: list[tuple[LiveRange, int, Buffer]]) -> Iterator[tuple[int, int]]:
-    """Bytes in use and the position, wherever a value begins."""
-    events = sorted(
-        [(live.start, 0, (index, b.offset), b.size) for live, index, b in placed]
-        + [(live.end + 1, -1, (index, b.offset), b.size) for live, index, b in placed]
-    )
-    sizes: dict[tuple[int, int], list[int]] = defaultdict(list)
-    total = 0
-    for position, ends, place, size in events:
-        here = sizes[place]
-        total -= max(here, default=0)
-        if ends:
-            here.remove(size)
-        else:
-            here.append(size)
-        total += max(here, default=0)
-        yield total, position

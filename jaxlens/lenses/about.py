@@ -45,17 +45,47 @@ ABOUT: Mapping[str, About] = {
     ),
     "memory": About(
         "Which line owns the memory peak?",
-        xla="sizes and places of all buffers (its buffer assignment), per device",
-        ours="which values live at once, from XLA's order of instructions",
+        measured="with --checkpoint: the program under jax.checkpoint, compiled anew, not run",
+        xla="sizes, places and live ranges of all buffers (its buffer assignment), per device",
+        ours="what is in use at once: arguments and constants all the time, results once they are "
+        "written, temporaries while they are needed; the line that made each, followed back "
+        "through loops and copies; what autodiff saves, from the jaxpr",
+    ),
+    "checkpoint": About(
+        "What would jax.checkpoint change?",
+        measured="the program with what it differentiates under jax.checkpoint, in up to three "
+        "ways, each compiled anew and not run",
+        ours="peak, saved bytes and flops of each, counted like those of the program itself",
     ),
     "ladder": About(
         "What did each transform make of the program?",
         ours="equations by rung and pass; an equation belongs to those below it with the same "
         "Python text, and by the rule that makes such equations",
     ),
+    "sharding": About(
+        "Which device holds what, and what travels between them?",
+        xla="shardings of all values, as its partitioner was given them; collectives and their "
+        "groups in the program that one device runs",
+        ours="bytes of each piece and collective, times as often as its loops run; what a device "
+        "sends is an estimate, as if each group were a ring",
+    ),
     "times": About(
         "Where does compile time go?",
-        measured="seconds of each step, once, on this machine",
+        measured="seconds of each step, once, on this machine; within the compile by XLA's own "
+        "profiler, for which it is compiled again if it was before",
+        ours="equations by line and call path, every call written out; a loop is called unrolled "
+        "where four or more blocks of equations do the same and each reads the one before alike",
+    ),
+    "scan": About(
+        "What would lax.scan in place of unrolled loops change?",
+        measured="the program as it is and with scans made of its own equations, both traced, "
+        "lowered and compiled; with --run both are run on random inputs and compared",
+    ),
+    "recompiles": About(
+        "Why did it recompile?",
+        measured="seconds of each trace, lowering and compile, by JAX; a cure is tried where it "
+        "can be without running your program",
+        ours="each call's key, compared part by part with the nearest earlier one",
     ),
     "why": About(
         "Would this very call hit JAX's caches, and if not, what is new in it?",

@@ -1,15 +1,23 @@
-"""Memory by arguments, outputs, temporaries and aliases, and what the largest temporaries are."""
+"""Which line owns the memory peak: buffers at the worst moment by line, residuals, donation.
 
-from collections.abc import Callable, Iterator
+What is counted stands in `peak.py`, `residuals.py` and `donation.py`; here it is put into words.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from jaxlens.captures import Capture
-from jaxlens.errors import ReadError, UnavailableError
-from jaxlens.ir import buffers
-from jaxlens.ir.buffers import Buffer, Buffers
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Memory
-from jaxlens.lenses.kernels import inside
-from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount
-from jaxlens.lenses.sentences import lines_of, listed
+from jaxlens.lenses import donation
+from jaxlens.lenses.cost import count_module
+from jaxlens.lenses.donation import Donation
+from jaxlens.lenses.peak import Owned, Use, of
+from jaxlens.lenses.quote import Quoter, quoter
+from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
+from jaxlens.lenses.residuals import Residual, Saved, saved
+from jaxlens.lenses.sentences import listed
 
 _MEANING = {
     "arguments": "inputs, there before the program starts",
@@ -19,32 +27,253 @@ _MEANING = {
     "code": "the machine code",
     "XLA's peak": "most in use at once by XLA's account, which can be wrong on CPU",
 }
-_MOST = 8
+_ROWS = 12
+_REMAT = frozenset({"checkpoint", "remat", "remat2"})  # what JAX's versions call it
+_SMALL = 0.05  # share of the peak below which what donation could save is not worth a sentence
 
 
-def memory(capture: Capture) -> Report:
-    """Sizes, and the values that the temporaries' memory is for.
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What one way of `jax.checkpoint` made of the program.
+
+    Attributes:
+        name: Which way, in words.
+        code: The same in Python.
+        peak: Bytes at its peak; None where it did not work.
+        saved: Bytes that autodiff keeps.
+        flops: Arithmetic operations, loops counted in.
+        why: Why it did not work; "" where it did.
+    """
+
+    name: str
+    code: str = ""
+    peak: int | None = None
+    saved: int | None = None
+    flops: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the lens knows. The attributes of `Use` can be read here too."""
+
+    use: Use
+    donations: tuple[Donation, ...]
+    tried: tuple[Tried, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.use, name)
+
+    def __dir__(self) -> list[str]:
+        own = [*(f.name for f in fields(self)), *(f.name for f in fields(self.use))]
+        return sorted([*own, "residuals"])
+
+    @property
+    def residuals(self) -> tuple[Residual, ...]:
+        """What autodiff keeps for the backward pass, largest first."""
+        return self.use.saved.residuals
+
+
+def facts(capture: Capture, tried: Sequence[Tried] = ()) -> Facts:
+    """The figures behind the report.
 
     Raises:
         UnavailableError: The backend gives no sizes.
     """
-    sizes = capture.memory
-    findings = [Finding(sentence(sizes), "xla")]
-    tables = [size_table(sizes)]
-    overlays: tuple[Overlay, ...] = ()
+    return Facts(of(capture), _donations(capture), tuple(tried))
+
+
+def trials(capture: Capture) -> tuple[Tried, ...]:
+    """Compiles the program anew in each way of `jax.checkpoint` that could change it.
+
+    Raises:
+        UnavailableError: The capture was loaded from a file, or differentiates nothing.
+    """
+    ways = getattr(capture.driver, "checkpointed", None)
+    if ways is None:
+        raise UnavailableError(
+            "what jax.checkpoint would change is tried on live calls: this capture was saved"
+        )
+    if not saved(capture).backward:
+        raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
+    scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
+    found = (_trial(name, code, make) for name, code, make in ways() if scans or "scan" not in name)
+    return tuple(found)
+
+
+def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
     try:
-        assigned = buffers.read(capture.buffers)
-        owners = _owners(capture)
-    except (UnavailableError, ReadError) as why:
-        findings.append(Finding(f"What the temporaries are is not known: {why}.", "unknown"))
-    else:
-        findings += _peak(assigned, owners)
-        held = largest(assigned)
-        if held:
-            tables.append(_temporaries(held, owners))
-            values = {b.instruction: float(b.size) for b in reversed(held)}
-            overlays = (Overlay("temporary memory (B)", "optimized", values),)
-    return Report("Memory", tuple(findings), tuple(tables), overlays)
+        again = make()
+        if not any(node.opcode in _REMAT for node in again.jaxpr.module.nodes()):
+            return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
+        use = of(again)
+    except UnavailableError as why:
+        return Tried(name, code, why=str(why))
+    flops = count_module(again.jaxpr.module).flops
+    return Tried(name, code, use.peak, use.saved.bytes, flops)
+
+
+def _donations(capture: Capture) -> tuple[Donation, ...]:
+    try:
+        return donation.donations(capture)
+    except UnavailableError:
+        return ()
+
+
+def memory(capture: Capture, tried: Sequence[Tried] = ()) -> Report:
+    """The peak and who owns it, then what autodiff saved, and donation.
+
+    Args:
+        capture: Any capture.
+        tried: The program as `jax.checkpoint` changed it, where that was asked for.
+
+    Raises:
+        UnavailableError: The backend gives no sizes.
+    """
+    known = facts(capture, tried)
+    use, sizes = known.use, capture.memory
+    quote = quoter(capture)
+    answer, *more = _peak(use, quote)
+    findings = [answer, Finding(sentence(sizes), "xla"), *more, *_kept(use.saved, quote)]
+    findings += _trials(known, capture)
+    worth = [d for d in known.donations if d.donated or _worth(d, known)]
+    findings += donation.sentences(worth)
+    tables = [t for t in (_by_line(use, quote), _held(use)) if t.rows]
+    tables.append(size_table(sizes))
+    tables += [t for t in (_residuals(use.saved, quote), _tried(known, capture)) if t.rows]
+    if known.donations:
+        tables.append(donation.table(known.donations))
+    values: dict[str, float] = {}
+    for one in use.at_peak:
+        values[one.instruction] = values.get(one.instruction, 0.0) + one.bytes
+    overlay = (Overlay("memory at the peak (B)", "optimized", values),) if values else ()
+    return Report("Memory", tuple(findings), tuple(tables), overlay)
+
+
+def _worth(one: Donation, known: Facts) -> bool:
+    could = sum(d.bytes or 0 for d in known.donations if not d.donated)
+    return could >= _SMALL * (known.use.peak or known.use.reserved or 0)
+
+
+def _share(part: float, whole: float | None) -> str:
+    return f"{part / whole:.0%}" if whole else "0%"
+
+
+def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
+    """The answer: how much, when, and whose."""
+    if use.peak is None:
+        yield Finding(
+            f"It takes {amount(use.reserved)} from start to end; XLA gives no live ranges here, so "
+            "when it is most, and which line owns that, is not known.",
+            "unknown",
+        )
+        return
+    at = f" ({use.runs})" if use.runs else ""
+    runs = f" when {use.instruction} runs{at}" if use.instruction else ""
+    ids = (use.instruction, *(one.instruction for one in use.at_peak[:8]))
+    yield Finding(f"The peak is {amount(use.peak)}{runs}; {_owner(use, quote)}.", "counted", ids)
+    whole = f"{amount(use.reserved)} is reserved from start to end" if use.reserved else ""
+    parts = [
+        f"{amount(size)} of {name}"
+        for name, size in (
+            ("arguments", use.kind("argument")), ("results", use.kind("result")),
+            ("constants", use.kind("constant")), ("temporaries", use.kind("temporary")),
+        ) if size
+    ]  # fmt: skip
+    yield Finding(f"There are {listed(parts)} then; {whole}." if whole else f"{listed(parts)}.")
+    if use.unplaced:
+        text = f"{count(use.unplaced, 'value')} without a live range could not be counted."
+        yield Finding(text, "unknown")
+
+
+def _owner(use: Use, quote: Quoter) -> str:
+    """Who has most of it: a line, or the arguments."""
+    arguments = use.kind("argument")
+    line, size = next(((n, b) for n, b in use.by_line.items() if n), ("", 0))
+    if arguments >= size:
+        largest = next((one for one in use.at_peak if one.kind == "argument"), None)
+        if largest is None:
+            return "no line is known to own any of it"
+        text = f"{_share(arguments, use.peak)} of it are arguments (most of all {largest.name})"
+        return f"{text}, and {line} owns {amount(size)}{_code(use, line, quote)}" if line else text
+    mine = [one for one in use.at_peak if one.line == line and one.kind != "argument"]
+    words = [_types(mine)]
+    if sum(one.bytes for one in mine if one.saved) > size / 2:
+        words.append("saved for the backward pass")
+    what = ", ".join(words)
+    return (
+        f"{line}{_code(use, line, quote)} owns {amount(size)} of it, "
+        f"{_share(size, use.peak)}: {what}"
+    )
+
+
+def _code(use: Use, line: str, quote: Quoter) -> str:
+    span = next((one.span for one in use.at_peak if one.line == line and one.span), None)
+    text = quote(span)
+    return f" ({text})" if text else ""
+
+
+def _types(values: Sequence[Owned], most: int = 2) -> str:
+    """`f32[4,4,128,128] x 2 and f32[4,4,128,32]`, largest first."""
+    tally: dict[str, int] = {}
+    for one in values:
+        tally[one.type] = tally.get(one.type, 0) + 1
+    return listed([f"{t} x {n}" if n > 1 else t for t, n in tally.items()], most)
+
+
+def _kept(kept: Saved, quote: Quoter) -> Iterator[Finding]:
+    """What autodiff kept."""
+    if not kept.backward:
+        return
+    if not kept.residuals:
+        yield Finding("Autodiff saves nothing but inputs for the backward pass.")
+        return
+    by_line: dict[str, int] = {}
+    spans = {one.line: one.owner for one in kept.residuals}
+    for one in kept.residuals:
+        by_line[one.line] = by_line.get(one.line, 0) + (one.bytes or 0)
+    line, size = max(by_line.items(), key=lambda pair: pair[1])
+    code = quote(spans[line])
+    whose = f", {amount(size)} of it from {line}{f' ({code})' if code else ''}" if line else ""
+    values = count(len(kept.residuals), "value")
+    ids = tuple(one.id for one in kept.residuals)
+    yield Finding(
+        f"Autodiff saves {amount(kept.bytes)} in {values} for the backward pass{whose}.",
+        "counted", ids,
+    )  # fmt: skip
+
+
+def _trials(known: Facts, capture: Capture) -> Iterator[Finding]:
+    """What `jax.checkpoint` would change."""
+    failed = [one for one in known.tried if one.why]
+    worked = [one for one in known.tried if one.peak is not None]
+    now = known.use.peak
+    if worked and now:
+        best = min(worked, key=lambda one: one.peak or 0)
+        flops = count_module(capture.jaxpr.module).flops
+        more = _change(best.flops, flops)
+        if (best.peak or 0) < 0.98 * now:
+            yield Finding(
+                f"With jax.checkpoint round {best.name} the peak is {amount(best.peak)}, "
+                f"{_change(best.peak, now)}, for {more} flops: {best.code}.",
+                "counted",
+            )
+        else:
+            yield Finding(
+                "No way of jax.checkpoint that was tried lowers the peak; round each layer by "
+                "hand it may."
+            )
+    for one in failed:
+        yield Finding(f"jax.checkpoint round {one.name} could not be tried: {one.why}.", "unknown")
+
+
+def _change(new: int | None, old: int | None) -> str:
+    if new is None or not old:
+        return "unknown"
+    change = new / old - 1
+    return f"{abs(change):.0%} {'less' if change < 0 else 'more'}"
 
 
 def sentence(sizes: Memory) -> str:
@@ -94,67 +323,117 @@ def _wrong(sizes: Memory) -> str:
     return _MEANING["XLA's peak"]
 
 
-Lines = Callable[[str], list[str]]
-"""Source lines of an instruction of the optimised program; of a fusion, of what it holds."""
+def _by_line(use: Use, quote: Quoter) -> Table:
+    """What is there at the peak, by who owns it."""
+    owners: dict[str, list[Owned]] = {}
+    for one in use.at_peak:
+        owners.setdefault("arguments" if one.kind == "argument" else one.line, []).append(one)
+    sums = {name: sum(one.bytes for one in held) for name, held in owners.items()}
+    ordered = sorted(owners, key=lambda name: -sums[name])
+    top = max(sums.values(), default=0) or 1
+    rows = []
+    for name in ordered[:_ROWS]:
+        held = owners[name]
+        span = next((one.span for one in held if one.span), None)
+        rows.append((
+            Cell(name or "no line", ids=tuple(one.instruction for one in held)),
+            Cell("" if name == "arguments" else quote(span)),
+            Cell(amount(sums[name]), sums[name], bar=sums[name] / top),
+            Cell(_share(sums[name], use.peak), sums[name] / (use.peak or 1)),
+            Cell(_types(held)),
+            Cell(_marks(held)),
+        ))  # fmt: skip
+    rest = len(ordered) - len(rows)
+    note = f"Every byte in use when {use.instruction or 'it'} runs."
+    note += f" {count(rest, 'line')} more: .by_line has all." if rest else ""
+    columns = ("line", "code", "bytes", "share", "values", "")
+    title = "Memory at the peak, by line"
+    return Table(title, columns, tuple(rows), note, right=(2, 3), stage="optimized")
 
 
-def _owners(capture: Capture) -> Lines:
-    """Looks instructions up; few are asked for."""
-    module = capture.optimized.module
-    nodes = {node.id: node for node in module.nodes()}
-
-    def lines(id: str) -> list[str]:
-        node = nodes.get(id)
-        if node is None:
-            return []
-        return [str(node.owner)] if node.owner else lines_of(inside(node, module))
-
-    return lines
-
-
-def largest(assigned: Buffers, most: int = _MOST) -> list[Buffer]:
-    """The largest temporaries, one for each instruction's value, largest first."""
-    seen: dict[tuple[str, str], Buffer] = {}
-    for allocation in assigned.allocations:
-        if allocation.kind == "temporary":
-            for buffer in allocation.buffers:
-                seen.setdefault((buffer.instruction, buffer.index), buffer)
-    return sorted(seen.values(), key=lambda b: (-b.size, b.number))[:most]
+def _marks(held: Sequence[Owned]) -> str:
+    """What the values of a line are there for."""
+    size = sum(one.bytes for one in held) or 1
+    marks: Mapping[str, int] = {
+        "saved for the backward pass": sum(o.bytes for o in held if o.saved),
+        "stacked by a loop": sum(o.bytes for o in held if o.stacked and not o.saved),
+        "results": sum(o.bytes for o in held if o.kind == "result"),
+    }
+    return ", ".join(
+        name if part > 0.95 * size else f"{part / size:.0%} {name}"
+        for name, part in marks.items()
+        if part > 0.05 * size
+    )
 
 
-def _temporaries(held: list[Buffer], owners: Lines) -> Table:
-    top = held[0].size or 1
+def _held(use: Use) -> Table:
+    """The buffers at the peak."""
+    shown = use.at_peak[:_ROWS]
+    top = max((one.bytes for one in shown), default=0) or 1
     rows = tuple(
         (
-            Cell(_name(buffer), ids=(buffer.instruction,)),
-            Cell(str(buffer.type)),
-            Cell(amount(buffer.size), buffer.size, bar=buffer.size / top),
-            Cell(listed(owners(buffer.instruction))),
+            Cell(one.name, ids=tuple(dict.fromkeys((one.instruction, one.name)))),
+            Cell(one.type),
+            Cell(amount(one.bytes), one.bytes, bar=one.bytes / top),
+            Cell(one.kind),
+            Cell(one.line),
+            Cell(_marks([one]) if one.kind == "temporary" else ""),
         )
-        for buffer in held
+        for one in shown
     )
-    note = "Values that are never needed at once can lie in the same place."
-    columns = ("value", "type", "bytes", "from lines")
-    return Table("Largest temporaries", columns, rows, note, right=(2,), stage="optimized")
+    left = len(use.at_peak) - len(shown)
+    note = f"{left:,} smaller ones: .at_peak has all." if left else ""
+    columns = ("value", "type", "bytes", "kind", "made by line", "")
+    title = "Buffers at the peak"
+    return Table(title, columns, rows, note, right=(2,), stage="optimized")
 
 
-def _name(buffer: Buffer) -> str:
-    return f"{buffer.instruction}[{buffer.index}]" if buffer.index else buffer.instruction
-
-
-def _peak(assigned: Buffers, owners: Lines) -> Iterator[Finding]:
-    """Where the temporaries need most, and for what."""
-    found = buffers.peak(assigned)
-    if found is None:
-        return
-    words = []
-    for buffer in found.buffers[:3]:
-        lines = owners(buffer.instruction)
-        words.append(f"{_name(buffer)} {buffer.type}{f' ({lines[0]})' if lines else ''}")
-    yield Finding(
-        f"The temporaries need most, {amount(found.bytes)} of the {amount(found.reserved)} "
-        f"reserved, when {found.instruction or 'an unknown instruction'} runs: "
-        f"{listed(words)}.",
-        "counted",
-        (found.instruction, *(b.instruction for b in found.buffers)),
+def _residuals(kept: Saved, quote: Quoter) -> Table:
+    """What autodiff kept."""
+    shown = kept.residuals[:_ROWS]
+    top = max((one.bytes or 0 for one in shown), default=0) or 1
+    rows = tuple(
+        (
+            Cell(one.line or "no line", ids=tuple(dict.fromkeys((one.maker, one.id)))),
+            Cell(quote(one.owner)),
+            Cell(one.opcode),
+            Cell(str(one.type)),
+            Cell(amount(one.bytes), one.bytes, bar=(one.bytes or 0) / top),
+            Cell(f"of {one.trips:,} trips" if one.trips else ""),
+        )
+        for one in shown
     )
+    left = len(kept.residuals) - len(shown)
+    note = "From the jaxpr: XLA may compute some of it again instead, or keep other values."
+    note += f" {left:,} smaller ones: .residuals has all." if left else ""
+    columns = ("line", "code", "made by", "type", "bytes", "")
+    title = "Saved for the backward pass"
+    return Table(title, columns, rows, note, right=(4,), stage="jaxpr")
+
+
+def _tried(known: Facts, capture: Capture) -> Table:
+    """The program as it is and as `jax.checkpoint` changes it."""
+    if not known.tried:
+        return Table("With jax.checkpoint", (), ())
+    flops = count_module(capture.jaxpr.module).flops
+    now = Tried("nothing (as it is)", "", known.use.peak, known.use.saved.bytes, flops)
+    worked = [now, *(one for one in known.tried if not one.why)]
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(amount(one.peak), one.peak, bar=(one.peak or 0) / _most(worked)),
+            Cell("" if one is now else _change(one.peak, now.peak)),
+            Cell(amount(one.saved), one.saved),
+            Cell(amount(one.flops, "flop"), one.flops),
+            Cell("" if one is now else _change(one.flops, flops)),
+            Cell(one.code),
+        )
+        for one in worked
+    )
+    note = "Each was traced and compiled; nothing was run."
+    columns = ("jax.checkpoint round", "peak", "", "saved", "flops", "", "in Python")
+    return Table("With jax.checkpoint", columns, rows, note, right=(1, 2, 3, 4, 5))
+
+
+def _most(tried: Sequence[Tried]) -> int:
+    return max((one.peak or 0 for one in tried), default=0) or 1

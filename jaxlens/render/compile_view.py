@@ -13,12 +13,14 @@ from jaxlens.errors import LensError, OptionError, nearest
 from jaxlens.lenses.cost import cost as cost_report
 from jaxlens.lenses.kernels import Work, table, tally, what, works
 from jaxlens.lenses.memory import memory as memory_report
+from jaxlens.lenses.memory import trials as memory_trials
 from jaxlens.lenses.report import Finding, Report, Table, amount, cells
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.times import duration
-from jaxlens.lenses.times import times as times_report
+from jaxlens.lenses.times import stages as stages_report
+from jaxlens.lenses.times_report import alarm as unrolled_loop
 from jaxlens.lenses.verdict import verdict as verdict_report
-from jaxlens.render import comparison, hlo_lines, listings
+from jaxlens.render import comparison, hlo_lines, listings, memory_view, sharding_view, times_view
 from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_view import of_report
 from jaxlens.render.machine_lines import Machine
@@ -27,7 +29,7 @@ from jaxlens.render.panes import machine_pane, pane, stage_pane
 from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
 
-_OF_MEMORY = 1  # findings of that report that stand above the tabs: the sizes
+_OF_MEMORY = 2  # findings of that report that stand above the tabs: the peak and the sizes
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 _LINKED = ("jaxpr", "optimized", "kernels")
 
@@ -74,6 +76,10 @@ def _reported(
     return lambda capture, _: of_report(lens(capture))
 
 
+def _memory(capture: Capture, checkpoint: bool) -> list[Block]:
+    return memory_view.blocks(capture, memory_trials(capture) if checkpoint else ())
+
+
 def _code(capture: Capture, options: CompileOptions) -> list[Block]:
     """The machine's instructions of every kernel; those of one kernel stand with it."""
     return [] if options.kernel else listings.native(capture, "asm")
@@ -87,6 +93,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     sentences = (
         *verdict.findings,
         runs,
+        *_asked(capture, lambda cap: Report("", unrolled_loop(cap))).findings,
         *costs.findings,
         *memory.findings[:_OF_MEMORY],
     )
@@ -106,7 +113,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         *(machine_pane(capture, done, stage) for stage in machines),
     )  # fmt: skip
     # Asked for last, when all steps are done.
-    seconds = pane("time", lambda: of_report(times_report(capture)), title="Time", in_text=True)
+    seconds = pane("time", lambda: of_report(stages_report(capture)), title="Time", in_text=True)
     return [Findings(sentences), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
 
 
@@ -208,10 +215,13 @@ def _missing(work: Work) -> Findings:
 _ALONE: Mapping[str, Callable[[Capture, CompileOptions], Sequence[Block]]] = {
     "why": _reported(verdict_report),
     "cost": _reported(cost_report),
-    "memory": _reported(memory_report),
+    "memory": lambda capture, options: _memory(capture, options.checkpoint),
+    "checkpoint": lambda capture, options: [] if options.memory else _memory(capture, True),
     "kernel": lambda capture, options: _kernel(capture, options.kernel, options.asm),
     "asm": _code,
-    "times": _reported(times_report),
+    "sharding": lambda capture, options: sharding_view.blocks(capture, options.full),
+    "times": times_view.blocks,
+    "scan": times_view.tried,
     "against": lambda capture, options: comparison.blocks(
         options.against, capture, full=options.full
     ),

@@ -70,10 +70,13 @@ class CompileOptions:
     run: int = option(0, "execute it N times and measure; without it nothing is run", "N", kind=int)
     why: bool = option(False, "whether this call would hit JAX's caches, and what is new in it")
     cost: bool = option(False, "flops and bytes, loops counted, with XLA's own figure beside them")
-    memory: bool = option(False, "bytes by arguments, outputs, temporaries and aliases")
+    memory: bool = option(False, "which line owns the memory peak, what autodiff saves, donation")
+    checkpoint: bool = option(False, "the same, and what jax.checkpoint would change, by trying")
     kernel: str = option("", "one kernel: what it fused, its LLVM IR", "NAME", values="kernel")
     asm: bool = option(False, "the machine's instructions, of every kernel or of --kernel NAME")
-    times: bool = option(False, "seconds per stage")
+    sharding: bool = option(False, "which device holds what, and what travels between them")
+    times: bool = option(False, "seconds by stage, pass and kernel; equations by line; loops")
+    scan: bool = option(False, "the same, and what lax.scan would change, by trying")
     against: Any = option(  # noqa: RUF009 - a field, as all are
         None, "what changed since what -o NAME stored", "NAME", values="capture"
     )

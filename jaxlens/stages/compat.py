@@ -469,6 +469,36 @@ def named_last() -> Callable[[Any, str], Any] | None:
     return named if works else None
 
 
+@contextmanager
+def differentiated(
+    wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> Iterator[bool]:
+    """Within it, reverse-mode differentiation (vjp, grad, value_and_grad) wraps its function first.
+
+    Yields whether it does. Gone: it does not, and what `jax.checkpoint` changes cannot be tried.
+    """
+    import jax
+
+    try:
+        api = _private("api")
+        original = api.vjp
+    except (ImportError, AttributeError):
+        yield False
+        return
+
+    def vjp(fun: Callable[..., Any], *primals: Any, **options: Any) -> Any:
+        return original(wrap(fun), *primals, **options)
+
+    places: list[Any] = [place for place in (api, jax) if place.vjp is original]
+    for place in places:
+        place.vjp = vjp
+    try:
+        yield True
+    finally:
+        for place in places:
+            place.vjp = original
+
+
 def scope_names(source: Any) -> Iterable[Any]:
     """The parts of an equation's name stack, each with a `name`; they can be hashed."""
     parts: Iterable[Any] = source.name_stack.stack

@@ -5,9 +5,9 @@ compile without them is the one case that compiles again.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -36,6 +36,7 @@ from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import (
     cache,
+    checkpointed,
     constants,
     core_cache,
     flags,
@@ -118,6 +119,7 @@ class LiveDriver:
         self._compiles: list[Timing] = []
         self._profile: Profile | None = None
         self._held: Held | None = None
+        self._shaped: Call | None = None
         self._lock = threading.RLock()
 
     def stage(self, name: str) -> Stage:
@@ -204,6 +206,7 @@ class LiveDriver:
     def _release(self) -> None:
         """Lets go of the user's arrays: a capture may be kept for long."""
         self._held = hold(*self._call.dynamic())
+        self._shaped = checkpointed.shaped(self._call)
         self._call = replace(self._call, args=(), kwargs={}, leaves=(), owner=None)
         self._call = replace(self._call, opened=None, core=None)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
@@ -220,9 +223,7 @@ class LiveDriver:
             return done
 
     def _compile_now(self, **asked: Any) -> Compiled:
-        return compile_lowered(
-            self.lowered, name=self._call.name, origins=self._origins, **asked
-        )
+        return compile_lowered(self.lowered, name=self._call.name, origins=self._origins, **asked)
 
     def profile(self) -> Profile:
         with self._lock:
@@ -289,6 +290,26 @@ class LiveDriver:
         if written(self.traced) is not None:
             raise UnavailableError("programs of jaxlens.core are not tried: compile one by JAX")
         return rolled.trial(self.traced.jaxpr, region, loops, run)
+
+    def checkpointed(self) -> Iterator[tuple[str, str, Callable[[], Capture]]]:
+        """The ways of `jax.checkpoint`, in words and in Python, and what tries each.
+
+        What tries one traces the call anew with all that it differentiates wrapped, and raises
+        UnavailableError where that cannot be done.
+        """
+        if written(self.traced) is not None:
+            raise UnavailableError("programs of jaxlens.core have no jax.checkpoint")
+        for way in checkpointed.WAYS:
+            yield way.name, way.code, partial(self._under, way)
+
+    def _under(self, way: checkpointed.Way) -> Capture:
+        call = self._shaped or checkpointed.shaped(self._call)
+        again = LiveDriver(call, self._place)
+        # The verdict is no question about the user's call, whose arrays are gone.
+        again.__dict__["_trace"] = checkpointed.traced(call, self._place, way)
+        again.__dict__["_verdict"] = Verdict(None, reasons=("this call was never made",))
+        target = self._place.target
+        return Capture(Program(call.name, call.inputs, call.statics, target, call.span), again)
 
     def kernels(self) -> tuple[Kernel, ...]:
         return tuple(self._compile().kernels)

@@ -83,19 +83,6 @@ def test_live_ranges_and_the_peak_that_xla_names():
     assert found.unknown == ()
 
 
-def test_the_peak_of_temporaries_counts_a_place_once():
-    peak = buffers.peak(buffers.read(SHORT + RANGES))
-    assert (peak.bytes, peak.reserved, peak.position, peak.instruction) == (128, 192, 2, "b")
-    assert [buffer.instruction for buffer in peak.buffers] == ["a", "b"]
-    assert peak.unplaced == 0
-
-
-def test_values_without_a_live_range_are_counted_as_missing():
-    text = SHORT + RANGES.replace("    d{}:7-8\n", "")
-    assert buffers.peak(buffers.read(text)).unplaced == 1
-    assert buffers.peak(buffers.read(SHORT)) is None
-
-
 def test_a_recorded_compile():
     found = buffers.read(ASSIGNMENT + "\n" + LIVE)
     assert found.unknown == ()
@@ -108,10 +95,6 @@ def test_a_recorded_compile():
             assert allocation.kind == "thread-local" or buffer.instruction in known
             if buffer.type.parts == ():
                 assert buffer.type.bytes == buffer.size
-    peak = buffers.peak(found)
-    assert peak.unplaced == 0
-    assert 0.9 * peak.reserved < peak.bytes <= peak.reserved
-    assert sum(buffer.size for buffer in peak.buffers) == peak.bytes
 
 
 def test_other_text_is_refused():

@@ -18,6 +18,9 @@ class Measured:
     how: str
 
 
+MEMORY = ["Memory at the peak, by line", "Buffers at the peak", "Memory"]
+
+
 def said(found: Document) -> str:
     return " ".join(
         finding.text
@@ -54,7 +57,7 @@ def test_tabs_by_default() -> None:
     ]  # fmt: skip
     assert titles(found["Kernels"]) == ["Kernels"]
     assert titles(found["Cost"]) == ["Cost", "Flops by line"]
-    assert titles(found["Memory"]) == ["Memory", "Largest temporaries"]
+    assert titles(found["Memory"]) == MEMORY
     (each,) = (block for block in found["Kernels"] if isinstance(block, Fold))
     assert [block.title for block in each.blocks] == [
         "max_fusion: broadcast x 2, add, maximum",
@@ -105,7 +108,7 @@ def test_an_unknown_kernel_gets_the_nearest() -> None:
     ("option", "expected"),
     [
         ("cost", ["Cost", "Flops by line"]),
-        ("memory", ["Memory", "Largest temporaries"]),
+        ("memory", MEMORY),
         ("times", ["Time per stage"]),
         ("why", []),
     ],

@@ -1,0 +1,127 @@
+"""What is in memory when: XLA's live ranges laid over its buffer assignment.
+
+Arguments and constants are there from start to end, since the caller holds them; a result from
+when it is written on; a temporary while it is needed. Values in one place, such as one that is
+made in the place of another, count once. Memory spaces of a device beside its main memory (a
+TPU's on-chip memory) are left out.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from jaxlens.ir.buffers import Allocation, Buffer, Buffers, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value in memory, from one position of the order to another, both included."""
+
+    buffer: Buffer
+    kind: Kind
+    allocation: int
+    start: int
+    end: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Allocation and offset; values of one place share it."""
+        return self.allocation, self.buffer.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """All that is ever in memory, and the moment when it is most.
+
+    Attributes:
+        held: Every value with its time.
+        bytes: In use at the worst moment, all kinds together; at most `reserved`.
+        reserved: What the program takes from start to end: the sizes of all allocations.
+        position: The first position where so much is in use.
+        instruction: What runs there.
+        at_peak: What is in use there, largest first; of values in one place the largest.
+        unplaced: Values without a live range, which are not counted.
+        end: The last position.
+    """
+
+    held: tuple[Held, ...]
+    bytes: int
+    reserved: int
+    position: int
+    instruction: str
+    at_peak: tuple[Held, ...]
+    unplaced: int
+    end: int
+
+    def at(self, kind: Kind) -> int:
+        """Bytes of one kind at the peak."""
+        return sum(one.buffer.size for one in self.at_peak if one.kind == kind)
+
+
+def live(buffers: Buffers) -> Live | None:
+    """Where a program needs most memory; None without live ranges.
+
+    Args:
+        buffers: Both of XLA's texts, read.
+    """
+    if not buffers.ranges:
+        return None
+    end = max(len(buffers.order) - 1, max(r.end for r in buffers.ranges))
+    held, unplaced = _held(buffers, end)
+    always = sum(one.buffer.size for one in held if one.kind in ("parameter", "constant"))
+    moving = [one for one in held if one.kind not in ("parameter", "constant")]
+    most, position = max(_in_use(moving), key=lambda use: (use[0], -use[1]), default=(0, 0))
+    at: dict[tuple[int, int], Held] = {}
+    for one in sorted(held, key=lambda one: one.buffer.size):
+        if one.start <= position <= one.end:
+            at[one.place] = one
+    shown = sorted(at.values(), key=lambda one: (-one.buffer.size, one.buffer.number))
+    name = buffers.order[position] if position < len(buffers.order) else ""
+    reserved = sum(a.size for a in buffers.allocations if _counts(a))
+    return Live(tuple(held), always + most, reserved, position, name, tuple(shown), unplaced, end)
+
+
+def _counts(allocation: Allocation) -> bool:
+    """Whether it is the program's own, in the device's main memory."""
+    inside = not allocation.buffers or any(b.space == 0 for b in allocation.buffers)
+    return allocation.kind != "thread-local" and inside
+
+
+def _held(buffers: Buffers, end: int) -> tuple[list[Held], int]:
+    ranges = {(r.instruction, r.index): r for r in buffers.ranges}
+    held, unplaced = [], 0
+    for allocation in filter(_counts, buffers.allocations):
+        if allocation.kind in ("parameter", "constant"):
+            # The whole of it, all the time: a donated one holds a result in the same place.
+            first = max(allocation.buffers[:1], key=lambda b: b.size, default=None)
+            if first is not None:
+                held.append(Held(first, allocation.kind, allocation.index, 0, end))
+            continue
+        for buffer in allocation.buffers:
+            found = ranges.get((buffer.instruction, buffer.index))
+            if buffer.space:
+                continue
+            unplaced += found is None
+            if found is not None and found.start <= found.end:
+                one = Held(buffer, allocation.kind, allocation.index, found.start, found.end)
+                held.append(one)
+    return held, unplaced
+
+
+def _in_use(held: Iterable[Held]) -> Iterator[tuple[int, int]]:
+    """Bytes in use and the position, wherever a value begins or ends."""
+    events: list[tuple[int, int, tuple[int, int], int]] = []
+    for one in held:
+        events.append((one.start, 0, one.place, one.buffer.size))
+        events.append((one.end + 1, -1, one.place, one.buffer.size))
+    sizes: dict[tuple[int, int], list[int]] = defaultdict(list)
+    total = 0
+    for position, ends, place, size in sorted(events):
+        here = sizes[place]
+        total -= max(here, default=0)
+        if ends:
+            here.remove(size)
+        else:
+            here.append(size)
+        total += max(here, default=0)
+        yield total, position

@@ -1,0 +1,36 @@
+"""The Python text of a span, to stand beside its line number."""
+
+from collections.abc import Mapping
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Source
+from jaxlens.ir.graph import Span
+
+_MOST = 44
+
+
+def quoter(capture: Capture) -> "Quoter":
+    """Quotes the sources of a capture; where it has none, nothing."""
+    try:
+        return Quoter(capture.sources)
+    except UnavailableError:
+        return Quoter({})
+
+
+class Quoter:
+    """Looks up lines; each file's text is cut into lines once."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self._sources = sources
+        self._lines: dict[str, list[str]] = {}
+
+    def __call__(self, span: Span | None, most: int = _MOST) -> str:
+        """The whole line where a span begins, without its indentation; "" where it is unknown."""
+        if span is None or span.key not in self._sources:
+            return ""
+        if span.key not in self._lines:
+            self._lines[span.key] = self._sources[span.key].text.split("\n")
+        lines = self._lines[span.key]
+        text = lines[span.line - 1].strip() if 0 < span.line <= len(lines) else ""
+        return text if len(text) <= most else f"{text[: most - 1]}…"

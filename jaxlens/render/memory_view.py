@@ -1,0 +1,191 @@
+"""What `%%compile --memory` shows: the answer, the chart of live ranges, and the tables.
+
+The chart is XLA's own packing: a value is a rectangle from the instruction that makes it to the
+last that needs it, at the bytes where XLA put it. Positions where nothing is computed are left out.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from jaxlens.captures import Capture
+from jaxlens.lenses.memory import Tried, memory
+from jaxlens.lenses.peak import Owned, Timeline, timeline
+from jaxlens.lenses.report import amount
+from jaxlens.render import chart
+from jaxlens.render.document import Block, Findings, Picture, TableBlock
+from jaxlens.render.figure_text import columns, shorten
+from jaxlens.render.palette import line_hues
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
+_CHARACTER = 7.3  # pixels of one, at the size of a chart's words
+_MOST = 1_200  # rectangles
+_ORDER = ("parameter", "constant", "output", "temporary")
+_ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
+
+
+def blocks(capture: Capture, tried: Sequence[Tried] = ()) -> list[Block]:
+    """The whole answer.
+
+    Args:
+        capture: Any capture.
+        tried: The program as `jax.checkpoint` changed it, where that was asked for.
+    """
+    report = memory(capture, tried)
+    drawn = picture(capture)
+    return [
+        Findings(report.findings),
+        *([drawn] if drawn else []),
+        *(TableBlock(table) for table in report.tables),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """One rectangle: values of one line that lie in one place one after another."""
+
+    owned: Owned
+    first: int
+    last: int
+    low: int
+    size: int
+
+    @property
+    def label(self) -> str:
+        if self.owned.kind == "argument":
+            return self.owned.name
+        return self.owned.line or self.owned.name
+
+
+def picture(capture: Capture) -> Picture | None:
+    """Live ranges over the schedule, the peak marked; None where XLA gives none."""
+    found = timeline(capture)
+    if found is None:
+        return None
+    moments = [n for n in range(found.live.end + 1) if n not in found.quiet] or [0]
+    bars = _bars(found, moments)
+    peak = bisect_left(moments, found.live.position)
+    peak = min(peak, len(moments) - 1)
+    whole = max(found.live.reserved, 1)
+    alt = (
+        f"Memory over {len(moments)} instructions: {amount(found.live.bytes)} at the peak, when "
+        f"{found.live.instruction} runs, of {amount(whole)} reserved"
+    )
+    return Picture(
+        "Memory over the schedule", alt, _drawing(bars, len(moments), peak, found),
+        tuple(_text(found, moments)), "optimized",
+        "Left to right: instructions in XLA's order, a loop's body once. Upwards: bytes as XLA "
+        "placed them; colours are source lines.",
+    )  # fmt: skip
+
+
+def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
+    """Rectangles, arguments lowest; values that go on in one place are one."""
+    kinds = {one.allocation: _ORDER.index(one.kind) for one in found.live.held}
+    base, low = {}, 0
+    for number in sorted(found.sizes, key=lambda n: (kinds[n], n)):
+        base[number] = low
+        low += found.sizes[number]
+    ordered = sorted(
+        zip(found.held, found.values, strict=True), key=lambda p: (p[0].place, p[0].start)
+    )
+    bars: list[_Bar] = []
+    for held, owned in ordered:
+        first = bisect_left(moments, held.start)
+        last = max(first, bisect_left(moments, held.end + 1) - 1)
+        at = base[held.allocation] + held.buffer.offset
+        bar = _Bar(owned, first, last, at, held.buffer.size)
+        before = bars[-1] if bars else None
+        if before and _goes_on(before, bar):
+            bars[-1] = replace(before, last=max(last, before.last))
+        else:
+            bars.append(bar)
+    return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
+
+
+def _goes_on(before: _Bar, bar: _Bar) -> bool:
+    """Whether it is a value of the same line, right behind another in the same place."""
+    same = (before.low, before.size, before.owned.line) == (bar.low, bar.size, bar.owned.line)
+    return same and bar.first <= before.last + 1 and bar.owned.kind != "argument"
+
+
+def _drawing(bars: Sequence[_Bar], moments: int, peak: int, found: Timeline) -> str:
+    whole = max(sum(found.sizes.values()), 1)
+    step = (_WIDTH - _LEFT - _RIGHT) / max(moments, 1)
+    high = _HIGH / whole
+    bottom = _TOP + _HIGH
+    hues = line_hues(bar.owned.line for bar in sorted(bars, key=lambda b: -b.size))
+    marks = [*_axes(whole, bottom)]
+    for bar in bars:
+        x, w = _LEFT + bar.first * step, (bar.last - bar.first + 1) * step
+        y, h = bottom - (bar.low + bar.size) * high, bar.size * high
+        kind = chart.hue(hues[bar.owned.line]) if bar.owned.line in hues else "quiet"
+        owned = bar.owned
+        marks.append(
+            chart.rect(x, y, w, h, kind, tip=_tip(owned), id=owned.instruction, line=owned.line)
+        )
+        room = int((w - 6) / _CHARACTER)
+        texts = (f"{bar.label} {amount(bar.size)}", bar.label)
+        if h >= 14 and (text := next((t for t in texts if columns(t) <= room), "")):
+            marks.append(chart.words(x + 4, y + h / 2 + 4, text))
+    x = _LEFT + (peak + 0.5) * step
+    marks.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
+    said = shorten(f"peak {amount(found.live.bytes)}: {found.live.instruction}", 60)
+    marks.append(chart.words(x, _TOP - 9, said, "tx", "start" if x < _WIDTH / 2 else "end"))
+    marks.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
+    marks.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
+    return chart.chart(_WIDTH, bottom + 26, marks)
+
+
+def _tip(owned: Owned) -> str:
+    words = [f"{owned.name} {owned.type}", amount(owned.bytes), owned.kind]
+    words += [owned.line] if owned.line else []
+    words += ["saved for the backward pass"] if owned.saved else []
+    return ", ".join(words)
+
+
+def _axes(whole: int, bottom: float) -> Iterator[str]:
+    for part in range(5):
+        y = bottom - part / 4 * _HIGH
+        yield chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid")
+        yield chart.words(_LEFT - 6, y + 4, amount(whole * part / 4), "dim", "end")
+
+
+def _text(found: Timeline, moments: Sequence[int]) -> Iterator[str]:
+    """Bytes in use over time, as a chart of blocks."""
+    use = _in_use(found, moments)
+    width = min(_COLUMNS, len(use))
+    cuts = [n * len(use) // width for n in range(width + 1)]
+    most = [max(use[a:b]) for a, b in pairwise(cuts)]
+    whole = max(most, default=1) or 1
+    for row in range(_ROWS, 0, -1):
+        level = (row - 0.5) / _ROWS * whole
+        scale = amount(whole * row / _ROWS) if row in (_ROWS, _ROWS // 2) else ""
+        yield f"{scale:>8} |{''.join('#' if used >= level else ' ' for used in most).rstrip()}"
+    at = most.index(whole) if whole in most else 0
+    yield f"{'':>8} |{' ' * at}^ {found.live.instruction}"
+
+
+def _in_use(found: Timeline, moments: Sequence[int]) -> list[int]:
+    """Bytes in use at each moment; arguments and constants all the time."""
+    change = [0] * (len(moments) + 1)
+    for first, last, size in _spans(found, moments):
+        change[first] += size
+        change[last + 1] -= size
+    total, use = 0, []
+    for step in change[:-1]:
+        total += step
+        use.append(total)
+    return use
+
+
+def _spans(found: Timeline, moments: Sequence[int]) -> Iterable[tuple[int, int, int]]:
+    """First and last moment and bytes of every place, without overlaps."""
+    ends: dict[tuple[int, int], int] = {}
+    for one in sorted(found.live.held, key=lambda h: (h.start, -h.buffer.size)):
+        first = max(bisect_left(moments, one.start), ends.get(one.place, 0))
+        last = min(bisect_left(moments, one.end + 1), len(moments)) - 1
+        if last >= first:
+            ends[one.place] = last + 1
+            yield first, last, one.buffer.size

@@ -1,0 +1,133 @@
+"""Traces a call again with what it differentiates under `jax.checkpoint`, to see what that changes.
+
+Nothing of the user's is edited. While the call is traced, `jax.vjp`, which `jax.grad` and
+`jax.value_and_grad` call too, first wraps the function that it is given.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+
+from jaxlens.errors import UnavailableError
+from jaxlens.stages import compat, isolate
+from jaxlens.stages.calls import Call
+from jaxlens.stages.target import Place
+from jaxlens.stages.trace import Trace, trace
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of checkpointing.
+
+    Attributes:
+        name: Round what, in words.
+        code: The same in Python.
+        wrap: Makes the function that is differentiated instead.
+    """
+
+    name: str
+    code: str
+    wrap: Wrap
+
+
+def _function(f: Callable[..., Any]) -> Callable[..., Any]:
+    wrapped: Callable[..., Any] = jax.checkpoint(f)
+    return wrapped
+
+
+def _but_products(f: Callable[..., Any]) -> Callable[..., Any]:
+    kept = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+    wrapped: Callable[..., Any] = jax.checkpoint(f, policy=kept)
+    return wrapped
+
+
+def _scans(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with _each_scan():
+            return f(*args, **kwargs)
+
+    return inside
+
+
+@contextmanager
+def _each_scan() -> Iterator[None]:
+    """Within it, the body of each `jax.lax.scan` is checkpointed."""
+    original: Any = jax.lax.scan
+
+    @functools.wraps(original)
+    def scan(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return original(jax.checkpoint(f, prevent_cse=False), *args, **kwargs)
+
+    jax.lax.scan = scan
+    try:
+        yield
+    finally:
+        jax.lax.scan = original
+
+
+WAYS: tuple[Way, ...] = (
+    Way("the whole function", "jax.grad(jax.checkpoint(f))", _function),
+    Way(
+        "the whole function, products kept",
+        "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)",
+        _but_products,
+    ),
+    Way("each scan's body", "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)", _scans),
+)
+
+
+def shaped(call: Call) -> Call:
+    """The call with shapes in the place of its arrays, to be traced again later."""
+    args = tuple(
+        value if place in call.static else _shapes(value) for place, value in enumerate(call.args)
+    )
+    kwargs = {k: v if k in call.static else _shapes(v) for k, v in call.kwargs.items()}
+    return replace(call, args=args, kwargs=kwargs, leaves=(), owner=None, opened=None, core=None)
+
+
+def _shapes(tree: Any) -> Any:
+    struct: Any = jax.ShapeDtypeStruct
+
+    def shape(leaf: Any) -> Any:
+        try:
+            aval = jax.typeof(leaf)
+        except TypeError:
+            return leaf
+        sharding = leaf.sharding if getattr(leaf, "committed", False) else None
+        weak = getattr(aval, "weak_type", False)
+        return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
+
+    return jax.tree.map(shape, tree)
+
+
+def traced(call: Call, place: Place, way: Way) -> Trace:
+    """The call traced with what it differentiates wrapped.
+
+    Args:
+        call: What `shaped` gave.
+        place: Where it is to run.
+        way: How to wrap.
+
+    Raises:
+        UnavailableError: It cannot be wrapped, and why.
+    """
+    isolate.retire()  # what was traced before is not to be found again
+    try:
+        with compat.differentiated(way.wrap) as wraps:
+            if not wraps:
+                raise UnavailableError("this version of JAX has no jax.vjp that could be wrapped")
+            return trace(call, place)
+    except UnavailableError:
+        raise
+    except Exception as error:  # a function that jax.checkpoint does not take, for any reason
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UnavailableError(f"{type(error).__name__}: {line[:160]}") from None
+    finally:
+        isolate.retire()

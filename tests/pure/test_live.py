@@ -1,0 +1,34 @@
+"""Live ranges over a buffer assignment: what is in use when, and when it is most."""
+
+from test_buffers import ASSIGNMENT, LIVE, RANGES, SHORT
+
+from jaxlens.ir import buffers
+from jaxlens.ir.live import live
+
+
+def test_the_peak_counts_a_place_once_and_arguments_and_constants_always():
+    found = live(buffers.read(SHORT + RANGES))
+    # p 64 and c 4 all the time; a 64 and b 64 at position 2; in_place lies in b's place.
+    assert (found.bytes, found.position, found.instruction) == (64 + 4 + 64 + 64, 2, "b")
+    assert [one.buffer.instruction for one in found.at_peak] == ["p", "a", "b", "c"]
+    assert found.at("parameter"), found.at("temporary") == (64, 128)
+    assert found.reserved == 64 + 8 + 4 + 192  # what threads keep to themselves is left out
+
+
+def test_values_without_a_live_range_are_counted_as_missing():
+    text = SHORT + RANGES.replace("    d{}:7-8\n", "")
+    # The tuple of results has none either.
+    assert live(buffers.read(text)).unplaced == live(buffers.read(SHORT + RANGES)).unplaced + 1
+    assert live(buffers.read(SHORT)) is None
+
+
+def test_memory_beside_the_main_one_is_left_out():
+    text = SHORT.replace("<5 b @0>", "<5 b @1>") + RANGES
+    assert live(buffers.read(text)).bytes == 64 + 4 + 64 + 64  # in_place takes b's place later
+
+
+def test_a_recorded_compile():
+    found = live(buffers.read(ASSIGNMENT + "\n" + LIVE))
+    assert 0.9 * found.reserved < found.bytes <= found.reserved
+    assert sum(one.buffer.size for one in found.at_peak) == found.bytes
+    assert found.unplaced == 0
