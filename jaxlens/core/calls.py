@@ -1,11 +1,11 @@
 """Primitives that hold jaxprs: what calls, branches and loops have in common.
 
-The rules of `jit`, `checkpoint`, `cond` or `scan` are made of the rules for what is inside: the jvp
-of a call is a call of the jvp. A transform of a jaxpr says by flags for which results it has
-something: a tangent, all examples, something to wait for. Branches must agree on these, and what a
-loop carries must have the same flag coming out as going in: where they do not, they are transformed
-once more, with what was found forced on all. What a transform takes from outside becomes operands
-before the others, and what it made is remembered (`kept`), so that it is compiled once.
+The rules of `jit`, `checkpoint` or `cond` are made of the rules for what is inside: the jvp of a
+call is a call of the jvp. A transform of a jaxpr says by flags for which results it has something:
+a tangent, all examples, something to wait for. Branches must agree on these: where they do not,
+they are transformed once more, with what was found in one forced on all. What a transform takes
+from outside becomes operands before the others, and what it made is remembered (`kept`), so that it
+is compiled once.
 
 After "Structured control flow primitives" (docs.jax.dev, control-flow.html) and Autodidax.
 """
@@ -18,6 +18,7 @@ from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import Dim, batch_flat, batch_jaxpr, to_front
 from jaxlens.core.forward import instantiate, jvp_jaxpr, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split, used
+from jaxlens.core.primitives.shapes import fronts
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
 from jaxlens.core.staging import Staging, as_function, aval_of, trace
 from jaxlens.core.tracers import Linear, Primitive, Zero, interpreting, mapped_axis
@@ -37,7 +38,7 @@ def cut(items: Sequence[Any], *sizes: int) -> list[list[Any]]:
     return [*pieces, list(items[start:])]
 
 
-def fronts(
+def in_front(
     size: int, args: Sequence[Any], dims: Sequence[Dim], flags: Sequence[bool] | None = None
 ) -> list[Any]:
     """The arguments, of which those flagged, or that differ, hold all examples in a first axis."""
@@ -58,7 +59,7 @@ def all_examples(
         args: The arguments.
     """
     results, dims = batch_flat(f, size, args, [0 if has else None for has in flags], mapped_axis())
-    return fronts(size, results, dims, [True] * len(results))
+    return fronts(size, results, dims)
 
 
 def same_type(a: ShapedArray, b: ShapedArray) -> bool:
@@ -203,7 +204,7 @@ def call_rules(
     def batch(size: int, args: Any, dims: Any, **params: Any) -> Any:
         batched = tuple(dim is not None for dim in dims[before:])
         whole, consts, flags = made(params[key], batch_jaxpr, size, batched)
-        operands = [*consts, *fronts(size, args[before:], dims[before:])]
+        operands = [*consts, *in_front(size, args[before:], dims[before:])]
         results = call(args[:before], operands, params, whole)
         return results, [0 if has else None for has in flags]
 
@@ -235,83 +236,8 @@ def call_rules(
 
 
 def waiting(
-    interpreter: Partial,
-    primitive: Primitive,
-    flags: Sequence[bool],
-    done: Sequence[Any],
-    operands: Sequence[Any],
-    params: dict[str, Any],
+    interpreter: Partial, call: Primitive, flags: Sequence[bool], done: Any, args: Any, params: Any
 ) -> list[Any]:
-    """The results of a call: some are done, the call for those that are flagged is written down."""
-    rest = Staging.process(interpreter, primitive, operands, params) if any(flags) else []
+    """The results of a call: some are done; the call for those that are flagged is written down."""
+    rest = Staging.process(interpreter, call, args, params) if any(flags) else []
     return merge(flags, done, rest)
-
-
-# ---- loops --------------------------------------------------------------------------------------
-
-
-def fixpoint(transform: Callable[[Flags], Any], carry: Flags) -> tuple[Any, Flags]:
-    """What a transform makes of a body that returns a flag for each value it is given one for.
-
-    Args:
-        transform: Flags of what is carried to something whose last item begins with the flags
-            of what is returned: all those given, and perhaps more.
-        carry: The flags to begin with.
-
-    Returns:
-        What it makes, and the flags.
-    """
-    while True:
-        found = transform(carry)
-        grown = tuple(found[-1][: len(carry)])
-        if grown == carry:
-            return found, carry
-        carry = grown
-
-
-@kept
-def looped(
-    closed: ClosedJaxpr,
-    transform: Callable[..., Any],
-    consts: Flags,
-    carry: Flags,
-    xs: Flags = (),
-    *args: Any,
-) -> tuple[Any, ...]:
-    """A transform of the body of a loop.
-
-    Args:
-        closed: The body, of constants, what is carried, and rows.
-        transform: It.
-        consts: The flags of the constants.
-        carry: Those of what is carried, to begin with.
-        xs: Those of the rows.
-        args: Further arguments of the transform.
-
-    Returns:
-        What it makes, the body's constants behind it; the last are the flags of the results, and
-        those of what is carried.
-    """
-    ys = [False] * (len(closed.out_avals) - len(carry))
-    (body, *rest), carry = fixpoint(
-        lambda carry: transform(closed, *args, [*consts, *carry, *xs], [*carry, *ys]), carry
-    )
-    return *hoisted(body), *rest, carry
-
-
-def woven(values: Sequence[Sequence[Any]], moving: Sequence[Sequence[Any]]) -> list[Any]:
-    """Constants, what is carried and rows, each with its tangents behind it."""
-    return list(chain(*chain(*zip(values, moving, strict=True))))
-
-
-@kept
-def loop_jvp(closed: ClosedJaxpr, *flags: Flags) -> tuple[Any, ...]:
-    """As `looped`, the jvp: parameters and results are in the order of `woven`."""
-    both, new, results, carry = looped(closed, jvp_jaxpr, *flags)
-    consts = flags[0]
-    own, values, moving = cut(both.jaxpr.invars, len(new), len(closed.in_avals))
-    sizes = (len(consts), len(carry)), (sum(consts), sum(carry))
-    invars = woven(cut(values, *sizes[0]), cut(moving, *sizes[1]))
-    outs, moved = cut(both.jaxpr.outvars, len(results))
-    outvars = woven(cut(outs, len(carry)), cut(moved, sum(carry)))
-    return reordered(both, [*own, *invars], outvars), new, results, carry

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, cast
 
 from jaxlens.core.avals import ShapedArray, float0, tangent_aval
 from jaxlens.core.batching import batch_jaxpr, vmap
-from jaxlens.core.calls import Flags, cut, fronts, same_type
+from jaxlens.core.calls import Flags, cut, in_front, same_type
 from jaxlens.core.forward import instantiate, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, split
 from jaxlens.core.primitives.shapes import reduce_sum
@@ -370,7 +370,7 @@ def _rules(call: Primitive) -> None:
         for key, kind in {"jvp": Batched, "fwd": Batched, "bwd": BatchedBwd}.items():
             if key in params:
                 params[key] = kind(params[key], size, batched[num_consts:])
-        operands, count = [*new, *fronts(size, args, dims)], len(new) + num_consts
+        operands, count = [*new, *in_front(size, args, dims)], len(new) + num_consts
         results = call.bind(*operands, call_jaxpr=whole, num_consts=count, **params)
         return results, [0] * len(results)
 

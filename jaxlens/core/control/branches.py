@@ -16,12 +16,11 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.batching import to_front
 from jaxlens.core.calls import all_examples, call_rules, same_type, together
 from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.primitives.elementwise import eq, ne_p, select_n
 from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
-from jaxlens.core.primitives.shapes import broadcast_in_dim, convert_element_type
+from jaxlens.core.primitives.shapes import broadcast_in_dim, convert_element_type, fronts
 from jaxlens.core.staging import as_function, aval_of, traced
 from jaxlens.core.tracers import Primitive
 from jaxlens.core.trees import tree_flatten
@@ -126,17 +125,17 @@ def _(size: int, args: Any, dims: Any, *, branches: Branches) -> Any:
     """
     if dims[0] is None:
         return _of_all(size, args, dims, branches=branches)
-    index, *operands = (to_front(size, x, dim) for x, dim in zip(args, dims, strict=True))
+    index, *operands = fronts(size, args, dims)
     outs = []
     for number, branch in enumerate(branches):
         mine = eq(index, np.int32(number))
-        own = [_selected(mine, stop_gradient_p.bind(x), x) for x in operands]
+        own = [selected(mine, stop_gradient_p.bind(x), x) for x in operands]
         outs.append(all_examples(as_function(branch), size, [True] * len(own), own))
-    chosen = [_selected(index, *cases) for cases in zip(*outs, strict=True)]
+    chosen = [selected(index, *cases) for cases in zip(*outs, strict=True)]
     return chosen, [0] * len(chosen)
 
 
-def _selected(which: Any, *cases: Any) -> Any:
+def selected(which: Any, *cases: Any) -> Any:
     """For each example the case that it says."""
     shape = aval_of(cases[0]).shape
     return select_n(broadcast_in_dim(which, shape, range(aval_of(which).ndim)), *cases)

@@ -2,14 +2,15 @@
 
 The condition and the body are jaxprs in the parameters of one equation; what both read and never
 change stands before what is carried from turn to turn. A rule needs a fixpoint: if the body gives a
-carried value a tangent, it has one from the start, which may give others one. Reverse mode is not
-possible: it would have to keep the values of each turn, in memory of a size that nobody knows.
+carried value a tangent, it has one from the start, which may give others one. The examples of a
+batch go on together until the last is done. Reverse mode is not possible: it would have to keep the
+values of each turn, in memory of a size that nobody knows.
 
 After "Structured control flow primitives" (docs.jax.dev, control-flow.html).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,23 +19,14 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
 from jaxlens.core.batching import batch_jaxpr
-from jaxlens.core.calls import (
-    Flags,
-    beginning,
-    cut,
-    fixpoint,
-    fronts,
-    loop_jvp,
-    looped,
-    made,
-    reordered,
-    same_type,
-)
-from jaxlens.core.forward import instantiate, nonzero, with_zeros
+from jaxlens.core.calls import Flags, beginning, cut, in_front, made, reordered, same_type
+from jaxlens.core.control.branches import selected
+from jaxlens.core.forward import instantiate, jvp_jaxpr, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
-from jaxlens.core.primitives.shapes import convert_element_type, i64s
+from jaxlens.core.primitives.contractions import reduce_or
+from jaxlens.core.primitives.shapes import convert_element_type
 from jaxlens.core.reverse import Partial, partial_jaxpr
-from jaxlens.core.staging import Staging, Traced, aval_of, traced
+from jaxlens.core.staging import Staging, Traced, as_function, aval_of, trace, traced
 from jaxlens.core.tracers import Primitive, Value, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
 
@@ -131,6 +123,77 @@ def converted(x: Any, dtype: np.dtype) -> Any:
     return np.asarray(x, dtype)[()]
 
 
+# ---- transforms of a body -----------------------------------------------------------------------
+
+
+@kept
+def looped(
+    closed: ClosedJaxpr, transform: Callable[..., Any], consts: Flags, carry: Flags, xs: Flags = (),
+    *args: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """A transform of the body of a loop: what is carried has the same flags going in as coming out.
+
+    Args:
+        closed: The body, of constants, what is carried, and rows.
+        transform: It.
+        consts: The flags of the constants.
+        carry: Those of what is carried, to begin with.
+        xs: Those of the rows.
+        args: Further arguments of the transform.
+
+    Returns:
+        What it makes, with the body's constants behind it; then the flags of what is carried.
+    """
+    ys = [False] * (len(closed.out_avals) - len(carry))
+    while True:
+        body, *rest = transform(closed, *args, [*consts, *carry, *xs], [*carry, *ys])
+        grown = tuple(rest[-1][: len(carry)])
+        if grown == carry:
+            return *hoisted(body), *rest, carry
+        carry = grown
+
+
+def _woven(values: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+    """Constants, what is carried and rows, each with its tangents behind it."""
+    return list(chain(*chain(*zip(values, moving, strict=True))))
+
+
+@kept
+def _jvp_of(closed: ClosedJaxpr, *flags: Flags) -> tuple[Any, ...]:
+    """As `looped`; constants, what is carried and rows have their tangents behind them."""
+    both, new, results, carry = looped(closed, jvp_jaxpr, *flags)
+    own, values, moving = cut(both.jaxpr.invars, len(new), len(closed.in_avals))
+    sizes = [(len(each), sum(each)) for each in (flags[0], carry)]
+    counts, moved_counts = zip(*sizes, strict=True)
+    invars = _woven(cut(values, *counts), cut(moving, *moved_counts))
+    outs, moved = cut(both.jaxpr.outvars, len(results))
+    outvars = _woven(cut(outs, len(carry)), cut(moved, sum(carry)))
+    return reordered(both, [*own, *invars], outvars), new, results, carry
+
+
+def loop_jvp(
+    closed: ClosedJaxpr, primals: Sequence[list[Any]], tangents: Sequence[list[Any]]
+) -> tuple[ClosedJaxpr, list[list[Any]], list[bool], Flags]:
+    """The jvp of the body of a loop.
+
+    Args:
+        closed: The body.
+        primals: Its constants, what is carried, and rows.
+        tangents: Their tangents.
+
+    Returns:
+        The body with tangents, what it is given, and which results and which carries have one.
+    """
+    has = [nonzero(each) for each in tangents]
+    both, new, flags, has[1] = _jvp_of(closed, *has)
+    moving = [list(map(instantiate, split(*pair)[1])) for pair in zip(has, tangents, strict=True)]
+    consts, *rest = ([*values, *own] for values, own in zip(primals, moving, strict=True))
+    return both, [[*new, *consts], *rest], flags, has[1]
+
+
+# ---- while --------------------------------------------------------------------------------------
+
+
 @while_p.rule("abstract")
 def _(*avals: ShapedArray, body_jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
     return body_jaxpr.out_avals
@@ -150,41 +213,23 @@ def while_op(state: Sequence[Any], test: Callable[..., Any], turn: Callable[...,
 def _(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
     test, body = params["cond_jaxpr"], params["body_jaxpr"]
     tests, consts, init = _parts(operands, params)
-    (pred,) = test.out_avals
-
-    def more(*state: Any) -> list[Any]:
-        going: list[Any] = ctx.inline(test, *tests, *state, scope="while/cond")
-        if pred.shape:  # some example is not done
-            own = replace(ctx, avals_in=[pred], avals_out=[pred.update(shape=())])
-            going = [own.reduce(hlo.or_, *going, False, range(pred.ndim))]
-        return going
-
-    def turn(*state: Any) -> list[Any]:
-        new: list[Any] = ctx.inline(body, *consts, *state, scope="while/body")
-        if pred.shape:  # those that are done keep what they have
-            (going,) = ctx.inline(test, *tests, *state, scope="while/body")
-            new = [_where(ctx, going, *pair) for pair in zip(new, state, strict=True)]
-        return new
-
-    return while_op(init, more, turn)
-
-
-def _where(ctx: Any, which: Any, yes: Any, no: Any) -> Any:
-    bools = ctx.type(ShapedArray(tuple(yes.type.shape), np.dtype(bool)))
-    spread = hlo.broadcast_in_dim(bools, which, i64s(range(which.type.rank)))
-    return hlo.select(spread, yes, no)
+    return while_op(
+        init,
+        lambda *state: ctx.inline(test, *tests, *state, scope="while/cond"),
+        lambda *state: ctx.inline(body, *consts, *state, scope="while/body"),
+    )
 
 
 @while_p.rule("jvp")
 def _(primals: Any, tangents: Any, **params: Any) -> Any:
-    (tests, consts, init), moving = _parts(primals, params), _parts(tangents, params)
-    _, has, carry = map(nonzero, moving)
-    both, new, _, carry = loop_jvp(params["body_jaxpr"], has, carry)
-    consts = [*new, *consts, *split(has, moving[1])[1]]
-    first = [instantiate(t) for t in split(carry, moving[2])[1]]
-    test = _with_more(params["cond_jaxpr"], tuple(map(aval_of, first)))
-    values, moved = cut(loop(test, tests, both, consts, [*init, *first]), len(init))
-    return values, with_zeros(list(map(aval_of, values)), carry, moved)
+    tests, *parts = _parts(primals, params)
+    both, (consts, carry), _, flags = loop_jvp(
+        params["body_jaxpr"], parts, _parts(tangents, params)[1:]
+    )
+    count = len(flags)
+    test = _with_more(params["cond_jaxpr"], tuple(map(aval_of, carry[count:])))
+    values, moved = cut(loop(test, tests, both, consts, carry), count)
+    return values, with_zeros(list(map(aval_of, values)), flags, moved)
 
 
 @kept
@@ -192,43 +237,56 @@ def _with_more(closed: ClosedJaxpr, types: tuple[ShapedArray, ...]) -> ClosedJax
     return reordered(closed, [*closed.jaxpr.invars, *map(Var, types)])
 
 
-@kept
-def _batch_of(
-    jaxprs: tuple[ClosedJaxpr, ClosedJaxpr], size: int, tests: Flags, consts: Flags, carry: Flags
-) -> tuple[Any, ...]:
-    """The condition and body for all examples, their constants, and what differs by example.
-
-    Once the condition does, all that is carried does: an example that is done keeps its own.
-    """
-    test, body = jaxprs
-    differs = bool(test.out_avals[0].shape)
-
-    def whole(carry: Flags) -> tuple[Any, ...]:
-        every, flags = batch_jaxpr(body, size, [*consts, *carry], carry)
-        every_test, (own,) = batch_jaxpr(test, size, [*tests, *carry], [differs and any(carry)])
-        return every_test, every, [flag or own for flag in flags]
-
-    (every_test, every, _), carry = fixpoint(whole, carry)
-    return *hoisted(every_test), *hoisted(every), carry
-
-
 @while_p.rule("batch")
 def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
     (tests, consts, init), places = _parts(args, params), _parts(dims, params)
-    flags = [tuple(dim is not None for dim in each) for each in places]
-    jaxprs = params["cond_jaxpr"], params["body_jaxpr"]
-    test, new_tests, body, new_consts, carry = _batch_of(jaxprs, size, *flags)
-    tests = [*new_tests, *fronts(size, tests, places[0])]
-    consts = [*new_consts, *fronts(size, consts, places[1])]
-    results = loop(test, tests, body, consts, fronts(size, init, places[2], carry))
+    in_tests, in_consts, carry = (tuple(dim is not None for dim in each) for each in places)
+    while True:
+        body, new, _, carry = looped(params["body_jaxpr"], batch_jaxpr, in_consts, carry, (), size)
+        flags = in_tests + carry
+        test, new_tests, (differs,) = made(params["cond_jaxpr"], batch_jaxpr, size, flags)
+        if not differs or all(carry):
+            break
+        carry = (True,) * len(carry)
+    tests = [*new_tests, *in_front(size, tests, places[0])]
+    consts = [*new, *in_front(size, consts, places[1])]
+    if differs:
+        test, body = _until_the_last((test, body), len(tests))
+        consts = tests + consts
+    results = loop(test, tests, body, consts, in_front(size, init, places[2], carry))
     return results, [0 if has else None for has in carry]
+
+
+@kept
+def _until_the_last(
+    jaxprs: tuple[ClosedJaxpr, ClosedJaxpr], num_tests: int
+) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """A loop of examples that are not done together: one that is done keeps what it has.
+
+    Args:
+        jaxprs: The condition, which is true for some examples, and the body.
+        num_tests: How many constants the condition has, which the new body has before its own.
+    """
+    test, body = map(as_function, jaxprs)
+    tests, state = cut(jaxprs[0].in_avals, num_tests)
+
+    def some(*args: Any) -> list[Any]:
+        return [reduce_or(test(*args)[0], (0,))]
+
+    def turn(*args: Any) -> list[Any]:
+        tests, rest = cut(args, num_tests)
+        old = rest[len(rest) - len(state) :]
+        (going,) = test(*tests, *old)
+        return [selected(going, *pair) for pair in zip(old, body(*rest), strict=True)]
+
+    return trace(some, [*tests, *state]), trace(turn, [*tests, *jaxprs[1].in_avals])
 
 
 @while_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     """What of a loop can run now, if its condition can; for the rest it is written down whole."""
     tests, consts, carry = (tuple(map(interpreter.unknown, each)) for each in _parts(args, params))
-    body, new_consts, *_, carry = looped(params["body_jaxpr"], partial_jaxpr, consts, carry)
+    body, new, *_, carry = looped(params["body_jaxpr"], partial_jaxpr, consts, carry)
     test, new_tests, waits = made(params["cond_jaxpr"], partial_jaxpr, (*tests, *carry))
     if waits == [True]:
         whole: list[Any] = Staging.process(interpreter, while_p, args, params)
@@ -237,7 +295,7 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     pairs = zip((tests, consts, carry), _parts(args, params), strict=True)
     known_tests, known_consts, init = (split(waits, xs)[0] for waits, xs in pairs)
     with interpreting(interpreter.parent):
-        done = loop(test, [*new_tests, *known_tests], body, [*new_consts, *known_consts], init)
+        done = loop(test, [*new_tests, *known_tests], body, [*new, *known_consts], init)
     whole = Staging.process(interpreter, while_p, args, params) if any(carry) else done
     return merge(carry, done, split(carry, whole)[1])
 

@@ -19,17 +19,8 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
 from jaxlens.core.batching import batch_jaxpr
-from jaxlens.core.calls import (
-    Flags,
-    cut,
-    fronts,
-    loop_jvp,
-    looped,
-    pruned,
-    reordered,
-    waiting,
-)
-from jaxlens.core.control.loops import converted, loop, loop_body, while_op
+from jaxlens.core.calls import Flags, cut, in_front, pruned, reordered, waiting
+from jaxlens.core.control.loops import converted, loop, loop_body, loop_jvp, looped, while_op
 from jaxlens.core.forward import instantiate, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
 from jaxlens.core.primitives.elementwise import add_any_p, add_p, lt
@@ -178,14 +169,10 @@ def _(
 def _(
     primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **how: Any
 ) -> Any:
-    moving = cut(tangents, num_consts, num_carry)
-    has = [nonzero(each) for each in moving]
-    both, new, flags, has[1] = loop_jvp(jaxpr, *has)
-    moving = [[instantiate(t) for t in split(*pair)[1]] for pair in zip(has, moving, strict=True)]
-    parts = zip(cut(primals, num_consts, num_carry), moving, strict=True)
-    consts, init, xs = ([*values, *tangents] for values, tangents in parts)
-    results = _turns(both, [*new, *consts], init, xs, **how)
-    sizes = num_carry, len(moving[1]), len(jaxpr.out_avals) - num_carry
+    parts, moving = cut(primals, num_consts, num_carry), cut(tangents, num_consts, num_carry)
+    both, (consts, init, xs), flags, carry = loop_jvp(jaxpr, parts, moving)
+    results = _turns(both, consts, init, xs, **how)
+    sizes = num_carry, sum(carry), len(flags) - num_carry
     values, moved, ys, moved_ys = cut(results, *sizes)
     values += ys
     return values, with_zeros([aval_of(x) for x in values], flags, [*moved, *moved_ys])
@@ -298,8 +285,8 @@ def _(
     has = [tuple(dim is not None for dim in each) for each in places]
     whole, new, flags, carry = looped(jaxpr, batch_jaxpr, *has, size)
     consts, init, xs = cut(args, num_consts, num_carry)
-    consts = [*new, *fronts(size, consts, places[0])]
-    init = fronts(size, init, places[1], carry)
+    consts = [*new, *in_front(size, consts, places[0])]
+    init = in_front(size, init, places[1], carry)
     pairs = zip(xs, places[2], strict=True)
     xs = [x if dim is None else moveaxis(x, dim, 1) for x, dim in pairs]
     results = _turns(whole, consts, init, xs, **how)

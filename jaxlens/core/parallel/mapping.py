@@ -22,7 +22,7 @@ from jaxlib.mlir.dialects import sdy
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.batching import batch_jaxpr, counted, naming
-from jaxlens.core.calls import Flags, cut, fronts, made, waiting
+from jaxlens.core.calls import Flags, cut, in_front, made, waiting
 from jaxlens.core.device import devices as all_devices
 from jaxlens.core.forward import jvp_jaxpr, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
@@ -131,7 +131,7 @@ def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> 
     (mesh, ins, outs), batched = Layout(**params), tuple(dim is not None for dim in dims)
     every, new, flags = made(jaxpr, batch_jaxpr, size, batched)
     lies = Layout(mesh, _moved(batched, ins), _moved(flags, outs))
-    results = _bind(every, new, fronts(size, args, dims), lies)
+    results = _bind(every, new, in_front(size, args, dims), lies)
     return results, [0 if has else None for has in flags]
 
 
