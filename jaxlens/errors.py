@@ -40,6 +40,10 @@ class CaptureFileError(LensError):
     """A file that does not hold a capture this version can load."""
 
 
+class RecompileError(LensError, AssertionError):
+    """More was compiled than was allowed."""
+
+
 class GraphError(LensError):
     """A graph that could not be laid out."""
 

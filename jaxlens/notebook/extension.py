@@ -6,9 +6,11 @@ from weakref import WeakKeyDictionary
 from jaxlens.notebook.complete import matcher
 from jaxlens.notebook.live import Lines
 from jaxlens.notebook.magics import Lenses
+from jaxlens.notebook.watch_magics import Watchers
 
 _VERBS = ("jaxpr", "hlo", "compile", "explore")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in _VERBS]
+_PLACES += [("line", "recompiles"), ("cell", "recompiles"), ("cell", "norecompile")]
 
 _VIEW = ("jaxlens.render.view", "View")  # by name, so that loading imports no view
 
@@ -24,7 +26,7 @@ def load(shell: Any) -> None:
     ours = matcher()
     lines = Lines(shell)
     _loaded[shell] = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}, ours, lines
-    shell.register_magics(Lenses(shell, lines))
+    shell.register_magics(Lenses(shell, lines), Watchers(shell, lines.bundle))
     shell.Completer.custom_matchers.append(ours)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, lines.bundle)
     shell.events.register("post_run_cell", lines.cell_done)
@@ -40,7 +42,8 @@ def unload(shell: Any) -> None:
         held.pop(name, None)
         if magic is not None:
             held[name] = magic
-    shell.magics_manager.registry.pop(Lenses.__name__, None)
+    for magics in (Lenses, Watchers):
+        shell.magics_manager.registry.pop(magics.__name__, None)
     shell.events.unregister("post_run_cell", lines.cell_done)
     shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
     lines.close()

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from jaxlens.ir.compile_log import Change, ChangeKind
 from jaxlens.ir.facts import Verdict
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.stages import compat
@@ -87,8 +88,8 @@ def _untraced(
 ) -> Verdict:
     if not keys:
         return Verdict(False, "trace", ("never called before",))
-    new = _key(call, *asked)
-    found = [tuple(differences(new, _key(call, *key))) for key in keys]
+    new = key_of(call, *asked)
+    found = [tuple(differences(new, key_of(call, *key))) for key in keys]
     nearest = min(found, key=len)
     return Verdict(False, "trace", _bounded(nearest or (UNREADABLE,)), len(keys))
 
@@ -115,7 +116,8 @@ def _compiled(
     same = [k for k in lowered if k[0] == context and k[1][0] == wanted]
     if not same:
         names = _leaf_names(call, key[1])
-        nearest = min((tuple(_moved(names, wanted, k[1][0])) for k in lowered), key=len)
+        found = [tuple(map(str, moved(names, wanted, k[1][0]))) for k in lowered]
+        nearest = min(found, key=len)
         return Verdict(False, "compile", _bounded(nearest or ("settings differ",)), earlier)
     done = [compat.is_compiled(program, k) for k in same]
     if any(done):
@@ -127,32 +129,38 @@ def _compiled(
 
 def differences(new: Key, old: Key) -> Iterator[str]:
     """One line for each thing that differs between two keys."""
-    yield from _changed(new.settings, old.settings, "jit's {}: {}, was {}")
-    yield from _changed(_settings(new), _settings(old), "{}: {}, was {}")
-    yield from _changed(new.statics, old.statics, "{}: static value {}, was {}")
+    yield from map(str, changes(new, old))
+
+
+def changes(new: Key, old: Key) -> Iterator[Change]:
+    """Each thing that differs between two keys."""
+    yield from _changed("option", new.settings, old.settings)
+    yield from _changed("setting", settings(new), settings(old))
+    yield from _changed("static", new.statics, old.statics)
     for name in new.inputs:
         if name not in old.inputs:
-            yield f"{name}: new"
+            yield Change("new", name, new.inputs[name])
     for name, was in old.inputs.items():
         if name not in new.inputs:
-            yield f"{name}: gone"
+            yield Change("gone", name, "", was)
         elif new.inputs[name] != was:
-            yield f"{name}: {new.inputs[name]}, was {was}"
+            yield Change("type", name, new.inputs[name], was)
     if new.inputs.keys() == old.inputs.keys():
-        yield from _changed(new.structures, old.structures, "{}: pytree {}, was {}")
+        yield from _changed("structure", new.structures, old.structures)
     if new.mesh != old.mesh:
-        yield f"mesh: {_mesh_text(new.mesh)}, was {_mesh_text(old.mesh)}"
+        yield Change("mesh", "mesh", _mesh_text(new.mesh), _mesh_text(old.mesh))
 
 
-def _settings(key: Key) -> dict[str, Any]:
+def settings(key: Key) -> dict[str, Any]:
     """The context without its meshes, which the key has under one name."""
     return {k: v for k, v in key.context.items() if not k.endswith("mesh_context_manager")}
 
 
-def _changed(new: Mapping[str, Any], old: Mapping[str, Any], line: str) -> Iterator[str]:
+def _changed(kind: ChangeKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Change]:
     for name in dict.fromkeys((*new, *old)):
         if name not in old or name not in new or new[name] != old[name]:
-            yield line.format(name, _value_text(new, name), _value_text(old, name))
+            now, was = _value_text(new, name), _value_text(old, name)
+            yield Change(kind, name, f"another {now}" if now == was else now, was)
 
 
 def _value_text(values: Mapping[str, Any], name: str) -> str:
@@ -163,7 +171,8 @@ def _mesh_text(mesh: Any) -> str:
     return str(dict(mesh.shape)) if getattr(mesh, "shape", None) else "none"
 
 
-def _key(call: Opened, context: Any, rest: tuple[Any, ...]) -> Key:
+def key_of(call: Opened, context: Any, rest: tuple[Any, ...]) -> Key:
+    """A key of JAX's trace cache as data, under the names that the user knows."""
     info, signature, avals, mesh = rest
     names = compat.context_names()
     if len(names) != len(context):
@@ -239,16 +248,16 @@ def _leaf_names(call: Opened, rest: tuple[Any, ...]) -> list[str]:
     return [leaf.name for leaf in found if leaf.root not in fixed]
 
 
-def _moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[str]:
+def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[Change]:
     """The inputs that lie elsewhere; constants that JAX passes come before them."""
     extra = len(new) - len(names)
     every = [*(f"constant {i}" for i in range(extra)), *names]
     for name, here, there in zip(every, new, old, strict=False):
         if here != there:
-            yield f"{name}: {_where(here)}, was {_where(there)}"
+            yield Change("place", name, where(here), where(there))
 
 
-def _where(sharding: Any) -> str:
+def where(sharding: Any) -> str:
     """Where an input must be: on a device, spread over several, or anywhere."""
     try:
         devices = sorted(sharding.device_set, key=lambda d: d.id)

@@ -1,0 +1,227 @@
+"""What JAX traced, lowered and compiled while somebody watched: a log, as frozen data.
+
+One `Call` is one call of a function for which JAX had to do something beyond starting a program:
+trace it, lower it, compile it, or at least make an entry in its fast path. It holds the key that
+the call was looked up by, part by part, and what differs from the nearest earlier key.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxlens.ir.graph import Span
+
+PartKind = Literal["function", "input", "static", "structure", "option", "setting", "mesh"]
+ChangeKind = Literal[
+    "function", "type", "new", "gone", "static", "structure", "option", "setting", "mesh",
+    "place", "holder", "donated", "lost", "failed", "other",
+]  # fmt: skip
+StepKind = Literal["trace", "lower", "compile"]
+Layer = Literal["", "trace", "lower", "compile", "fast path"]
+
+TYPE = re.compile(r"(weak )?([\w<>]+)\[([^\]]*)\](.*)")
+"""A type as a key's part says it: weakness, dtype, shape, and how it is sharded."""
+
+_FIRST = ("function", "setting", "option", "donated", "structure", "static")
+_TEXTS: Mapping[str, str] = {
+    "function": "{name}: {new}",
+    "type": "{name}: {new}, was {old}",
+    "new": "{name}: new",
+    "gone": "{name}: gone",
+    "static": "{name}: static value {new}, was {old}",
+    "structure": "{name}: pytree {new}, was {old}",
+    "option": "jit's {name}: {new}, was {old}",
+    "setting": "{name}: {new}, was {old}",
+    "mesh": "{name}: {new}, was {old}",
+    "place": "{name}: {new}, was {old}",
+    "holder": "{name}: {new}, was {old}",
+    "donated": "{name}: {new}, was {old}",
+    "lost": "{new}",
+    "failed": "{new}",
+    "other": "{new}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a key.
+
+    Attributes:
+        name: The argument's pytree path, or the option's or setting's name.
+        kind: What it is a part of.
+        text: Its value: a type ("f32[64,784]"), a static value, a setting.
+        place: Where an input lies ("committed to cpu:1"); part of the compile cache's key.
+        holder: What holds an input ("jax.Array", "numpy.ndarray", "float"); part of the fast
+            path's key.
+    """
+
+    name: str
+    kind: PartKind
+    text: str
+    place: str = ""
+    holder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that differs between two keys; `str` of it is the line that is shown."""
+
+    kind: ChangeKind
+    name: str
+    new: str = ""
+    old: str = ""
+
+    def __str__(self) -> str:
+        return _TEXTS[self.kind].format(name=self.name, new=self.new, old=self.old)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a call.
+
+    Attributes:
+        kind: What was done.
+        seconds: How long it took, as JAX told; None where it told nothing.
+        served: "memory" for a trace that an inner cache of JAX's held; "disk" for a program that
+            the persistent cache held; "" for work that was done.
+        failed: Name of the exception that it ended in.
+        stored: Whether the persistent cache was asked and did not hold the program.
+    """
+
+    kind: StepKind
+    seconds: float | None
+    served: str = ""
+    failed: str = ""
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """What would spare the work.
+
+    Attributes:
+        text: What to do.
+        tried: What a trial of it showed; "" for one that was not tried.
+    """
+
+    text: str
+    tried: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call for which JAX did more than start a program.
+
+    Attributes:
+        number: Order among the calls of its role, from 1.
+        function: The function's name.
+        role: "user" for a function of the user's or of a library; "op" for one of JAX's own that
+            was called outside of jit and so compiled on its own.
+        line: The user's line that called; None where the stack has none.
+        defined: Where the function is defined; None for JAX's own.
+        steps: What was done, in order.
+        layer: The first of JAX's caches that missed.
+        changes: What differs from the nearest earlier key; empty for a first call.
+        earlier: How many earlier keys the function had.
+        parts: The key.
+        thread: The thread that called, where it was not the one that watches; else "".
+        under: The transform that ran it op by op ("grad"): no call of the function itself.
+        program: Fingerprint of the StableHLO program; "" where it was not compiled.
+        cure: What would spare the call its work; None for a first call.
+    """
+
+    number: int
+    function: str
+    role: Literal["user", "op"]
+    line: Span | None
+    defined: Span | None
+    steps: tuple[Step, ...]
+    layer: Layer
+    changes: tuple[Change, ...] = ()
+    earlier: int = 0
+    parts: tuple[Part, ...] = ()
+    thread: str = ""
+    under: str = ""
+    program: str = ""
+    cure: Cure | None = None
+
+    def step(self, kind: StepKind) -> Step | None:
+        """The step of that kind, or None."""
+        return next((step for step in self.steps if step.kind == kind), None)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether a program was made for it, by XLA or out of the persistent cache."""
+        return self.step("compile") is not None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all its steps."""
+        return sum(step.seconds or 0.0 for step in self.steps)
+
+    @property
+    def main(self) -> Change:
+        """The change that brings the others with it: 64 bits change every type."""
+        ranks = {kind: rank for rank, kind in enumerate(_FIRST)}
+        return min(self.changes, key=lambda change: ranks.get(change.kind, len(_FIRST)))
+
+    @property
+    def cause(self) -> tuple[str, ...]:
+        """What recompiles for one reason have in common: kind, argument, and what differs in it.
+
+        A type differs in ("axis", "0"), ("shape",), ("dtype",), ("weak",) or more ("type",).
+        """
+        main = self.main
+        return (main.kind, main.name, *(_difference(main) if main.kind == "type" else ()))
+
+    @property
+    def reason(self) -> str:
+        """What differs, in one line."""
+        return "; ".join(map(str, self.changes)) or "never called before"
+
+
+def _difference(change: Change) -> tuple[str, ...]:
+    new, old = TYPE.fullmatch(change.new), TYPE.fullmatch(change.old)
+    if not new or not old:
+        return ("type",)
+    (dtype, shape), (was_dtype, was_shape) = new.group(2, 3), old.group(2, 3)
+    if dtype == was_dtype and shape != was_shape:
+        sizes, before = shape.split(","), was_shape.split(",")
+        if len(sizes) != len(before):
+            return ("shape",)
+        axes = [i for i, (a, b) in enumerate(zip(sizes, before, strict=True)) if a != b]
+        return ("axis", str(axes[0])) if len(axes) == 1 else ("shape",)
+    if shape == was_shape and dtype != was_dtype:
+        return ("dtype",)
+    return ("weak",) if shape == was_shape and new[1] != old[1] else ("type",)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Everything that was traced, lowered and compiled while somebody watched.
+
+    Attributes:
+        calls: In order.
+        trouble: What could not be seen with this version of JAX, in sentences.
+        going: Whether somebody still watches.
+    """
+
+    calls: tuple[Call, ...] = ()
+    trouble: tuple[str, ...] = ()
+    going: bool = False
+
+    @property
+    def compiles(self) -> tuple[Call, ...]:
+        """Calls of functions, not of single operations, for which a program was made."""
+        return tuple(c for c in self.calls if c.compiled and c.role == "user")
+
+    @property
+    def operations(self) -> tuple[Call, ...]:
+        """JAX's own functions that were called outside of jit and compiled on their own."""
+        return tuple(c for c in self.calls if c.compiled and c.role == "op")
+
+    @property
+    def recompiles(self) -> tuple[Call, ...]:
+        """Compiles of functions that had been compiled before, for another key."""
+        return tuple(call for call in self.compiles if call.changes)

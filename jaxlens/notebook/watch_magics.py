@@ -1,0 +1,166 @@
+"""`%%recompiles` and `%%norecompile`: a whole cell runs as usual, and JAX is watched."""
+
+import ast
+import keyword
+import tokenize
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.display import display
+
+from jaxlens.errors import OptionError, nearest
+from jaxlens.lenses.about import ABOUT
+from jaxlens.notebook import cell as cells
+from jaxlens.notebook.tracebacks import of_the_user
+
+if TYPE_CHECKING:
+    from jaxlens.watches import RecompileLog  # %load_ext does without
+
+_HELP = argument("-h", "--help", action="store_true", help="show this and do nothing")
+
+
+@magics_class
+class Watchers(Magics):
+    """`%%recompiles` and `%%norecompile`.
+
+    Args:
+        shell: IPython's shell.
+        show: Gives the faces of a view that a cell shows.
+    """
+
+    def __init__(self, shell: Any, show: Callable[[Any], Any]) -> None:
+        super().__init__(shell)
+        self._show = show
+
+    @line_cell_magic
+    @no_var_expand
+    @magic_arguments()
+    @argument("-o", default="", metavar="NAME", help="store the log in a variable")
+    @_HELP
+    def recompiles(self, line: str, cell: str | None = None) -> Any:
+        """Why did it recompile? Run the cell, then show what JAX compiled in it, and why.
+
+        All of the cell runs as usual. What follows is one line for each function that was
+        compiled again: the argument responsible, old and new.
+
+            %%recompiles -o log
+            for batch in batches:
+                params = step(params, batch)
+
+        In one line:  %recompiles step(params, batch)
+        In Python:    with jaxlens.recompiles() as log: ...
+        """
+        options, rest = self._options(self.recompiles, line, cell)
+        if options.help:
+            return self._help(self.recompiles)
+        if options.o and (not options.o.isidentifier() or keyword.iskeyword(options.o)):
+            raise OptionError(f"-o takes a name to store the log under, got {options.o!r}")
+        with of_the_user(self.shell), self._watched("in this cell" if cell else "") as log:
+            if options.o:
+                self.shell.user_ns[options.o] = log
+            try:
+                result = self._run(cell, rest, "%recompiles")
+            finally:
+                log.__exit__()
+                display(self._faces(log), raw=True)
+        return result
+
+    @cell_magic
+    @no_var_expand
+    @magic_arguments()
+    @argument("n", nargs="?", type=int, default=0, metavar="N", help="compiles that may happen")
+    @argument("--operations", action="store_true", help="count JAX's own operations too")
+    @_HELP
+    def norecompile(self, line: str, cell: str) -> None:
+        """Run the cell, and fail if anything is compiled in it, or more than N functions are.
+
+        What the cell did stays done; the error says in one line what compiled, and why.
+
+            %%norecompile
+            params = step(params, batch)      compiled before: nothing may compile now
+
+        In Python, for tests too:  with jaxlens.assert_compiles(0): ...
+        """
+        options, _ = self._options(self.norecompile, line, cell)
+        if options.help:
+            self._help(self.norecompile)
+            return
+        if options.n < 0:
+            raise OptionError(f"%%norecompile takes a count of 0 or more, got {options.n}")
+        with of_the_user(self.shell), self._watched() as log:
+            self._run(cell, "", "")
+            log.__exit__()
+            from jaxlens.watches import check
+
+            check(log.log, options.n, options.operations)
+
+    def _options(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
+        """The options that a line begins with, and the text behind them."""
+        called = ("%" if cell is None else "%%") + magic.__name__
+        words, rest = line.split(), ""
+        if cell is None:
+            taken = 2 if words[:1] == ["-o"] else int(words[:1] in (["-h"], ["--help"]))
+            rest = line.split(None, taken)[taken] if len(words) > taken else ""
+            words = words[:taken]
+        known = [name for action in magic.parser._actions for name in action.option_strings]
+        for word in words:
+            name = word.partition("=")[0]
+            if name.startswith("-") and name not in known and not name[1:].isdigit():
+                raise OptionError(f"{called} has no option {name}; {nearest(name, known)}")
+        try:
+            return magic.parser.parse_args(words), rest
+        except UsageError as error:
+            raise OptionError(f"{called}: {error}; see {called} -h") from None
+
+    def _help(self, magic: Any) -> None:
+        print(f"{ABOUT['recompiles']}\n\n{magic.__doc__}")
+
+    @contextmanager
+    def _watched(self, where: str = "") -> "Iterator[RecompileLog]":
+        from jaxlens.watches import RecompileLog  # JAX is loaded by the first look
+
+        with RecompileLog(where=where) as log:
+            yield log
+
+    def _run(self, cell: str | None, line: str, magic: str) -> Any:
+        """Runs a whole cell, or an expression and gives its value."""
+        if cell is None:
+            code = cells.read_expression(self.shell, magic, line)
+            *before, last = code.body
+            cells.run(self.shell, code, tuple(before))
+            if isinstance(last, ast.Expr):
+                return cells.evaluate(self.shell, code, last.value)
+            cells.run(self.shell, code, (last,))
+            return None
+        code = cells.read_cell(self.shell, cell)
+        if not code.body:
+            return None
+        *before, last = code.body
+        cells.run(self.shell, code, tuple(before))
+        if isinstance(last, ast.Expr) and self.shell.ast_node_interactivity.startswith("last"):
+            value = cells.evaluate(self.shell, code, last.value)
+            if not _is_quiet(cell):
+                self.shell.displayhook(value)
+        else:
+            cells.run(self.shell, code, (last,))
+        return None
+
+    def _faces(self, log: Any) -> dict[str, str]:
+        if "text/html" in self.shell.display_formatter.active_types:
+            return dict(self._show(log.answer))
+        return {"text/plain": log.answer.text(times=True)}
+
+
+def _is_quiet(cell: str) -> bool:
+    """Whether a cell ends in a semicolon, by which IPython's users ask for no output."""
+    last = ""
+    with suppress(tokenize.TokenError, IndentationError, SyntaxError):
+        for token in tokenize.generate_tokens(StringIO(cell).readline):
+            if token.type == tokenize.OP or token.string.strip():
+                last = last if token.type == tokenize.COMMENT else token.string
+    return last == ";"

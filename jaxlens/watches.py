@@ -1,0 +1,258 @@
+"""Watching what JAX compiles: round a block, round a function, and with a limit.
+
+with jaxlens.recompiles() as log:
+    train(params, data)
+log                                     # why each program was made, in a notebook or as text
+
+step = jaxlens.watch(step)              # the same function, with a log: step.log
+
+with jaxlens.assert_compiles(1): ...    # also as a decorator of a test
+"""
+
+import functools
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import ContextDecorator
+from typing import Any
+
+from jaxlens.errors import OptionError, RecompileError
+from jaxlens.ir.compile_log import Log
+from jaxlens.lenses.recompiles import of, one_line
+from jaxlens.lenses.recompiles import recompiles as report
+from jaxlens.render.answer import Answer
+from jaxlens.render.recompiles_view import document
+from jaxlens.stages.cures import cured
+from jaxlens.stages.watching import Watch
+
+
+class RecompileLog:
+    """A log of what JAX traced, lowered and compiled: `str(log)` says why, a notebook shows it.
+
+    Its facts are attributes: `.compiles`, `.recompiles`, `.traces`, `.loaded` (out of the
+    persistent cache), `.operations`, `.fast_path`, `.seconds`, `.by_function`, `.reasons`;
+    `.log` has every call as data. It can be read while it is still being written.
+
+    Args:
+        watch: Hears what happens; one of its own by default.
+        where: How the sentences call the block: "in this cell".
+    """
+
+    def __init__(self, watch: Watch | None = None, where: str = "") -> None:
+        self._watch = watch or Watch()
+        self._where = where
+        self._last: tuple[Log, Answer] | None = None
+        self._done: tuple[Log, Log] | None = None
+
+    def __enter__(self) -> "RecompileLog":
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.stop()
+
+    @property
+    def log(self) -> Log:
+        """Every call, with its steps, its key and what is new in it."""
+        return self._watch.log()
+
+    @property
+    def answer(self) -> Answer:
+        """The log so far as a view with facts."""
+        log = self.log
+        if self._last is None or self._last[0] != log:
+            where = self._where
+            made = Answer(
+                None,
+                build=lambda: document(self._cured(log), where),
+                ask=lambda: report(self._cured(log), where),
+                know=lambda: of(log),
+            )
+            self._last = log, made
+        return self._last[1]
+
+    def _cured(self, log: Log) -> Log:
+        """The log with cures, which are tried when it is first read after the watch."""
+        if log.going:
+            return log
+        if self._done is None or self._done[0] is not log:
+            self._done = log, cured(log, self._watch.keys())
+        return self._done[1]
+
+    def __str__(self) -> str:
+        return str(self.answer)
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(
+        self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
+    ) -> dict[str, str]:
+        return self.answer._repr_mimebundle_(include, exclude)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.answer, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self.answer)})
+
+
+def recompiles() -> RecompileLog:
+    """Watches everything that JAX traces, lowers and compiles within a `with` block.
+
+        with jaxlens.recompiles() as log:
+            for batch in batches:
+                step(params, batch)
+        print(log)
+
+    Calls that JAX's caches serve cost what they always cost. Work in other threads is in the log,
+    with the thread's name.
+
+    Returns:
+        The log, to be entered by `with`.
+    """
+    return RecompileLog()
+
+
+def assert_compiles(n: int, *, operations: bool = False) -> "CompileLimit":
+    """Forbids more than `n` compiles in a `with` block, or in each call of what it decorates.
+
+        with jaxlens.assert_compiles(1):
+            for batch in batches:
+                step(params, batch)
+
+    Programs that the persistent cache held count too, so that a warm cache changes no test.
+
+    Args:
+        n: How many programs may be made.
+        operations: Whether JAX's own functions called outside of jit (`x + y`) count as well.
+
+    Raises:
+        RecompileError: At the end of the block, in one line: what compiled, and why.
+    """
+    return CompileLimit(n, operations)
+
+
+class CompileLimit(ContextDecorator):
+    """At most so many compiles; made by `assert_compiles`."""
+
+    def __init__(self, n: int, operations: bool = False) -> None:
+        if not isinstance(n, int) or n < 0:
+            raise OptionError(f"assert_compiles takes a count of 0 or more, got {n!r}")
+        self._most = n
+        self._operations = operations
+        self._logs: list[RecompileLog] = []
+
+    def _recreate_cm(self) -> "CompileLimit":
+        return CompileLimit(self._most, self._operations)
+
+    def __enter__(self) -> RecompileLog:
+        log = RecompileLog()
+        self._logs.append(log)
+        return log.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        held = self._logs.pop()
+        held.__exit__()
+        if kind is None:
+            check(held.log, self._most, self._operations)
+
+
+def check(log: Log, most: int, operations: bool = False) -> None:
+    """Says what compiled where it was too much.
+
+    Raises:
+        RecompileError: More than `most` programs were made.
+    """
+    counted = len(log.compiles) + (len(log.operations) if operations else 0)
+    if counted > most:
+        noun = "compile" if most == 1 else "compiles"
+        allowed = f"at most {most} {noun}" if most else "no compile"
+        raise RecompileError(f"expected {allowed}, got {counted}: {one_line(log, operations)}")
+
+
+class _Depth(threading.local):
+    """How many calls of one function are running in this thread."""
+
+    depth = 0
+
+
+class _WatchOfCalls(Watch):
+    """Hears only what happens within the calls of one function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.within = _Depth()
+
+    def wants(self) -> bool:
+        return self.within.depth > 0
+
+
+class Watched:
+    """A function that is called as ever, and keeps a log of what its calls made JAX compile.
+
+    Attributes:
+        log: The log so far.
+    """
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, f, updated=())
+        watch = _WatchOfCalls()
+        self._f = f
+        self._within = watch.within
+        self._log = RecompileLog(watch)
+        watch.start()
+        self._end = weakref.finalize(self, watch.stop)
+        self._end.atexit = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        within = self._within
+        within.depth += 1
+        try:
+            return self._f(*args, **kwargs)
+        finally:
+            within.depth -= 1
+
+    @property
+    def log(self) -> RecompileLog:
+        """Why its calls compiled."""
+        return self._log
+
+    def unwatch(self) -> Callable[..., Any]:
+        """Stops watching; the log stays. Returns the function itself."""
+        self._end()
+        return self._f
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_f":  # not made yet: copied or unpickled
+            raise AttributeError(name)
+        return getattr(self._f, name)
+
+    def __repr__(self) -> str:
+        return f"<watched {self._f!r}>"
+
+
+def watch(f: Callable[..., Any]) -> Watched:
+    """Wraps a function so that it keeps a log of what its calls made JAX trace and compile.
+
+        step = jaxlens.watch(step)
+        train(step, data)
+        step.log
+
+    It takes and returns what `f` does, has its attributes (`step.lower`), and adds a Python call
+    to each of its calls. What happens outside of its calls is not in the log.
+
+    Args:
+        f: A function, jitted or not.
+
+    Raises:
+        OptionError: `f` cannot be called.
+    """
+    if not callable(f):
+        raise OptionError(f"watch takes a function, got {type(f).__name__}: jaxlens.watch(step)")
+    return Watched(f)
