@@ -28,7 +28,7 @@ from jaxlens.core.forward import jvp
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
 from jaxlens.core.parallel.mapping import pmap, shard_map
 from jaxlens.core.parallel.meshes import Mesh, PartitionSpec
-from jaxlens.core.primitives.subscripts import NonConcreteBooleanIndexError
+from jaxlens.core.primitives.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.remat import checkpoint
 from jaxlens.core.sources import Event, listen, named_scope

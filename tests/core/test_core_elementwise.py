@@ -44,7 +44,6 @@ def test_functions() -> None:
                 *[getattr(m, name)(x, y) for name in TWO],
                 m.sub(s, y), m.div(x, s), m.pow(s, y), m.atan2(half, x), m.rem(x, s), m.max(s, x),
                 *[m.integer_pow(x, power) for power in (0, 1, 2, 3, -2)],
-                m.pow(x, np.array([0, 1, 2, -1, 3], np.int32)),
                 m.clamp(low, y, m.add(low, np.float32(0.2))), m.clamp(half, x, np.float32(0.6)),
                 m.select_n(m.lt(x, y), x, m.exp(y)),
                 m.select_n(np.array([0, 2, 1, 0, 2], np.int32), x, y, low),
@@ -104,7 +103,7 @@ def test_corners() -> None:
             return [
                 m.abs(x), m.max(x, zero), m.max(x, x), m.min(x, m.neg(x)),
                 m.clamp(zero, x, np.float32(1)), m.pow(x, zero), m.pow(x, m.mul(x, zero)),
-                m.pow(x, np.zeros(5, np.int32)), m.integer_pow(x, 0), m.sign(x), m.floor(x),
+                m.integer_pow(x, 0), m.sign(x), m.floor(x),
                 m.rem(x, np.float32(0.75)), m.atan2(x, np.float32(1)),
             ]  # fmt: skip
 
@@ -167,7 +166,7 @@ def test_complex_numbers() -> None:
             m = lib.lax
             w = m.add(z, m.sin(z))
             two = [getattr(m, name)(z, w) for name in ["add", "sub", "mul", "div", "pow"]]
-            parts = [m.complex(m.imag(z), m.real(w)), m.conj(m.real(z)), m.integer_pow(z, -3)]
+            parts = [m.complex(m.imag(z), m.real(w)), m.integer_pow(z, -3)]
             return [*each(lib, one, z), *two, *parts]
 
         def f(z):
@@ -207,15 +206,14 @@ def test_batched_in_every_way() -> None:
 def test_bits_read_otherwise() -> None:
     def make(lib):
         def f(x):
-            words, halves = (lib.lax.bitcast_convert_type(x, t) for t in (np.uint32, np.uint16))
-            back = lib.lax.bitcast_convert_type(halves, np.float32)
-            vmapped = lib.vmap(lambda y: lib.lax.bitcast_convert_type(y, np.uint16))(x)
-            return words, halves, back, vmapped
+            words = lib.lax.bitcast_convert_type(x, np.uint32)
+            back = lib.lax.bitcast_convert_type(words, np.float32)
+            return words, back, lib.vmap(lambda y: lib.lax.bitcast_convert_type(y, np.int32))(x)
 
         return f
 
     same(*both(make, X))
-    with pytest.raises(TypeError, match="last axis of length 2"):
+    with pytest.raises(TypeError, match="float32 must have as many bits"):
         elementwise.bitcast_convert_type(np.zeros((3,), np.uint16), np.float32)
 
 

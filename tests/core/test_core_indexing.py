@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from jaxlens import core
-from jaxlens.core.primitives import dynamic_slices, indexing, subscripts
+from jaxlens.core.primitives import dynamic_slices, indexing
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) ** 2
 ONE, TWO = np.int32(1), np.int32(-2)
@@ -272,7 +272,7 @@ def test_traced_errors() -> None:
         indexing.At(X)[0].get(mode="clip", sorted=True)
     with pytest.raises(IndexError, match=r"indexing.py:\d+ .*Slice entries must be static"):
         core.make_jaxpr(lambda i: indexing.index(X, slice(i, None)))(ONE)
-    with pytest.raises(subscripts.NonConcreteBooleanIndexError, match=r"cnp\.where"):
+    with pytest.raises(core.NonConcreteBooleanIndexError, match=r"cnp\.where"):
         core.make_jaxpr(lambda mask: indexing.index(X, mask))(X > 0)
     with pytest.raises(ValueError, match=r"shape \(5,\) cannot be broadcast to the shape \(3, 4\)"):
         indexing.At(X)[0].set(np.ones(5))

@@ -26,15 +26,18 @@ CASES = {
 }
 
 
+DERIVED = ("stack", "unstack")  # primitives of JAX's; here made of others
+
+
 def primitives(jaxpr) -> list:
     return [(e.primitive.name, [v.aval.shape for v in e.outvars]) for e in jaxpr.eqns]
 
 
-def same(ours, theirs, *args) -> None:
+def same(ours, theirs, *args, equations: bool = True) -> None:
     """Values, dtypes and the equations of two functions, one of core and one of JAX."""
     written = core.make_jaxpr(ours)(*args)
     core.check_jaxpr(written)
-    assert primitives(written) == primitives(jax.make_jaxpr(theirs)(*args))
+    assert not equations or primitives(written) == primitives(jax.make_jaxpr(theirs)(*args))
     close(*both(lambda lib: ours if lib is CORE else theirs, *args), 1e-6)
 
 
@@ -52,7 +55,8 @@ def test_like_jax(name: str) -> None:
 
         return g
 
-    same(every(CORE), every(JAX), X, *[np.stack([X, 2 * X], axis) for axis in (0, 1, 2)])
+    stacks = [np.stack([X, 2 * X], axis) for axis in (0, 1, 2)]
+    same(every(CORE), every(JAX), X, *stacks, equations=name not in DERIVED)
 
 
 def test_padding_value_has_a_derivative() -> None:

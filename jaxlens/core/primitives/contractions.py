@@ -18,8 +18,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.primitives.elementwise import add_any_p, div, eq, mul, order
-from jaxlens.core.primitives.elementwise_rules import accept, kind
+from jaxlens.core.primitives.elementwise import accept, add_any_p, div, eq, kind, mul, order
 from jaxlens.core.primitives.shapes import (
     Axes,
     bump,
@@ -133,23 +132,22 @@ def _index_of(name: str, better: str, start: Callable[[np.dtype], Any]) -> Primi
 
     def lower(ctx: Any, x: Any, *, axes: Axes, index_dtype: np.dtype) -> Any:
         aval, how = ctx.avals_in[0], order(ctx.avals_in[0].dtype)
-        scalars = [ShapedArray((), aval.dtype), ShapedArray((), index_dtype)]
-        places = hlo.iota(ctx.type(ShapedArray(aval.shape, index_dtype)), axes[0])
-        starts = [ctx.constant(start(aval.dtype), scalars[0]), ctx.constant(0, scalars[1])]
-        types = [ctx.type(scalar.update(shape=ctx.out.shape)) for scalar in scalars]
-        reduced = hlo.ReduceOp(types, [x, places], starts, i64s(axes))
-        block = reduced.regions[0].blocks.append(*map(ctx.type, [*scalars, *scalars]))
+        value, place = ShapedArray((), aval.dtype), ShapedArray((), index_dtype)
+        types = [ctx.type(scalar.update(shape=ctx.out.shape)) for scalar in (value, place)]
+        places = hlo.iota(ctx.type(place.update(shape=aval.shape)), axes[0])
+        starts = [ctx.constant(start(aval.dtype), value), ctx.constant(0, place)]
+        op = hlo.ReduceOp(types, [x, places], starts, i64s(axes))
 
         def beats(a: Any, b: Any) -> Any:
             return hlo.or_(ctx.compare(better, a, b, how), ctx.compare("NE", a, a, how))
 
-        with ir.InsertionPoint(block):
-            a, i, b, j = block.arguments
+        with ir.InsertionPoint(op.body.blocks.append(*map(ctx.type, [value, place] * 2))) as here:
+            a, i, b, j = here.block.arguments
             first, second = beats(a, b), beats(b, a)
             earlier = ctx.compare("LT", i, j, "SIGNED")
             which = hlo.select(hlo.xor(first, second), first, earlier)
             hlo.return_([hlo.select(which, a, b), hlo.select(which, i, j)])
-        return reduced.results[1]
+        return op.results[1]
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
     primitive.jvp, primitive.batch = flat(primitive), examples_stay(primitive, "axes", gone=True)
@@ -191,22 +189,18 @@ dot_general_p.jvp = bilinear(dot_general_p)
 
 
 def dot_general(
-    x: Any, y: Any, dimension_numbers: Any, precision: str | None = None,
-    preferred_element_type: Any = None,
-) -> Any:  # fmt: skip
+    x: Any, y: Any, dimension_numbers: Any, *, preferred_element_type: Any = None
+) -> Any:
     """The product of two arrays, summed over axes.
 
     Args:
         x: An array.
         y: Another.
         dimension_numbers: `((x's contracting axes, y's), (x's batch axes, y's))`.
-        precision: "DEFAULT", "HIGH" or "HIGHEST": how exact the backend is to be with f32.
         preferred_element_type: The dtype to add up in and to return.
     """
     contracting, batch = (tuple(map(tuple, pair)) for pair in dimension_numbers)
     params: dict[str, Any] = {"dimension_numbers": (contracting, batch)}
-    if precision is not None:
-        params["precision"] = precision.upper()
     if preferred_element_type is not None:
         params["preferred_element_type"] = np.dtype(preferred_element_type)
     return dot_general_p.bind(x, y, **params)
@@ -232,21 +226,16 @@ def _(
 
 
 @dot_general_p.rule("lower")
-def _(
-    ctx: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, precision: str = "DEFAULT",
-    **_: Any,
-) -> Any:  # fmt: skip
+def _(ctx: Any, *both: Any, dimension_numbers: DotDimensions, **_: Any) -> Any:
     (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
     dtype = promote(*ctx.avals_in)[0]
-    x, y = (
-        ctx.convert(z, a, a.update(dtype=dtype)) for z, a in zip((x, y), ctx.avals_in, strict=True)
-    )
+    pairs = zip(both, ctx.avals_in, strict=True)
+    x, y = (ctx.convert(operand, aval, aval.update(dtype=dtype)) for operand, aval in pairs)
     numbers = hlo.DotDimensionNumbers.get(
         lhs_batching_dimensions=x_batch, rhs_batching_dimensions=y_batch,
         lhs_contracting_dimensions=x_sum, rhs_contracting_dimensions=y_sum,
     )  # fmt: skip
-    both = ir.ArrayAttr.get([hlo.PrecisionAttr.get(precision)] * 2)
-    return hlo.dot_general(ctx.type(ctx.out), x, y, numbers, precision_config=both)
+    return hlo.dot_general(ctx.type(ctx.out), x, y, numbers)
 
 
 @dot_general_p.rule("transpose")

@@ -19,7 +19,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.primitives.contractions import bilinear
 from jaxlens.core.primitives.pieces import rev
-from jaxlens.core.primitives.shapes import broadcast_leading, i64s, moveaxis, reshape
+from jaxlens.core.primitives.shapes import broadcast_leading, i64s, moveaxis, reshape, type_of
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Linear, Primitive
 
@@ -73,8 +73,7 @@ def conv_general_dilated(
                 f"conv_general_dilated: padding {padding!r} has no meaning with lhs_dilation "
                 f"{base}: give pairs of numbers."
             )
-        window = [dilated(k.shape[i], d) for i, d in zip(specs.rhs_spec[2:], steps, strict=True)]
-        lengths = [x.shape[axis] for axis in specs.lhs_spec[2:]]
+        lengths, window = _lengths(x, specs.lhs_spec, base), _lengths(k, specs.rhs_spec, steps)
         padding = _pads(padding, lengths, window, window_strides)
     return conv_general_dilated_p.bind(
         lhs, rhs, window_strides=tuple(window_strides), padding=tuple(map(tuple, padding)),
@@ -83,9 +82,10 @@ def conv_general_dilated(
     )  # fmt: skip
 
 
-def dilated(n: int, step: int) -> int:
-    """The length of `n` elements with `step - 1` gaps between two neighbours."""
-    return max(0, (n - 1) * step + 1)
+def _lengths(aval: ShapedArray, spec: Sizes, steps: Sequence[int]) -> list[int]:
+    """The lengths of the axes of space, with `step - 1` gaps between two neighbours."""
+    pairs = zip(spec[2:], steps, strict=True)
+    return [max(0, (aval.shape[axis] - 1) * step + 1) for axis, step in pairs]
 
 
 def _pads(word: str, shape: Sequence[int], window: Sequence[int], strides: Sequence[int]) -> Pads:
@@ -137,30 +137,28 @@ def _(
             f"conv_general_dilated requires arguments to have the same dtypes, got "
             f"{x.str_short()} and {k.str_short()}: bring them to one with astype."
         )
-    shape = [0] * x.ndim
-    shape[out[0]], shape[out[1]] = x.shape[lhs[0]], k.shape[rhs[0]]
-    for i, axis in enumerate(out[2:]):
-        n = dilated(x.shape[lhs[2 + i]], lhs_dilation[i]) + sum(padding[i])
-        w = dilated(k.shape[rhs[2 + i]], rhs_dilation[i])
-        shape[axis] = max(0, (n - w) // window_strides[i] + 1)
-    return ShapedArray(tuple(shape), x.dtype, x.weak_type and k.weak_type)
+    lengths, window = _lengths(x, lhs, lhs_dilation), _lengths(k, rhs, rhs_dilation)
+    rooms = [n + sum(pads) - w for n, w, pads in zip(lengths, window, padding, strict=True)]
+    stops = [max(0, room // step + 1) for room, step in zip(rooms, window_strides, strict=True)]
+    sizes = dict(zip(out, [x.shape[lhs[0]], k.shape[rhs[0]], *stops], strict=True))
+    shape = tuple(sizes[axis] for axis in range(x.ndim))
+    return ShapedArray(shape, x.dtype, x.weak_type and k.weak_type)
 
 
 @conv_general_dilated_p.rule("lower")
 def _(
-    ctx: Any, x: Any, k: Any, *, window_strides: Sizes, padding: Pads, lhs_dilation: Sizes,
-    rhs_dilation: Sizes, dimension_numbers: ConvDimensionNumbers, feature_group_count: int,
+    ctx: Any, x: Any, k: Any, *, dimension_numbers: ConvDimensionNumbers, padding: Pads,
+    feature_group_count: int, **steps: Sizes,
 ) -> Any:  # fmt: skip
     lhs, rhs, out = dimension_numbers
     numbers = hlo.ConvDimensionNumbers.get(
         lhs[0], lhs[1], lhs[2:], rhs[1], rhs[0], rhs[2:], out[0], out[1], out[2:]
     )
     pads = ir.DenseIntElementsAttr.get(np.asarray(padding, np.int64).reshape(-1, 2))
+    sizes = {name: i64s(numbers) for name, numbers in steps.items()}
     return hlo.convolution(
-        ctx.type(ctx.out), x, k, numbers, feature_group_count, 1,
-        window_strides=i64s(window_strides), padding=pads,
-        lhs_dilation=i64s(lhs_dilation), rhs_dilation=i64s(rhs_dilation),
-    )  # fmt: skip
+        ctx.type(ctx.out), x, k, numbers, feature_group_count, 1, padding=pads, **sizes
+    )
 
 
 @conv_general_dilated_p.rule("transpose")
@@ -169,36 +167,28 @@ def _(
     rhs_dilation: Sizes, dimension_numbers: ConvDimensionNumbers, feature_group_count: int,
 ) -> list[Any]:  # fmt: skip
     lhs, rhs, out = dimension_numbers
-    shapes = [z.aval.shape if type(z) is Linear else aval_of(z).shape for z in (ct, x, k)]
-    roles = zip(shapes, (out, lhs, rhs), (window_strides, lhs_dilation, rhs_dilation), strict=True)
-    stops, lengths, window = (
-        [dilated(shape[axis], step) for axis, step in zip(spec[2:], steps, strict=True)]
-        for shape, spec, steps in roles
-    )
-    spans = list(zip(stops, lengths, window, [low for low, _ in padding], strict=True))
     groups = feature_group_count
-    turned = [(spec[1], spec[0], *spec[2:]) for spec in dimension_numbers]
+    stops, lengths = _lengths(ct.aval, out, window_strides), _lengths(type_of(x), lhs, lhs_dilation)
+    window, before = _lengths(type_of(k), rhs, rhs_dilation), [low for low, _ in padding]
+    spans = list(zip(stops, lengths, window, before, strict=True))
+    x_turned, k_turned, ct_turned = ((s[1], s[0], *s[2:]) for s in dimension_numbers)
     if type(x) is Linear:  # the kernel turned round moves over the cotangent
-        if groups > 1:
-            k = _merged(_parted(k, rhs[0], groups), rhs[0], rhs[1])
-        found = conv_general_dilated_p.bind(
-            ct, rev(k, rhs[2:]), window_strides=lhs_dilation,
+        k = rev(_regrouped(k, rhs[0], rhs[1], groups), rhs[2:])
+        return [conv_general_dilated_p.bind(
+            ct, k, window_strides=lhs_dilation, lhs_dilation=window_strides,
             padding=tuple((w - 1 - low, n - stop + low) for stop, n, w, low in spans),
-            lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
-            dimension_numbers=ConvDimensionNumbers(out, turned[1], lhs),
+            rhs_dilation=rhs_dilation, dimension_numbers=ConvDimensionNumbers(out, k_turned, lhs),
             feature_group_count=groups,
-        )  # fmt: skip
-        return [found, None]
-    if groups > 1:  # the cotangent moves over the array, batch is summed over as features are
-        x = _merged(_parted(x, lhs[1], groups), lhs[1], lhs[0])
-    found = conv_general_dilated_p.bind(
-        x, ct, window_strides=rhs_dilation,
+        ), None]  # fmt: skip
+    # The cotangent moves over the array, batch is summed over as features are.
+    x = _regrouped(x, lhs[1], lhs[0], groups)
+    return [None, conv_general_dilated_p.bind(
+        x, ct, window_strides=rhs_dilation, lhs_dilation=lhs_dilation,
         padding=tuple((low, stop + w - 1 - n - low) for stop, n, w, low in spans),
-        lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
-        dimension_numbers=ConvDimensionNumbers(turned[0], turned[2], turned[1]),
+        rhs_dilation=window_strides,
+        dimension_numbers=ConvDimensionNumbers(x_turned, ct_turned, k_turned),
         feature_group_count=groups,
-    )  # fmt: skip
-    return [None, found]
+    )]  # fmt: skip
 
 
 @conv_general_dilated_p.rule("batch")
@@ -229,6 +219,11 @@ def _merged(x: Any, axis: int, into: int) -> Any:
     shape = list(aval_of(moved).shape)
     shape[into : into + 2] = [shape[into] * shape[into + 1]]
     return reshape(moved, shape)
+
+
+def _regrouped(x: Any, axis: int, into: int, groups: int) -> Any:
+    """The groups along one axis as slow parts of another."""
+    return x if groups == 1 else _merged(_parted(x, axis, groups), axis, into)
 
 
 def _parted(x: Any, axis: int, size: int) -> Any:

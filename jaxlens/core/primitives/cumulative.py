@@ -19,10 +19,17 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.forward import jvp_flat
 from jaxlens.core.primitives.contractions import over_axes, reduction
-from jaxlens.core.primitives.elementwise import add_p, full_like, like, mul, or_p
-from jaxlens.core.primitives.elementwise_rules import accept
+from jaxlens.core.primitives.elementwise import accept, add_p, full_like, like, mul, or_p
 from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
-from jaxlens.core.primitives.shapes import i64s, linear, others, reshape, squeeze, transpose
+from jaxlens.core.primitives.shapes import (
+    examples_stay,
+    i64s,
+    linear,
+    others,
+    reshape,
+    squeeze,
+    transpose,
+)
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import Primitive
 
@@ -64,10 +71,8 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
             hlo.return_([op(*point.block.arguments)])
         return op_.result
 
-    def batch(size: int, args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
-        return primitive.bind(*args, axis=axis + (axis >= dims[0]), reverse=reverse), dims[0]
-
-    primitive = Primitive(name, abstract=abstract, lower=lower, batch=batch)
+    primitive = Primitive(name, abstract=abstract, lower=lower)
+    primitive.batch = examples_stay(primitive, "axis")
     return primitive
 
 

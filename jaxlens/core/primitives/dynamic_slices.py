@@ -30,7 +30,7 @@ from jaxlens.core.primitives.shapes import (
     convert_element_type,
     full,
     i64s,
-    linear,
+    movement,
     type_of,
 )
 from jaxlens.core.staging import aval_of
@@ -51,17 +51,15 @@ def wrapped(index: Any, n: int) -> Any:
 
 # ---- dynamic_slice and dynamic_update_slice -----------------------------------------------------
 
-dynamic_slice_p = Primitive(
+dynamic_slice_p = movement(
     "dynamic_slice",
     abstract=lambda x, *starts, slice_sizes: _part(x, x.update(shape=slice_sizes), starts),
     lower=lambda ctx, x, *starts, slice_sizes: hlo.dynamic_slice(x, starts, i64s(slice_sizes)),
 )
-dynamic_update_slice_p = Primitive(
+dynamic_update_slice_p = movement(
     "dynamic_update_slice",
     lower=lambda ctx, x, update, *starts: hlo.dynamic_update_slice(x, update, starts),
 )
-dynamic_slice_p.jvp = linear(dynamic_slice_p)
-dynamic_update_slice_p.jvp = linear(dynamic_update_slice_p)
 
 
 @dynamic_update_slice_p.rule("abstract")

@@ -9,7 +9,7 @@ The derivatives are those of "Evaluating Derivatives" (Griewank and Walther, 200
 of the NIST Handbook of Mathematical Functions (dlmf.nist.gov), chapters 4 and 7.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import log, pi, sqrt
 from typing import Any
 
@@ -17,28 +17,30 @@ import numpy as np
 from jaxlib.mlir.dialects import chlo
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, is_inexact
 from jaxlens.core.primitives.elementwise import (
     add,
     and_p,
+    by_each,
     div,
+    elementwise,
     eq,
     full_like,
     ge,
     gt,
     integer_pow,
+    kind,
     like,
     lt,
     mul,
     neg,
+    spread,
     square,
     sub,
     where,
 )
-from jaxlens.core.primitives.elementwise_rules import by_each, elementwise, kind, spread
-from jaxlens.core.primitives.shapes import convert_element_type, dense
+from jaxlens.core.primitives.shapes import convert_element_type, linear
 from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive
+from jaxlens.core.tracers import Primitive
 
 _FLOAT, _REAL, _NUMBER, _ORDERED, _ANY = "f", "iuf", "iufc", "biuf", "biufc"
 
@@ -70,31 +72,11 @@ cbrt_p = elementwise(
 )
 
 
-def _pow_by_base(t: Any, z: Any, x: Any, y: Any) -> Any:
-    if is_inexact(aval_of(y).dtype):
-        return mul(t, mul(y, pow_p.bind(x, sub(y, full_like(y, 1)))))
-    y = spread(convert_element_type(y, aval_of(x).dtype), aval_of(z))
-    never, zeros = eq(y, like(y, 0)), full_like(y, 0)  # x**0 is 1 even at 0, its slope 0
-    slope = mul(_not_zero(y), pow_p.bind(x, sub(y, full_like(y, 1))))
-    return mul(t, where(never, zeros, slope))
-
-
-pow_p = _smooth(
-    "pow", hlo.power, _pow_by_base, lambda t, z, x, y: mul(t, mul(log_p.bind(_not_zero(x)), z))
-)
-_pow_abstract = pow_p.abstract
-
-
-@pow_p.rule("abstract")
-def _(x: ShapedArray, y: ShapedArray) -> Any:  # the exponent may be an integer
-    return _pow_abstract(x, y.update(dtype=x.dtype) if kind(y.dtype) in "iu" else y)
-
-
-@pow_p.rule("lower")
-def _(ctx: Any, x: Any, y: Any) -> Any:
-    x, y = ctx.same_shape(x, y)
-    return hlo.power(x, ctx.convert(y, ctx.out.update(dtype=ctx.avals_in[1].dtype), ctx.out))
-
+pow_p: Primitive = _smooth(
+    "pow", hlo.power,
+    lambda t, z, x, y: mul(t, mul(y, pow_p.bind(x, sub(y, full_like(y, 1))))),
+    lambda t, z, x, y: mul(t, mul(log_p.bind(_not_zero(x)), z)),
+)  # fmt: skip
 
 # ---- exponentials -------------------------------------------------------------------------------
 
@@ -145,20 +127,15 @@ erf_inv_p = elementwise(
 
 # ---- complex numbers ----------------------------------------------------------------------------
 
-_COMPLEX: dict[str, np.dtype] = {
-    "float32": np.dtype("complex64"),
-    "float64": np.dtype("complex128"),
-}
-
 
 def _part(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
-def _complex(dtype: np.dtype) -> np.dtype:
-    if dtype.kind != "c" and dtype.name not in _COMPLEX:
+def _whole(dtype: np.dtype) -> np.dtype:
+    if dtype.name not in ("float32", "float64"):
         raise TypeError(f"a complex number's parts are float32 or float64, got {dtype.name}.")
-    return _COMPLEX.get(dtype.name, dtype)
+    return np.dtype(f"c{2 * dtype.itemsize}")
 
 
 real_p: Primitive = elementwise(
@@ -170,30 +147,16 @@ imag_p: Primitive = elementwise(
     transpose=lambda ct, x: [complex_p.bind(like(ct, 0), neg(ct))],
 )  # fmt: skip
 real, imag = real_p.bind, imag_p.bind
-complex_p: Primitive = elementwise("complex", hlo.complex, _FLOAT, gives=_complex)
-complex_p.transpose = by_each(real, lambda ct: imag(neg(ct)))
-conj_p = elementwise("conj", hlo.complex, "fc", lambda t, *_, input_dtype: conj(t), gives=_complex)
-
-
-@complex_p.rule("jvp")
-def _(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    return complex_p.bind(*primals), complex_p.bind(*map(dense, tangents))
-
-
-@conj_p.rule("lower")
-def _(ctx: Any, x: Any, *, input_dtype: np.dtype) -> Any:
-    if input_dtype.name in _COMPLEX:
-        return hlo.complex(x, ctx.constant(np.zeros(ctx.out.shape), ctx.avals_in[0]))
-    return hlo.complex(hlo.real(x), hlo.negate(hlo.imag(x)))
-
-
-@conj_p.rule("transpose")
-def _(ct: Any, x: Linear, *, input_dtype: np.dtype) -> list[Any]:
-    return [real(ct) if input_dtype.name in _COMPLEX else conj(ct)]
+complex_p: Primitive = elementwise("complex", hlo.complex, _FLOAT, gives=_whole)
+complex_p.jvp, complex_p.transpose = linear(complex_p), by_each(real, lambda ct: imag(neg(ct)))
+conj_p: Primitive = elementwise(
+    "conj", lambda x, **_: hlo.complex(hlo.real(x), hlo.negate(hlo.imag(x))), "c",
+    lambda t, *_, input_dtype: conj(t), transpose=lambda ct, x, *, input_dtype: [conj(ct)],
+)  # fmt: skip
 
 
 def conj(x: Any) -> Any:
-    """The complex conjugate, a complex number also where `x` is real."""
+    """The complex conjugate of complex numbers."""
     return conj_p.bind(x, input_dtype=aval_of(x).dtype)
 
 

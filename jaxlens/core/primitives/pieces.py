@@ -1,4 +1,4 @@
-"""Cutting arrays and joining them: slice, pad, concatenate, split, rev.
+"""Cutting arrays and joining them: slice, pad, concatenate, split, rev; stack and unstack by these.
 
 Where the cuts are is known when the program is traced, so each result has a known shape. They come
 in pairs that undo each other, and the transpose of one is the other: a slice gives its cotangent
@@ -19,23 +19,25 @@ from jaxlens.core.primitives.shapes import (
     Axes,
     broadcast_in_dim,
     dense,
-    examples_first,
     examples_stay,
+    expand_dims,
     fronts,
     full,
     i64s,
-    linear,
+    movement,
     reduce_sum,
+    resized,
+    squeeze,
+    type_of,
 )
 from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive
+from jaxlens.core.tracers import Linear
 
 Padding = tuple[tuple[int, int, int], ...]  # per axis: before, after, between two neighbours
 
 # ---- slice --------------------------------------------------------------------------------------
 
-slice_p = Primitive("slice")
-slice_p.jvp = linear(slice_p)
+slice_p = movement("slice")
 
 
 @slice_p.rule("abstract")
@@ -87,15 +89,14 @@ def slice(x: Any, starts: Sequence[int], limits: Sequence[int], strides: Any = N
 def slice_in_axis(x: Any, axis: int, start: int, limit: int, stride: int = 1) -> Any:
     """The elements of one axis from `start` to before `limit`; all of the others."""
     shape = aval_of(x).shape
-    starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
-    starts[axis], limits[axis], strides[axis] = start, limit, stride
-    return slice(x, starts, limits, strides)
+    starts, strides = [0] * len(shape), [1] * len(shape)
+    starts[axis], strides[axis] = start, stride
+    return slice(x, starts, resized(shape, axis, limit), strides)
 
 
 # ---- pad ----------------------------------------------------------------------------------------
 
-pad_p = Primitive("pad")
-pad_p.jvp = linear(pad_p)
+pad_p = movement("pad")
 
 
 @pad_p.rule("abstract")
@@ -158,12 +159,10 @@ def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
 
 # ---- concatenate and split ----------------------------------------------------------------------
 
-concatenate_p = Primitive(
-    "concatenate", lower=lambda ctx, *operands, dimension: hlo.concatenate(operands, dimension)
-)
-concatenate_p.jvp = linear(concatenate_p)
-concatenate_p.batch = examples_first(
-    concatenate_p, lambda size, dimension: {"dimension": dimension + 1}
+concatenate_p = movement(
+    "concatenate",
+    lambda size, dimension: {"dimension": dimension + 1},
+    lower=lambda ctx, *operands, dimension: hlo.concatenate(operands, dimension),
 )
 
 
@@ -177,14 +176,13 @@ def _(*avals: ShapedArray, dimension: int) -> ShapedArray:
             f"agree but for axis {dimension}, got {', '.join(a.str_short() for a in avals)}."
         )
     total = sum(aval.shape[dimension] for aval in avals)
-    shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])
+    shape = resized(first.shape, dimension, total)
     return ShapedArray(shape, first.dtype, all(aval.weak_type for aval in avals))
 
 
 @concatenate_p.rule("transpose")
 def _(ct: Any, *args: Any, dimension: int) -> list[Any]:
-    avals = [x.aval if type(x) is Linear else aval_of(x) for x in args]
-    parts = split(ct, [aval.shape[dimension] for aval in avals], dimension)
+    parts = split(ct, [type_of(x).shape[dimension] for x in args], dimension)
     return [part if type(x) is Linear else None for part, x in zip(parts, args, strict=True)]
 
 
@@ -193,39 +191,29 @@ def concatenate(arrays: Sequence[Any], dimension: int) -> Any:
     return concatenate_p.bind(*arrays, dimension=dimension) if len(arrays) > 1 else arrays[0]
 
 
-split_p = Primitive("split", multiple_results=True)
-split_p.transpose = lambda cts, x, *, sizes, axis: [concatenate(list(map(dense, cts)), axis)]
+split_p = movement(
+    "split",
+    multiple_results=True,
+    transpose=lambda cts, x, *, sizes, axis: [concatenate(list(map(dense, cts)), axis)],
+)
+split_p.batch = examples_stay(split_p, "axis")
 
 
 @split_p.rule("abstract")
 def _(x: ShapedArray, *, sizes: Axes, axis: int) -> list[ShapedArray]:
     if sum(sizes) != x.shape[axis] or min(sizes) < 0:
         raise ValueError(f"split: sizes {sizes} must add up to axis {axis} of {x.str_short()}.")
-    return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
+    return [x.update(shape=resized(x.shape, axis, n)) for n in sizes]
 
 
 @split_p.rule("lower")
 def _(ctx: Any, x: Any, *, sizes: Axes, axis: int) -> list[Any]:
-    return _cuts(ctx, x, sizes, axis)
-
-
-def _cuts(ctx: Any, x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
-    """StableHLO for pieces of these lengths along an axis."""
     shape, found, start = ctx.avals_in[0].shape, [], 0
     for n in sizes:
-        starts, limits = [0] * len(shape), list(shape)
-        starts[axis], limits[axis] = start, start + n
+        starts, limits = resized([0] * len(shape), axis, start), resized(shape, axis, start + n)
         found.append(hlo.slice(x, i64s(starts), i64s(limits), i64s([1] * len(shape))))
         start += n
     return found
-
-
-split_p.jvp = linear(split_p)
-
-
-@split_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, sizes: Axes, axis: int) -> Any:
-    return split(args[0], sizes, axis + (dims[0] <= axis)), [dims[0]] * len(sizes)
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
@@ -234,84 +222,25 @@ def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     return found
 
 
-# ---- stack and unstack --------------------------------------------------------------------------
-
-stack_p = Primitive("stack")
-unstack_p = Primitive("unstack", multiple_results=True)
-stack_p.jvp, unstack_p.jvp = linear(stack_p), linear(unstack_p)
-unstack_p.transpose = lambda cts, x, *, axis: [stack(list(map(dense, cts)), axis)]
-
-
-@stack_p.rule("abstract")
-def _(*avals: ShapedArray, axis: int) -> ShapedArray:
-    first = avals[0]
-    if len({(aval.shape, aval.dtype) for aval in avals}) > 1 or not 0 <= axis <= first.ndim:
-        raise TypeError(
-            f"stack: arrays must have one shape and dtype, and axis {axis} must be from 0 to their "
-            f"number of axes, got {', '.join(a.str_short() for a in avals)}."
-        )
-    shape = (*first.shape[:axis], len(avals), *first.shape[axis:])
-    return ShapedArray(shape, first.dtype, all(aval.weak_type for aval in avals))
-
-
-@unstack_p.rule("abstract")
-def _(x: ShapedArray, *, axis: int) -> list[ShapedArray]:
-    return [x.update(shape=x.shape[:axis] + x.shape[axis + 1 :])] * x.shape[axis]
-
-
-@stack_p.rule("lower")
-def _(ctx: Any, *operands: Any, axis: int) -> Any:
-    one = (*ctx.out.shape[:axis], 1, *ctx.out.shape[axis + 1 :])
-    row = ctx.type(ctx.out.update(shape=one))
-    return hlo.concatenate([hlo.reshape(row, x) for x in operands], axis)
-
-
-@unstack_p.rule("lower")
-def _(ctx: Any, x: Any, *, axis: int) -> list[Any]:
-    rows = _cuts(ctx, x, [1] * ctx.avals_in[0].shape[axis], axis)
-    return [hlo.reshape(ctx.type(ctx.out), row) for row in rows]
-
-
-@stack_p.rule("transpose")
-def _(ct: Any, *args: Any, axis: int) -> list[Any]:
-    rows = unstack(ct, axis)
-    return [row if type(x) is Linear else None for row, x in zip(rows, args, strict=True)]
-
-
-@stack_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, axis: int) -> Any:
-    if len(set(dims)) > 1:
-        return stack(fronts(size, args, dims), axis + 1), 0
-    before = axis <= dims[0]
-    return stack(args, axis if before else axis + 1), dims[0] + before
-
-
-@unstack_p.rule("batch")
-def _(size: int, args: Any, dims: Any, *, axis: int) -> Any:
-    moved = axis + (dims[0] <= axis)
-    rows = unstack(args[0], moved)
-    return rows, [dims[0] - (moved < dims[0])] * len(rows)
-
-
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
-    return stack_p.bind(*arrays, axis=axis)
+    return concatenate([expand_dims(x, [axis]) for x in arrays], axis)
 
 
 def unstack(x: Any, axis: int = 0) -> list[Any]:
     """What stands along an axis, one array for each place."""
-    found: list[Any] = unstack_p.bind(x, axis=axis)
-    return found
+    rows = split(x, [1] * aval_of(x).shape[axis], axis)
+    return [squeeze(row, [axis]) for row in rows]
 
 
 # ---- rev ----------------------------------------------------------------------------------------
 
-rev_p = Primitive(
+rev_p = movement(
     "rev",
     lower=lambda ctx, x, *, dimensions: hlo.reverse(x, i64s(dimensions)),
     transpose=lambda ct, x, *, dimensions: [rev(ct, dimensions)],
 )
-rev_p.jvp, rev_p.batch = linear(rev_p), examples_stay(rev_p, "dimensions")
+rev_p.batch = examples_stay(rev_p, "dimensions")
 
 
 @rev_p.rule("abstract")

@@ -84,9 +84,23 @@ def examples_stay(primitive: Primitive, named: str = "", gone: bool = False) -> 
     return batch
 
 
+def movement(name: str, wider: Callable[..., Any] | None = None, **rules: Any) -> Primitive:
+    """A linear primitive; `wider` as for `examples_first`, if that is its batch rule."""
+    primitive = Primitive(name, **rules)
+    primitive.jvp = linear(primitive)
+    if wider is not None:
+        primitive.batch = examples_first(primitive, wider)
+    return primitive
+
+
 def bump(axes: Sequence[int], dim: int) -> Axes:
     """What axes are called once there is a new one at `dim`."""
     return tuple(axis + (axis >= dim) for axis in axes)
+
+
+def resized(shape: Sequence[int], axis: int, n: int) -> Axes:
+    """A shape with another length along one axis."""
+    return (*shape[:axis], n, *shape[axis + 1 :])
 
 
 def others(ndim: int, *groups: Sequence[int]) -> list[int]:
@@ -114,19 +128,15 @@ def dense(tangent: Any) -> Any:
 
 # ---- broadcast_in_dim: new axes, and axes of length 1 repeated ----------------------------------
 
-broadcast_in_dim_p = Primitive(
+broadcast_in_dim_p = movement(
     "broadcast_in_dim",
+    lambda size, shape, broadcast_dimensions: {
+        "shape": (size, *shape), "broadcast_dimensions": (0, *bump(broadcast_dimensions, 0)),
+    },
     abstract=lambda x, *, shape, broadcast_dimensions: x.update(shape=shape),
     lower=lambda ctx, x, *, shape, broadcast_dimensions: hlo.broadcast_in_dim(
         ctx.type(ctx.out), x, i64s(broadcast_dimensions)
     ),
-)
-broadcast_in_dim_p.jvp = linear(broadcast_in_dim_p)
-broadcast_in_dim_p.batch = examples_first(
-    broadcast_in_dim_p,
-    lambda size, shape, broadcast_dimensions: {
-        "shape": (size, *shape), "broadcast_dimensions": (0, *bump(broadcast_dimensions, 0)),
-    },
 )  # fmt: skip
 
 
@@ -172,7 +182,7 @@ def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
 
 # ---- reduce_sum ---------------------------------------------------------------------------------
 
-reduce_sum_p = Primitive(
+reduce_sum_p = movement(
     "reduce_sum",
     abstract=lambda x, *, axes: _without(x, axes),
     lower=lambda ctx, x, *, axes: ctx.reduce(hlo.add, x, 0, axes),
@@ -180,7 +190,6 @@ reduce_sum_p = Primitive(
         broadcast_in_dim(ct, x.aval.shape, others(x.aval.ndim, axes))
     ],
 )
-reduce_sum_p.jvp = linear(reduce_sum_p)
 reduce_sum_p.batch = examples_stay(reduce_sum_p, "axes", gone=True)
 
 
@@ -195,14 +204,11 @@ def reduce_sum(x: Any, axes: Axes) -> Any:
 
 # ---- transpose ----------------------------------------------------------------------------------
 
-transpose_p = Primitive(
+transpose_p = movement(
     "transpose",
+    lambda size, permutation: {"permutation": (0, *bump(permutation, 0))},
     lower=lambda ctx, x, *, permutation: hlo.transpose(x, i64s(permutation)),
     transpose=lambda ct, x, *, permutation: [transpose(ct, undone(permutation))],
-)
-transpose_p.jvp = linear(transpose_p)
-transpose_p.batch = examples_first(
-    transpose_p, lambda size, permutation: {"permutation": (0, *bump(permutation, 0))}
 )
 
 
@@ -234,15 +240,11 @@ def moveaxis(x: Any, source: int, target: int) -> Any:
 
 # ---- reshape ------------------------------------------------------------------------------------
 
-reshape_p = Primitive(
+reshape_p = movement(
     "reshape",
+    lambda size, new_sizes, dimensions: {"new_sizes": (size, *new_sizes), "dimensions": None},
     lower=lambda ctx, x, **_: hlo.reshape(ctx.type(ctx.out), x),
     transpose=lambda ct, x, **_: [reshape(ct, x.aval.shape)],
-)
-reshape_p.jvp = linear(reshape_p)
-reshape_p.batch = examples_first(
-    reshape_p,
-    lambda size, new_sizes, dimensions: {"new_sizes": (size, *new_sizes), "dimensions": None},
 )
 
 
@@ -266,14 +268,11 @@ def reshape(x: Any, new_sizes: Sequence[int]) -> Any:
 
 # ---- squeeze ------------------------------------------------------------------------------------
 
-squeeze_p = Primitive(
+squeeze_p = movement(
     "squeeze",
+    lambda size, dimensions: {"dimensions": bump(dimensions, 0)},
     lower=lambda ctx, x, *, dimensions: hlo.reshape(ctx.type(ctx.out), x),
     transpose=lambda ct, x, *, dimensions: [expand_dims(ct, dimensions)],
-)
-squeeze_p.jvp = linear(squeeze_p)
-squeeze_p.batch = examples_first(
-    squeeze_p, lambda size, dimensions: {"dimensions": bump(dimensions, 0)}
 )
 
 

@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.primitives.elementwise_rules import kind
+from jaxlens.core.primitives.elementwise import kind
 from jaxlens.core.primitives.gathering import gather_along
 from jaxlens.core.primitives.pieces import rev
 from jaxlens.core.primitives.shapes import expand_dims, fronts, iota
