@@ -164,12 +164,13 @@ def compare(
 
     was, now = as_capture(before), as_capture(after)
     called = names or sides(was.program, now.program)
-    return Answer(
-        now,
-        lambda: document(was, now, called, compiled=compiled),
-        lambda: lens.compare(was, now, called, compiled=compiled),
-        lambda: lens.of(was, now, compiled=compiled),
-    )
+    found = cache(lambda: lens.of(was, now, compiled=compiled))
+
+    def report() -> Report:
+        facts = found()  # which compiles: the times are known after it
+        return lens.report(facts, called, lens.times(was, now, called) if compiled else ())
+
+    return Answer(now, lambda: document(was, now, called, found=found()), report, found)
 
 
 def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:

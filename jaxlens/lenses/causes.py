@@ -1,5 +1,6 @@
 """What differs between two captures before any stage is looked at: the suspects of a change."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -111,22 +112,40 @@ def _called(program: Program) -> str:
 
 
 def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
-    """Inputs of another type, new ones and those that are gone."""
+    """Inputs of another type, new ones and those that are gone; many of one argument together."""
     was, now = ({leaf.name: leaf for leaf in leaves} for leaves in (before, after))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in {**was, **now}:
+        kind, text = _input(was.get(name), now.get(name))
+        if kind:
+            groups.setdefault((_ROOT.findall(name)[0], kind), []).append(text)
     found = []
-    for name, leaf in now.items():
-        old = was.get(name)
-        if old is None:
-            found.append(f"a new input {name} {leaf.type}")
-        elif str(old.type) != str(leaf.type):
-            found.append(f"{name} {leaf.type} instead of {old.type}")
-        elif old.type.weak != leaf.type.weak:
-            found.append(f"{name} {'weakly' if leaf.type.weak else 'strongly'} typed")
-        elif old.donated != leaf.donated:
-            found.append(f"{name} {'donated' if leaf.donated else 'not donated'}")
-        elif old.sharding != leaf.sharding:
-            found.append(f"{name} sharded {leaf.sharding or 'no longer'}")
-    return found + [f"no input {name}" for name in was if name not in now]
+    for (root, kind), texts in groups.items():
+        several = f"{len(texts):,} {_MANY[kind]} in {root}" if kind in _MANY else ""
+        found += [several] if several and len(texts) > 1 else texts
+    return found
+
+
+_ROOT = re.compile(r"\A\W*\w*")
+_MANY = {"new": "new arrays", "gone": "arrays less", "type": "arrays of another type"}
+
+
+def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
+    """What differs in one input: its kind, and in words; "" for nothing."""
+    if new is None or old is None:
+        only = new or old
+        assert only is not None
+        words = f"a new input {only.name} {only.type}" if new else f"no input {only.name}"
+        return "new" if new else "gone", words
+    if str(old.type) != str(new.type):
+        return "type", f"{new.name} {new.type} instead of {old.type}"
+    if old.type.weak != new.type.weak:
+        return "weak", f"{new.name} {'weakly' if new.type.weak else 'strongly'} typed"
+    if old.donated != new.donated:
+        return "donated", f"{new.name} {'donated' if new.donated else 'not donated'}"
+    if old.sharding != new.sharding:
+        return "sharding", f"{new.name} sharded {new.sharding or 'no longer'}"
+    return "", ""
 
 
 def _sources(capture: Capture) -> set[str]:

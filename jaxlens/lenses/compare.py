@@ -38,6 +38,7 @@ Names = tuple[str, str]
 NAMES: Names = ("before", "after")
 _LINES = 3  # lines named in a sentence
 _ROWS = 60
+_FEW = 5  # kinds of instructions named in a sentence
 _KERNELS = 500  # whose code is compared
 _SENTENCE = ("fusions", "kernels", "flops", "temporaries", "moved", "bytes")
 _WORTH = 0.01  # changes below a percent are left to the table
@@ -286,14 +287,22 @@ def _rest(found: Comparison) -> Iterator[Finding]:
     new, gone = _computing(pairs.new, pairs.after), _computing(pairs.gone, pairs.before)
     parts = []
     if new:
-        parts.append(f"{len(new):,} new ({opcodes(new[:_ROWS])})")
+        parts.append(f"{len(new):,} new ({_kinds(new)})")
     if gone:
-        parts.append(f"{len(gone):,} gone ({opcodes(gone[:_ROWS])})")
+        parts.append(f"{len(gone):,} gone ({_kinds(gone)})")
     if pairs.changed:
         parts.append(f"{len(pairs.changed):,} of another type or holding something else")
     if parts:
         ids = tuple(node.id for node in new)
         yield Finding(f"Instructions of the optimised program: {', '.join(parts)}.", ids=ids)
+
+
+def _kinds(nodes: Sequence[Node]) -> str:
+    """`fusion x 2, add and 3 more kinds`, the most frequent first."""
+    ranked = Counter(node.opcode for node in nodes).most_common()
+    words = [f"{kind} x {n}" if n > 1 else kind for kind, n in ranked[:_FEW]]
+    more = [f"{count(len(ranked) - _FEW, 'more kind')}"] if len(ranked) > _FEW else []
+    return ", ".join([*words, *more])
 
 
 def _computing(ids: Sequence[str], module: Module) -> list[Node]:
@@ -421,8 +430,13 @@ def _fusions(found: Comparison, names: Names) -> Iterator[Table]:
     for id in pairs.new:
         if id in new:
             rows.append(_fusion(None, new[id], pairs))
+    typed = len(rows)
+    rows = [row for row in rows if row[2].text or row[3].text]
+    typed -= len(rows)
     left = len(rows) - _ROWS
     note = "Fusions that hold what they held are left out."
+    if typed:
+        note += f" {count(typed, 'fusion')} of the same operations at other types, too."
     note += f" {count(left, 'more')} below these." if left > 0 else ""
     columns = (f"fusion {names[0]}", f"fusion {names[1]}", "holds more", "holds less")
     yield Table("Fusions", columns, tuple(rows[:_ROWS]), note, stage="optimized")

@@ -13,12 +13,22 @@ from jaxlens.links.alike import Pairs
 from jaxlens.links.sides import change
 from jaxlens.render import jaxpr_lines
 from jaxlens.render.change_diff import diff as change_diff
-from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Document, Tab, Tabs
+from jaxlens.render.document import (
+    Block,
+    Diff,
+    DiffGroup,
+    DiffRow,
+    Document,
+    Tab,
+    Tabs,
+)
 from jaxlens.render.hlo_view import of_report
 from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
+from jaxlens.render.web import Web
 
 _MOST = 300  # rows of equations
+_LARGE = 1000  # equations
 
 
 def document(
@@ -26,7 +36,7 @@ def document(
     after: Capture,
     names: compare.Names | None = None,
     *,
-    compiled: bool = True,
+    found: compare.Comparison | None = None,
     full: bool = False,
 ) -> Document:
     """The whole comparison as an output of its own.
@@ -35,13 +45,19 @@ def document(
         before: One capture.
         after: The other.
         names: What they are called in headings; by default after what tells them apart.
-        compiled: Compare what they compile to; else the equations alone.
+        found: The two compared, where they were already.
         full: Leave nothing out.
     """
+    compared = found or compare.of(before, after)
+    shown = tuple(blocks(before, after, names, found=compared, full=full))
     first = f"{taken(after.program)}, against {taken(before.program)}"
-    shown = tuple(blocks(before, after, names, compiled=compiled, full=full))
-    stages = ("jaxpr", "optimized") if compiled else ("jaxpr",)
-    return Document("compile", first, shown, weave(after, stages))
+    return Document("compile", first, shown, web(after, compared))
+
+
+def web(after: Capture, found: compare.Comparison) -> Web | None:
+    """Links between the two panes; of a large program they would take longer than the lens."""
+    stages = ("jaxpr", "optimized") if found.instructions is not None else ("jaxpr",)
+    return weave(after, stages) if len(found.equations.same) < _LARGE else None
 
 
 def blocks(
@@ -49,26 +65,19 @@ def blocks(
     after: Capture,
     names: compare.Names | None = None,
     *,
-    compiled: bool = True,
+    found: compare.Comparison | None = None,
     full: bool = False,
 ) -> list[Block]:
-    """Sentences, tables, and a diff of both stages.
-
-    Args:
-        before: One capture.
-        after: The other.
-        names: See `document`.
-        compiled: Compare what they compile to; else the equations alone.
-        full: Leave nothing out.
-    """
+    """Sentences, tables, and a diff of both stages; see `document`."""
     called = names or sides(before.program, after.program)
-    found = compare.of(before, after, compiled=compiled)
+    compared = found or compare.of(before, after)
+    compiled = compared.instructions is not None
     seconds = compare.times(before, after, called) if compiled else []
-    tabs = [Tab("Equations", (equations(found.equations, called, full),), True, key="equations")]
-    if found.instructions is not None:
-        shown = _unlinked(change_diff(change(found.instructions), *called, full=full))
+    tabs = [Tab("Equations", (equations(compared.equations, called, full),), True, key="equations")]
+    if compared.instructions is not None:
+        shown = _unlinked(change_diff(change(compared.instructions), *called, full=full))
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
-    return [*of_report(compare.report(found, called, seconds)), Tabs(tuple(tabs))]
+    return [*of_report(compare.report(compared, called, seconds)), Tabs(tuple(tabs))]
 
 
 def equations(pairs: Pairs, names: compare.Names = compare.NAMES, full: bool = False) -> Diff:

@@ -58,13 +58,16 @@ def document(
         UnavailableError: What was asked for alone is not given by this backend.
     """
     asked = options or CompileOptions()
+    measured = [TableBlock(_measured(run))] if run else []
+    if asked.against is not None:
+        changed = comparison.document(asked.against, capture, full=asked.full)
+        return replace(changed, blocks=(*measured, *changed.blocks))
     blocks = [
         block for name, show in _ALONE.items() if getattr(asked, name)
         for block in show(capture, asked)
     ]  # fmt: skip
     if not blocks:
         blocks = _default(capture, asked.full)
-    measured = [TableBlock(_measured(run))] if run else []
     linked = any(isinstance(block, Tabs) for block in blocks) and not asked.kernel
     web = weave(capture, _LINKED) if linked else None
     return Document("compile", taken(capture.program), (*measured, *blocks), web)
@@ -222,9 +225,6 @@ _ALONE: Mapping[str, Callable[[Capture, CompileOptions], Sequence[Block]]] = {
     "sharding": lambda capture, options: sharding_view.blocks(capture, options.full),
     "times": times_view.blocks,
     "scan": times_view.tried,
-    "against": lambda capture, options: comparison.blocks(
-        options.against, capture, full=options.full
-    ),
 }
 
 

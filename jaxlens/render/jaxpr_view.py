@@ -9,6 +9,7 @@ from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import occurrences
 from jaxlens.ir.late import fill
+from jaxlens.lenses import compare
 from jaxlens.lenses.report import Finding, amount, count
 from jaxlens.render import comparison, jaxpr_lines, source_pane
 from jaxlens.render.document import Block, Document, Findings, GraphPane, Tab, Tabs
@@ -33,7 +34,8 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
     module = capture.jaxpr.module
     asked = options or JaxprOptions()
     if asked.against is not None:
-        changed = comparison.blocks(asked.against, capture, compiled=False, full=asked.full)
+        found = compare.of(asked.against, capture, compiled=False)
+        changed = comparison.blocks(asked.against, capture, found=found, full=asked.full)
         return Document("jaxpr", taken(capture.program), tuple(changed))
     with paused():
         return _document(capture, module, asked)
