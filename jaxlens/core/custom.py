@@ -82,8 +82,7 @@ class WithRules:
         if not self.given:
             kind = type(self).__name__
             raise AttributeError(
-                f"No {kind[-3:].upper()} defined for {kind} function {self.name} using "
-                f"def{kind[-3:]}."
+                f"No rule is defined for {kind} function {self.name} by def{kind[7:]}."
             )
         bound = signature(self.f).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -95,8 +94,10 @@ class WithRules:
         f, given, _, static = without(self.f, bound.args, {}, self.nondiff_argnums)
         body = traced(f, given, {})
         leaves, in_tree = tree_flatten(given)
-        trees = static, in_tree, body.out_tree
-        rules = {kind.__name__.lower(): kind(self, *trees) for kind in self.given}
+        rules = {
+            kind.__name__.lower(): kind(self.name, rule, static, in_tree, body.out_tree)
+            for kind, rule in self.given.items()
+        }
         results = self.call.bind(
             *body.consts, *leaves, name=self.name, call_jaxpr=body.jaxpr,
             num_consts=len(body.consts), **rules,
@@ -109,21 +110,18 @@ class Rule:
     """A rule of the user's, as a function of lists of leaves, that checks what it returns.
 
     Attributes:
-        f: The function that it is for.
-        static: Those of its arguments that are not traced.
+        name: That of the function that it is for.
+        given: As the user wrote it.
+        static: The arguments of the function that are not traced.
         in_tree: The containers of the others.
         out_tree: Those of its value.
     """
 
-    f: WithRules
+    name: str
+    given: Callable[..., Any]
     static: Static
     in_tree: TreeDef
     out_tree: TreeDef
-
-    @property
-    def given(self) -> Callable[..., Any]:
-        """As the user wrote it."""
-        return self.f.given[type(self)]
 
     def __repr__(self) -> str:
         return getattr(self.given, "__name__", "rule")
@@ -136,7 +134,7 @@ class Rule:
     def fail(self, says: str) -> NoReturn:
         """Says what the rule should have returned."""
         kind = type(self).__name__.lower()
-        raise TypeError(f"The {kind} rule of {self.f.name} must return {says}.")
+        raise TypeError(f"The {kind} rule of {self.name} must return {says}.")
 
     def pair(self, found: Any, parts: str) -> tuple[list[Any], Any]:
         """The leaves of the value that the rule returns, and what it returns beside it."""
@@ -144,9 +142,7 @@ class Rule:
             self.fail(f"a pair ({parts}), got {type(found).__name__}")
         results, tree = tree_flatten(found[0])
         if tree != self.out_tree:
-            self.fail(
-                f"a value with the containers of {self.f.name}'s, {self.out_tree}, got {tree}"
-            )
+            self.fail(f"a value with the containers of {self.name}'s, {self.out_tree}, got {tree}")
         return results, found[1]
 
 

@@ -110,6 +110,13 @@ def _turns(
     return found
 
 
+def _taken(params: dict[str, Any]) -> tuple[ClosedJaxpr, list[int], dict[str, Any]]:
+    """The body, its numbers of constants and of carried values, and how it goes over the rows."""
+    how = dict(params)
+    body, *sizes = (how.pop(key) for key in ("jaxpr", "num_consts", "num_carry"))
+    return body, sizes, how
+
+
 @scan_p.rule("abstract")
 def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_carry: int, **_: Any) -> Any:
     carry, ys = cut(jaxpr.out_avals, num_carry)
@@ -166,14 +173,11 @@ def _(
 
 
 @scan_p.rule("jvp")
-def _(
-    primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **how: Any
-) -> Any:
-    parts, moving = cut(primals, num_consts, num_carry), cut(tangents, num_consts, num_carry)
-    both, (consts, init, xs), flags, carry = loop_jvp(jaxpr, parts, moving)
-    results = _turns(both, consts, init, xs, **how)
-    sizes = num_carry, sum(carry), len(flags) - num_carry
-    values, moved, ys, moved_ys = cut(results, *sizes)
+def _(primals: Any, tangents: Any, **params: Any) -> Any:
+    body, sizes, how = _taken(params)
+    both, parts, flags, carry = loop_jvp(body, cut(primals, *sizes), cut(tangents, *sizes))
+    results = _turns(both, parts[0], parts[1], parts[2], **how)
+    values, moved, ys, moved_ys = cut(results, len(carry), sum(carry), len(flags) - len(carry))
     values += ys
     return values, with_zeros([aval_of(x) for x in values], flags, [*moved, *moved_ys])
 
@@ -211,8 +215,7 @@ def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
 
 @scan_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    how = dict(params)
-    body, *sizes = (how.pop(key) for key in ("jaxpr", "num_consts", "num_carry"))
+    body, sizes, how = _taken(params)
     parts = cut(args, *sizes)
     unknown = [tuple(interpreter.unknown(x) for x in each) for each in parts]
     once, first, places, later, new, flags, unknown[1] = _halves(body, *unknown)
@@ -224,10 +227,10 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     done, stacked = cut(results, flags.count(False))
     more = iter(stacked)
     rows = [next(more) if place is None else xs[place] for place in places]
-    sizes = [len(still) + len(own_consts), len(own_init)]
-    own = {"jaxpr": later, "num_consts": sizes[0], "num_carry": sizes[1]}
-    operands = [*still, *own_consts, *own_init, *own_xs, *rows]
-    return waiting(interpreter, scan_p, flags, done, operands, params | own)
+    consts = [*still, *own_consts]
+    how |= {"jaxpr": later, "num_consts": len(consts), "num_carry": len(own_init)}
+    operands = [*consts, *own_init, *own_xs, *rows]
+    return waiting(interpreter, scan_p, flags, done, operands, how)
 
 
 @kept
@@ -259,38 +262,33 @@ def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> 
 
 
 @scan_p.rule("transpose")
-def _(
-    cts: Any, *args: Any, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, reverse: bool,
-    **how: Any,
-) -> list[Any]:  # fmt: skip
+def _(cts: Any, *args: Any, **params: Any) -> list[Any]:
+    body, sizes, how = _taken(params)
     linear = [type(x) is Linear for x in args]
-    in_consts, in_init, in_xs = (tuple(each) for each in cut(linear, num_consts, num_carry))
-    (consts, _, xs), (carry, ys) = cut(args, num_consts, num_carry), cut(cts, num_carry)
+    in_consts, in_init, in_xs = (tuple(each) for each in cut(linear, *sizes))
+    (consts, _, xs), (carry, ys) = cut(args, *sizes), cut(cts, len(in_init))
     has = nonzero(ys)
-    back, new = _transposed_of(jaxpr, in_consts, in_xs, has)
+    back, new = _transposed_of(body, in_consts, in_xs, has)
     known, moving = split(in_consts, consts)
     start = [instantiate(ct) for ct in (*(Zero(x.aval) for x in moving), *carry)]
     rows = [*split(has, ys)[1], *split(in_xs, xs)[0]]
-    found = _turns(back, [*new, *known], start, rows, reverse=not reverse, **how)
-    ct_consts, ct_init, ct_xs = cut(found, len(moving), num_carry)
+    how["reverse"] = not how["reverse"]
+    found = _turns(back, [*new, *known], start, rows, **how)
+    ct_consts, ct_init, ct_xs = cut(found, len(moving), len(carry))
     return merge(linear, repeat(None), [*ct_consts, *split(in_init, ct_init)[1], *ct_xs])
 
 
 @scan_p.rule("batch")
-def _(
-    size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
-    **how: Any,
-) -> Any:  # fmt: skip
-    places = cut(dims, num_consts, num_carry)
+def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
+    body, sizes, how = _taken(params)
+    (consts, init, xs), places = cut(args, *sizes), cut(dims, *sizes)
     has = [tuple(dim is not None for dim in each) for each in places]
-    whole, new, flags, carry = looped(jaxpr, batch_jaxpr, *has, size)
-    consts, init, xs = cut(args, num_consts, num_carry)
+    whole, new, flags, carry = looped(body, batch_jaxpr, *has, size)
     consts = [*new, *in_front(size, consts, places[0])]
-    init = in_front(size, init, places[1], carry)
     pairs = zip(xs, places[2], strict=True)
     xs = [x if dim is None else moveaxis(x, dim, 1) for x, dim in pairs]
-    results = _turns(whole, consts, init, xs, **how)
-    return results, [int(n >= num_carry) if has else None for n, has in enumerate(flags)]
+    results = _turns(whole, consts, in_front(size, init, places[1], carry), xs, **how)
+    return results, [int(n >= len(carry)) if has else None for n, has in enumerate(flags)]
 
 
 # ---- fori_loop ----------------------------------------------------------------------------------
