@@ -36,7 +36,6 @@ from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import (
     cache,
-    checkpointed,
     constants,
     core_cache,
     flags,
@@ -48,6 +47,8 @@ from jaxlens.stages import (
     trace,
 )
 from jaxlens.stages.calls import Call, Opened, prepare, transforms
+from jaxlens.stages.checkpointed import WAYS, Way, shaped
+from jaxlens.stages.checkpointed import traced as traced_under
 from jaxlens.stages.compile import FUSING, Compiled, compile_lowered
 from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
@@ -206,7 +207,7 @@ class LiveDriver:
     def _release(self) -> None:
         """Lets go of the user's arrays: a capture may be kept for long."""
         self._held = hold(*self._call.dynamic())
-        self._shaped = checkpointed.shaped(self._call)
+        self._shaped = shaped(self._call)
         self._call = replace(self._call, args=(), kwargs={}, leaves=(), owner=None)
         self._call = replace(self._call, opened=None, core=None)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
@@ -299,14 +300,14 @@ class LiveDriver:
         """
         if written(self.traced) is not None:
             raise UnavailableError("programs of jaxlens.core have no jax.checkpoint")
-        for way in checkpointed.WAYS:
+        for way in WAYS:
             yield way.name, way.code, partial(self._under, way)
 
-    def _under(self, way: checkpointed.Way) -> Capture:
-        call = self._shaped or checkpointed.shaped(self._call)
+    def _under(self, way: Way) -> Capture:
+        call = self._shaped or shaped(self._call)
         again = LiveDriver(call, self._place)
         # The verdict is no question about the user's call, whose arrays are gone.
-        again.__dict__["_trace"] = checkpointed.traced(call, self._place, way)
+        again.__dict__["_trace"] = traced_under(call, self._place, way)
         again.__dict__["_verdict"] = Verdict(None, reasons=("this call was never made",))
         target = self._place.target
         return Capture(Program(call.name, call.inputs, call.statics, target, call.span), again)

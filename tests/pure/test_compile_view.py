@@ -18,6 +18,10 @@ class Measured:
     how: str
 
 
+TIMES = [
+    "Time per stage", "Within the compile", "HLO passes", "Kernels", "Kernels by line",
+    "Equations by line",
+]  # fmt: skip
 MEMORY = ["Memory at the peak, by line", "Buffers at the peak", "Memory"]
 
 
@@ -109,7 +113,7 @@ def test_an_unknown_kernel_gets_the_nearest() -> None:
     [
         ("cost", ["Cost", "Flops by line"]),
         ("memory", MEMORY),
-        ("times", ["Time per stage"]),
+        ("times", TIMES),
         ("why", []),
     ],
 )
