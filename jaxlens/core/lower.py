@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from jaxlib.mlir.dialects import chlo, func, sdy
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray, bfloat16, float0
+from jaxlens.core.avals import ShapedArray, bfloat16, float0, short_name
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jaxlens.core.parallel.meshes import Layout, Mesh, P, sharding_text
 from jaxlens.core.primitives.shapes import i64s
@@ -31,36 +30,26 @@ from jaxlens.core.sources import NameStack
 Types = Sequence[ShapedArray]
 
 
+_ELEMENTS = {"bool": "i1", "float0": "i1", "c64": "complex<f32>", "c128": "complex<f64>"}
+
+
 def ir_type(aval: ShapedArray) -> ir.Type:
     """The MLIR type of an array."""
     return ir.RankedTensorType.get(aval.shape, _element(aval.dtype))
 
 
 def _element(dtype: np.dtype) -> ir.Type:
-    if dtype == bfloat16:
-        return ir.BF16Type.get()
-    bits = dtype.itemsize * 8
-    if dtype.kind == "f":
-        return {16: ir.F16Type, 32: ir.F32Type, 64: ir.F64Type}[bits].get()
-    if dtype.kind == "c":
-        return ir.ComplexType.get({64: ir.F32Type, 128: ir.F64Type}[bits].get())
-    if dtype.kind == "b" or dtype == float0:  # float0 has no numbers: something must stand for it
-        return ir.IntegerType.get_signless(1)
-    if dtype.kind == "u":
-        return ir.IntegerType.get_unsigned(bits)
-    return ir.IntegerType.get_signless(bits)
+    """That of an element; float0 has no numbers, and something must stand for it."""
+    name = short_name(dtype)
+    return ir.Type.parse(_ELEMENTS.get(name, name.replace("u", "ui")))
 
 
 def constant(value: Any, aval: ShapedArray) -> ir.Value:
     """An array that stands in the program."""
     array = np.zeros(aval.shape, bool) if aval.dtype == float0 else np.asarray(value, aval.dtype)
-    if aval.dtype == bfloat16:
-        array = array.view(np.uint16)
-    return hlo.constant(
-        ir.DenseElementsAttr.get(
-            np.ascontiguousarray(array), type=_element(aval.dtype), shape=aval.shape
-        )
-    )
+    array = np.ascontiguousarray(array.view(np.uint16) if aval.dtype == bfloat16 else array)
+    element = _element(aval.dtype)
+    return hlo.constant(ir.DenseElementsAttr.get(array, type=element, shape=aval.shape))
 
 
 @dataclass(slots=True)
@@ -136,11 +125,7 @@ class Context:
             return x
         if new.dtype == np.bool_:
             zero = constant(np.zeros(old.shape, old.dtype), old)
-            kind = (
-                "FLOAT"
-                if old.dtype.kind in "fcV"
-                else ("UNSIGNED" if old.dtype.kind == "u" else "SIGNED")
-            )
+            kind = {"u": "UNSIGNED", "i": "SIGNED"}.get(old.dtype.kind, "FLOAT")
             return self.compare("NE", x, zero, kind)
         if old.dtype.kind == "c" and new.dtype.kind != "c":
             x = hlo.real(x)
@@ -209,27 +194,22 @@ def lower_jaxpr(
             main = _function(program, "main", closed, f"jit({name})", arg_names)
         aliases = [{} if n is None else {"tf.aliasing_output": _i32(n)} for n in donated]
         infos = [{"jax.result_info": ir.StringAttr.get(found)} for found in result_names]
-        if layout:
-            aliases = _laid_out(layout.mesh, layout.in_specs, closed.in_avals, aliases)
-            infos = _laid_out(layout.mesh, layout.out_specs, closed.out_avals, infos)
-        if any(aliases):
-            main.arg_attrs = ir.ArrayAttr.get(list(map(ir.DictAttr.get, aliases)))
-        if infos:
-            main.attributes["res_attrs"] = ir.ArrayAttr.get(list(map(ir.DictAttr.get, infos)))
+        ins, outs = layout[1:] if layout else ((), ())
+        main.arg_attrs = _attributes(closed.in_avals, aliases, program.mesh, ins)
+        main.attributes["res_attrs"] = _attributes(closed.out_avals, infos, program.mesh, outs)
         module.operation.verify()
         return module
 
 
-def _laid_out(
-    mesh: Mesh, specs: Sequence[P], avals: Types, attributes: Sequence[dict[str, ir.Attribute]]
-) -> list[dict[str, ir.Attribute]]:
-    """The attributes of parameters or results, and how each lies on the mesh."""
-    found = []
-    for n, (spec, aval) in enumerate(zip(specs, avals, strict=True)):
+def _attributes(
+    avals: Types, given: Sequence[dict[str, ir.Attribute]], mesh: Any, specs: Sequence[P]
+) -> ir.ArrayAttr:
+    """The attributes of each parameter or result, and how it lies on the mesh, if it does."""
+    found = [dict(own) for own in given] or [{} for _ in avals]
+    for own, spec, aval in zip(found, specs, avals, strict=False):
         text = "#sdy.sharding" + sharding_text(mesh, spec, aval.ndim)
-        own = attributes[n] if attributes else {}
-        found.append(own | {"sdy.sharding": ir.Attribute.parse(text)})
-    return found
+        own["sdy.sharding"] = ir.Attribute.parse(text)
+    return ir.ArrayAttr.get(list(map(ir.DictAttr.get, found)))
 
 
 def _i32(number: int) -> ir.Attribute:
@@ -255,21 +235,15 @@ def emit(
     return _body(Program(module, names={"main", *taken}, mesh=mesh), closed, operands, ())
 
 
-@cache
-def _dialects() -> ir.DialectRegistry:
-    registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
-    return registry
-
-
 @contextmanager
 def _mlir() -> Iterator[None]:
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
     context = ir.Context()
-    context.append_dialect_registry(_dialects())
-    context.load_all_available_dialects()
-    hlo.register_dialect(context)
-    chlo.register_dialect(context)
-    sdy.register_dialect(context)
+    context.append_dialect_registry(registry)
+    for dialect in (hlo, chlo, sdy):
+        dialect.register_dialect(context)
+    _ = context.dialects["func"]  # loads it; to load all that there are takes milliseconds
     with context:
         yield
 
@@ -285,10 +259,8 @@ def _function(
     types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
     function = func.FuncOp(name, types)
     function.attributes["sym_visibility"] = ir.StringAttr.get("public" if scope else "private")
-    known = [ir.Location.name(name) if name else ir.Location.unknown() for name in arg_names]
-    block = function.add_entry_block(known or [ir.Location.unknown()] * len(types[0]))
-    place = ir.Location.name(scope) if scope else ir.Location.unknown()
-    with ir.InsertionPoint(block), place:
+    block = function.add_entry_block(list(map(_named, arg_names or [""] * len(types[0]))))
+    with ir.InsertionPoint(block), _named(scope):
         func.return_(_body(program, closed, block.arguments, (scope,) if scope else ()))
     return function
 
@@ -320,20 +292,22 @@ def _location(program: Program, eqn: JaxprEqn, around: tuple[str, ...]) -> ir.Lo
     """Where an equation came from, as JAX writes it: its scopes round the calls of Python."""
     place = None
     for call in reversed(eqn.source_info.calls):
-        own = program.places.get(call)
-        if own is None:
-            frame = sources.frame(call)
-            own = program.places[call] = ir.Location.name(frame.function_name, _file(frame))
+        if call not in program.places:
+            program.places[call] = _place(sources.frame(call))
+        own = program.places[call]
         place = own if place is None else ir.Location.callsite(own, [place])
     name = eqn.primitive.name
     if name == "jit":
         name = f"jit({eqn.params['name']})"
-    return ir.Location.name(str(NameStack((*around, name))), place or ir.Location.unknown())
+    return _named(str(NameStack((*around, name))), place)
 
 
-def _file(frame: sources.Frame) -> ir.Location:
-    if frame.end_line is None or frame.start_column is None or frame.end_column is None:
-        return ir.Location.file(frame.file_name, frame.start_line, 0)
-    return ir.Location.file(
-        frame.file_name, frame.start_line, frame.start_column, frame.end_line, frame.end_column
-    )
+def _place(frame: sources.Frame) -> ir.Location:
+    known = frame.end_line is not None and frame.start_column is not None
+    end = (frame.start_column, frame.end_line, frame.end_column) if known else (0,)
+    file = ir.Location.file(frame.file_name, frame.start_line, *end)
+    return _named(frame.function_name, file)
+
+
+def _named(name: str, place: ir.Location | None = None) -> ir.Location:
+    return ir.Location.name(name, place) if name else ir.Location.unknown()
