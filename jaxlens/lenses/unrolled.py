@@ -10,7 +10,7 @@ candidates for a period are the places where the next 1, 2, 4, ... 32 equations 
 """
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, Program, columns
@@ -44,6 +44,7 @@ class Unrolled:
         id: Its first equation's id.
         carried: How many values one repetition hands to the next.
         times: How often the body stands in the program.
+        backward: Whether the backward pass added it: JAX marks its scope.
         inside: Loops in one repetition.
     """
 
@@ -56,6 +57,7 @@ class Unrolled:
     id: str
     carried: int
     times: int = 1
+    backward: bool = False
     inside: tuple["Unrolled", ...] = ()
 
     @property
@@ -70,7 +72,10 @@ class Unrolled:
 
 
 def unrolled(
-    module: Module, written: Mapping[str, int], times: Mapping[str, int]
+    module: Module,
+    written: Mapping[str, int],
+    times: Mapping[str, int],
+    looped: Callable[[Span], bool] = lambda span: False,
 ) -> tuple[Unrolled, ...]:
     """The outermost unrolled loops of a jaxpr, those that made most equations first.
 
@@ -78,13 +83,14 @@ def unrolled(
         module: A jaxpr.
         written: Equations by region, what it calls written out.
         times: How often each region stands in the program.
+        looped: Tells whether a frame's line stands in a loop of Python's.
     """
     program = columns(module)
     alike = _alike(module, program)
     found: list[Unrolled] = []
     for region in program.regions.values():
         if len(region) >= _LEAST and times.get(region.name):
-            search = _Search(region, program, alike, written)
+            search = _Search(region, program, alike, written, looped)
             found += (search.described(loop, times[region.name]) for loop in search.loops())
     return tuple(sorted(found, key=lambda loop: (-loop.equations, loop.region, loop.first)))
 
@@ -137,8 +143,10 @@ class _Search:
         program: Program,
         alike: Sequence[int],
         written: Mapping[str, int],
+        looped: Callable[[Span], bool],
     ) -> None:
         self._region, self._program, self._written = region, program, written
+        self._looped = looped
         self._kinds = [alike[kind] for kind in region.kind]
         self._symbols: Pool[object] = Pool()
 
@@ -320,13 +328,14 @@ class _Search:
         return Unrolled(
             region.name, loop.first, loop.size, loop.count, self._weight(loop.first, loop.size),
             self._line(loop), region.ids[loop.first], loop.carried, times,
+            "transpose(" in self._program.places[region.place[loop.first]].scope,
             tuple(self.described(inner, times * loop.count) for inner in loop.inside),
         )  # fmt: skip
 
     def _line(self, loop: _Loop) -> str:
         places = self._program.places
         used = sorted(set(self._region.place[loop.first : loop.stop]))
-        return lines_named([places[n] for n in used])
+        return lines_named([places[n] for n in used], self._looped)
 
 
 def _same_types(usual: list[int], mine: list[int]) -> bool:
@@ -365,15 +374,24 @@ def _matching(symbols: Sequence[int], at: int, period: int) -> int:
     return max(end - at, 0)
 
 
-def lines_named(places: Sequence[Place]) -> str:
-    """The innermost line or neighbouring lines of the user's that all places go through."""
+def lines_named(places: Sequence[Place], looped: Callable[[Span], bool]) -> str:
+    """The line, or neighbouring lines, of the user's that go round and round.
+
+    Those are the innermost that all places go through, in a loop of Python's if there is one.
+    """
     stacks = [[s for s in reversed(place.spans) if not s.library] for place in places]
     stacks = [stack for stack in stacks if stack]
     if not stacks:
         return ""
     common = _common(stacks)
     beyond = [stack[common] for stack in stacks if len(stack) > common]
-    if beyond and len({(span.key or span.file, span.function) for span in beyond}) == 1:
+    if len({(span.key or span.file, span.function) for span in beyond}) != 1:
+        beyond = []
+    if not (beyond and all(map(looped, beyond))):
+        for span in reversed(stacks[0][:common]):
+            if looped(span):
+                return str(span)
+    if beyond:
         first, last = min(s.line for s in beyond), max(s.line for s in beyond)
         return f"{beyond[0].file}:{first}" + (f"-{last}" if last > first else "")
     return str(stacks[0][common - 1]) if common else ""

@@ -1,0 +1,92 @@
+"""What a compile spent its seconds on, from XLA's own profile: groups, passes, kernels.
+
+A second of the compile's thread belongs to the innermost part that was going on, so the seconds of
+all parts add up to the compile; what no part names is the rest. Work of other threads goes on
+beside it and is counted apart.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jaxlens.ir.facts import Part, Profile
+
+PASSES, CODE, LLVM, REST = "HLO passes", "kernels to LLVM IR", "LLVM", "elsewhere"
+_GROUPS = (
+    (LLVM, re.compile("^Codegen$|^JitCompiler|SplitModule|CloneAsThreadSafe|L(lvm|LVM)|Ptx")),
+    (CODE, re.compile("^ThunkEmitter|^FusionCompiler|EmitKernel")),
+)
+_TASK = "TaskDispatcher::dispatch"
+
+
+@dataclass(frozen=True, slots=True)
+class PassTime:
+    """One HLO pass, all of its runs together; pipelines that it runs itself are not in it."""
+
+    name: str
+    pipelines: tuple[str, ...]
+    seconds: float
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompileParts:
+    """A compile's seconds.
+
+    Attributes:
+        seconds: All of it.
+        groups: Seconds by group; they add up to all of it.
+        passes: HLO passes, the slowest first.
+        kernels: Seconds of lowering a kernel to LLVM IR, by kernel, on any thread.
+        llvm: Seconds of LLVM's work on all threads together.
+    """
+
+    seconds: float
+    groups: Mapping[str, float]
+    passes: tuple[PassTime, ...]
+    kernels: Mapping[str, float]
+    llvm: float
+
+
+def compile_parts(profile: Profile) -> CompileParts:
+    """Adds up a profile."""
+    own = [part.seconds for part in profile.parts]
+    for part in profile.parts:
+        if part.inside >= 0:
+            own[part.inside] -= part.seconds
+    groups: dict[str, float] = dict.fromkeys((PASSES, CODE, LLVM, REST), 0.0)
+    names: list[str] = []
+    for part, seconds in zip(profile.parts, own, strict=True):
+        names.append(_group(part) or (names[part.inside] if part.inside >= 0 else REST))
+        if not part.aside:
+            groups[names[-1]] += max(seconds, 0.0)
+    groups[REST] += max(profile.seconds - sum(groups.values()), 0.0)
+    kernels: Counter[str] = Counter()
+    for part in profile.parts:
+        if part.kind == "kernel":
+            kernels[part.name] += part.seconds  # type: ignore[assignment]
+    busy = sum(part.seconds for part in profile.parts if part.name == _TASK)
+    return CompileParts(profile.seconds, groups, _passes(profile, own), dict(kernels), busy)
+
+
+def _group(part: Part) -> str:
+    """The group that a part opens; "" where it belongs to what it stands in."""
+    if part.kind == "pipeline":
+        return PASSES
+    if part.kind == "kernel":
+        return CODE
+    return next((group for group, known in _GROUPS if known.search(part.name)), "")
+
+
+def _passes(profile: Profile, own: list[float]) -> tuple[PassTime, ...]:
+    seconds: defaultdict[str, float] = defaultdict(float)
+    times: Counter[str] = Counter()
+    pipelines: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for part, mine in zip(profile.parts, own, strict=True):
+        if part.kind == "pass":
+            seconds[part.name] += max(mine, 0.0)
+            times[part.name] += part.times
+            pipelines[part.name][profile.parts[part.inside].name] = None
+    ranked = sorted(seconds, key=lambda name: (-seconds[name], name))
+    return tuple(PassTime(n, tuple(pipelines[n]), seconds[n], times[n]) for n in ranked)

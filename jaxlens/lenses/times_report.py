@@ -1,0 +1,316 @@
+"""Where compile time goes, in sentences and tables.
+
+The first sentence names what most seconds went to and the line that made most of the program; the
+seconds in it, and the tables that hold some, are no part of the stable text.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError
+from jaxlens.ir.facts import Trial
+from jaxlens.lenses.compile_parts import PASSES, REST, CompileParts
+from jaxlens.lenses.equations import Equations
+from jaxlens.lenses.kernels import Work, works
+from jaxlens.lenses.lines import lines
+from jaxlens.lenses.report import Cell, Finding, Report, Table, amount, count
+from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.times import Times, duration, of, stages, written_out
+from jaxlens.lenses.unrolled import Unrolled, nested
+
+_ROWS = 12
+_SHARE, _MANY = 0.5, 200  # from where on an unrolled loop is told unasked
+
+
+def times(capture: Capture, found: Times | None = None) -> Report:
+    """Where the seconds went, and which lines made the work.
+
+    Args:
+        capture: Any capture.
+        found: Its facts, where they are known.
+    """
+    facts = found or of(capture)
+    done = _works(capture)
+    tables = (*_within(facts), *_kernels(facts, done), _lines(capture, facts))
+    timed = stages(capture).tables if facts.stages else ()
+    return Report("Times", tuple(_findings(facts)), (*timed, *tables))
+
+
+def alarm(capture: Capture) -> tuple[Finding, ...]:
+    """The sentence on an unrolled loop that made most of a program, told unasked; else none."""
+    counted, loops = written_out(capture)
+    group = _group(loops)
+    if (
+        counted.total < _MANY
+        or not group
+        or sum(loop.equations for loop in group) < _SHARE * counted.total
+    ):
+        return ()
+    return (Finding(f"{_made(group, counted)} (--times says more).", "counted", _ids(group)),)
+
+
+def _findings(facts: Times) -> Iterator[Finding]:
+    group = _group(facts.loops)
+    lead = f"{_most(facts)}{';' if group else '.'} " if facts.compile else ""
+    if group:
+        open_ = "" if facts.trial else " (untried: --scan tries it)"
+        text = f"{_made(group, facts.equations)}{open_}."
+        yield Finding(text, "counted", _ids(group), lead)
+    else:
+        yield Finding(_largest(facts.equations), "counted", (), lead)
+    if facts.trial:
+        yield _of_trial(facts.trial)
+    elif facts.untried:
+        yield Finding(f"lax.scan was not tried: {facts.untried}.", "unknown")
+    for loop in [loop for loop in facts.loops if loop not in group][:_ROWS]:
+        yield Finding(f"{_made((loop,), facts.equations)}.", "counted", (loop.id,))
+    inner = [loop for loop in nested(facts.loops) if loop not in facts.loops]
+    for loop in inner[:_ROWS]:
+        yield Finding(
+            f"Within it, {loop.line or 'a line'} repeats {loop.block:,} {loop.count:,} times.",
+            "counted", (loop.id,),
+        )  # fmt: skip
+    if facts.missing:
+        yield Finding(f"Within the compile: {facts.missing}.", "unknown")
+
+
+def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
+    return tuple(loop.id for loop in group)
+
+
+def _most(facts: Times) -> str:
+    """What most of the seconds went to."""
+    assert facts.compile is not None
+    every = {"tracing": facts.stages.get("trace", 0.0), "lowering": facts.stages.get("lower", 0.0)}
+    every |= facts.compile.groups
+    total = sum(every.values()) or 1.0
+    name = max(every, key=lambda n: every[n])
+    slowest = facts.compile.passes[:1]
+    which = f", most of it in `{slowest[0].name}`" if name == PASSES and slowest else ""
+    what = "What the profile has no name for" if name == REST else name[0].upper() + name[1:]
+    return f"{what} took {every[name] / total:.0%} of {duration(total)}{which}"
+
+
+def _group(loops: tuple[Unrolled, ...]) -> tuple[Unrolled, ...]:
+    """The largest loop, and those of the same lines: its backward pass."""
+    if not loops:
+        return ()
+    first = loops[0]
+    return tuple(
+        loop for loop in loops
+        if loop is first or (first.line and loop.region == first.region and _touch(loop, first))
+    )  # fmt: skip
+
+
+def _touch(one: Unrolled, other: Unrolled) -> bool:
+    """Whether two loops have a line in common."""
+    (file, low, high), (file2, low2, high2) = _range(one.line), _range(other.line)
+    return file == file2 and low <= high2 and low2 <= high
+
+
+def _range(line: str) -> tuple[str, int, int]:
+    file, _, numbers = line.rpartition(":")
+    low, _, high = numbers.partition("-")
+    return file, int(low or 0), int(high or low or 0)
+
+
+def _made(group: tuple[Unrolled, ...], counted: Equations) -> str:
+    """`cell 3:14 made 4,800 of 5,100 equations: a loop of 400 steps was unrolled ...`."""
+    made = sum(loop.equations for loop in group)
+    first = group[0]
+    scans = sum(loop.rolled * loop.times for loop in group)
+    passes = [
+        f"{loop.count:,}{'' if n else ' repetitions'} of {loop.block:,}"
+        f"{' in the backward pass' if loop.backward else ''}"
+        for n, loop in enumerate(group)
+    ]
+    where = _whole_line(group) or "One block"
+    return (
+        f"{where} made {made:,} of {counted.total:,} equations: a loop of {first.count:,} steps "
+        f"was unrolled ({listed(passes)}); `lax.scan` would make {scans:,}"
+    )
+
+
+def _whole_line(group: tuple[Unrolled, ...]) -> str:
+    if not group[0].line:
+        return ""
+    ranges = [_range(loop.line) for loop in group]
+    low, high = min(r[1] for r in ranges), max(r[2] for r in ranges)
+    return f"{ranges[0][0]}:{low}" + (f"-{high}" if high > low else "")
+
+
+def _largest(counted: Equations) -> str:
+    if not counted.own:
+        return f"{count(counted.total, 'equation')}, which no line of yours made."
+    line, most = max(counted.own.items(), key=lambda item: item[1])
+    made = f"{line} made the most of {count(counted.total, 'equation')}, {most:,}"
+    return f"No loop was unrolled; {made}."
+
+
+def _of_trial(trial: Trial) -> Finding:
+    """What was measured of both programs; sizes do not change from run to run."""
+    before, after = trial.written, trial.rolled
+    what = "The program" if trial.region == "main" else f"`{trial.region}`"
+    same = ""
+    if trial.error is not None:
+        words = "are equal" if trial.error == 0 else f"differ by {trial.error:.1g} of the largest"
+        same = f"; on random inputs the results {words}"
+    return Finding(
+        f"Tried: {what} has {after.equations:,} equations with `lax.scan` in place of "
+        f"{before.equations:,}, and {amount(after.characters)} of StableHLO in place of "
+        f"{amount(before.characters)}{same}.",
+        "measured",
+        lead=f"It compiles in {duration(after.compile)} in place of {duration(before.compile)}. ",
+    )
+
+
+def _within(facts: Times) -> Iterator[Table]:
+    """The compile's groups and passes."""
+    parts = facts.compile
+    if parts is None:
+        return
+    whole = parts.seconds or 1.0
+    largest = max(parts.groups.values()) or 1.0
+    rows = tuple(
+        (Cell(name), Cell(duration(s), s, bar=s / largest), Cell(f"{s / whole:.1%}", s))
+        for name, s in parts.groups.items()
+    )
+    beside = f" LLVM worked {duration(parts.llvm)} on all threads together." if parts.llvm else ""
+    yield Table(
+        "Within the compile", ("part", "seconds", "share"), rows,
+        f"{duration(parts.seconds)} in all, wall clock, XLA's own profiler on; elsewhere is what "
+        f"it has no name for, such as writing dumps.{beside}",
+        volatile=True, right=(1, 2),
+    )  # fmt: skip
+    if parts.passes:
+        yield _passes(parts)
+
+
+def _passes(parts: CompileParts) -> Table:
+    shown = parts.passes[:_ROWS]
+    rest = parts.passes[_ROWS:]
+    largest = shown[0].seconds or 1.0
+    rows = [
+        (
+            Cell(p.name), Cell(listed(p.pipelines, 2)), Cell(f"{p.times:,}", p.times),
+            Cell(duration(p.seconds), p.seconds, bar=p.seconds / largest),
+            Cell(f"{p.seconds / (parts.seconds or 1.0):.1%}", p.seconds),
+        )
+        for p in shown
+    ]  # fmt: skip
+    if rest:
+        seconds, times = sum(p.seconds for p in rest), sum(p.times for p in rest)
+        rows.append(
+            (
+                Cell(f"{len(rest):,} more"), Cell(""), Cell(f"{times:,}", times),
+                Cell(duration(seconds), seconds), Cell(f"{seconds / (parts.seconds or 1):.1%}"),
+            )
+        )  # fmt: skip
+    return Table(
+        "HLO passes", ("pass", "in", "runs", "seconds", "share"), tuple(rows),
+        "Each without the pipelines that it runs itself.", volatile=True, right=(2, 3, 4),
+    )  # fmt: skip
+
+
+def _works(capture: Capture) -> list[Work]:
+    try:
+        return works(capture)
+    except LensError:
+        return []
+
+
+def _kernels(facts: Times, done: list[Work]) -> Iterator[Table]:
+    """The kernels that took longest to become LLVM IR, and the lines behind them."""
+    known = facts.compile.kernels if facts.compile else {}
+    if not known:
+        return
+    by_name = {work.kernel.name: work for work in done}
+    ranked = sorted(known.items(), key=lambda item: (-item[1], item[0]))
+    rows = []
+    for name, seconds in ranked[:_ROWS]:
+        work = by_name.get(name)
+        ir = len(work.kernel.llvm_before) if work else 0
+        rows.append((
+            Cell(name, ids=(name,)), Cell(listed(work.lines, 2) if work else ""),
+            Cell(duration(seconds), seconds, bar=seconds / (ranked[0][1] or 1.0)),
+            Cell(amount(ir) if ir else "", ir),
+        ))  # fmt: skip
+    left = len(ranked) - len(rows)
+    more = f" {count(left, 'more kernel')} below these." if left else ""
+    yield Table(
+        "Kernels", ("kernel", "from lines", "to LLVM IR", "LLVM IR"), tuple(rows),
+        "Threads lower kernels side by side. LLVM takes all of them together, and XLA does not "
+        f"say which of them it spent its time on; the size of their LLVM IR is what it is given."
+        f"{more}",
+        volatile=True, right=(2, 3), stage="kernels",
+    )  # fmt: skip
+    yield _kernel_lines(known, by_name)
+
+
+def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Table:
+    """Seconds of kernels by the lines that own their instructions."""
+    seconds: Counter[str] = Counter()
+    kernels: Counter[str] = Counter()
+    for name, taken in known.items():
+        work = by_name.get(name)
+        owners = [str(n.owner) for n in work.inside if n.owner] if work else []
+        for line in dict.fromkeys(owners or [""]):
+            kernels[line] += 1
+            share = owners.count(line) / len(owners) if owners else 1.0
+            seconds[line] += taken * share  # type: ignore[assignment]
+    ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
+    rows = tuple(
+        (
+            Cell(line or "(no line)"), Cell(f"{kernels[line]:,}", kernels[line]),
+            Cell(duration(taken), taken, bar=taken / (ranked[0][1] or 1.0)),
+        )
+        for line, taken in ranked[:_ROWS]
+    )  # fmt: skip
+    return Table(
+        "Kernels by line", ("line", "kernels", "to LLVM IR"), rows,
+        "A kernel of several lines is shared out by its instructions.",
+        volatile=True, right=(1, 2),
+    )  # fmt: skip
+
+
+def _lines(capture: Capture, facts: Times) -> Table:
+    """Equations by line, with what they became."""
+    counted = facts.equations
+    ops, instructions = _by_line(capture, "stablehlo"), _by_line(capture, "optimized")
+    ranked = sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
+    largest = ranked[0][1] if ranked else 1
+    rows = tuple(
+        (
+            Cell(line), Cell(f"{n:,}", n, bar=n / largest),
+            Cell(f"{n / (counted.total or 1):.1%}", n),
+            Cell(f"{counted.through[line]:,}", counted.through[line]),
+            _number(ops, line), _number(instructions, line),
+        )
+        for line, n in ranked[:_ROWS]
+    )  # fmt: skip
+    left = len(ranked) - len(rows)
+    more = f" {count(left, 'more line')} below these." if left else ""
+    return Table(
+        "Equations by line",
+        ("line", "equations", "share", "with its calls", "StableHLO ops", "HLO instructions"),
+        rows,
+        f"Every call written out: {counted.total:,} equations, {counted.shown:,} as the jaxpr "
+        f"prints them. Ops and instructions as printed.{more}",
+        right=(1, 2, 3, 4, 5),
+    )
+
+
+def _by_line(capture: Capture, stage: str) -> Counter[str] | None:
+    try:
+        found = lines(capture.stage(stage).module)
+    except LensError:
+        return None
+    counts: Counter[str] = Counter()
+    for (key, line), ids in found.own.items():
+        counts[f"{found.names[key]}:{line}"] += len(ids)
+    return counts
+
+
+def _number(counts: Counter[str] | None, line: str) -> Cell:
+    return Cell("") if counts is None else Cell(f"{counts[line]:,}", counts[line])
