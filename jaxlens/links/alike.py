@@ -13,7 +13,7 @@ them. Each step is linear in the programs' size:
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node
@@ -33,6 +33,7 @@ class Side:
         values: What each node computes from its body's parameters, as a number of one table.
         kind: What a node does, at which types.
         words: What it is for; equal words mean the same on both sides. None where nothing is known.
+        inputs: For each body, what comes in: the name that both sides know it by, by its own.
     """
 
     bodies: Mapping[str, Sequence[Node]]
@@ -40,6 +41,7 @@ class Side:
     values: Mapping[str, int]
     kind: Key
     words: Words
+    inputs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ class _Pairing:
                 continue  # paired already, or no body of its own
             mine, others = ours.pop(tail), theirs.pop(head)
             self._body(mine, others)
+            given = self.left.inputs.get(tail, {}), self.right.inputs.get(head, {})
+            self._zip(mine, others, *self._reading(mine, others, *given))
             by_id = {node.id: node for node in others}
             for node in mine:
                 image = self.images.get(node.id)
@@ -126,9 +130,14 @@ class _Pairing:
         for ours, theirs in ((left.kind, right.kind), (_opcode, _opcode)):
             self._zip(tails, heads, self._for(left, ours), self._for(right, theirs))
         self._zip(tails, heads, left.kind, right.kind)
-        self._zip(tails, heads, *self._reading(tails, heads))
 
-    def _reading(self, tails: Sequence[Node], heads: Sequence[Node]) -> tuple[Key, Key]:
+    def _reading(
+        self,
+        tails: Sequence[Node],
+        heads: Sequence[Node],
+        left: Mapping[str, str],
+        right: Mapping[str, str],
+    ) -> tuple[Key, Key]:
         """Keys of operation and operands, the operands by what they are paired with."""
         images = self.images
         known = {images[node.id] for node in tails if node.id in images}
@@ -142,7 +151,7 @@ class _Pairing:
 
             return of
 
-        return key(ours), key(theirs)
+        return key({**left, **ours}), key({**right, **theirs})
 
     @staticmethod
     def _for(side: Side, what: Key) -> Key:

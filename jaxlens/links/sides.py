@@ -100,7 +100,14 @@ def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) ->
 
     bodies = {name: region.nodes for name, region in module.regions.items()}
     values = _values(module, table, kinds, inputs)
-    return Side(bodies, module.entry, values, lambda node: kinds[node.id], words)
+    given = {
+        region.name: {
+            value.name: f"input {name}"
+            for value, name in zip(region.parameters, _names(module, region, inputs), strict=True)
+        }
+        for region in module.regions.values()
+    }
+    return Side(bodies, module.entry, values, lambda node: kinds[node.id], words, given)
 
 
 @cache
@@ -114,8 +121,9 @@ def _kind(node: Node, module: Module) -> Key:
     told = tuple(
         (name, ADDRESS.sub("", text))
         for name, text in node.attrs.items()
-        if name not in NAMING and not any(inner in text for inner in node.regions)
-    )
+        if name not in NAMING and text != "None"  # as if it had not been said
+        and not any(inner in text for inner in node.regions)
+    )  # fmt: skip
     return (node.opcode, told, tuple(str(value.type) for value in node.results))
 
 
@@ -141,15 +149,20 @@ def _values(
 def _parameters(
     module: Module, region: Region, table: Numbers, inputs: Sequence[str]
 ) -> dict[str, int]:
-    """The numbers of what comes in: of the entry by name, of a body by position."""
+    """The numbers of what comes in."""
+    return {
+        value.name: table.of(("parameter", name, str(value.type)))
+        for name, value in zip(_names(module, region, inputs), region.parameters, strict=True)
+    }
+
+
+def _names(module: Module, region: Region, inputs: Sequence[str]) -> list[Hashable]:
+    """What comes in: of the entry by the user's names, of a body by position."""
     count = len(region.parameters)
     names: list[Hashable] = list(range(count))
     if region.name == module.entry and 0 < len(inputs) <= count:
         names[count - len(inputs) :] = inputs
-    return {
-        value.name: table.of(("parameter", name, str(value.type)))
-        for name, value in zip(names, region.parameters, strict=True)
-    }
+    return names
 
 
 def _arguments(module: Module) -> list[tuple[str, str]]:
