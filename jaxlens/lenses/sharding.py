@@ -1,0 +1,474 @@
+"""Who holds what, and what travels: the pieces of each array, and the collectives between devices.
+
+Pieces are read from the program that XLA's partitioner was given, in which every value has its
+sharding; collectives from the optimised program, which is what one device runs. What a
+collective moves is an estimate: what each device sends if the group is a ring (an all-reduce of n
+devices sends each byte 2 (n - 1) / n times, the others (n - 1) / n times). Source: Patarasuk and
+Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Input, PassStage
+from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.shardings import Device, Tiling, axes, groups, partitions, parts, tiling, whole
+from jaxlens.lenses.cost import trip_count
+from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
+from jaxlens.lenses.sentences import listed
+
+# How often a device of a group of n sends each byte: so many times (n - 1) / n; of a permute once.
+_SENT: Mapping[str, int] = {
+    "all-reduce": 2,
+    "reduce-scatter": 1,
+    "all-gather": 1,
+    "all-to-all": 1,
+    "ragged-all-to-all": 1,
+    "collective-permute": 0,
+    "collective-broadcast": 0,
+}
+_NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+_MOST = 40  # values in the table
+_HEAD = 20_000  # characters of a program in which its devices and mesh are named
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An array and how it lies on the devices.
+
+    Attributes:
+        name: Of an input or result its pytree path, else the instruction's.
+        kind: "input", "output" or "value".
+        type: Of the whole array.
+        tiling: Its pieces; None where it is not known.
+        spec: Axes of the mesh that cut each dimension, as JAX writes it: "P('data', None)".
+        line: The source line that owns a value.
+    """
+
+    name: str
+    kind: str
+    type: Type
+    tiling: Tiling | None
+    spec: str
+    line: str = ""
+
+    @property
+    def piece(self) -> Type | None:
+        """Type of what one device holds."""
+        if self.tiling is None:
+            return None
+        return Type(self.type.dtype, self.tiling.piece(self.type.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """An instruction by which devices exchange data.
+
+    Attributes:
+        id: Its name in the optimised program.
+        opcode: "all-reduce", "all-gather", ..., without "-start".
+        bytes: What one device puts in, or for an all-gather gets out, each time.
+        groups: Devices that take part together; of a permute, pairs of source and target.
+        over: Axes of the mesh along which they lie, where that is so.
+        trips: How often it runs; None in a loop of unknown length.
+        lines: Source lines that it came from.
+    """
+
+    id: str
+    opcode: str
+    bytes: int | None
+    groups: tuple[Device, ...]
+    over: tuple[str, ...]
+    trips: int | None
+    lines: tuple[str, ...]
+
+    @property
+    def sent(self) -> float | None:
+        """Bytes that a device sends in a run, if the group is a ring: an estimate."""
+        if self.bytes is None:
+            return None
+        size = max((len(group) for group in self.groups), default=1)
+        often = _SENT[self.opcode]
+        share = often * (size - 1) / size if often else 1.0
+        return share * self.bytes * (self.trips or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """Who holds what, and what travels.
+
+    Attributes:
+        devices: How many take part.
+        axes: The mesh: names and sizes of its axes; empty where the program names none.
+        inputs: Inputs in order.
+        outputs: Results in order.
+        values: What is computed between them, largest first.
+        collectives: In program order.
+    """
+
+    devices: int
+    axes: tuple[tuple[str, int], ...]
+    inputs: tuple[Spread, ...]
+    outputs: tuple[Spread, ...]
+    values: tuple[Spread, ...]
+    collectives: tuple[Collective, ...]
+
+    @property
+    def sent(self) -> float:
+        """Bytes that a device sends in a run: an estimate, loops of unknown length once."""
+        return sum(c.sent or 0.0 for c in self.collectives)
+
+
+def sharding(capture: Capture) -> Report:
+    """How each array lies on the devices, and what the collectives move.
+
+    Raises:
+        UnavailableError: The backend gives no optimised program.
+    """
+    return report(spread(capture), capture)
+
+
+def spread(capture: Capture) -> Sharding:
+    """The facts; compiles with the dumps of all passes, for the values between."""
+    head = capture.stablehlo.raw[:_HEAD]
+    devices = max(capture.program.target.devices, partitions(head))
+    if devices == 1:
+        inputs = tuple(_alone(one, "input") for one in capture.program.inputs)
+        outputs = tuple(_alone(one, "output") for one in capture.outputs)
+        return Sharding(1, (), inputs, outputs, (), ())
+    dumps = _dumps(capture)  # first: a compile made without them would be made again
+    optimized, hlo, mesh = capture.optimized.module, capture.hlo.module, axes(head)
+    given = _given(dumps, hlo)
+    inputs = _inputs(capture.program.inputs, given or hlo, devices, mesh)
+    outputs = _outputs(capture.outputs, given, devices, mesh)
+    values = _values(given, devices, mesh) if given else ()
+    travels = tuple(_collectives(capture, optimized, devices, mesh))
+    return Sharding(devices, mesh, inputs, outputs, values, travels)
+
+
+def _alone(one: Input, kind: str) -> Spread:
+    return Spread(one.name, kind, one.type, whole(len(one.type.shape), 1), "")
+
+
+def _dumps(capture: Capture) -> Sequence[PassStage]:
+    try:
+        return capture.passes
+    except UnavailableError:
+        return ()
+
+
+def _given(dumps: Sequence[PassStage], hlo: Module) -> Module | None:
+    """The program just before it is cut into what one device runs: most has a sharding there."""
+    whole = sorted(_parameters(hlo))
+    best, most = None, 0
+    for stage in dumps:
+        count = stage.stage.raw.count("sharding={") if stage.changed or stage is dumps[0] else 0
+        if count > most:
+            if sorted(_parameters(stage.stage.module)) != whole:
+                break  # cut by now
+            best, most = stage.stage.module, count
+    return best
+
+
+def _parameters(module: Module) -> list[str]:
+    return [f"{Type(p.type.dtype, p.type.shape)}" for p in module.body().parameters]
+
+
+def _inputs(
+    inputs: Sequence[Input], module: Module, devices: int, mesh: Sequence[tuple[str, int]]
+) -> tuple[Spread, ...]:
+    """Parameters of the whole program have the names of the inputs as their scopes."""
+    said = {
+        node.scope: node.attrs.get("sharding", "")
+        for node in module.body().nodes
+        if node.opcode == "parameter"
+    }
+    return tuple(
+        _spread(one.name, "input", one.type, said.get(one.name, ""), devices, mesh)
+        for one in inputs
+    )
+
+
+def _outputs(
+    outputs: Sequence[Input], given: Module | None, devices: int, mesh: Sequence[tuple[str, int]]
+) -> tuple[Spread, ...]:
+    texts = [""] * len(outputs)
+    if given is not None:
+        root = next((n for n in given.body().nodes if n.id in given.body().results), None)
+        found = parts(root.attrs.get("sharding", "")) if root else []
+        texts = found if len(found) == len(outputs) else texts
+    return tuple(
+        _spread(one.name, "output", one.type, text, devices, mesh)
+        for one, text in zip(outputs, texts, strict=True)
+    )
+
+
+def _values(given: Module, devices: int, mesh: Sequence[tuple[str, int]]) -> tuple[Spread, ...]:
+    """What is computed, that which is cut alike and of one line once, largest first."""
+    seen: dict[tuple[str, str, str], Spread] = {}
+    for node in given.nodes():
+        text = node.attrs.get("sharding", "")
+        if not text or node.opcode in _NO_WORK or node.opcode == "custom-call":
+            continue
+        line = str(node.owner or "")
+        key = str(node.type), text, line
+        if key not in seen:
+            seen[key] = _spread(node.id, "value", node.type, text, devices, mesh, line)
+    known = (one for one in seen.values() if one.tiling is not None)  # not each device's own
+    return tuple(sorted(known, key=lambda one: -(one.type.bytes or 0)))
+
+
+def _spread(
+    name: str, kind: str, type: Type, text: str, devices: int,
+    mesh: Sequence[tuple[str, int]], line: str = "",
+) -> Spread:  # fmt: skip
+    rank = len(type.shape)
+    found = tiling(text, rank, devices) if text else None
+    plain = Type(type.dtype, type.shape)
+    return Spread(name, kind, plain, found, _spec(found, mesh), line)
+
+
+def _spec(found: Tiling | None, mesh: Sequence[tuple[str, int]]) -> str:
+    """`P('data', None)`: the axes along which a dimension's tile changes."""
+    if found is None or not mesh:
+        return ""
+    tile_of = {device: n for n, held in enumerate(found.holders) for device in held}
+    words = []
+    for dim in range(len(found.tiles)):
+        names = [
+            name for name, step, size in reversed(list(_strides(mesh)))
+            if size > 1 and _index(found, tile_of.get(step, 0), dim)
+            != _index(found, tile_of.get(0, 0), dim)
+        ]  # fmt: skip
+        words.append(repr(names[0]) if len(names) == 1 else str(tuple(names)) if names else "None")
+    return f"P({', '.join(words)})"
+
+
+def _strides(mesh: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
+    """Each axis, how far apart its neighbours' numbers are, and its size."""
+    stride = 1
+    for name, size in reversed(mesh):
+        yield name, stride, size
+        stride *= size
+
+
+def _index(found: Tiling, tile: int, dim: int) -> int:
+    """Where a tile lies along one dimension."""
+    for size in found.tiles[:dim:-1]:
+        tile //= size
+    return tile % found.tiles[dim]
+
+
+def _collectives(
+    capture: Capture, module: Module, devices: int, mesh: Sequence[tuple[str, int]]
+) -> Iterator[Collective]:
+    runs = _runs(module)
+    for region in module.regions.values():
+        types = {node.id: node.type for node in region.nodes}
+        for node in region.nodes:
+            opcode = node.opcode.removesuffix("-start")
+            if opcode not in _SENT:
+                continue
+            said = node.attrs.get("replica_groups", node.attrs.get("source_target_pairs", ""))
+            joined = groups(said, devices)
+            yield Collective(
+                node.id, opcode, _bytes(node, opcode, types), joined, _over(joined, mesh),
+                runs[region.name], _lines(capture, node),
+            )  # fmt: skip
+
+
+def _bytes(node: Node, opcode: str, types: Mapping[str, Type]) -> int | None:
+    """What one device puts in, or gets out of an all-gather."""
+    if opcode == "all-gather":
+        type = node.type
+        if node.opcode.endswith("-start") and type.parts:
+            type = type.parts[-1]  # operands stand before the results
+        return type.bytes
+    sizes = [types[name].bytes for name in node.operands if name in types]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def _runs(module: Module) -> dict[str, int | None]:
+    """How often each computation runs; None in a loop of unknown length."""
+    found: dict[str, int | None] = {module.entry: 1}
+    for region in module.regions.values():  # callers before callees
+        times = found.setdefault(region.name, 1)
+        for node in region.nodes:
+            trips = trip_count(node) if node.opcode == "while" else 1
+            inner = times * trips if times is not None and trips is not None else None
+            for name in node.regions:
+                found.setdefault(name, inner)
+    return found
+
+
+def _over(joined: tuple[Device, ...], mesh: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """The axes of the mesh along which the devices of a group differ."""
+    steps = {device - group[0] for group in joined for device in group if group}
+    names = []
+    for name, stride, size in _strides(mesh):
+        if any(step // stride % size for step in steps):
+            names.append(name)
+    return tuple(reversed(names))
+
+
+def _lines(capture: Capture, node: Node) -> tuple[str, ...]:
+    """Lines of all that was combined in it; links know more than the instruction's own frames."""
+    try:
+        found = capture.links.back(node.id, "source", at="optimized")
+    except UnavailableError:
+        found = ()
+    return found or ((str(node.owner),) if node.owner else ())
+
+
+def report(found: Sharding, capture: Capture) -> Report:
+    """The facts in sentences and tables."""
+    findings = [*_answer(found), *_pieces(found), *_one(found, capture)]
+    tables = [_arrays(found)]
+    if found.collectives:
+        tables.insert(0, _travels(found))
+    moved = {c.id: c.sent for c in found.collectives if c.sent}
+    overlay = Overlay("bytes sent by a device (estimate)", "optimized", moved)
+    return Report("Sharding", tuple(findings), tuple(tables), (overlay,) if moved else ())
+
+
+def _answer(found: Sharding) -> Iterator[Finding]:
+    """What travels, and which line makes it."""
+    if found.devices == 1:
+        yield Finding("The program runs on one device: nothing is cut, and nothing travels.")
+        return
+    mesh = " x ".join(f"{name} {size}" for name, size in found.axes)
+    among = f"{found.devices} devices ({mesh})" if mesh else f"{found.devices} devices"
+    if not found.collectives:
+        yield Finding(f"Nothing travels between the {among}: each computes on what it holds.")
+        return
+    most = max(found.collectives, key=lambda c: c.sent or 0.0)
+    where = f", from {listed(sorted(most.lines))}" if most.lines else ""
+    tally = Counter(c.opcode for c in found.collectives)
+    kinds = listed([count(n, kind, _plural(kind)) for kind, n in tally.items()])
+    yield Finding(
+        f"Each of {among} sends {amount(found.sent)} a run in {kinds}; most of it, "
+        f"{amount(most.sent)}, in {most.id}{_along(most)}{where}.",
+        "estimate", tuple(c.id for c in found.collectives),
+    )  # fmt: skip
+    endless = [c.id for c in found.collectives if c.trips is None]
+    if endless:
+        yield Finding(
+            f"In loops of unknown length, counted once: {listed(endless)}.", "unknown",
+            tuple(endless),
+        )  # fmt: skip
+
+
+def _plural(kind: str) -> str:
+    return f"{kind}s"
+
+
+def _along(one: Collective) -> str:
+    return f" over {' and '.join(one.over)}" if one.over else ""
+
+
+def _pieces(found: Sharding) -> Iterator[Finding]:
+    """Which inputs every device holds whole, though there are several devices."""
+    if found.devices == 1:
+        return
+    known = [one for one in found.inputs if one.tiling is not None]
+    cut = [one for one in known if one.tiling is not None and one.tiling.parts > 1]
+    if known:
+        some = f"{len(cut)} of {count(len(known), 'input')}" if cut else "No input"
+        yield Finding(f"{some} {'are' if len(cut) > 1 else 'is'} cut into pieces.")
+    held = sorted((one for one in known if one not in cut), key=lambda o: -(o.type.bytes or 0))
+    total = sum(one.type.bytes or 0 for one in held)
+    if total:
+        names = listed([f"{one.name} {one.type}" for one in held if one.type.bytes])
+        yield Finding(f"Every device holds {amount(total)} of inputs whole: {names}.")
+    unknown = [one.name for one in found.inputs if one.tiling is None]
+    if unknown:
+        yield Finding(f"Not known how these lie: {listed(unknown)}.", "unknown")
+
+
+def _one(found: Sharding, capture: Capture) -> Iterator[Finding]:
+    """What one device runs."""
+    if found.devices == 1:
+        return
+    body = capture.optimized.module.body()
+    work = [n for n in body.nodes if n.opcode not in _NO_WORK]
+    try:
+        flops = capture.cost.get("flops", -1.0)
+    except UnavailableError:
+        flops = -1.0
+    counted = f", {amount(flops, 'flop')} by XLA's count" if flops >= 0 else ""
+    words = count(len(work), "instruction")
+    yield Finding(f"All devices run the same program, each on its pieces: {words}{counted}.", "xla")
+
+
+def _travels(found: Sharding) -> Table:
+    """One row per collective."""
+    most = max((c.sent or 0.0 for c in found.collectives), default=0.0) or 1.0
+    rows = tuple(
+        (
+            Cell(c.id, ids=(c.id,)),
+            Cell(" and ".join(c.over) or "-"),
+            Cell(_groups(c)),
+            Cell(amount(c.bytes), c.bytes),
+            Cell("unknown" if c.trips is None else f"{c.trips:,}", c.trips),
+            Cell(amount(c.sent), c.sent, bar=(c.sent or 0.0) / most),
+            Cell(listed(sorted(c.lines))),
+        )
+        for c in found.collectives
+    )
+    columns = (
+        "collective", "over", "groups", "bytes a device", "runs", "sent a device", "from lines",
+    )  # fmt: skip
+    note = (
+        "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
+        "group were a ring."
+    )
+    return Table("What travels", columns, rows, note, right=(3, 4, 5), stage="optimized")
+
+
+def _groups(one: Collective) -> str:
+    """`4 x 2 devices: 0 1 | 2 3 | ...`."""
+    if one.opcode == "collective-permute":
+        pairs = [f"{a}→{b}" for a, b in (g for g in one.groups if len(g) == 2)]
+        return listed(pairs, 6)
+    sizes = {len(group) for group in one.groups}
+    shown = " | ".join(" ".join(map(str, group)) for group in one.groups[:4])
+    more = " | ..." if len(one.groups) > 4 else ""
+    return f"{len(one.groups)} of {'/'.join(map(str, sorted(sizes)))}: {shown}{more}"
+
+
+def _arrays(found: Sharding) -> Table:
+    """One row per input, result and kind of value between."""
+    every = (*found.inputs, *found.outputs, *found.values[:_MOST])
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(one.kind),
+            Cell(str(one.type)),
+            Cell(one.spec or ("unknown" if one.tiling is None else "-")),
+            *_held(one),
+            Cell(one.line),
+        )
+        for one in every
+    )
+    columns = ("array", "", "type", "cut as", "pieces", "copies", "a device holds", "from line")
+    left = len(found.values) - _MOST
+    cut = f" {left:,} smaller values are left out." if left > 0 else ""
+    note = (
+        "Values: as XLA's partitioner was given them, those that are alike once; values within a "
+        f"shard_map are each device's own.{cut}"
+    )
+    return Table("Arrays", columns, rows, note, right=(4, 5, 6))
+
+
+def _held(one: Spread) -> tuple[Cell, Cell, Cell]:
+    if one.tiling is None or one.piece is None:
+        return Cell("unknown"), Cell("unknown"), Cell("unknown")
+    size = one.piece.bytes
+    return (
+        Cell(f"{one.tiling.parts:,}", one.tiling.parts),
+        Cell(f"{one.tiling.copies:,}", one.tiling.copies),
+        Cell(f"{one.piece} {amount(size)}", size),
+    )
