@@ -178,7 +178,10 @@ class Call:
     @property
     def reason(self) -> str:
         """What differs, in one line."""
-        return "; ".join(map(str, self.changes)) or "never called before"
+        first = "never called before"
+        if self.layer in ("lower", "compile") and not self.under:
+            first = "traced before, never compiled"
+        return "; ".join(map(str, self.changes)) or first
 
 
 def _difference(change: Change) -> tuple[str, ...]:

@@ -195,9 +195,12 @@ def aval_text(aval: Any) -> str:
     """An abstract value with what tells it apart for JAX: type, weakness, sharding."""
     kind = type_of(aval)
     weak = "weak " if getattr(aval, "weak_type", False) else ""
-    spec = getattr(getattr(aval, "sharding", None), "spec", None) or ()
+    sharding = getattr(aval, "sharding", None)
+    spec = getattr(sharding, "spec", None) or ()
     explicit = f" sharded {tuple(spec)}" if any(axis is not None for axis in spec) else ""
-    return f"{weak}{kind}{explicit}"
+    sizes = getattr(getattr(sharding, "mesh", None), "shape", None) or {}
+    mesh = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return f"{weak}{kind}{explicit}{f' on mesh {mesh}' if mesh else ''}"
 
 
 def _structures(call: Opened, info: Any, signature: Any) -> dict[str, Any]:

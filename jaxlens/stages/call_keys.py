@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.compile_log import Change, Part
+from jaxlens.ir.compile_log import TYPE, Change, Part
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
 from jaxlens.stages import cache, compat, compat_calls
@@ -50,7 +50,8 @@ class Place:
         file = describe(self.file)
         if file.own or not self.line:
             return None
-        return Span(file.name, self.line, self.line, -1, -1, self.name, self.file, file.library)
+        name = self.name.rpartition(".")[2]
+        return Span(file.name, self.line, self.line, -1, -1, name, self.file, file.library)
 
 
 @dataclass(slots=True)
@@ -221,7 +222,8 @@ def trace_changes(new: Met, memory: Sequence[Met]) -> Told:
     held = _held(new, memory)
     keys = [m.key for m in reversed(same)] + [key for own, key in held if own]
     if keys:
-        return Told(_nearest(new.key, keys), len(keys))
+        near = _nearest(new.key, keys)
+        return Told(tuple(_placed(new, change) for change in near), len(keys))
     others = [m.key for m in reversed(memory) if m.place == new.place]
     others += [key for own, key in held if not own]
     if not others:
@@ -258,6 +260,15 @@ def _nearest(new: cache.Key, keys: Sequence[cache.Key]) -> tuple[Change, ...]:
     """The differences to the key that has the fewest; the first of several."""
     found = [tuple(_plainer(new, key)) for key in keys[:_MOST]]
     return min(found, key=lambda changes: sum(map(_distance, changes)))
+
+
+def _placed(new: Met, change: Change) -> Change:
+    """A type that only got another mesh, said as where the input lies."""
+    now, was = TYPE.fullmatch(change.new), TYPE.fullmatch(change.old)
+    if change.kind != "type" or not now or not was or now.group(1, 2, 3) != was.group(1, 2, 3):
+        return change
+    lies = new.places.get(change.name) or now[4].strip() or "on no mesh"
+    return Change("place", change.name, lies, was[4].strip() or "on no mesh")
 
 
 def _plainer(new: cache.Key, old: cache.Key) -> Iterable[Change]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jaxlens.ir.compile_log import Call, Layer, Log, Part, Step, StepKind
+from jaxlens.ir.compile_log import Call, Change, Layer, Log, Part, Step, StepKind
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe, spans
 from jaxlens.stages import call_keys, compat_calls
@@ -28,6 +28,7 @@ _REMEMBERED = 64  # earlier calls of one line that a call is compared with
 _KEPT = 20_000  # calls in one log
 _LARGE = 64  # elements of a constant that a fingerprint counts
 
+UNNAMED = "a part of JAX's key that this lens has no name for"
 UNHEARD = "this version of JAX does not tell of calls that compile nothing; they are not in the log"
 
 
@@ -55,9 +56,12 @@ class _Seen:
 
     def frozen(self, number: int) -> Call:
         """The call as data."""
+        told = self.told
+        if self.traced and told.earlier and not told.changes:
+            told = Told((Change("other", self.function, UNNAMED),), told.earlier)
         return Call(
             number, self.function, self.role, self.line, self.defined, tuple(self.steps),
-            self.layer, self.told.changes, self.told.earlier, self.parts, self.thread, self.under,
+            self.layer, told.changes, told.earlier, self.parts, self.thread, self.under,
             self.program,
         )  # fmt: skip
 

@@ -1,0 +1,112 @@
+"""`%%recompiles` and `%%norecompile` in a real shell."""
+
+import pytest
+
+SETUP = """
+import jax, jax.numpy as jnp, numpy as np
+@jax.jit
+def step(w, x):
+    return (x @ w).sum()
+w = np.ones((4, 2), np.float32)
+def batch(n):
+    return np.ones((n, 4), np.float32)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _names(run):
+    assert run(SETUP).ok
+
+
+def test_the_first_sentence_is_the_answer(run, shell):
+    ran = run("%%recompiles -o log\nfor n in (32, 31, 30):\n    step(w, batch(n))\nn + 1")
+    assert ran.ok, ran.out
+    log = shell.user_ns["log"]
+    assert log.findings[0].text == (
+        "step compiled 3 times in this cell; 2 of them because x's first axis changed: 32, 31, 30."
+    )
+    assert ran.shown.splitlines()[2].startswith("- step compiled 3 times in this cell; 2 of them")
+    assert "Out[2]: 31" in ran.out  # the cell's own result
+    assert shell.user_ns["log"].compiles == 3
+    assert shell.user_ns["n"] == 30
+    assert {call.line.file for call in shell.user_ns["log"].log.calls} == {"cell 2"}
+    assert {call.line.line for call in shell.user_ns["log"].log.calls} == {3}
+    assert [call.defined.line for call in shell.user_ns["log"].log.calls] == [2, 2, 2]
+
+
+def test_no_seconds_in_the_stable_text(run):
+    ran = run("%%recompiles\nstep(w, batch(2))")
+    assert "Time of each step: left out" in ran.shown
+
+
+def test_a_semicolon_hides_the_result(run):
+    ran = run("%%recompiles\nstep(w, batch(3));  # quiet; please")
+    assert ran.ok
+    assert "Out[" not in ran.out
+
+
+def test_an_assignment_ends_a_cell_too(run, shell):
+    assert run("%%recompiles\ny = step(w, batch(3))").ok
+    assert shell.user_ns["y"] == 24
+
+
+def test_the_line_magic_gives_the_value(run, shell):
+    ran = run("y = %recompiles -o log step(w, batch(5))")
+    assert ran.ok, ran.out
+    assert shell.user_ns["y"] == 40
+    assert shell.user_ns["log"].compiles == 1
+
+
+def test_an_error_is_the_users_and_the_log_is_shown(run, shell):
+    ran = run("%%recompiles -o log\nstep(w, batch(6))\n1 / 0")
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert "jaxlens" not in ran.out.replace("%%recompiles", "")
+    assert "----> 3 1 / 0" in ran.out
+    assert "step" in ran.shown
+    assert shell.user_ns["log"].compiles == 1
+
+
+def test_norecompile(run, shell):
+    assert run("step(w, batch(7))").ok
+    assert run("%%norecompile\nz = step(w, batch(7))").ok
+    ran = run("%%norecompile\nz = 3\nstep(w, batch(8))")
+    assert not ran.ok
+    assert shell.user_ns["z"] == 3
+    assert ran.out.splitlines()[-1] == (
+        "RecompileError: expected no compile, got 1: step at cell 4:3 (x: f32[8,4], was f32[7,4])"
+    )
+    assert run("%%norecompile 1\nstep(w, batch(9))").ok
+
+
+def test_norecompile_counts_operations_when_asked(run):
+    assert run("%%norecompile\njnp.tanh(batch(11))").ok
+    assert not run("%%norecompile --operations\njnp.tanh(batch(12))").ok
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("%%recompiles --out x", "%%recompiles has no option --out"),
+        ("%%recompiles -o 3x", "-o takes a name to store the log under, got '3x'"),
+        ("%%norecompile lots", "invalid int value: 'lots'; see %%norecompile -h"),
+        ("%%norecompile -1", "%%norecompile takes a count of 0 or more, got -1"),
+    ],
+)
+def test_a_wrong_use_gets_one_line(run, line, says):
+    ran = run(f"{line}\nx = 1")
+    assert not ran.ok
+    assert says in ran.out
+    assert len(ran.out.splitlines()) == 1
+
+
+def test_help(run):
+    assert "Why did it recompile?" in run("%recompiles -h").out
+    assert "measured: seconds of each trace" in run("%%norecompile -h\nx").out
+
+
+def test_html_is_small_and_escaped(run, shell):
+    assert run("f = jax.jit(lambda x, n: x * 2, static_argnames='n')").ok
+    assert run("%%recompiles -o log\nfor n in ('<b>', '&'):\n    f(w, n=n)").ok
+    html = shell.user_ns["log"].html()
+    assert "'&lt;b&gt;'" in html
+    assert len(html) < 100_000
