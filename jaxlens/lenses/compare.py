@@ -5,6 +5,7 @@ position (`links.alike`), so that one line put in on top does not make all below
 backend does not give is named and left out of the comparison.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -198,8 +199,16 @@ def _recoded(before: Capture, after: Capture, pairs: Pairs) -> Iterator[str]:
         other = kernels[1].get(pairs.images.get(instruction, ""))
         theirs = other.llvm_after if other else ""
         mine = kernel.llvm_after.replace(kernel.name, other.name) if other else ""
-        if other and mine and theirs and mine != theirs:
+        if other and mine and theirs and _code(mine) != _code(theirs):
             yield other.name
+
+
+def _code(llvm: str) -> str:
+    """LLVM IR without its metadata, which LLVM numbers in another order each time."""
+    return _METADATA.sub("", llvm)
+
+
+_METADATA = re.compile(r"^(?:!|attributes ).*$|![\w.]* ?!\d+|!\d+", re.MULTILINE)
 
 
 def findings(found: Comparison, names: Names = NAMES) -> Iterator[Finding]:

@@ -11,10 +11,13 @@ from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.buffers import Buffers
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Memory
+from jaxlens.ir.live import live
 from jaxlens.lenses import cost
 from jaxlens.lenses.fusion import operations
+from jaxlens.lenses.peak import read
 
 Unit = Literal["", "flop", "B"]
 
@@ -50,6 +53,11 @@ class Figures:
     def memory(self) -> Memory:
         """Sizes by XLA's buffer assignment."""
         return self.capture.memory
+
+    @cached_property
+    def assigned(self) -> Buffers | None:
+        """XLA's buffers; None where it gives none."""
+        return read(self.capture)
 
     @cached_property
     def xla(self) -> Mapping[str, float]:
@@ -94,13 +102,22 @@ def _xla(key: str) -> Callable[[Figures], int | None]:
     return of
 
 
-def _needed(figures: Figures) -> int | None:
-    """All that is held at once by XLA's plan: arguments, results and scratch, shared ones once."""
+def _peak(figures: Figures) -> int | None:
+    """In use at the worst moment, as `jaxlens.memory(f).peak` has it."""
+    assigned = figures.assigned
+    found = live(assigned) if assigned is not None else None
+    return found.bytes if found is not None else None
+
+
+def _reserved(figures: Figures) -> int | None:
+    """Taken from start to end, as `jaxlens.memory(f).reserved` has it."""
     sizes = figures.memory
     parts = (sizes.arguments, sizes.outputs, sizes.temporaries)
     if None in parts:
         return None
-    return sum(size for size in parts if size is not None) - (sizes.aliases or 0)
+    constants = figures.assigned.bytes("constant") if figures.assigned else 0
+    whole = sum(size for size in parts if size is not None) - (sizes.aliases or 0) + constants
+    return max(whole, _peak(figures) or 0)
 
 
 FIGURES: Mapping[str, Figure] = {
@@ -126,7 +143,8 @@ FIGURES: Mapping[str, Figure] = {
     "temporaries": Figure(
         "temporary memory", "temporary memory", lambda f: f.memory.temporaries, "B"
     ),
-    "peak": Figure("memory in all", "memory in all", _needed, "B"),
+    "peak": Figure("memory at the peak", "memory at the peak", _peak, "B"),
+    "reserved": Figure("memory reserved", "memory reserved", _reserved, "B"),
     "xla_flops": Figure("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
     "moved": Figure(
         "bytes accessed by XLA's account", "bytes accessed", _xla("bytes accessed"), "B"

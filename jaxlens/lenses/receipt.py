@@ -94,8 +94,13 @@ class Receipt:
 
     @property
     def peak(self) -> int:
-        """Bytes held in all: arguments, results and scratch memory, shared ones once."""
+        """Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts them."""
         return self._fact("peak")
+
+    @property
+    def reserved(self) -> int:
+        """Bytes taken from start to end: arguments, results and scratch memory."""
+        return self._fact("reserved")
 
     @property
     def xla_flops(self) -> int:

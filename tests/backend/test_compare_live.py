@@ -103,6 +103,8 @@ def test_fusions_of_a_receipt_are_those_of_the_text():
     assert receipt.equations == len(jax.make_jaxpr(jax.grad(doubled))(X, W).eqns)
     sizes = jax.jit(jax.grad(doubled)).lower(X, W).compile().memory_analysis()
     assert receipt.temporaries == sizes.temp_size_in_bytes
+    memory = jaxlens.memory(receipt.capture)
+    assert (receipt.peak, receipt.reserved) == (memory.peak, memory.reserved)
 
 
 def test_a_receipt_traces_before_it_compiles():

@@ -241,7 +241,7 @@ def test_a_receipt_of_a_record_needs_no_device() -> None:
 
 def test_a_receipt_says_what_is_another() -> None:
     receipt = Receipt(fixed_captures.capture())
-    receipt.expect(fusions=2, equations=5, temporaries=96, peak=336)
+    receipt.expect(fusions=2, equations=5, temporaries=96, reserved=336)
     with pytest.raises(AssertionError) as error:
         receipt.expect(fusions=1, equations=5, temporaries=0)
     assert str(error.value) == (
