@@ -52,10 +52,14 @@ class Answer(View):
         """A fact by its name."""
         if name.startswith("_"):
             raise AttributeError(name)
+        if name in ("facts", "report", "document"):
+            # The user's function raised an AttributeError meanwhile: it is heard once more.
+            return {"facts": self.know, "report": self.ask, "document": self.build}[name]()
+        facts = self.facts
         try:
-            return getattr(self.facts, name)
+            return getattr(facts, name)
         except AttributeError:
-            known = [word for word in dir(self.facts) if not word.startswith("_")]
+            known = [word for word in dir(facts) if not word.startswith("_")]
             raise AttributeError(
                 f"this answer has no fact {name!r}; it has {', '.join(known)}"
             ) from None

@@ -1,0 +1,302 @@
+"""Where compile time goes, on live programs: a clock, the dumps and the results are the truths."""
+
+import inspect
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import programs
+import pytest
+
+import jaxlens
+from jaxlens.errors import UnavailableError
+from jaxlens.lenses.times import written_out
+from jaxlens.stages import profile, rolled
+from jaxlens.stages.profile import Session
+
+pytestmark = pytest.mark.backend
+
+X = np.linspace(-1.0, 1.0, 4, dtype=np.float32)
+
+
+def sine(x):
+    for _ in range(50):
+        x = jnp.sin(x) * 0.5 + x
+    return x
+
+
+def layers(params, x):
+    for w, b in params:
+        x = jnp.tanh(x @ w + b)
+    return x.sum()
+
+
+def indexed(ws, x):
+    for i in range(20):
+        x = jnp.tanh(x @ ws[i]) * i + 1
+    return x
+
+
+def nest(x):
+    for i in range(10):
+        x = jnp.exp(x) * i
+        for _ in range(12):
+            x = jnp.sin(x) * x
+        x = x - 1
+    return x
+
+
+def fibonacci(a, b):
+    for _ in range(30):
+        a, b = b, jnp.sin(a) + b
+    return a, b
+
+
+def third(a, b, c):
+    """Each step reads what was made three steps before."""
+    for _ in range(24):
+        a, b, c = b, c, jnp.cos(a) * c
+    return a, b, c
+
+
+def summed(x):
+    total = 0.0
+    for i in range(30):
+        total = total + jnp.sum(jnp.sin(x) * i)
+    return total
+
+
+def collected(x):
+    """Every step's value is a result."""
+    seen = []
+    for _ in range(9):
+        x = jnp.sin(x) + jnp.cos(x)
+        seen.append(x)
+    return seen
+
+
+def keyed(key, x):
+    for _ in range(10):
+        key, own = jax.random.split(key)
+        x = x + jax.random.normal(own, x.shape)
+    return x
+
+
+def params(n: int = 12):
+    numbers = np.random.default_rng(0)
+    return [
+        (numbers.standard_normal((4, 4)).astype(np.float32) / 2, np.full(4, 0.1 * i, np.float32))
+        for i in range(n)
+    ]
+
+
+WEIGHTS = np.stack([w for w, _ in params(20)])
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "count", "rolled_to"),
+    [
+        (sine, (X,), 50, 3),
+        (layers, (params(), X), 12, None),
+        (indexed, (WEIGHTS, X), 20, None),
+        (nest, (X,), 10, None),
+        (fibonacci, (X, 2 * X), 30, 2),
+        (third, (X, 2 * X, 3 * X), 24, 2),
+        (summed, (X,), 30, None),
+        (collected, (X,), 9, 3),
+        (jax.grad(lambda x: sine(x).sum()), (X,), 50, None),
+        (jax.grad(layers), (params(), X), None, None),
+        (keyed, (jax.random.key(0), X), 10, None),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_scan_in_its_place_gives_the_same(f, args, count, rolled_to) -> None:
+    cap = jaxlens.capture(f, *args)
+    _, loops = written_out(cap)
+    assert loops
+    if count:
+        assert loops[0].count == count
+    if rolled_to:
+        assert loops[0].rolled == rolled_to
+    body = cap.driver.traced.jaxpr
+    plans = [
+        rolled._plan(rolled.opened(body), span)
+        for span in sorted((e.first, e.size, e.count) for e in loops)
+    ]
+    function = jax.jit(rolled._rolled(rolled.opened(body), plans))
+    expected = jax.tree.leaves(f(*args))
+    consts = getattr(body, "consts", ())
+    got = function(*consts, *map(jnp.asarray, jax.tree.leaves(args)))
+    for a, b in zip(expected, got, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
+    jaxpr = str(jax.make_jaxpr(function)(*consts, *jax.tree.leaves(args)))
+    assert jaxpr.count("scan[") >= len(loops)
+
+
+def test_the_sentence_and_the_trial() -> None:
+    answer = jaxlens.times(jaxlens.capture(sine, X), scan=True, run=True)
+    line = inspect.getsourcelines(sine)[1] + 2
+    first, tried = answer.findings[:2]
+    assert first.text == (
+        f"test_times.py:{line} made 150 of 150 equations: a loop of 50 steps was unrolled "
+        "(50 repetitions of 3); `lax.scan` would make 3."
+    )
+    assert answer.trial.written.equations == 150
+    # The scan, the three in its body, and what makes a stack of places that nobody reads.
+    by_hand = jax.make_jaxpr(_scanned)(X)
+    least = rolled.written_out(by_hand)
+    assert least == 4
+    assert least <= answer.trial.rolled.equations <= least + 3
+    assert answer.trial.written.characters > 4 * answer.trial.rolled.characters
+    assert answer.trial.error < 1e-5
+    assert tried.trust == "measured"
+    assert tried.text.startswith(f"Tried: The program has {answer.trial.rolled.equations} ")
+    assert tried.lead.startswith("It compiles in ")
+    assert answer.loops[0].line == f"test_times.py:{line}"
+
+
+def _scanned(x):
+    return jax.lax.scan(lambda x, _: (jnp.sin(x) * 0.5 + x, None), x, length=50)[0]
+
+
+def test_a_trial_that_differs_is_seen() -> None:
+    def wrong(x):
+        return (sine(x) * 1.001,)
+
+    one = jax.jit(lambda x: (sine(x),)).lower(X).compile()
+    other = jax.jit(wrong).lower(X).compile()
+    like = [jax.ShapeDtypeStruct(X.shape, X.dtype)]
+    assert 5e-4 < rolled._difference([one, other], like) < 2e-3
+
+
+def test_parts_are_no_more_than_the_clock_and_name_the_passes_of_the_dumps() -> None:
+    f, args = programs.mlp_step()
+    answer = jaxlens.times(f, *args)
+    parts, seconds = answer.compile, answer.compile.seconds
+    assert sum(parts.groups.values()) == pytest.approx(seconds, rel=1e-6)
+    assert seconds <= answer.stages["compile"] * 1.001
+    assert parts.groups["LLVM"] > 0
+    assert sum(p.seconds for p in parts.passes) <= parts.groups["HLO passes"] * 1.001
+    timed = {p.name for p in parts.passes}
+    # copy-insertion dumps its own steps under names that no pass has.
+    steps = ("pipeline-start", "copies")
+    dumped = {p.name for p in answer.capture.passes[1:] if not any(s in p.name for s in steps)}
+    assert {"algsimp", "layout-assignment", "fusion"} <= dumped
+    assert dumped <= timed
+    assert set(parts.kernels) <= {k.name for k in answer.capture.kernels}
+    assert parts.kernels
+
+
+def test_one_compile_is_enough_and_a_second_says_so() -> None:
+    cap = jaxlens.capture(sine, X)
+    assert cap.profile is cap.profile
+    assert [t.step for t in cap.times].count("compile") == 1
+    assert cap.kernels
+    assert [t.step for t in cap.times].count("compile") == 1
+    late = jaxlens.capture(sine, X)
+    assert late.optimized
+    assert late.profile.parts
+    notes = [t.note for t in late.times if t.step == "compile"]
+    assert len(notes) == 2
+    assert "a second time, for the profile" in notes[1]
+
+
+def test_a_profile_is_saved_only_if_it_is_at_hand(tmp_path: Path) -> None:
+    cap = jaxlens.capture(sine, X)
+    cap.save(tmp_path / "without")
+    with pytest.raises(UnavailableError):
+        jaxlens.load(tmp_path / "without").profile
+    known = cap.profile
+    cap.save(tmp_path / "with")
+    again = jaxlens.load(tmp_path / "with")
+    assert again.profile == known
+    assert jaxlens.times(again).compile.groups == jaxlens.times(cap).compile.groups
+    assert jaxlens.times(again, scan=True).untried.startswith("a capture loaded from a file")
+
+
+def test_a_profiler_session_of_the_users_goes_on(tmp_path: Path) -> None:
+    with jax.profiler.trace(str(tmp_path)):
+        answer = jaxlens.times(sine, X)
+        assert str(answer)
+        jnp.sin(X).block_until_ready()
+    assert answer.compile is None
+    assert "a profiler session of yours is running" in str(answer)
+    assert answer.stages["compile"] > 0
+    assert list(tmp_path.rglob("*.xplane.pb"))
+    assert jaxlens.times(sine, X).compile is not None
+
+
+def test_a_session_leaves_nothing(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    session = Session()
+    session.start()
+    assert session.stop()
+    assert session.stop() == b""
+    never = Session()
+    assert never.stop() == b""
+    with pytest.raises(ZeroDivisionError), profile.ended(Session()):
+        _ = 1 / 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["attention", "scan_rnn", "while_cond", "conv_fft"])
+def test_programs_without_unrolled_loops(name: str) -> None:
+    f, args = getattr(programs, name)()
+    counted, loops = written_out(jaxlens.capture(f, *args))
+    assert loops == ()
+    assert counted.total == sum(frame.own for frame in counted.flame)
+
+
+def test_a_train_step_is_two_loops_forward_and_backward() -> None:
+    f, args = programs.gpt_step(layers=6)
+    counted, loops = written_out(jaxlens.capture(f, *args))
+    assert [(loop.count, loop.backward) for loop in loops] == [(6, False), (6, True)]
+    line = inspect.getsourcelines(programs.gpt_step)[1]
+    text = inspect.getsource(programs.gpt_step).splitlines()
+    at = next(n for n, row in enumerate(text) if "_gpt_layer(layer" in row)
+    assert {loop.line for loop in loops} == {f"programs.py:{line + at}"}
+    more = written_out(jaxlens.capture(*_with_layers(7)))[0].total
+    assert more - counted.total == sum(loop.block for loop in loops) + _per_layer_of_adam()
+
+
+def _with_layers(n: int):
+    f, args = programs.gpt_step(layers=n)
+    return f, *args
+
+
+def _per_layer_of_adam() -> int:
+    """Four weights a layer, and what the update writes for each of them."""
+    return 4 * (3 + 4 + 6)
+
+
+def test_programs_of_the_core() -> None:
+    from jaxlens import core
+
+    def f(x):
+        for _ in range(20):
+            x = core.numpy.sin(x) * x
+        return x
+
+    answer = jaxlens.times(jaxlens.capture(f, X), scan=True)
+    assert (answer.loops[0].count, answer.loops[0].block) == (20, 2)
+    assert "programs of jaxlens.core are not tried" in answer.untried
+
+
+def test_default_view_tells_of_a_large_unrolled_loop() -> None:
+    def long(x):
+        for _ in range(300):
+            x = jnp.sin(x) * 0.5 + x
+        return x
+
+    assert "a loop of 300 steps was unrolled" in str(jaxlens.compile(long, X))
+    assert "unrolled" not in str(jaxlens.compile(sine, X))
+
+
+def test_an_error_of_the_function_is_the_one_that_is_seen() -> None:
+    def wrong(x):
+        return x.no_such_thing
+
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = jaxlens.times(wrong, X).loops

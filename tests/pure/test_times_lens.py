@@ -1,0 +1,90 @@
+"""Where compile time goes: a profile put together by hand, whose seconds can be added up."""
+
+from dataclasses import replace
+
+import fixed_captures as fixed
+import pytest
+
+from jaxlens.ir.facts import Part, Profile, Source
+from jaxlens.ir.graph import Span
+from jaxlens.ir.saved_facts import from_json, to_json
+from jaxlens.lenses.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
+from jaxlens.lenses.python_loops import looped
+from jaxlens.lenses.times import of
+from jaxlens.lenses.times_report import times
+from jaxlens.render.compile_view import document
+from jaxlens.render.options import CompileOptions
+from jaxlens.render.text import text
+
+
+def test_groups_add_up_to_the_compile() -> None:
+    parts = compile_parts(fixed.PROFILE)
+    assert parts.groups == pytest.approx({PASSES: 0.5, CODE: 0.1, LLVM: 1.0, REST: 0.4})
+    assert sum(parts.groups.values()) == pytest.approx(parts.seconds) == 2.0
+
+
+def test_a_pass_does_not_count_the_pipelines_that_it_runs() -> None:
+    passes = {p.name: p for p in compile_parts(fixed.PROFILE).passes}
+    assert list(passes) == ["algsimp", "dce", "fixpoint"]
+    assert passes["dce"].seconds == pytest.approx(0.2)
+    assert passes["dce"].times == 3
+    assert passes["dce"].pipelines == ("simplify", "inner")
+    assert passes["fixpoint"].seconds == pytest.approx(0.15 - 0.12)
+    # What the pipelines do between passes is theirs: 0.05 and 0.02.
+    assert sum(p.seconds for p in passes.values()) == pytest.approx(0.5 - 0.05 - 0.02)
+
+
+def test_kernels_and_threads_are_counted_beside_the_compile() -> None:
+    parts = compile_parts(fixed.PROFILE)
+    assert parts.kernels == {"max_fusion": 0.3, "gt_fusion": 0.1}
+    assert parts.llvm == 1.6
+
+
+def test_nothing_is_less_than_no_time() -> None:
+    odd = Profile(0.5, (Part("a", "step", 0.6), Part("Codegen", "step", 0.7, 1, 0)))
+    assert compile_parts(odd).groups == {PASSES: 0.0, CODE: 0.0, LLVM: 0.7, REST: 0.0}
+
+
+def test_the_first_sentence_names_what_took_most() -> None:
+    first = times(fixed.capture()).findings[0]
+    assert first.lead == "LLVM took 50% of 2 s. "
+    assert first.text == "No loop was unrolled; cell 3:2 made the most of 5 equations, 3."
+    slow = replace(fixed.PROFILE.parts[1], seconds=1.5)
+    found = of(fixed.capture())
+    worse = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, *fixed.PROFILE.parts[2:5])))
+    lead = times(fixed.capture(), replace(found, compile=worse)).findings[0].lead
+    assert "HLO passes took" in lead
+    assert lead.endswith("most of it in `algsimp`. ")
+
+
+def test_the_stable_text_has_no_seconds() -> None:
+    shown = document(fixed.capture(), CompileOptions(times=True))
+    stable, full = text(shown), text(shown, times=True)
+    assert "LLVM took" not in stable
+    assert "LLVM took" in full
+    assert "algsimp" not in stable
+    assert "algsimp" in full
+    assert "cell 3:2" in stable
+
+
+def test_a_capture_without_a_profile_says_so() -> None:
+    shown = document(fixed.capture("profile"), CompileOptions(times=True))
+    assert "Within the compile: this backend gives no profile." in " ".join(text(shown).split())
+
+
+def test_scan_says_why_it_is_not_tried() -> None:
+    shown = document(fixed.capture(), CompileOptions(scan=True))
+    assert "lax.scan was not tried: there is no unrolled loop to try." in text(shown)
+
+
+def test_a_profile_is_read_as_it_was_saved() -> None:
+    assert from_json(Profile, to_json(fixed.PROFILE)) == fixed.PROFILE
+
+
+def test_lines_in_loops_of_python() -> None:
+    code = "def f(x):\n for i in range(3):\n  x = g(x)\n return [h(y)\n   for y in x]\n"
+    tells = looped({"k": Source("cell 1", code), "bad": Source("cell 2", "%%jaxpr\nfor x in y:")})
+    lines = [n for n in range(1, 6) if tells(Span("cell 1", n, key="k"))]
+    assert lines == [3, 4, 5]
+    assert not tells(Span("cell 2", 2, key="bad"))
+    assert not tells(Span("cell 9", 2, key="elsewhere"))
