@@ -150,8 +150,9 @@ def sentences(found: Sequence[Donation]) -> list[Finding]:
     return said
 
 
-def table(found: Sequence[Donation], most: int = 40) -> Table:
-    """One row per input."""
+def table(found: Sequence[Donation], most: int = 12) -> Table:
+    """One row per input, largest first."""
+    found = sorted(found, key=lambda one: -(one.bytes or 0))
     top = max((one.bytes or 0 for one in found), default=0) or 1
     rows = tuple(
         (

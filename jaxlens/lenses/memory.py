@@ -3,13 +3,15 @@
 What is counted stands in `peak.py`, `residuals.py` and `donation.py`; here it is put into words.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Memory
+from jaxlens.ir.graph import Module
 from jaxlens.lenses import donation
 from jaxlens.lenses.cost import count_module
 from jaxlens.lenses.donation import Donation
@@ -43,6 +45,7 @@ class Tried:
         saved: Bytes that autodiff keeps.
         flops: Arithmetic operations, loops counted in.
         why: Why it did not work; "" where it did.
+        loosened: Whether XLA took out the barriers that hold back what is computed again.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Tried:
     saved: int | None = None
     flops: int | None = None
     why: str = ""
+    loosened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +103,8 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     if not saved(capture).backward:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
-    found = (_trial(name, code, make) for name, code, make in ways() if scans or "scan" not in name)
-    return tuple(found)
+    tried = (_trial(name, code, make) for name, code, make in ways() if scans or "scan" not in name)
+    return tuple(tried)
 
 
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
@@ -112,7 +116,12 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
     except UnavailableError as why:
         return Tried(name, code, why=str(why))
     flops = count_module(again.jaxpr.module).flops
-    return Tried(name, code, use.peak, use.saved.bytes, flops)
+    loosened = _has_barrier(again.hlo.module) and not _has_barrier(again.optimized.module)
+    return Tried(name, code, use.peak, use.saved.bytes, flops, loosened=loosened)
+
+
+def _has_barrier(module: Module) -> bool:
+    return any(node.opcode == "opt-barrier" for node in module.nodes())
 
 
 def _donations(capture: Capture) -> tuple[Donation, ...]:
@@ -143,8 +152,8 @@ def memory(capture: Capture, tried: Sequence[Tried] = ()) -> Report:
     tables = [t for t in (_by_line(use, quote), _held(use)) if t.rows]
     tables.append(size_table(sizes))
     tables += [t for t in (_residuals(use.saved, quote), _tried(known, capture)) if t.rows]
-    if known.donations:
-        tables.append(donation.table(known.donations))
+    if worth:
+        tables.append(donation.table(worth))
     values: dict[str, float] = {}
     for one in use.at_peak:
         values[one.instruction] = values.get(one.instruction, 0.0) + one.bytes
@@ -217,10 +226,7 @@ def _code(use: Use, line: str, quote: Quoter) -> str:
 
 def _types(values: Sequence[Owned], most: int = 2) -> str:
     """`f32[4,4,128,128] x 2 and f32[4,4,128,32]`, largest first."""
-    tally: dict[str, int] = {}
-    for one in values:
-        tally[one.type] = tally.get(one.type, 0) + 1
-    return listed([f"{t} x {n}" if n > 1 else t for t, n in tally.items()], most)
+    return listed(_tally(one.type for one in values), most)
 
 
 def _kept(kept: Saved, quote: Quoter) -> Iterator[Finding]:
@@ -257,14 +263,18 @@ def _trials(known: Facts, capture: Capture) -> Iterator[Finding]:
         if (best.peak or 0) < 0.98 * now:
             yield Finding(
                 f"With jax.checkpoint round {best.name} the peak is {amount(best.peak)}, "
-                f"{_change(best.peak, now)}, for {more} flops: {best.code}.",
+                f"{_change(best.peak, now)}, and flops {more}: {best.code}.",
                 "counted",
             )
         else:
-            yield Finding(
-                "No way of jax.checkpoint that was tried lowers the peak; round each layer by "
-                "hand it may."
-            )
+            yield Finding("No way of jax.checkpoint that was tried lowers the peak.")
+    if now and any(one.loosened and (one.peak or 0) >= 0.98 * now for one in worked):
+        yield Finding(
+            f"XLA takes jax.checkpoint's barriers out on {capture.program.target.platform}, so "
+            "that what is computed again may come long before it is needed: on another device "
+            "the peak can fall where it does not here.",
+            "xla",
+        )
     for one in failed:
         yield Finding(f"jax.checkpoint round {one.name} could not be tried: {one.why}.", "unknown")
 
@@ -273,6 +283,8 @@ def _change(new: int | None, old: int | None) -> str:
     if new is None or not old:
         return "unknown"
     change = new / old - 1
+    if abs(change) < 0.005:
+        return "the same"
     return f"{abs(change):.0%} {'less' if change < 0 else 'more'}"
 
 
@@ -389,26 +401,35 @@ def _held(use: Use) -> Table:
 
 
 def _residuals(kept: Saved, quote: Quoter) -> Table:
-    """What autodiff kept."""
-    shown = kept.residuals[:_ROWS]
-    top = max((one.bytes or 0 for one in shown), default=0) or 1
+    """What autodiff saved, by line."""
+    owners: dict[str, list[Residual]] = {}
+    for one in kept.residuals:
+        owners.setdefault(one.line, []).append(one)
+    sums = {line: sum(one.bytes or 0 for one in mine) for line, mine in owners.items()}
+    top = max(sums.values(), default=0) or 1
+    ordered = sorted(owners, key=lambda line: -sums[line])
     rows = tuple(
         (
-            Cell(one.line or "no line", ids=tuple(dict.fromkeys((one.maker, one.id)))),
-            Cell(quote(one.owner)),
-            Cell(one.opcode),
-            Cell(str(one.type)),
-            Cell(amount(one.bytes), one.bytes, bar=(one.bytes or 0) / top),
-            Cell(f"of {one.trips:,} trips" if one.trips else ""),
+            Cell(line or "no line", ids=tuple(dict.fromkeys(o.maker for o in owners[line]))),
+            Cell(quote(owners[line][0].owner)),
+            Cell(amount(sums[line]), sums[line], bar=sums[line] / top),
+            Cell(listed(_tally(one.opcode for one in owners[line]), 3)),
+            Cell(listed(_tally(str(one.type) for one in owners[line]), 2)),
+            Cell("a row a trip" if any(one.trips for one in owners[line]) else ""),
         )
-        for one in shown
+        for line in ordered[:_ROWS]
     )
-    left = len(kept.residuals) - len(shown)
     note = "From the jaxpr: XLA may compute some of it again instead, or keep other values."
-    note += f" {left:,} smaller ones: .residuals has all." if left else ""
-    columns = ("line", "code", "made by", "type", "bytes", "")
+    rest = len(ordered) - len(rows)
+    note += f" {count(rest, 'line')} more: .residuals has all." if rest else ""
+    columns = ("line", "code", "bytes", "made by", "types", "")
     title = "Saved for the backward pass"
-    return Table(title, columns, rows, note, right=(4,), stage="jaxpr")
+    return Table(title, columns, rows, note, right=(2,), stage="jaxpr")
+
+
+def _tally(words: Iterable[str]) -> list[str]:
+    """`["mul x 3", "tanh"]` in order of first appearance."""
+    return [f"{word} x {n}" if n > 1 else word for word, n in Counter(words).items()]
 
 
 def _tried(known: Facts, capture: Capture) -> Table:

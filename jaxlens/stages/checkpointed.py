@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from jaxlens.errors import UnavailableError
-from jaxlens.stages import compat, isolate
+from jaxlens.stages import compat, isolate, segments
 from jaxlens.stages.calls import Call
 from jaxlens.stages.target import Place
 from jaxlens.stages.trace import Trace, trace
@@ -72,12 +72,33 @@ def _each_scan() -> Iterator[None]:
         jax.lax.scan = original
 
 
+def _stretches(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def inside(*args: Any) -> Any:
+        flat, tree = jax.tree.flatten(args)
+
+        def flattened(*leaves: Any) -> Any:
+            return f(*jax.tree.unflatten(tree, leaves))
+
+        made: Any = jax.make_jaxpr(flattened, return_shape=True)(*flat)
+        closed, shape = made
+        outs = segments.checkpointed(closed, flat)
+        return jax.tree.unflatten(jax.tree.structure(shape), outs)
+
+    return inside
+
+
 WAYS: tuple[Way, ...] = (
     Way("the whole function", "jax.grad(jax.checkpoint(f))", _function),
     Way(
         "the whole function, products kept",
         "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)",
         _but_products,
+    ),
+    Way(
+        "stretches of it, about a layer each",
+        "x = jax.checkpoint(layer)(params, x)",
+        _stretches,
     ),
     Way("each scan's body", "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)", _scans),
 )

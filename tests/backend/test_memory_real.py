@@ -15,6 +15,7 @@ import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import buffers
 from jaxlens.ir.live import live
+from jaxlens.stages import segments
 
 pytestmark = pytest.mark.backend
 
@@ -211,10 +212,11 @@ def test_residuals_are_those_that_jax_lists(name):
 
 def test_checkpoint_is_tried_on_the_body_of_a_scan():
     answer = jaxlens.memory(step(), checkpoint=True)
-    whole, products, body = answer.tried
+    whole, products, stretches, body = answer.tried
     assert whole.saved == 0  # all is computed again
     assert products.saved < answer.facts.use.saved.bytes
     assert body.peak < 0.7 * answer.peak
+    assert stretches.saved < answer.facts.use.saved.bytes
     # The forward pass is done once more at most.
     forward = jaxlens.cost(attention_loss, PARAMS, X).flops
     before = jaxlens.cost(step()).flops
@@ -232,6 +234,22 @@ def test_checkpoint_tried_by_hand_is_the_same_program():
     own = jaxlens.memory(by_hand, PARAMS, X)
     assert tried.tried[0].peak == own.peak
     assert tried.tried[0].saved == own.facts.use.saved.bytes
+
+
+def test_a_function_in_checkpointed_stretches_computes_the_same():
+    def layers(w, x):
+        for _ in range(8):
+            x = jnp.tanh(x @ w) + x
+        return x.sum(), x
+
+    w, x = jax.random.normal(jax.random.key(0), (16, 16)), jnp.ones((4, 16))
+    made = jax.make_jaxpr(layers)(w, x)
+    cut = lambda w, x: segments.checkpointed(made, (w, x))  # noqa: E731
+    assert all(map(jnp.array_equal, cut(w, x), layers(w, x)))
+    ours = jax.grad(lambda w: cut(w, x)[0])(w)
+    assert jnp.allclose(ours, jax.grad(lambda w: layers(w, x)[0])(w))
+    stretches = [e for e in jax.make_jaxpr(cut)(w, x).eqns if "remat" in e.primitive.name]
+    assert len(stretches) == 3  # the square root of eight products
 
 
 def test_without_a_gradient_there_is_nothing_to_checkpoint():

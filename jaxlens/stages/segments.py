@@ -1,0 +1,103 @@
+"""Runs a jaxpr in stretches, each under `jax.checkpoint`: what a user would do layer by layer.
+
+The least memory is kept when there are about as many stretches as each has products (the square
+root rule of Chen et al., "Training deep nets with sublinear memory cost", 2016), cut where the
+fewest bytes go from one to the next.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import jax
+from jax.extend import core
+
+_PRODUCTS = frozenset({"dot_general", "conv_general_dilated", "scan", "while"})
+_MOST = 32
+
+
+def checkpointed(closed: Any, args: Sequence[Any]) -> list[Any]:
+    """The results of a jaxpr whose stretches are checkpointed.
+
+    Args:
+        closed: A closed jaxpr.
+        args: Its arguments, arrays or tracers.
+    """
+    jaxpr = closed.jaxpr
+    cuts = [0, *_cuts(jaxpr), len(jaxpr.eqns)]
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(jaxpr.invars, args, strict=True))
+    last = _last_reads(jaxpr)
+    for start, stop in pairwise(cuts):
+        part = _stretch(jaxpr, start, stop, last)
+        run: Any = jax.checkpoint(core.jaxpr_as_fun(core.ClosedJaxpr(part, ())))
+        outs = run(*(values[var] for var in part.invars))
+        values.update(zip(part.outvars, outs, strict=True))
+    return [var.val if _literal(var) else values[var] for var in jaxpr.outvars]
+
+
+def _literal(var: Any) -> bool:
+    return isinstance(var, core.Literal)
+
+
+def _last_reads(jaxpr: Any) -> dict[Any, int]:
+    """The last equation that reads each value; results are read behind all."""
+    last = {var: n for n, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
+    last.update((var, len(jaxpr.eqns)) for var in jaxpr.outvars if not _literal(var))
+    return last
+
+
+def _stretch(jaxpr: Any, start: int, stop: int, last: dict[Any, int]) -> Any:
+    """Equations as a jaxpr of their own, with what they read of others and others of them."""
+    eqns = jaxpr.eqns[start:stop]
+    made = {var for eqn in eqns for var in eqn.outvars}
+    read = dict.fromkeys(v for e in eqns for v in e.invars if not _literal(v) and v not in made)
+    given = [v for e in eqns for v in e.outvars if last.get(v, -1) >= stop]
+    unnamed = jaxpr.debug_info.with_unknown_names()
+    return jaxpr.replace(
+        constvars=[], invars=list(read), outvars=given, eqns=eqns, debug_info=unnamed
+    )
+
+
+def _cuts(jaxpr: Any) -> list[int]:
+    """Where to cut: near equal counts of products, where the fewest bytes cross."""
+    products = [n for n, eqn in enumerate(jaxpr.eqns) if _is_product(eqn)]
+    parts = min(max(2, round(math.sqrt(len(products)))), _MOST)
+    if len(products) < 2 * parts - 1:
+        return []
+    crossing = _crossing(jaxpr)
+    near = len(products) / parts / 2
+    cuts: list[int] = []
+    for part in range(1, parts):
+        middle = part * len(products) / parts
+        low = products[max(math.ceil(middle - near), 0)]
+        high = products[min(math.floor(middle + near), len(products) - 1)]
+        cut = min(range(low + 1, high + 1), key=lambda n: crossing[n], default=low)
+        if cut > (cuts[-1] if cuts else 0):
+            cuts.append(cut)
+    return cuts
+
+
+def _is_product(eqn: Any) -> bool:
+    """Whether it is a product, or calls a function that holds some."""
+    called = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+    inner = getattr(getattr(called, "jaxpr", called), "eqns", ())
+    return eqn.primitive.name in _PRODUCTS or any(e.primitive.name in _PRODUCTS for e in inner)
+
+
+def _crossing(jaxpr: Any) -> list[int]:
+    """Bytes that equations before each cut made and equations behind it read."""
+    change = [0] * (len(jaxpr.eqns) + 2)
+    last = _last_reads(jaxpr)
+    for n, eqn in enumerate(jaxpr.eqns):
+        for var in eqn.outvars:
+            if last.get(var, -1) > n:
+                size = math.prod(var.aval.shape) * getattr(var.aval.dtype, "itemsize", 8)
+                change[n + 1] += size
+                change[last[var] + 1] -= size
+    total, found = 0, []
+    for step in change:
+        total += step
+        found.append(total)
+    return found
