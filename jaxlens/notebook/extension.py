@@ -1,5 +1,7 @@
 """`%load_ext jaxlens` and back: what is added to the shell, and its removal to the last piece."""
 
+import sys
+from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,6 +32,8 @@ def load(shell: Any) -> None:
     shell.Completer.custom_matchers.append(ours)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, lines.bundle)
     shell.events.register("post_run_cell", lines.cell_done)
+    shell.events.register("post_run_cell", _settle)
+    _settle()
 
 
 def unload(shell: Any) -> None:
@@ -44,8 +48,19 @@ def unload(shell: Any) -> None:
             held[name] = magic
     for magics in (Lenses, Watchers):
         shell.magics_manager.registry.pop(magics.__name__, None)
-    shell.events.unregister("post_run_cell", lines.cell_done)
+    for done in (lines.cell_done, _settle):
+        shell.events.unregister("post_run_cell", done)
     shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
     lines.close()
     if ours in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(ours)
+
+
+def _settle(_: Any = None) -> None:
+    """Imports `jax.extend`, which looks need, before the user's functions are compiled.
+
+    From jax 0.12 on it brings settings of its own, which are part of the key of every trace: an
+    import later would compile everything once more. It takes some 60 ms once JAX is there.
+    """
+    if "jax" in sys.modules and "jax.extend" not in sys.modules:
+        import_module("jax.extend")

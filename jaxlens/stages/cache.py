@@ -25,6 +25,7 @@ WRAPPED = (
     "{name} calls a jitted function from within a wrapper; what that function would be given, "
     "and so whether it would hit, cannot be known without the call"
 )
+IMPORTED = "as a module that was imported since has settings of its own (jax.extend, Pallas)"
 UNREADABLE = "this version of JAX does not let its caches be read"
 
 
@@ -135,7 +136,11 @@ def differences(new: Key, old: Key) -> Iterator[str]:
 def changes(new: Key, old: Key) -> Iterator[Change]:
     """Each thing that differs between two keys."""
     yield from _changed("option", new.settings, old.settings)
-    yield from _changed("setting", settings(new), settings(old))
+    if len(new.context) == len(old.context):
+        yield from _changed("setting", settings(new), settings(old))
+    else:
+        now, was = (f"{len(key.context)} of them" for key in (new, old))
+        yield Change("setting", "JAX's settings", f"{now}, {IMPORTED}", was)
     yield from _changed("static", new.statics, old.statics)
     for name in new.inputs:
         if name not in old.inputs:
@@ -175,7 +180,7 @@ def key_of(call: Opened, context: Any, rest: tuple[Any, ...]) -> Key:
     """A key of JAX's trace cache as data, under the names that the user knows."""
     info, signature, avals, mesh = rest
     names = compat.context_names()
-    if len(names) != len(context):
+    if len(names) != len(context):  # made before the import of a module that has settings
         names = tuple(f"JAX setting {i}" for i in range(len(context)))
     structures = _structures(call, info, signature)
     paths = [path for root, tree in structures.items() for path in _paths(root, tree)]

@@ -348,7 +348,10 @@ def lower_changes(stack: Stack, new: Met | None) -> Told:
 def _lowering(names: Sequence[str], new: tuple[Any, Any], old: tuple[Any, Any]) -> Iterable[Change]:
     """Each thing that differs between two keys of the lowering cache."""
     settings = compat.context_names()
-    if new[0] is not None and len(settings) == len(new[0]) == len(old[0]):
+    if new[0] is not None and len(new[0]) != len(old[0]):
+        now, was = (f"{len(key[0])} of them" for key in (new, old))
+        yield Change("setting", "JAX's settings", f"{now}, {cache.IMPORTED}", was)
+    elif new[0] is not None and len(settings) == len(new[0]):
         for name, now, was in zip(settings, new[0], old[0], strict=True):
             if now != was:
                 yield Change("setting", name, static_text(now), static_text(was))

@@ -183,7 +183,10 @@ def _structure(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
 
 
 def _setting(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
-    return Cure(f"set {calls[-1].main.name} once, before the first call")
+    name = calls[-1].main.name
+    if not name.isidentifier():
+        return Cure("import all modules before the first call")
+    return Cure(f"set {name} once, before the first call")
 
 
 def _options(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:

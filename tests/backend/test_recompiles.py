@@ -246,6 +246,7 @@ DEVICES = """
     import jaxlens
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
+    jaxlens.recompiles()  # imports jax.extend, which changes every key from jax 0.12 on
     mesh = Mesh(np.array(jax.devices()), "i")
     f = jax.jit(lambda w: w * 2)
     w = np.ones((8, 4), np.float32)
@@ -272,6 +273,27 @@ def test_devices_and_shardings():
     assert lines[2].startswith("lower | w: committed as P(None,) over 8 devices, was ")
     assert lines[3] == "trace | never called before"
     assert "because w lies elsewhere: not committed to a device, committed to cpu:1" in lines[4]
+
+
+IMPORT = """
+    import jax, numpy as np
+    from jax._src import config
+    f = jax.jit(lambda x: x * 2)
+    f(np.ones(3))
+    before = len(config.trace_context_names())
+    import jaxlens
+    with jaxlens.recompiles() as log:
+        f(np.ones(3))
+    if len(config.trace_context_names()) == before:
+        assert log.compiles == 0
+    else:
+        assert "JAX's settings: " in log.log.compiles[0].reason, log
+        assert "a module that was imported since" in log.log.compiles[0].reason, log
+"""
+
+
+def test_the_import_of_a_module_that_has_settings():
+    subprocess.run([sys.executable, "-c", textwrap.dedent(IMPORT)], check=True)
 
 
 # ---- what is no recompile --------------------------------------------------------------------
