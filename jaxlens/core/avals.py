@@ -168,12 +168,6 @@ def _up(name: str) -> frozenset[str]:
     return frozenset({name}.union(*map(_up, _ABOVE[name])))
 
 
-@cache
-def _join(a: str, b: str) -> str:
-    common = _up(a) & _up(b)
-    return next(name for name in common if common == _up(name))
-
-
 def _node(dtype: np.dtype, weak: bool) -> str:
     return _SCALARS.get(dtype.kind, dtype.name) if weak else dtype.name
 
@@ -182,9 +176,8 @@ def _node(dtype: np.dtype, weak: bool) -> str:
 def _promoted(types: tuple[tuple[np.dtype, bool], ...]) -> tuple[np.dtype, bool]:
     if len({dtype for dtype, _ in types}) == 1:  # f16 with weak f16 stays f16
         return types[0][0], all(weak for _, weak in types)
-    name = _node(*types[0])
-    for dtype, weak in types[1:]:
-        name = _join(name, _node(dtype, weak))
+    common = frozenset.intersection(*(_up(_node(*each)) for each in types))
+    name = next(name for name in common if _up(name) == common)
     return named(_DEFAULT.get(name, name)), name in _DEFAULT
 
 

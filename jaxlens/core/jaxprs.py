@@ -79,15 +79,17 @@ class Jaxpr:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
 class ClosedJaxpr:
-    """A jaxpr with the values of its constants."""
+    """A jaxpr with the values of its constants.
+
+    Attributes:
+        jaxpr: It.
+        consts: The values.
+        eqns: What it computes.
+    """
 
     jaxpr: Jaxpr
     consts: Sequence[Any]
-
-    @property
-    def eqns(self) -> Sequence[JaxprEqn]:
-        """What it computes."""
-        return self.jaxpr.eqns
+    eqns = property(lambda self: self.jaxpr.eqns)
 
     @property
     def in_avals(self) -> list[ShapedArray]:
@@ -150,32 +152,31 @@ def merge(flags: Iterable[bool], off: Iterable[Any], on: Iterable[Any]) -> list[
 
 
 def kept(transform: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one or several jaxprs that remembers what it made of them.
+    """A function of a jaxpr, of several, or of a function, that remembers what it made of them.
 
     A loop that is differentiated twice then has one derivative, which is compiled once. What was
-    made is forgotten with the jaxpr.
+    made is forgotten with the jaxpr. What holds tracers of a trace that will end is made again.
     """
-    memory: WeakKeyDictionary[ClosedJaxpr, dict[Any, Any]] = WeakKeyDictionary()
+    memory: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
     @wraps(transform)
     def remembering(jaxprs: Any, *args: Any) -> Any:
         first, *rest = jaxprs if isinstance(jaxprs, tuple) else (jaxprs,)
-        found = memory.setdefault(first, {})
+        try:
+            found = memory.setdefault(first, {})
+        except TypeError:  # a callable object that does not hash, or that nobody may watch
+            found = {}
         key = (*rest, *args, mapped_axis(), x64())
-        if key not in found:
-            made = transform(jaxprs, *args)
-            if _holds_tracer(made):
-                return made
+        if key in found:
+            return found[key]
+        made = transform(jaxprs, *args)
+        parts = made if isinstance(made, tuple) else ()
+        consts = (item for part in parts if isinstance(part, list) for item in part)
+        if not any(isinstance(item, Tracer) for item in consts):
             found[key] = made
-        return found[key]
+        return made
 
     return remembering
-
-
-def _holds_tracer(made: Any) -> bool:
-    """Whether a constant of what was made belongs to a trace that will end."""
-    lists = (part for part in made if isinstance(part, list)) if isinstance(made, tuple) else ()
-    return any(isinstance(item, Tracer) for part in lists for item in part)
 
 
 # ---- the type checker --------------------------------------------------------------------------

@@ -28,8 +28,6 @@ from jaxlens.core.primitives.shapes import i64s
 from jaxlens.core.sources import NameStack
 
 Types = Sequence[ShapedArray]
-
-
 _ELEMENTS = {"bool": "i1", "float0": "i1", "c64": "complex<f32>", "c128": "complex<f64>"}
 
 
@@ -94,6 +92,7 @@ class Context:
         avals_in: Types of the operands.
         avals_out: Types of the results.
         scopes: Names of what is around, outermost first.
+        out: The type of the one result.
     """
 
     program: Program
@@ -101,11 +100,7 @@ class Context:
     avals_out: Types
     scopes: tuple[str, ...] = ()
 
-    @property
-    def out(self) -> ShapedArray:
-        """The type of the one result."""
-        return self.avals_out[0]
-
+    out = property(lambda self: self.avals_out[0])
     type = staticmethod(ir_type)
     constant = staticmethod(constant)
 

@@ -14,23 +14,13 @@ from functools import lru_cache, partial, update_wrapper
 from types import MethodType
 from typing import Any, NamedTuple
 
-from jaxlens.core import sources
+from jaxlens.core import signatures, sources
 from jaxlens.core.avals import ShapedArray, x64
 from jaxlens.core.calls import call_rules
 from jaxlens.core.device import Array, Executable, common_device, compile_module
 from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.parallel.meshes import layout
-from jaxlens.core.signatures import (
-    Static,
-    arguments,
-    chosen,
-    filled,
-    name_of,
-    no_array,
-    unhashable,
-    without_static,
-)
 from jaxlens.core.stages import Lowered, Traced
 from jaxlens.core.staging import aval_of, flat, named_axes, trace
 from jaxlens.core.tracers import GROUND, Primitive, Tracer, current
@@ -55,7 +45,7 @@ class Key(NamedTuple):
     function: str
     in_avals: tuple[ShapedArray, ...]
     in_tree: TreeDef
-    static: Static
+    static: signatures.Static
     device: Any
     axes: tuple[tuple[str, int], ...]
     x64: bool
@@ -92,9 +82,9 @@ class Jitted:
         donate_argnums: int | Sequence[int] = (),
     ) -> None:
         self.f = f
-        self.name = name_of(f)
-        self.static = chosen(f, static_argnums, static_argnames, "static_arg")
-        self.donated = chosen(f, donate_argnums, (), "donate_arg")
+        self.name = signatures.name_of(f)
+        self.static = signatures.chosen(f, static_argnums, static_argnames, "static_arg")
+        self.donated = signatures.chosen(f, donate_argnums, (), "donate_arg")
         self._programs: dict[Key, Traced] = {}
         self._hits = self._misses = 0
         update_wrapper(self, f, updated=())
@@ -121,14 +111,14 @@ class Jitted:
     def _leaves_and_key(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], Key]:
-        static: Static = ()
+        static: signatures.Static = ()
         if self.static:
-            args, kwargs, static = without_static(self.static, args, kwargs)
+            args, kwargs, static = signatures.without_static(self.static, args, kwargs)
         leaves, in_tree = tree_flatten((args, kwargs))
         try:
             avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in leaves])
         except TypeError:
-            raise no_array(self.f, in_tree, leaves, static) from None
+            raise signatures.no_array(self.f, in_tree, leaves, static) from None
         axes = tuple(named_axes().items())
         return leaves, Key(self.name, avals, in_tree, static, common_device(leaves), axes, x64())
 
@@ -137,7 +127,7 @@ class Jitted:
         try:
             traced = self._programs.get(key)
         except TypeError:
-            raise unhashable(self.f, key.static) from None
+            raise signatures.unhashable(self.f, key.static) from None
         if sources.listeners:
             sources.emit("cache", self.name, hit=traced is not None, key=key)
         if traced is not None:
@@ -150,11 +140,11 @@ class Jitted:
         return leaves, traced
 
     def _traced(self, key: Key) -> Traced:
-        flat_f, out_trees = flat(filled(self.f, key.static), key.in_tree)
+        flat_f, out_trees = flat(signatures.filled(self.f, key.static), key.in_tree)
         closed = trace(flat_f, key.in_avals, alone=True)
         if sources.listeners:
             sources.emit("trace", self.name, jaxpr=closed)
-        found = arguments(self.f, key.in_tree, key.static)
+        found = signatures.arguments(self.f, key.in_tree, key.static)
         names, donated = [name for _, name in found], [arg in self.donated for arg, _ in found]
         return Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray, canonical, x64
-from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, hoisted
+from jaxlens.core.avals import ShapedArray, canonical
+from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, hoisted, kept
 from jaxlens.core.tracers import (
     ForeignTracerError,
     Interpreter,
@@ -50,29 +49,23 @@ def aval_of(value: Any) -> ShapedArray:
     if isinstance(value, _KINDS):
         array = np.asarray(value)
         return ShapedArray(array.shape, canonical(array.dtype))
-    return _aval_of_other(value)
+    if _is_foreign_tracer(kind):  # type: ignore[arg-type]
+        raise ForeignTracerError(
+            f"{sources.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
+            f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."
+        )
+    if hasattr(value, "shape") and hasattr(value, "dtype"):  # JAX's array, or a type alone
+        weak = bool(getattr(value, "weak_type", False))
+        return ShapedArray(tuple(value.shape), canonical(value.dtype), weak)
+    raise TypeError(
+        f"{sources.line()}: expected an array or a number, got {kind.__name__}: {str(value)[:60]}"
+    )
 
 
 @cache
 def _is_foreign_tracer(kind: Any) -> bool:
     names = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
     return ("jax", "Tracer") in names
-
-
-def _aval_of_other(value: Any) -> ShapedArray:
-    """An array of another library, such as JAX's; or a type where a value belongs."""
-    if _is_foreign_tracer(type(value)):  # type: ignore[arg-type]
-        raise ForeignTracerError(
-            f"{sources.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
-            f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."
-        )
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        weak = bool(getattr(value, "weak_type", False))
-        return ShapedArray(tuple(value.shape), canonical(value.dtype), weak)
-    raise TypeError(
-        f"{sources.line()}: expected an array or a number, got {type(value).__name__}: "
-        f"{str(value)[:60]}"
-    )
 
 
 class StagedTracer(Tracer):
@@ -201,30 +194,21 @@ class Traced(NamedTuple):
     out_tree: TreeDef
 
 
-_kept: WeakKeyDictionary[Callable[..., Any], dict[Any, Traced]] = WeakKeyDictionary()
-
-
 def traced(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Traced:
     """Writes down a function of trees, as calls and loops keep it: closed, constants hoisted.
 
     A function that was written down before at these types is not called again, so that a loop
-    run twice is compiled once. One that took tracers from outside is: they are others each time.
+    run twice is compiled once.
     """
     leaves, in_tree = tree_flatten((tuple(args), kwargs))
-    avals = tuple(map(aval_of, leaves))
-    try:
-        kept = _kept.setdefault(f, {})
-    except TypeError:  # an object that does not hash, or that nobody may watch
-        kept = {}
-    key = (in_tree, avals, tuple(named_axes().items()), x64())
-    if key not in kept:
-        flat_f, out_trees = flat(f, in_tree)
-        closed, consts = hoisted(trace(flat_f, avals))
-        found = Traced(closed, consts, out_trees[0])
-        if any(isinstance(const, Tracer) for const in consts):
-            return found
-        kept[key] = found
-    return kept[key]
+    found: Traced = _traced(f, in_tree, tuple(map(aval_of, leaves)), tuple(named_axes().items()))
+    return found
+
+
+@kept
+def _traced(f: Callable[..., Any], in_tree: TreeDef, avals: Sequence[Any], _: Any) -> Traced:
+    flat_f, out_trees = flat(f, in_tree)
+    return Traced(*hoisted(trace(flat_f, avals)), out_trees[0])
 
 
 def make_jaxpr(f: Callable[..., Any]) -> Callable[..., ClosedJaxpr]:

@@ -34,6 +34,10 @@ def _numbered(_: Any, count: int) -> Iterable[str]:
     return (f"[{i}]" for i in range(count))
 
 
+def _nameless(_: Any, count: int) -> Iterable[str]:
+    return (f".<child {i}>" for i in range(count))
+
+
 def _flatten_dict(d: dict[Any, Any]) -> tuple[Sequence[Any], Hashable]:
     try:
         keys = tuple(sorted(d))
@@ -66,6 +70,7 @@ def register_pytree_node(
     cls: type,
     flatten: Callable[[Any], tuple[Sequence[Any], Hashable]],
     unflatten: Callable[[Any, Sequence[Any]], Any],
+    keys: Callable[[Any, int], Iterable[str]] = _nameless,
 ) -> None:
     """Makes a class a container.
 
@@ -73,11 +78,14 @@ def register_pytree_node(
         cls: The class; not its subclasses.
         flatten: An object to its children and the rest of it, which must be hashable.
         unflatten: That rest and new children to an object.
+        keys: That rest and the number of children to the name of each.
 
     Raises:
         ValueError: It is registered already.
     """
-    _register(cls, Container(flatten, unflatten, lambda _, n: (f".<child {i}>" for i in range(n))))
+    if _containers.get(cls) is not None:
+        raise ValueError(f"{cls.__name__} is registered as a pytree already.")
+    _containers[cls] = Container(flatten, unflatten, keys)
 
 
 def register_dataclass(cls: _Class, static: Sequence[str] = ()) -> _Class:
@@ -97,14 +105,8 @@ def register_dataclass(cls: _Class, static: Sequence[str] = ()) -> _Class:
             object.__setattr__(new, name, value)
         return new
 
-    _register(cls, Container(flatten, unflatten, lambda *_: (f".{name}" for name in names)))
+    register_pytree_node(cls, flatten, unflatten, lambda *_: (f".{name}" for name in names))
     return cls
-
-
-def _register(cls: type, container: Container) -> None:
-    if _containers.get(cls) is not None:
-        raise ValueError(f"{cls.__name__} is registered as a pytree already.")
-    _containers[cls] = container
 
 
 def _container(kind: type) -> Any:
@@ -125,7 +127,6 @@ class TreeDef:
         num_leaves: How many holes there are.
     """
 
-    __slots__ = ("children", "data", "kind", "num_leaves")
     kind: type | None
     data: Hashable
     children: tuple["TreeDef", ...]
