@@ -104,7 +104,7 @@ def placed(
 def together(found: Sequence[tuple[ClosedJaxpr, list[Any]]]) -> tuple[list[Any], list[Any]]:
     """Jaxprs with equal parameters: in front the constants of all, of which each uses its own."""
     every = {id(const): const for _, consts in found for const in consts}
-    if not every or len(found) == 1:
+    if not every:
         return [closed for closed, _ in found], list(every.values())
     order, types = list(every), tuple(map(aval_of, every.values()))
     jaxprs = [
@@ -114,29 +114,26 @@ def together(found: Sequence[tuple[ClosedJaxpr, list[Any]]]) -> tuple[list[Any],
     return jaxprs, list(every.values())
 
 
-def _each(held: Jaxprs) -> tuple[ClosedJaxpr, ...]:
-    return held if isinstance(held, tuple) else (held,)
-
-
-def _like(held: Jaxprs, made: Sequence[ClosedJaxpr]) -> Jaxprs:
-    return tuple(made) if isinstance(held, tuple) else made[0]
-
-
-def _agreed(held: Jaxprs, transform: Callable[..., Any], *args: Any) -> tuple[Any, list[bool]]:
+def _agreed(
+    branches: Sequence[ClosedJaxpr], transform: Callable[..., Any], *args: Any
+) -> tuple[list[Any], list[bool]]:
     """All transformed; what a transform flags in one of them, it is forced to in all."""
-    found = [transform(closed, *args, None) for closed in _each(held)]
+    found = [transform(closed, *args, None) for closed in branches]
     flags = [any(column) for column in zip(*(each[-1] for each in found), strict=True)]
     if any(each[-1] != flags for each in found):
-        found = [transform(closed, *args, flags) for closed in _each(held)]
+        found = [transform(closed, *args, flags) for closed in branches]
     return found, flags
 
 
 @kept
 def made(held: Jaxprs, transform: Callable[..., Any], *args: Any) -> Any:
     """A transform of a jaxpr or of branches: it, the constants that it added, what it flagged."""
+    if isinstance(held, ClosedJaxpr):
+        closed, *_, flags = transform(held, *args)
+        return *hoisted(closed), flags
     found, flags = _agreed(held, transform, *args)
     jaxprs, consts = together([hoisted(each[0]) for each in found])
-    return _like(held, jaxprs), consts, flags
+    return tuple(jaxprs), consts, flags
 
 
 @kept
@@ -147,6 +144,9 @@ def _halves(held: Jaxprs, unknown: Flags) -> Any:
         What can be computed now: the results, then the residuals; the constants that it added.
         What must wait, of the residuals and the unknown parameters. And which results these are.
     """
+    if isinstance(held, ClosedJaxpr):
+        known, later, flags = partial_jaxpr(held, unknown)
+        return *hoisted(known), later, flags
     found, flags = _agreed(held, partial_jaxpr, unknown)
     count = flags.count(False)
     kinds = [known.out_avals[count:] for known, *_ in found]
@@ -167,8 +167,8 @@ def _halves(held: Jaxprs, unknown: Flags) -> Any:
     )
     types = tuple(aval for aval, _ in slots)
     pairs = zip(found, own, strict=True)
-    later = [placed(each[1], tuple(map(slots.index, mine)), types) for each, mine in pairs]
-    return _like(held, now), consts, _like(held, later), flags
+    rest = (placed(each[1], tuple(map(slots.index, mine)), types) for each, mine in pairs)
+    return tuple(now), consts, tuple(rest), flags
 
 
 # ---- calls --------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ def call_rules(
         now, consts, later, flags = _halves(params[key], unknown)
         known, rest = split(unknown, args)
         with interpreting(interpreter.parent):
-            has_results = any(closed.out_avals for closed in _each(now))
-            results = call(first, [*consts, *known], params, now) if has_results else []
+            one = now if isinstance(now, ClosedJaxpr) else now[0]
+            results = call(first, [*consts, *known], params, now) if one.out_avals else []
         done, residuals = cut(results, flags.count(False))
         operands = [*first, *residuals, *rest]
         return waiting(interpreter, primitive, flags, done, operands, params | {key: later})

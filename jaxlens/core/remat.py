@@ -74,7 +74,7 @@ def _(
 
 
 def _transposed(
-    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, force: Any
+    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, force: Any = None
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The transpose: first what is not linear, which is computed again."""
     now, later, _ = partial_jaxpr(closed, linear, [True] * len(nonzero))

@@ -25,7 +25,7 @@ from jaxlens.core.forward import instantiate, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
 from jaxlens.core.primitives.elementwise import add_any_p, add_p, lt
 from jaxlens.core.primitives.shapes import i64s, moveaxis
-from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
+from jaxlens.core.reverse import Partial, backward_pass, partial_jaxpr
 from jaxlens.core.staging import as_function, aval_of, trace, traced
 from jaxlens.core.tracers import Linear, Primitive, Tracer, Zero, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
@@ -244,21 +244,23 @@ def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> 
         ys: Which stacked results have a cotangent.
     """
     num_carry = len(closed.out_avals) - len(ys)
-    carry = [True] * num_carry
-    linear = [*consts, *carry, *xs]
-    back, new = hoisted(transpose_jaxpr(closed, linear, [*carry, *ys], [True] * sum(linear))[0])
-    sums = split(consts, closed.in_avals[: len(consts)])[1]
-    count = len(new) + consts.count(False)
-    known, known_xs, cts, ct_ys = cut(back.in_avals, count, xs.count(False), num_carry)
+    linear = [*consts, *[True] * num_carry, *xs]
+    const_avals, carry_avals, row_avals = cut(closed.in_avals, len(consts), num_carry)
+    y_avals = closed.out_avals[num_carry:]
+    known, sums = split(consts, const_avals)
+    types = [known, sums, carry_avals, split(ys, y_avals)[1], split(xs, row_avals)[0]]
 
     def turn(*args: Any) -> list[Any]:
-        known, totals, *moving, rows = cut(args, count, len(sums), num_carry, len(ct_ys))
-        found = as_function(back)(*known, *rows, *moving[0], *moving[1])
-        added, rest = cut(found, len(sums))
+        known, totals, cts, rows, known_xs, _ = cut(args, *(len(each) for each in types))
+        operands = merge(
+            linear, known + known_xs, [Linear(a) for a in split(linear, closed.in_avals)[1]]
+        )
+        found = backward_pass(closed.jaxpr, [], operands, cts + with_zeros(y_avals, ys, rows), True)
+        added, rest = cut([instantiate(ct) for ct in found], len(totals))
         pairs = zip(totals, added, strict=True)
         return [*(add_any_p.bind(*pair) for pair in pairs), *rest]
 
-    return trace(turn, [*known, *sums, *cts, *ct_ys, *known_xs]), new
+    return hoisted(trace(turn, [aval for each in types for aval in each]))
 
 
 @scan_p.rule("transpose")
