@@ -5,7 +5,8 @@ last that needs it, at the bytes where XLA put it. Positions where nothing is co
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -135,7 +136,26 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, found: Timeline) -> 
     marks.append(chart.words(x, _TOP - 9, said, "tx", "start" if x < _WIDTH / 2 else "end"))
     marks.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
     marks.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
-    return chart.chart(_WIDTH, bottom + 26, marks)
+    marks += _legend(bars, hues, bottom + 34)
+    return chart.chart(_WIDTH, bottom + 48, marks)
+
+
+def _legend(bars: Sequence[_Bar], hues: Mapping[str, int], y: float) -> Iterator[str]:
+    """Which colour is which line, those that hold most first."""
+    area: Counter[str] = Counter()
+    for bar in bars:
+        area[bar.owned.line if bar.owned.line in hues else ""] += bar.size * (
+            bar.last - bar.first + 1
+        )
+    x = _LEFT
+    for line, _ in area.most_common():
+        text = line or "arguments, no line"
+        wide = 22 + _CHARACTER * columns(text) + 14
+        if x + wide > _WIDTH:
+            return
+        yield chart.rect(x, y - 9, 14, 10, chart.hue(hues[line]) if line else "quiet", line=line)
+        yield chart.words(x + 20, y, text, "dim")
+        x += wide
 
 
 def _tip(owned: Owned) -> str:
