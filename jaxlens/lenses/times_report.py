@@ -93,14 +93,15 @@ def _most(facts: Times) -> str:
 
 
 def _group(loops: tuple[Unrolled, ...]) -> tuple[Unrolled, ...]:
-    """The largest loop, and those of the same lines: its backward pass."""
+    """The largest loop, and those of the same lines: its backward pass stands behind it."""
     if not loops:
         return ()
     first = loops[0]
-    return tuple(
+    same = [
         loop for loop in loops
         if loop is first or (first.line and loop.region == first.region and _touch(loop, first))
-    )  # fmt: skip
+    ]  # fmt: skip
+    return tuple(sorted(same, key=lambda loop: loop.backward))
 
 
 def _touch(one: Unrolled, other: Unrolled) -> bool:

@@ -375,12 +375,13 @@ def _matching(symbols: Sequence[int], at: int, period: int) -> int:
 
 
 def lines_named(places: Sequence[Place], looped: Callable[[Span], bool]) -> str:
-    """The line, or neighbouring lines, of the user's that go round and round.
+    """The line, or neighbouring lines, that go round and round: a library's if none is the user's.
 
     Those are the innermost that all places go through, in a loop of Python's if there is one.
     """
-    stacks = [[s for s in reversed(place.spans) if not s.library] for place in places]
-    stacks = [stack for stack in stacks if stack]
+    every = [tuple(reversed(place.spans)) for place in places]
+    own = [[span for span in stack if not span.library] for stack in every]
+    stacks = [stack for stack in own if stack] or [list(stack) for stack in every if stack]
     if not stacks:
         return ""
     common = _common(stacks)

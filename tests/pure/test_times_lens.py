@@ -1,10 +1,12 @@
 """Where compile time goes: a profile put together by hand, whose seconds can be added up."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import fixed_captures as fixed
 import pytest
 
+from jaxlens.captures import load
 from jaxlens.ir.facts import Part, Profile, Source
 from jaxlens.ir.graph import Span
 from jaxlens.ir.saved_facts import from_json, to_json
@@ -15,6 +17,8 @@ from jaxlens.lenses.times_report import times
 from jaxlens.render.compile_view import document
 from jaxlens.render.options import CompileOptions
 from jaxlens.render.text import text
+
+RECORDS = Path(__file__).resolve().parent.parent / "records"
 
 
 def test_groups_add_up_to_the_compile() -> None:
@@ -79,6 +83,18 @@ def test_scan_says_why_it_is_not_tried() -> None:
 
 def test_a_profile_is_read_as_it_was_saved() -> None:
     assert from_json(Profile, to_json(fixed.PROFILE)) == fixed.PROFILE
+
+
+@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.jaxlens")), ids=lambda path: path.stem)
+def test_records_of_other_devices_are_counted(path: Path) -> None:
+    taken = load(path)
+    found = of(taken)
+    assert found.missing.startswith("profile is not in this file")
+    assert found.equations.total >= sum(len(r.nodes) for r in taken.jaxpr.module.regions.values())
+    assert found.loops == ()  # the recurrent network is a scan already
+    words = text(document(taken, CompileOptions(times=True)), times=True)
+    assert "Equations by line" in words
+    assert "Time per stage" in words
 
 
 def test_lines_in_loops_of_python() -> None:
