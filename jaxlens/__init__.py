@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from jaxlens.errors import LensError, RecompileError
     from jaxlens.notebook.composer import Composer
     from jaxlens.notebook.widgets import Explorer
-    from jaxlens.questions import compare, cost, ladder, memory, receipt, sharding, times
+    from jaxlens.questions import (
+        compare,
+        cost,
+        key,
+        ladder,
+        memory,
+        receipt,
+        sharding,
+        tape,
+        times,
+    )
     from jaxlens.render.answer import Answer
     from jaxlens.render.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
@@ -42,12 +52,14 @@ __all__ = [
     "explore",
     "hlo",
     "jaxpr",
+    "key",
     "ladder",
     "load",
     "memory",
     "receipt",
     "recompiles",
     "sharding",
+    "tape",
     "times",
     "watch",
 ]
@@ -55,10 +67,12 @@ __all__ = [
 _QUESTIONS = (
     "compare",
     "cost",
+    "key",
     "ladder",
     "memory",
     "receipt",
     "sharding",
+    "tape",
     "times",
 )
 

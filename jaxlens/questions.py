@@ -109,6 +109,28 @@ def times(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     )
 
 
+def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer:
+    """The key that a call would be looked up by in JAX's caches, and whether it would hit.
+
+    Nothing is traced, run or compiled, and no entry is made.
+
+    Args:
+        f: A function; of one that is not jitted, the key that its jit would have.
+        *args: The function's arguments, arrays or `jax.ShapeDtypeStruct`s.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.hit` (None where it cannot be known), `.layer` (the first cache that
+        misses), `.reasons` (what differs from the nearest earlier key) and `.parts`.
+    """
+    from jaxlens.lenses.call_key import key as report
+    from jaxlens.render.key_view import document
+    from jaxlens.stages.one_key import call_key
+
+    found = call_key(f, args, kwargs)
+    return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
+
+
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     """What each transform made: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.
 
@@ -188,6 +210,29 @@ def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
         (text), and after one compile `.fusions`, `.kernels`, `.temporaries`, `.peak`; see there.
     """
     return Receipt(_captured("receipt", f, args, kwargs))
+
+
+def tape(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
+    """What the function's lines did while JAX traced them: variables, equations, loops, branches.
+
+    Args:
+        f: A function, or a Capture that was not lowered yet, or one saved with its tape.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.steps`, `.loops` (each with `.line`, `.times`, `.equations`),
+        `.branches` (`.line`, `.taken`), `.printed` and `.wrote`.
+
+    Raises:
+        UnavailableError: The call was let go of, and no tape was kept.
+    """
+    from jaxlens.lenses.tape import replay
+    from jaxlens.lenses.tape import tape as report
+    from jaxlens.render.tape_view import document
+
+    cap = _captured("tape", f, args, kwargs)
+    return Answer(cap, lambda: document(cap), lambda: report(cap), lambda: replay(cap))
 
 
 def sharding(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:

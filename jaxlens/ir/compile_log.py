@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from jaxlens.ir.facts import Verdict
 from jaxlens.ir.graph import Span
 
 PartKind = Literal["function", "input", "static", "structure", "option", "setting", "mesh"]
@@ -198,6 +199,38 @@ def _difference(change: Change) -> tuple[str, ...]:
     if shape == was_shape and dtype != was_dtype:
         return ("dtype",)
     return ("weak",) if shape == was_shape and new[1] != old[1] else ("type",)
+
+
+@dataclass(frozen=True, slots=True)
+class CallKey:
+    """What a call would be looked up by.
+
+    Attributes:
+        function: The function's name.
+        parts: The parts that the call sets.
+        verdict: Whether JAX's caches hold it, and what differs from the nearest key where not.
+        rest: Options and settings that are as always.
+    """
+
+    function: str
+    parts: tuple[Part, ...]
+    verdict: Verdict
+    rest: tuple[Part, ...] = ()
+
+    @property
+    def hit(self) -> bool | None:
+        """Whether the call would hit; None where it cannot be known."""
+        return self.verdict.hit
+
+    @property
+    def layer(self) -> str:
+        """The first cache that would miss: "trace", "compile"; "" for a hit."""
+        return self.verdict.layer
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """One line for each difference to the nearest earlier key."""
+        return self.verdict.reasons
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,12 @@ ABOUT: Mapping[str, About] = {
         ours="bytes of each piece and collective, times as often as its loops run; what a device "
         "sends is an estimate, as if each group were a ring",
     ),
+    "tape": About(
+        "What happens while JAX traces?",
+        measured="nothing is timed; the lines are those that Python ran, the equations those that "
+        "JAX had recorded after each",
+        ours="which loops were unrolled and which branch was taken, from the text of the lines",
+    ),
     "times": About(
         "Where does compile time go?",
         measured="seconds of each step, once, on this machine; within the compile by XLA's own "
@@ -80,6 +86,11 @@ ABOUT: Mapping[str, About] = {
         "What would lax.scan in place of unrolled loops change?",
         measured="the program as it is and with scans made of its own equations, both traced, "
         "lowered and compiled; with --run both are run on random inputs and compared",
+    ),
+    "key": About(
+        "What is a call looked up by in JAX's caches, and would it be found?",
+        ours="the key made as JAX makes it, and compared with those that it holds; nothing is "
+        "traced",
     ),
     "recompiles": About(
         "Why did it recompile?",

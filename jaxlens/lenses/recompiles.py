@@ -371,7 +371,7 @@ def _seconds(calls: Sequence[Call]) -> Table:
             total = Cell(duration(call.seconds), call.seconds)
             rows.append((Cell(str(call.number)), Cell(_named(call)), *told, total))
     columns = ("#", "function", "trace", "lower", "compile", "total")
-    return Table("Time of each step", columns, tuple(rows), "wall-clock, as JAX measured it",
+    return Table("Time of each step", columns, tuple(rows), "wall-clock, as JAX told it",
                  volatile=True, right=(2, 3, 4, 5))  # fmt: skip
 
 

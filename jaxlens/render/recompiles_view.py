@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from jaxlens.ir.compile_log import Call, Log, Part
+from jaxlens.ir.compile_log import Call, Log
+from jaxlens.lenses.call_key import key_table
 from jaxlens.lenses.recompiles import recompiles
-from jaxlens.lenses.report import Cell, Table
 from jaxlens.render.document import Block, Document, Fold, TableBlock
 from jaxlens.render.hlo_view import of_report
 
@@ -43,18 +43,3 @@ def _keys(log: Log) -> Iterator[Block]:
 def _title(call: Call) -> str:
     at = f" at {call.line.file}:{call.line.line}" if call.line else ""
     return f"{call.number}: {call.function}{at}"
-
-
-def key_table(parts: tuple[Part, ...], title: str = "") -> Table:
-    """A key, part by part."""
-    rows = tuple(
-        tuple(map(Cell, (part.name, KINDS[part.kind], part.text, part.place, part.holder)))
-        for part in parts
-    )
-    return Table(title, ("part", "kind", "value", "lies", "held as"), rows)
-
-
-KINDS = {
-    "function": "function", "input": "array", "static": "static value", "structure": "containers",
-    "option": "jit's option", "setting": "setting", "mesh": "mesh",
-}  # fmt: skip

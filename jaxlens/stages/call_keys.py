@@ -228,7 +228,7 @@ def trace_changes(new: Met, memory: Sequence[Met]) -> Told:
     others += [key for own, key in held if not own]
     if not others:
         return Told()
-    return Told((made_anew(new), *_nearest(new.key, others)), len(others))
+    return Told((made_anew(new.name, new.place), *_nearest(new.key, others)), len(others))
 
 
 LOST = (
@@ -310,9 +310,9 @@ def _apart(new: str, old: str) -> float:
     return 0.5 + 0.5 * (1 - min(sizes) / max(sizes))
 
 
-def made_anew(new: Met) -> Change:
+def made_anew(name: str, place: Place) -> Change:
     """The change that stands for a new object of an old function."""
-    place, span = new.place, new.place.span
+    span = place.span
     where = f" (defined at {span.file}:{span.line})" if span else ""
     wrapper = place.wrappers[0] if place.wrappers else ""
     inner = place.name.rpartition(".")[2]
@@ -326,7 +326,7 @@ def made_anew(new: Met) -> Change:
         text = "a new function object of the same lambda" if inner == "<lambda>" else (
             "a new function object of the same def"
         )  # fmt: skip
-    return Change("function", new.name, f"{text}{where}")
+    return Change("function", name, f"{text}{where}")
 
 
 def lower_changes(stack: Stack, new: Met | None) -> Told:

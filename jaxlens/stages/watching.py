@@ -17,60 +17,26 @@ from typing import Any, Literal
 
 from jaxlens.ir.compile_log import Call, Change, Layer, Log, Part, Step, StepKind
 from jaxlens.ir.graph import Span
-from jaxlens.ir.spans import describe, spans
-from jaxlens.stages import call_keys, compat_calls
+from jaxlens.ir.spans import describe
+from jaxlens.stages import call_keys, compat_calls, watching_core
 from jaxlens.stages.cache import aval_text
 from jaxlens.stages.call_keys import Met, Place, Told
 from jaxlens.stages.calls import function_name
+from jaxlens.stages.seen import Seen, user_line
 from jaxlens.stages.compat_calls import Caller, Stack
 
 _REMEMBERED = 64  # earlier calls of one line that a call is compared with
 _KEPT = 20_000  # calls in one log
 _LARGE = 64  # elements of a constant that a fingerprint counts
 
-UNNAMED = "a part of JAX's key that this lens has no name for"
 UNHEARD = "this version of JAX does not tell of calls that compile nothing; they are not in the log"
-
-
-@dataclass(slots=True)
-class _Seen:
-    """A call while JAX works on it."""
-
-    function: str
-    role: Literal["user", "op"] = "user"
-    line: Span | None = None
-    defined: Span | None = None
-    steps: list[Step] = field(default_factory=list)
-    begun: set[str] = field(default_factory=set)
-    layer: Layer = ""
-    told: Told = field(default_factory=Told)
-    parts: tuple[Part, ...] = ()
-    thread: str = ""
-    under: str = ""
-    program: str = ""
-    token: tuple[str, int] | None = None
-    met: Met | None = None
-    traced: bool = False  # a Python function really ran
-    disk: bool | None = None
-    hidden: bool = False  # it repeats an earlier one
-
-    def frozen(self, number: int) -> Call:
-        """The call as data."""
-        told = self.told
-        if self.traced and told.earlier and not told.changes:
-            told = Told((Change("other", self.function, UNNAMED),), told.earlier)
-        return Call(
-            number, self.function, self.role, self.line, self.defined, tuple(self.steps),
-            self.layer, told.changes, told.earlier, self.parts, self.thread, self.under,
-            self.program,
-        )  # fmt: skip
 
 
 class Watch:
     """What is heard between `start` and `stop`."""
 
     def __init__(self) -> None:
-        self._seen: list[_Seen] = []
+        self._seen: list[Seen] = []
         self._thread = threading.get_ident()
         self._troubles: set[str] = set()
         self._open = False
@@ -101,7 +67,7 @@ class Watch:
         """The keys of the calls in the log, by number."""
         return {n: seen.met for n, seen in self._shown() if seen.met is not None}
 
-    def _shown(self) -> list[tuple[int, _Seen]]:
+    def _shown(self) -> list[tuple[int, Seen]]:
         """The calls that are told of, with their numbers."""
         numbers = {"user": itertools.count(1), "op": itertools.count(1)}
         every = [seen for seen in list(self._seen) if seen.layer and not seen.hidden]
@@ -111,7 +77,7 @@ class Watch:
         """Whether what this thread does now is watched."""
         return True
 
-    def hear(self, seen: _Seen) -> None:
+    def hear(self, seen: Seen) -> None:
         """Takes a call into the log."""
         if len(self._seen) < _KEPT:
             self._seen.append(seen)
@@ -127,8 +93,8 @@ class _Local(threading.local):
     """What is going on in one thread."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[str, _Seen | None]] = []  # steps that have begun, outermost first
-        self.last: _Seen | None = None
+        self.open: list[tuple[str, Seen | None]] = []  # steps that have begun, outermost first
+        self.last: Seen | None = None
 
 
 def _short() -> deque[Any]:
@@ -171,6 +137,9 @@ class _Recorder:
         )
         stop, self._hears_notes = compat_calls.listen(listeners)
         self._ends.append(stop)
+        of_core = watching_core.listen(self._tell, self._safe)
+        if of_core is not None:
+            self._ends.append(of_core)
 
     def _end(self) -> None:
         while self._ends:
@@ -197,7 +166,7 @@ class _Recorder:
         seen = None if compat_calls.looking() else self._of_step(kind, name)
         self._local.open.append((kind, seen))
 
-    def _of_step(self, kind: StepKind, name: str) -> _Seen | None:
+    def _of_step(self, kind: StepKind, name: str) -> Seen | None:
         if not any(watch.wants() for watch in self._watches):
             return None
         stack = compat_calls.stack(sys._getframe(4))
@@ -294,7 +263,7 @@ class _Recorder:
 
     # ---- whose step it is ------------------------------------------------------------------
 
-    def _joined(self, kind: StepKind, name: str, stack: Stack) -> _Seen | None:
+    def _joined(self, kind: StepKind, name: str, stack: Stack) -> Seen | None:
         """The call that a step goes on with; None where it begins one."""
         last = self._local.last
         if last is None or kind in last.begun or kind == "trace":
@@ -314,23 +283,27 @@ class _Recorder:
             return None
         return last if last.begun and (kind == "compile" or "lower" not in last.begun) else None
 
-    def _new(self, name: str, stack: Stack) -> _Seen:
+    def _new(self, name: str, stack: Stack) -> Seen:
         caller = stack.caller if not stack.under else None
-        seen = _Seen(_plain(name), line=user_line(stack))
-        own = threading.get_ident()
+        seen = Seen(_plain(name), line=user_line(stack))
         if caller is not None:
             self._meet(seen, caller)
         elif stack.program is not None:
             _of_program(seen, stack)
         seen.token = caller.token if caller is not None and not caller.staged else None
         self._local.last = seen
+        self._tell(seen)
+        return seen
+
+    def _tell(self, seen: Seen) -> None:
+        """Takes a call into the logs of those who watch this thread."""
+        own = threading.get_ident()
         for watch in self._watches:
             if watch.wants():
                 seen.thread = "" if own == watch._thread else threading.current_thread().name
                 watch.hear(seen)
-        return seen
 
-    def _meet(self, seen: _Seen, caller: Caller) -> None:
+    def _meet(self, seen: Seen, caller: Caller) -> None:
         place = call_keys.place_of(caller.fun)
         seen.role = "op" if _is_jaxs(place, caller.fun) else "user"
         if seen.role == "op":
@@ -342,7 +315,7 @@ class _Recorder:
             seen.parts = seen.met.parts
             self._memory[place].append(seen.met)
 
-    def _explain_trace(self, seen: _Seen) -> None:
+    def _explain_trace(self, seen: Seen) -> None:
         if seen.met is None:
             return
         memory = [m for m in self._memory[seen.met.place] if m is not seen.met]
@@ -350,12 +323,6 @@ class _Recorder:
 
 
 _recorder = _Recorder()
-
-
-def user_line(stack: Stack) -> Span | None:
-    """The user's line that called: the innermost frame that is of no library."""
-    found = spans(stack.frames)
-    return next((span for span in found if not span.library), found[0] if found else None)
 
 
 def _plain(name: str) -> str:
@@ -386,7 +353,7 @@ def _is_jaxs(place: Place, fun: Any) -> bool:
     return bool(place.file) and describe(place.file).name.startswith(("jax/", "jaxlib/"))
 
 
-def _of_program(seen: _Seen, stack: Stack) -> None:
+def _of_program(seen: Seen, stack: Stack) -> None:
     """What a jaxpr tells of a call that no jitted function of the user's stands for."""
     program = stack.program
     source = compat_calls.program_source(program)

@@ -1,0 +1,33 @@
+"""What a call is looked up by in JAX's caches, and whether it would be found."""
+
+from collections.abc import Sequence
+
+from jaxlens.ir.compile_log import CallKey, Part
+from jaxlens.lenses.report import Cell, Finding, Report, Table, Trust
+from jaxlens.lenses.verdict import sentence
+
+KINDS = {
+    "function": "function", "input": "array", "static": "static value", "structure": "containers",
+    "option": "jit's option", "setting": "setting", "mesh": "mesh",
+}  # fmt: skip
+
+
+def key(call: CallKey) -> Report:
+    """The verdict, what differs from the nearest earlier key, and the key part by part."""
+    verdict = call.verdict
+    trust: Trust = "unknown" if verdict.hit is None else "measured"
+    reasons = verdict.reasons if verdict.hit is False and verdict.earlier else ()
+    findings = (Finding(sentence(verdict), trust), *(Finding(text, trust) for text in reasons))
+    tables = (key_table(call.parts, f"The key of {call.function}"),) if call.parts else ()
+    return Report("Key", findings, tables)
+
+
+def key_table(parts: Sequence[Part], title: str = "") -> Table:
+    """A key, part by part: what it is, its value, where an array lies and what holds it."""
+    rows = (
+        tuple(map(Cell, (part.name, KINDS[part.kind], part.text, part.place, part.holder)))
+        for part in parts
+    )
+    full = any(part.place or part.holder for part in parts)
+    columns = ("part", "kind", "value", "lies", "held as")[: 5 if full else 3]
+    return Table(title, columns, tuple(row[: len(columns)] for row in rows))
