@@ -201,7 +201,7 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
 
 def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
     """Numbers as an array on a device, copied if they are NumPy's."""
-    if dtype is not None or not isinstance(value, Array | jax.Array):
+    if dtype is not None or not isinstance(value, Array | jax.Array | int | float | complex):
         value = np.asarray(value)
     aval = aval_of(value) if dtype is None else ShapedArray(value.shape, canonical(dtype))
     return Array(put(value, aval, device, copy=True), aval, device)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, float0, tangent_aval
 from jaxlens.core.jaxprs import ClosedJaxpr, merge, split
-from jaxlens.core.primitives.shapes import full
+from jaxlens.core.primitives.shapes import dense
 from jaxlens.core.staging import as_function, aval_of, flat, trace
 from jaxlens.core.tracers import Interpreter, Primitive, Tracer, Zero, current, interpreting
 from jaxlens.core.trees import flatten_like, tree_flatten
@@ -68,12 +68,10 @@ class JVP(Interpreter):
 
 
 def instantiate(tangent: Any) -> Any:
-    """A tangent as an array, zeros where it was symbolic."""
-    if type(tangent) is not Zero:
-        return tangent
-    if tangent.aval.dtype == float0:
+    """A tangent as an array, zeros where it was symbolic; that of an integer has no numbers."""
+    if type(tangent) is Zero and tangent.aval.dtype == float0:
         return np.zeros(tangent.aval.shape, float0)
-    return full(tangent.aval.shape, 0, tangent.aval.dtype)
+    return dense(tangent)
 
 
 def nonzero(tangents: Sequence[Any]) -> tuple[bool, ...]:

@@ -16,7 +16,7 @@ from jaxlens.core.avals import ShapedArray, canonical
 from jaxlens.core.device import array as device_array
 from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.primitives import pieces, shapes
-from jaxlens.core.primitives.shapes import broadcast_to, convert_element_type, expand_dims
+from jaxlens.core.primitives.shapes import broadcast_to, expand_dims
 from jaxlens.core.staging import aval_of
 from jaxlens.core.tracers import GROUND, Value, current
 from jaxlens.core.trees import tree_leaves
@@ -52,10 +52,10 @@ def array(x: Any, dtype: Any = None) -> Any:
         return stack([array(item, dtype) for item in x])
     if isinstance(x, Value):
         return x if dtype is None else uf.astype(x, dtype)
-    if dtype is None and isinstance(x, int | float | complex) and not isinstance(x, bool):
-        return convert_element_type(x, aval_of(x).dtype, weak_type=True)
     if current() is GROUND:
         return device_array(x, dtype)
+    if dtype is None and isinstance(x, int | float | complex):
+        return x  # a literal
     constant = np.asarray(x)
     return constant.astype(canonical(dtype or constant.dtype))
 
@@ -65,7 +65,7 @@ asarray = array
 
 def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
     """An array of one number."""
-    return broadcast_to(uf.astype(value, dtype or aval_of(value).dtype), sizes_of(shape))
+    return broadcast_to(array(value) if dtype is None else uf.astype(value, dtype), sizes_of(shape))
 
 
 def zeros(shape: Shape, dtype: Any = float32) -> Any:
@@ -97,16 +97,13 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     """Numbers from `start`, 0 if there is only one argument, up to before `stop`."""
     if stop is None:
         start, stop = 0, start
-    bounds = np.arange(operator_index(start), operator_index(stop), operator_index(step))
+    given = (start, stop, step)  # a tracer among them says what to do instead
+    real = float | np.floating
+    bounds = np.arange(*(x if isinstance(x, real) else operator.index(x) for x in given))
     kind = canonical(dtype or bounds.dtype)
     if (start, step) == (0, 1) and bounds.dtype.kind in "iu":
         return shapes.iota(kind, (len(bounds),), 0)
     return array(bounds.astype(kind))
-
-
-def operator_index(x: Any) -> Any:
-    """A number that Python must know now; a tracer says what to do instead."""
-    return x if isinstance(x, int | float | np.generic) else operator.index(x)
 
 
 def linspace(start: Any, stop: Any, num: int = 50) -> Any:

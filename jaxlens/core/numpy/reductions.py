@@ -36,11 +36,9 @@ def _counting(dtype: np.dtype) -> np.dtype:
 
 def sum(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Any:
     """Sums over axes; 16-bit floats are summed in 32 bits."""
-    aval, axes = aval_of(x), axes_of(axis, aval_of(x))
-    result = canonical(dtype or _counting(aval.dtype))
-    wide = float32 if result in _HALF else result
-    found = shapes.reduce_sum(uf.typed(x, wide, aval.weak_type), axes)
-    return _kept(convert_element_type(found, result, aval.weak_type), axes, keepdims)
+    axes, result = axes_of(axis, aval_of(x)), canonical(dtype or _counting(aval_of(x).dtype))
+    found = shapes.reduce_sum(uf.typed(x, float32 if result in _HALF else result, False), axes)
+    return _kept(convert_element_type(found, result), axes, keepdims)
 
 
 def _count(x: Any, axes: Sequence[int]) -> int:
@@ -51,9 +49,8 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """The arithmetic mean over axes."""
     aval, axes = aval_of(x), axes_of(axis, aval_of(x))
     result = aval.dtype if is_inexact(aval.dtype) else canonical(np.float64)
-    wide = float32 if result in _HALF else result
-    found = uf.divide(sum(uf.typed(x, wide, aval.weak_type), axes, keepdims), _count(x, axes))
-    return convert_element_type(found, result, aval_of(found).weak_type)
+    total = sum(x, axes, keepdims, float32 if result in _HALF else result)
+    return convert_element_type(uf.divide(total, _count(x, axes)), result)
 
 
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
@@ -70,8 +67,7 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any
 
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Products over axes."""
-    aval, axes = aval_of(x), axes_of(axis, aval_of(x))
-    wide = uf.typed(x, _counting(aval.dtype), aval.weak_type)
+    axes, wide = axes_of(axis, aval_of(x)), uf.typed(x, _counting(aval_of(x).dtype), False)
     return _kept(cumulative.reduce_prod(wide, axes), axes, keepdims)
 
 
@@ -82,7 +78,7 @@ def _extreme(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
         axes = axes_of(axis, aval_of(x))
         if 0 in (aval_of(x).shape[each] for each in axes):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-        return _kept(reduce(x, axes), axes, keepdims)
+        return _kept(reduce(uf.typed(x, aval_of(x).dtype, False), axes), axes, keepdims)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"The {name} over axes."
@@ -255,7 +251,7 @@ def _parsed(subscripts: str, operands: Sequence[Any]) -> tuple[list[str], str]:
     pairs = zip(letters, (n for aval in avals for n in aval.shape), strict=False)
     if not (
         [aval.ndim for aval in avals] == [len(term) for term in terms]
-        and (letters + "a").isalpha()
+        and (letters.isalpha() or not letters)
         and len(set(pairs)) == len(set(letters))  # each has one length
         and len(set(out)) == len(out) == len(set(out) & set(letters))
     ):
@@ -282,7 +278,7 @@ def _summed_alone(x: Any, term: str, kept: set[str]) -> tuple[Any, str]:
     """Without letters that nobody else has; a letter that occurs twice is a diagonal."""
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
-        i, j = (place for place, c in enumerate(term) if c == letter)
+        i, j, *_ = (place for place, c in enumerate(term) if c == letter)
         rows, columns = (shapes.iota(int32, aval_of(x).shape, axis) for axis in (i, j))
         x = sum(uf.where(uf.equal(rows, columns), x, uf.typed(0, aval_of(x).dtype, False)), j)
         term = term[:j] + term[j + 1 :]

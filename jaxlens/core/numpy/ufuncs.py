@@ -47,10 +47,7 @@ def together(*xs: Any, inexact: bool = False) -> list[Any]:
     ranks = list(map(len, shapes))
     rank = max(ranks)
     if min(ranks) < rank:
-        try:  # so that the error names the shapes that the user gave
-            broadcast_shapes(*shapes)
-        except ValueError as error:
-            raise TypeError(str(error)) from None
+        broadcast_shapes(*shapes)  # so that an error names the shapes that the user gave
     return [
         expand_dims(x, range(rank - own)) if 0 < own < rank else x
         for x, own in zip(arrays, ranks, strict=True)
@@ -93,7 +90,7 @@ bitwise_and, bitwise_or, bitwise_xor = map(_binary, (ew.and_p, ew.or_p, ew.xor_p
 left_shift, right_shift = _binary(ew.shift_left_p), _binary(ew.shift_right_arithmetic_p)
 negative, sign, abs = map(_unary, (ew.neg_p, fn.sign_p, fn.abs_p))
 absolute, bitwise_not = abs, _unary(ew.not_p)
-floor, ceil, isfinite = map(_float, (fn.floor_p, fn.ceil_p, fn.is_finite_p))
+isfinite = _float(fn.is_finite_p)
 exp, exp2, expm1, log, log1p = map(_float, (fn.exp_p, fn.exp2_p, fn.expm1_p, fn.log_p, fn.log1p_p))
 sqrt, cbrt, square = _float(fn.sqrt_p), _float(fn.cbrt_p), _unary(ew.square_p)
 sin, cos, tan, tanh = map(_float, (fn.sin_p, fn.cos_p, fn.tan_p, fn.tanh_p))
@@ -149,6 +146,16 @@ def remainder(x: Any, y: Any) -> Any:
 
 
 mod = remainder
+
+
+def floor(x: Any) -> Any:
+    """The largest integer that is not above."""
+    return fn.floor_p.bind(x) if is_inexact(aval_of(x).dtype) else x
+
+
+def ceil(x: Any) -> Any:
+    """The smallest integer that is not below."""
+    return fn.ceil_p.bind(x) if is_inexact(aval_of(x).dtype) else x
 
 
 def round(x: Any, decimals: int = 0) -> Any:

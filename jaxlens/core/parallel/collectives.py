@@ -52,15 +52,12 @@ def mesh_of(ctx: Any) -> Any:
     return ctx.program.mesh
 
 
-def channel() -> dict[str, Any]:
-    """What makes a collective one between devices."""
-    return {"channel_handle": hlo.ChannelHandle.get(1, 1)}
-
-
 def groups(ctx: Any, names: Names) -> dict[str, Any]:
     """Who takes part with whom, as StableHLO's collectives take it."""
     rows = ir.DenseElementsAttr.get(np.ascontiguousarray(mesh_of(ctx).groups(names)))
-    return {"replica_groups": rows, "use_global_device_ids": ir.UnitAttr.get(), **channel()}
+    channel = hlo.ChannelHandle.get(1, 1)  # between devices
+    ids = ir.UnitAttr.get()
+    return {"replica_groups": rows, "channel_handle": channel, "use_global_device_ids": ids}
 
 
 def combined(op: Any, combine: Callable[..., Any], ctx: Any) -> Any:
@@ -158,9 +155,11 @@ def pmin(x: Any, axis_name: str | Sequence[str]) -> Any:
 
 # ---- axis_index ---------------------------------------------------------------------------------
 
-axis_index_p = Primitive("axis_index")
-axis_index_p.abstract = lambda *, axis_name: ShapedArray((), np.dtype("int32"))
-axis_index_p.batch = lambda size, args, dims, *, axis_name, over: (iota(np.int32, (size,)), 0)
+axis_index_p = Primitive(
+    "axis_index",
+    abstract=lambda *, axis_name: ShapedArray((), np.dtype("int32")),
+    batch=lambda size, args, dims, *, axis_name, over: (iota(np.int32, (size,)), 0),
+)
 
 
 @axis_index_p.rule("lower")
@@ -189,7 +188,8 @@ def _(ctx: Any, x: Any, *, axis_name: Names, perm: Any) -> Any:
     columns = mesh_of(ctx).groups(axis_name).T
     pairs = [pair for a, b in perm for pair in zip(columns[a], columns[b], strict=True)]
     table = ir.DenseElementsAttr.get(np.array(pairs, np.int64).reshape(-1, 2))
-    return hlo.CollectivePermuteOp(x, table, **channel()).result
+    channel = hlo.ChannelHandle.get(1, 1)  # between devices
+    return hlo.CollectivePermuteOp(x, table, channel_handle=channel).result
 
 
 @ppermute_p.rule("transpose")

@@ -1,0 +1,273 @@
+"""Every function of `jaxlens.core.numpy` against `jax.numpy`: values, types, errors."""
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from alike import CORE, JAX, both
+
+import jaxlens.core.numpy as cnp
+from jaxlens import core
+from jaxlens.core.staging import aval_of
+
+RANDOM = np.random.RandomState(0)
+V = RANDOM.uniform(0.1, 0.9, 4).astype(np.float32)
+M = RANDOM.randn(3, 4).astype(np.float32)
+C = RANDOM.randn(2, 3, 4).astype(np.float32)
+I = np.array([[3, -7, 5, 0], [2, 2, -3, 9], [-1, 4, 6, 8]], np.int32)  # noqa: E741
+B = I > 2
+Z = M + 1j * M[::-1]
+ELEMENTS = [
+    "abs",
+    "absolute",
+    "arccos",
+    "arcsin",
+    "arctan",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "isfinite",
+    "isnan",
+    "log",
+    "log1p",
+    "negative",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "round",
+    "conj",
+    "real",
+    "imag",
+    "logical_not",
+]
+PAIRS = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "true_divide",
+    "maximum",
+    "minimum",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "power",
+    "arctan2",
+    "remainder",
+    "mod",
+    "floor_divide",
+    "logical_and",
+    "logical_or",
+]
+INTEGERS = ["bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"]
+Function = Callable[[Any], Any]  # of a library
+CASES: dict[str, list[Function]] = {
+    **{name: [lambda m, name=name: getattr(m, name)(V)] for name in ELEMENTS},
+    "array": [
+        lambda m: [m.array(x) for x in (1, 2.5, True, [1, 2], [[1.0], [2]], M, I)],
+        lambda m: m.array([m.sin(V), m.cos(V)]),
+        lambda m: m.array([1, 2], m.bfloat16),
+    ],
+    "asarray": [lambda m: m.asarray(V, m.int32)],
+    "astype": [lambda m: m.astype(M, m.int8), lambda m: m.array(B).astype(float)],
+    "full": [lambda m: m.full((2, 3), 1.5), lambda m: m.full(2, 7), lambda m: m.full((3, 4), V)],
+    "zeros": [lambda m: m.zeros((2, 3)), lambda m: m.zeros(2, m.int32)],
+    "ones": [lambda m: m.ones((2, 3)), lambda m: m.ones(2, bool)],
+    "zeros_like": [lambda m: m.zeros_like(M), lambda m: m.zeros_like(I)],
+    "ones_like": [lambda m: m.ones_like(Z), lambda m: m.ones_like(M, m.int8)],
+    "full_like": [lambda m: m.full_like(M, 3)],
+    "arange": [
+        lambda m: m.arange(5), lambda m: m.arange(1, 7, 2), lambda m: m.arange(0, 1, 0.25),
+        lambda m: m.arange(3.0), lambda m: m.arange(4, dtype=m.int8),
+        lambda m: m.arange(3, 0, -1),
+    ],
+    "linspace": [lambda m: m.linspace(0, 1, 5), lambda m: m.linspace(-2.0, 3.0)],
+    "eye": [lambda m: m.eye(3), lambda m: m.eye(2, 4, 1), lambda m: m.eye(3, dtype=m.int32)],
+    "tril": [lambda m: m.tril(M), lambda m: m.tril(C, -1), lambda m: m.tril(I, 1)],
+    "triu": [lambda m: m.triu(M), lambda m: m.triu(C, 1)],
+    "reshape": [lambda m: m.reshape(C, (6, -1)), lambda m: m.array(C).reshape(4, 6)],
+    "ravel": [lambda m: m.ravel(C), lambda m: m.array(C).flatten()],
+    "transpose": [
+        lambda m: m.transpose(C), lambda m: m.transpose(C, (1, 0, 2)),
+        lambda m: m.array(C).transpose(2, 0, -2), lambda m: m.array(M).T,
+    ],
+    "swapaxes": [lambda m: m.swapaxes(C, 0, -1)],
+    "moveaxis": [lambda m: m.moveaxis(C, 0, -1), lambda m: m.moveaxis(C, -1, 1)],
+    "squeeze": [lambda m: m.squeeze(C[:1, :1]), lambda m: m.squeeze(C[:1, :1], 1)],
+    "concatenate": [lambda m: m.concatenate([M, I], -1), lambda m: m.concatenate([V, V])],
+    "stack": [lambda m: m.stack([M, I]), lambda m: m.stack([M, M], -1)],
+    "split": [lambda m: m.split(M, 2, 1), lambda m: m.split(V, [1, 3]), lambda m: m.split(M, 3)],
+    "pad": [lambda m: m.pad(V, 2), lambda m: m.pad(M, ((1, 0), (0, 2)), constant_values=7)],
+    "flip": [lambda m: m.flip(M), lambda m: m.flip(M, 1)],
+    "roll": [
+        lambda m: m.roll(V, 1), lambda m: m.roll(M, -2, 1), lambda m: m.roll(M, 5),
+        lambda m: m.roll(V, 4, 0), lambda m: m.roll(V[:0], 1),
+    ],
+    "tile": [lambda m: m.tile(V, 2), lambda m: m.tile(V, (2, 1)), lambda m: m.tile(M, (2, 1, 3))],
+    "repeat": [lambda m: m.repeat(M, 2), lambda m: m.repeat(M, 3, 1), lambda m: m.repeat(M, 2, 0)],
+    "where": [
+        lambda m: m.where(B, M, 0), lambda m: m.where(True, V, M), lambda m: m.where(I, 1, 2),
+    ],
+    "clip": [
+        lambda m: m.clip(M, -0.5, 0.5), lambda m: m.clip(I, 0), lambda m: m.clip(M, max=0),
+    ],
+    "power": [lambda m: m.array(I) ** 3, lambda m: m.array(V) ** -2, lambda m: 2 ** m.array(V)],
+    "round": [lambda m: m.round(M * 10), lambda m: m.round(M, 2), lambda m: m.round(I)],
+    "remainder": [lambda m: m.array(I) % 3, lambda m: -7.5 % m.array(V)],
+    "floor_divide": [lambda m: m.array(I) // -2, lambda m: m.array(M) // V],
+    "divide": [lambda m: m.array(I) / 2, lambda m: 1 / m.array(V)],
+    "isnan": [lambda m: m.isnan(np.array([1, np.nan, np.inf], np.float32))],
+    "truth": [], "typed": [], "alike": [], "together": [],
+    "sum": [
+        lambda m: m.sum(M), lambda m: m.sum(C, (0, -1)), lambda m: m.sum(I, 0, keepdims=True),
+        lambda m: m.sum(B), lambda m: m.sum(M.astype(m.float16)), lambda m: m.sum(M, dtype=m.int32),
+        lambda m: m.sum(I.astype(np.uint8), 1), lambda m: m.sum(m.full(3, 2.0)),
+    ],
+    "mean": [
+        lambda m: m.mean(m.full(3, 2)),
+        lambda m: m.mean(M), lambda m: m.mean(I, 1), lambda m: m.mean(C, (1, 2), keepdims=True),
+        lambda m: m.mean(M.astype(m.bfloat16), 0), lambda m: m.mean(Z),
+    ],
+    "var": [lambda m: m.var(M), lambda m: m.var(M, 0, ddof=1), lambda m: m.var(I)],
+    "std": [lambda m: m.std(C, 1, keepdims=True)],
+    "prod": [lambda m: m.prod(M, 1), lambda m: m.prod(I), lambda m: m.prod(M, keepdims=True)],
+    "max": [
+        lambda m: m.max(m.full(3, 2.0)),
+        lambda m: m.max(M), lambda m: m.max(C, (0, 2)), lambda m: m.max(I, 0, keepdims=True),
+    ],
+    "min": [lambda m: m.min(M), lambda m: m.min(C, -1), lambda m: m.array(B).min()],
+    "any": [lambda m: m.any(B), lambda m: m.any(I, 1), lambda m: m.any(B, 0, keepdims=True)],
+    "all": [lambda m: m.all(B), lambda m: m.all(I, 1)],
+    "argmax": [lambda m: m.argmax(M), lambda m: m.argmax(M, -1), lambda m: m.argmax(I, 0)],
+    "argmin": [lambda m: m.argmin(M), lambda m: m.argmin(M, 1)],
+    "cumsum": [lambda m: m.cumsum(M), lambda m: m.cumsum(M, 1), lambda m: m.cumsum(B, 0)],
+    "cumprod": [lambda m: m.cumprod(M), lambda m: m.cumprod(I, -1)],
+    "sort": [lambda m: m.sort(M), lambda m: m.sort(I, 0)],
+    "argsort": [lambda m: m.argsort(M), lambda m: m.argsort(I, 0)],
+    "take": [lambda m: m.take(M, np.array([0, 5, 7])), lambda m: m.take(M, np.array([2, 0]), 1)],
+    "take_along_axis": [lambda m: m.take_along_axis(M, np.argsort(M, 1), 1)],
+    "dot": [lambda m: m.dot(M, V), lambda m: m.dot(C, M.T), lambda m: m.dot(2, V)],
+    "vdot": [lambda m: m.vdot(Z, Z), lambda m: m.vdot(V, V)],
+    "outer": [lambda m: m.outer(V, M)],
+    "tensordot": [
+        lambda m: m.tensordot(C, C[0]), lambda m: m.tensordot(C, M, ([1, 2], [0, 1])),
+        lambda m: m.tensordot(M, M, (0, 0)), lambda m: m.tensordot(V, V, 0),
+    ],
+    "matmul": [
+        lambda m: m.matmul(M, V), lambda m: m.matmul(V, M.T), lambda m: m.matmul(C, M.T),
+        lambda m: m.matmul(V, m.swapaxes(C, 1, 2)), lambda m: m.matmul(M, m.swapaxes(C, 1, 2)),
+        lambda m: m.matmul(C[:, None], m.swapaxes(C, 1, 2)), lambda m: m.array(I) @ M.T,
+        lambda m: m.matmul(C[:1], m.swapaxes(C, 1, 2)),
+    ],
+    "einsum": [
+        lambda m: m.einsum("ij,kj->ik", M, M), lambda m: m.einsum("ij,kj", M, M),
+        lambda m: m.einsum("bij,bkj->bik", C, C), lambda m: m.einsum("ij,j,j->i", M, V, V),
+        lambda m: m.einsum("ij->ji", M), lambda m: m.einsum("ij->j", M),
+        lambda m: m.einsum("ii", M @ M.T), lambda m: m.einsum("ii->i", M @ M.T),
+        lambda m: m.einsum("iii->i", C[:, :2, :2]), lambda m: m.einsum(",i->i", 2.0, V),
+        lambda m: m.einsum("i,j->ij", V, V), lambda m: m.einsum("bij, jk -> bki", C, M.T),
+    ],
+    "real": [lambda m: m.real(Z), lambda m: m.real(M), lambda m: m.array(Z).real],
+    "imag": [lambda m: m.imag(Z), lambda m: m.imag(M)],
+    "conj": [lambda m: m.conj(Z), lambda m: m.array(Z).conj()],
+    "abs": [lambda m: abs(m.array(I)), lambda m: m.abs(Z)],
+    "negative": [lambda m: -m.array(I)],
+    "bitwise_not": [lambda m: ~m.array(I), lambda m: ~m.array(B)],
+    "axes_of": [], "axis_of": [], "sizes_of": [],
+}  # fmt: skip
+for name in ELEMENTS:
+    CASES.setdefault(name, []).extend(
+        lambda m, name=name, x=x: getattr(m, name)(x)
+        for x in (V, I, 0.5) if not (name in ("arccos", "arcsin", "sign") and x is I)
+    )  # fmt: skip
+for name in PAIRS:
+    CASES.setdefault(name, []).extend(
+        lambda m, name=name, pair=pair: getattr(m, name)(*pair)
+        for pair in ((V, M), (I, I[::-1] + 8), (M, 2), (3.0, V), (I, V))
+        if name != "power" or pair[0] is not I
+    )
+for name in INTEGERS:
+    CASES.setdefault(name, []).extend(
+        lambda m, name=name, y=y: getattr(m, name)(I, y) for y in (2, np.abs(I))
+    )
+
+
+EAGER = ("array", "asarray", "full", "arange", "astype", "sum")  # where traced numbers stay numbers
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_like_jax_numpy(name: str) -> None:
+    def make(lib: Any) -> Any:
+        return lambda: [f(lib.np) for f in CASES[name]]
+
+    compare(*both(make))
+    if name in EAGER:
+        compare(make(CORE)(), make(JAX)())
+
+
+def compare(found: Any, expected: Any) -> None:
+    for x, y in zip(core.tree_leaves(found), jax.tree.leaves(expected), strict=True):
+        a, b = aval_of(x), jax.typeof(y)
+        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
+        tolerance = 1e-5 if a.dtype.itemsize > 2 else 1e-2
+        pair = np.asarray(x).astype(complex), np.asarray(y).astype(complex)
+        np.testing.assert_allclose(*pair, rtol=tolerance, atol=1e-6)
+
+
+def test_every_function_is_compared() -> None:
+    assert set(cnp._FUNCTIONS) == set(CASES)
+
+
+ERRORS: dict[str, tuple[type, str, Function]] = {
+    "no axis": (ValueError, "axis 2 is out of bounds", lambda m: m.sum(M, 2)),
+    "no elements": (ValueError, "zero-size array to reduction", lambda m: m.max(M[:0])),
+    "shapes": (ValueError, "Incompatible shapes for broadcasting", lambda m: m.add(C, M.T)),
+    "shapes of one rank": (TypeError, "incompatible shapes", lambda m: m.add(M, M.T)),
+    "lengths": (TypeError, ".", lambda m: m.matmul(M, M)),
+    "einsum, length": (ValueError, ".", lambda m: m.einsum("ij,jk->ik", M, M)),
+    "einsum, letters": (ValueError, ".", lambda m: m.einsum("ij->k", M)),
+    "einsum, twice": (ValueError, ".", lambda m: m.einsum("ij->ii", M)),
+    "einsum, ranks": (ValueError, ".", lambda m: m.einsum("ijk->k", M)),
+    "reshape": (TypeError, "cannot reshape", lambda m: m.array(M).reshape(5, -1)),
+    "split": (ValueError, "equal", lambda m: m.split(M, 3, 1)),
+    "item": (TypeError, ".", lambda m: m.array(M).__setitem__(0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_of_the_same_kind(name: str) -> None:
+    kind, words, f = ERRORS[name]
+    with pytest.raises(kind, match=words):
+        f(cnp)
+    with pytest.raises(kind):
+        f(jnp)
+
+
+def test_a_name_that_is_missing_has_a_neighbour() -> None:
+    with pytest.raises(AttributeError, match="has no 'einsums': did you mean einsum"):
+        cnp.einsums
+    assert not hasattr(cnp, "nothing_like_it")
+    assert signature(cnp.sum).parameters["axis"].default is None
+
+
+def test_sizes_are_pythons() -> None:
+    with pytest.raises(core.TracerIntegerConversionError):
+        core.jit(cnp.arange)(3)
+    with pytest.raises(core.TracerIntegerConversionError):
+        core.jit(lambda n: cnp.zeros((n,)))(3)
