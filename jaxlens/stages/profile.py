@@ -40,6 +40,7 @@ class Session:
     def __init__(self) -> None:
         self.note = ""
         self._path: Path | None = None
+        self._over = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -49,14 +50,17 @@ class Session:
         options.python_tracer_level, options.host_tracer_level = 0, 3
         if hasattr(options, "device_tracer_level"):
             options.device_tracer_level = 0
-        path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
-        try:
-            profiler.start_trace(str(path), profiler_options=options)
-            self._path = path
-        except Exception as error:
-            remove(path)
-            line = (str(error).splitlines() or [type(error).__name__])[0]
-            self.note = BUSY if "already" in line or "one profile" in line else line[:160]
+        with self._lock:
+            if self._over:  # interrupted before it began
+                return
+            path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
+            try:
+                profiler.start_trace(str(path), profiler_options=options)
+                self._path = path
+            except Exception as error:
+                remove(path)
+                line = _line(error)
+                self.note = BUSY if "already" in line or "one profile" in line else line
 
     def stop(self) -> bytes:
         """Ends it, also when it had not been started; what it wrote is removed.
@@ -65,7 +69,7 @@ class Session:
             The profile, b"" where there is none.
         """
         with self._lock:
-            path, self._path = self._path, None
+            path, self._path, self._over = self._path, None, True
         if path is None:
             return b""
         try:
@@ -73,10 +77,14 @@ class Session:
             profiler.stop_trace()
             return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
         except Exception as error:
-            self.note = (str(error).splitlines() or [type(error).__name__])[0][:160]
+            self.note = _line(error)
             return b""
         finally:
             remove(path)
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:160]
 
 
 @contextmanager

@@ -27,7 +27,6 @@ Span = tuple[int, int, int]
 """A loop in a jaxpr: first equation, equations of a repetition, repetitions."""
 
 _KEY: Any = jax.dtypes.prng_key
-_OF_A_STEP = {"slice": ("start_indices", "limit_indices")}
 
 
 def trial(jaxpr: Any, region: str, loops: Sequence[Span], run: bool) -> Trial:
@@ -105,7 +104,7 @@ class _Plan:
         count: Repetitions.
         carry: Per carried value: the value before the loop, and where a repetition makes it.
         each: Per operand with values of its own: those values.
-        slices: Per slice with places of its own: those places.
+        slices: Per slice or pad with places of its own: those places.
         reads: Per equation and operand of a repetition, where it comes from.
         later: Values of repetitions that are read after the loop: by place, in a repetition.
     """
@@ -144,16 +143,17 @@ def _plan(body: Any, span: Span) -> _Plan:
 
 
 def _places(offset: int, copies: Sequence[Any]) -> Iterator[tuple[int, list[Any]]]:
-    """Where each copy of a slice begins, if they differ."""
-    for name in copies[0].params:
-        values = [eqn.params[name] for eqn in copies]
-        if name not in _OF_A_STEP.get(copies[0].primitive.name, ()):
-            continue
-        if any(value != values[0] for value in values):
-            if copies[0].params.get("strides") is not None:
-                raise UnavailableError("its slices have strides, and places that differ by step")
-            yield offset, [eqn.params["start_indices"] for eqn in copies]
-            return
+    """Where each copy of a slice begins, or puts what it pads, if they differ."""
+    name, each = copies[0].primitive.name, [eqn.params for eqn in copies]
+    if name == "slice" and any(own != each[0] for own in each):
+        if any(set(own["strides"] or ()) - {1} for own in each):
+            raise UnavailableError("its slices have strides, and other places in each step")
+        yield offset, [own["start_indices"] for own in each]
+    elif name == "pad" and any(own != each[0] for own in each):
+        configs = [own["padding_config"] for own in each]
+        if any(inner or min(low, high) < 0 for config in configs for low, high, inner in config):
+            raise UnavailableError("its pads are no plain ones, and differ from step to step")
+        yield offset, [tuple(low for low, _, _ in config) for config in configs]
 
 
 def _read(
@@ -290,8 +290,7 @@ def _scan(body: Any, plan: _Plan, known: _Later, stacks: dict[int, tuple[Any, in
         for n, eqn in enumerate(eqns):
             operands = [operand(how, what) for how, what in plan.reads[n]]
             if n in starts:
-                sizes = eqn.outvars[0].aval.shape
-                results.append([jax.lax.dynamic_slice(operands[0], list(starts[n]), sizes)])
+                results.append([_at(eqn, operands, list(starts[n]))])
             else:
                 results.append(_bind(eqn, operands))
         after = [carry[m] if at < 0 else results[at][m] for _, (at, m) in plan.carry]
@@ -303,6 +302,15 @@ def _scan(body: Any, plan: _Plan, known: _Later, stacks: dict[int, tuple[Any, in
         for copy in range(plan.count):
             var = body.eqns[plan.first + copy * plan.size + at].outvars[m]
             stacks[id(var)] = stack, copy
+
+
+def _at(eqn: Any, operands: Sequence[Any], place: list[Any]) -> Any:
+    """A slice from a place that the step says, or what is padded put at such a place."""
+    shape = eqn.outvars[0].aval.shape
+    if eqn.primitive.name == "slice":
+        return jax.lax.dynamic_slice(operands[0], place, shape)
+    room = jax.lax.full(shape, operands[1], operands[0].dtype)
+    return jax.lax.dynamic_update_slice(room, operands[0], place)
 
 
 def _stacked(atoms: Sequence[Any], known: _Later) -> Any:

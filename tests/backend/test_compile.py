@@ -1,6 +1,7 @@
 """One compile with dumps: what it gives, what it leaves, and that it leaves nothing behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,7 +140,8 @@ class _Slow:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals to oneself differ")
-def test_interrupt_returns_at_once_and_leaves_nothing(folders):
+@pytest.mark.parametrize("profiled", [False, True])
+def test_interrupt_returns_at_once_and_leaves_nothing(folders, profiled):
     slow = _Slow()
 
     def interrupt():
@@ -149,9 +151,12 @@ def test_interrupt_returns_at_once_and_leaves_nothing(folders):
     threading.Thread(target=interrupt).start()
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        compile_lowered(slow, name="step")
+        compile_lowered(slow, name="step", profiled=profiled)
     assert time.perf_counter() - start < 10
     assert list(folders.iterdir()) == []
+    jax.profiler.start_trace(str(folders / "own"))  # ours has ended, though the compile goes on
+    jax.profiler.stop_trace()
+    shutil.rmtree(folders / "own")
     assert any(t.name == "jaxlens compile" and t.is_alive() for t in threading.enumerate())
     slow.go.set()
     for thread in threading.enumerate():

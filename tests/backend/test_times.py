@@ -39,6 +39,13 @@ def indexed(ws, x):
     return x
 
 
+def sliced(ws, x):
+    """Its gradient pads each step's piece at a place of its own."""
+    for i in range(12):
+        x = jnp.tanh(x @ jax.lax.index_in_dim(ws, i, keepdims=False))
+    return x.sum()
+
+
 def nest(x):
     for i in range(10):
         x = jnp.exp(x) * i
@@ -101,6 +108,7 @@ WEIGHTS = np.stack([w for w, _ in params(20)])
         (sine, (X,), 50, 3),
         (layers, (params(), X), 12, None),
         (indexed, (WEIGHTS, X), 20, None),
+        (jax.grad(sliced), (WEIGHTS, X), None, None),
         (nest, (X,), 10, None),
         (fibonacci, (X, 2 * X), 30, 2),
         (third, (X, 2 * X, 3 * X), 24, 2),
