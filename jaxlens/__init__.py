@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         sharding,
         tape,
         times,
+        without,
     )
     from jaxlens.render.answer import Answer
     from jaxlens.render.view import View
@@ -62,6 +63,7 @@ __all__ = [
     "tape",
     "times",
     "watch",
+    "without",
 ]
 
 _QUESTIONS = (
@@ -74,6 +76,7 @@ _QUESTIONS = (
     "sharding",
     "tape",
     "times",
+    "without",
 )
 
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")

@@ -61,15 +61,17 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
         f: A function, or a Capture.
         *args: The function's arguments.
         **kwargs: Its keyword arguments; with a Capture, options: `text`, `graph`, `depth`,
-            `ladder`, `full`.
+            `ladder`, `tape`, `full`.
 
     Raises:
         OptionError: An option that does not exist.
     """
-    from jaxlens.render import ladder_view
+    from jaxlens.render import ladder_view, tape_view
     from jaxlens.render.jaxpr_view import document
 
     cap, options = _asked(JaxprOptions, f, args, kwargs)
+    if options.tape:
+        return View(cap, lambda: tape_view.document(cap, options))
     if options.ladder:
         return View(cap, lambda: ladder_view.document(rungs(cap), options.full))
     return View(cap, lambda: document(cap, options))
@@ -106,7 +108,11 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.render.hlo_view import document
 
     cap, options = _asked(HloOptions, f, args, kwargs)
-    return View(cap, lambda: document(cap, **asdict(options)))
+    if options.without:
+        return _without(cap, options.without, 0, options.full)
+    shown = asdict(options)
+    del shown["without"]
+    return View(cap, lambda: document(cap, **shown))
 
 
 def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -124,6 +130,8 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.render.compile_view import document
 
     cap, options = _asked(CompileOptions, f, args, kwargs)
+    if options.without:
+        return _without(cap, options.without, options.run, options.full)
     return View(cap, lambda: document(cap, options, _run(cap, options.run)))
 
 
@@ -145,6 +153,21 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
 
     cap, options = _asked(ExploreOptions, f, args, kwargs)
     return View(cap, lambda: document(cap, options))
+
+
+def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:
+    """The same program without passes or with other flags, and what running both took."""
+    from jaxlens.stages.what_if import without
+
+    return without(cap, names, run)
+
+
+def _without(cap: Capture, names: str, run: int, full: bool) -> View:
+    """What a pass or a flag changes."""
+    from jaxlens.render.comparison import document
+
+    other, measured = what_if(cap, names, run)
+    return View(other, lambda: document(cap, other, run=measured, full=full))
 
 
 def _run(cap: Capture, n: int) -> Any:

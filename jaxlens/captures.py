@@ -26,6 +26,7 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.saved_driver import SavedDriver
 from jaxlens.ir.saving import save
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.tape import Tape
 from jaxlens.links.links import Links
 
 
@@ -116,6 +117,11 @@ class Capture:
     @property
     def times(self) -> tuple[Timing, ...]:
         return self.driver.times()
+
+    @property
+    def tape(self) -> Tape:
+        """What the function's lines did while it was traced; a trace made before is made again."""
+        return self.driver.tape()
 
     @property
     def profile(self) -> Profile:

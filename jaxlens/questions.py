@@ -7,11 +7,11 @@
 Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from jaxlens.api import Function, as_capture, capture, rungs
+from jaxlens.api import Function, as_capture, capture, rungs, what_if
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.lenses.receipt import Receipt
@@ -193,6 +193,25 @@ def compare(
         return lens.report(facts, called, lens.times(was, now, called) if compiled else ())
 
     return Answer(now, lambda: document(was, now, called, found=found()), report, found)
+
+
+def without(f: Any, names: str | Sequence[str], /) -> Capture:
+    """The same program compiled with a pass left out, or a flag of XLA's set, as a Capture.
+
+        jaxlens.compare(cap, jaxlens.without(cap, "fusion"))
+
+    It is compiled in a process of its own, which XLA may end without harm to this one.
+
+    Args:
+        f: A Capture of a program for one device of this process, or what `-o NAME` stored.
+        names: A pass by its name ("fusion": every pass that fuses), or "xla_flag=value"; several
+            with commas between.
+
+    Raises:
+        OptionError: There is no such pass or flag.
+        UnavailableError: The program cannot be compiled again, or XLA did not live through it.
+    """
+    return what_if(as_capture(f), names)[0]
 
 
 def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from jaxlens.ir.graph import Module, Span, Type
 from jaxlens.ir.stage import StageInfo
 from jaxlens.ir.stamps import unstamped
+from jaxlens.ir.tape import Tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +338,9 @@ class Driver(Protocol):
 
     def times(self) -> tuple[Timing, ...]:
         """Seconds of the steps done so far."""
+
+    def tape(self) -> Tape:
+        """What the function's lines did while it was traced; traced again if need be."""
 
     def profile(self) -> Profile:
         """What the compile spent its time on; compiles again where it was not profiled."""

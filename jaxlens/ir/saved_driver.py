@@ -27,6 +27,7 @@ from jaxlens.ir.kernel_text import LazyKernel, Text
 from jaxlens.ir.saved_columns import from_columns
 from jaxlens.ir.saved_facts import from_json
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.tape import Tape
 from jaxlens.ir.texts import Texts, from_bytes
 
 TEXTS: tuple[Text, ...] = ("llvm_before", "llvm_after", "asm")
@@ -44,9 +45,10 @@ FACTS: Mapping[str, tuple[Any, str]] = {
     "buffers": (str, "compiled"),
     "times": (tuple[Timing, ...], ""),
     "profile": (Profile, "compiled"),
+    "tape": (Tape, "jaxpr"),
 }
 # Facts that take a second compile where they are not at hand; then they are not saved.
-AT_HAND: Mapping[str, str] = {"profile": "has_profile"}
+AT_HAND: Mapping[str, str] = {"profile": "has_profile", "tape": "has_tape"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,15 @@ class SavedDriver:
     def times(self) -> tuple[Timing, ...]:
         found: tuple[Timing, ...] = self._fact("times")
         return found
+
+    def tape(self) -> Tape:
+        found: Tape = self._fact("tape")
+        return found
+
+    @property
+    def has_tape(self) -> bool:
+        """Whether it was kept."""
+        return "tape" in self._facts
 
     def profile(self) -> Profile:
         found: Profile = self._fact("profile")

@@ -75,6 +75,12 @@ ABOUT: Mapping[str, About] = {
         "JAX had recorded after each",
         ours="which loops were unrolled and which branch was taken, from the text of the lines",
     ),
+    "without": About(
+        "What does a pass or a flag do for this program?",
+        measured="with --run N: seconds of both programs, turn by turn in a process of their own",
+        xla="memory and bytes accessed of both programs",
+        ours="which instructions are the same; the second program is compiled by XLA all the same",
+    ),
     "times": About(
         "Where does compile time go?",
         measured="seconds of each step, once, on this machine; within the compile by XLA's own "

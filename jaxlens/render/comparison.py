@@ -20,6 +20,7 @@ from jaxlens.render.document import (
     DiffRow,
     Document,
     Tab,
+    TableBlock,
     Tabs,
 )
 from jaxlens.render.hlo_view import of_report
@@ -37,6 +38,7 @@ def document(
     names: compare.Names | None = None,
     *,
     found: compare.Comparison | None = None,
+    run: compare.Runs | None = None,
     full: bool = False,
 ) -> Document:
     """The whole comparison as an output of its own.
@@ -46,10 +48,13 @@ def document(
         after: The other.
         names: What they are called in headings; by default after what tells them apart.
         found: The two compared, where they were already.
+        run: What running both took, where that was asked for.
         full: Leave nothing out.
     """
     compared = found or compare.of(before, after)
-    shown = tuple(blocks(before, after, names, found=compared, full=full))
+    called = names or sides(before.program, after.program)
+    took = [TableBlock(compare.runs(run, called))] if run else []
+    shown = (*took, *blocks(before, after, called, found=compared, full=full))
     first = f"{taken(after.program)}, against {taken(before.program)}"
     return Document("compile", first, shown, web(after, compared))
 

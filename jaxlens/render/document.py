@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from jaxlens.ir.tape import TapeStep
 from jaxlens.lenses.report import Finding, Table
 from jaxlens.render.figure import Figure
 from jaxlens.render.web import Web
@@ -221,6 +222,25 @@ class PassSteps:
 
 
 @dataclass(frozen=True, slots=True)
+class TapeReel:
+    """The steps of a trace, to go through forwards and backwards.
+
+    Attributes:
+        steps: As `ir/tape.py` has them.
+        notes: What is to say of a step, by its number.
+        texts: The lines that are shown, with their numbers, by file.
+        equations: The equations that the steps recorded, in JAX's notation, by id.
+        table: The same as a table, for text and for pages without scripts.
+    """
+
+    steps: tuple[TapeStep, ...]
+    notes: Mapping[int, tuple[str, ...]]
+    texts: Mapping[str, tuple[tuple[int, str], ...]]
+    equations: Mapping[str, str]
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A chart, drawn by `chart.py`, with the same in lines of text.
 
@@ -286,6 +306,7 @@ Block = (
     | Findings
     | TableBlock
     | PassSteps
+    | TapeReel
     | Picture
     | Fold
     | Tabs

@@ -34,6 +34,7 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
+    TapeReel,
 )
 from jaxlens.render.help import help_data
 from jaxlens.render.html_chart import chart_html
@@ -44,6 +45,7 @@ from jaxlens.render.html_marks import Ink, attr, escaped, ink, note
 from jaxlens.render.html_passes import passes_html
 from jaxlens.render.html_source import source_html
 from jaxlens.render.html_table import findings_html, table_html
+from jaxlens.render.html_tape import tape_html
 from jaxlens.render.jaxpr_rows import fits
 from jaxlens.render.page import Kit, scripts, styles
 
@@ -66,6 +68,8 @@ def html(document: Document) -> str:
         kits.append("graph")
     if PassSteps in kinds:
         kits.append("passes")
+    if TapeReel in kinds:
+        kits.append("tape")
     if Picture in kinds:
         kits.append("chart")
     if any(isinstance(s.part, Listing) and fits(s.part.more) for s in walk(document.blocks)):
@@ -162,6 +166,8 @@ def block_html(block: Block, hues: Ink, room: Room | None = None) -> str:
             return table_html(block.table, hues.inline)
         case PassSteps():
             return passes_html(block, hues, room)
+        case TapeReel():
+            return tape_html(block, room)
         case Picture():
             return chart_html(block)
         case GraphPane():

@@ -41,6 +41,7 @@ class JaxprOptions:
     against: Any = option(  # noqa: RUF009 - a field, as all are
         None, "what changed since what -o NAME stored", "NAME", values="capture"
     )
+    tape: bool = option(False, "step by step through the lines as they ran while JAX traced")
     ladder: bool = option(False, "what each transform made of it: f, grad(f), vmap(grad(f)), ...")
     full: bool = option(False, "show every equation and attribute; nothing folded or cut")
 
@@ -56,6 +57,12 @@ class HloOptions:
     passes: bool = option(False, "list the passes that changed the program, and what each did")
     pass_name: str = option("", "what one pass changed", "NAME", values="pass")
     fusion: bool = option(False, "the program before and after fusion, alone")
+    without: str = option(
+        "",
+        "what changes when a pass is left out (fusion) or a flag set (xla_flag=value); compiles "
+        "in another process",
+        "NAME", values="pass",
+    )  # fmt: skip
     full: bool = option(False, "show metadata, layouts and every instruction; nothing folded")
 
     def __post_init__(self) -> None:
@@ -77,6 +84,12 @@ class CompileOptions:
     sharding: bool = option(False, "which device holds what, and what travels between them")
     times: bool = option(False, "seconds by stage, pass and kernel; equations by line; loops")
     scan: bool = option(False, "the same, and what lax.scan would change, by trying")
+    without: str = option(
+        "",
+        "what changes when a pass is left out (fusion) or a flag set (xla_flag=value); compiles "
+        "in another process",
+        "NAME", values="pass",
+    )  # fmt: skip
     against: Any = option(  # noqa: RUF009 - a field, as all are
         None, "what changed since what -o NAME stored", "NAME", values="capture"
     )

@@ -26,7 +26,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-Kit = Literal["lens", "graph", "passes", "jaxpr", "chart"]
+Kit = Literal["lens", "graph", "passes", "jaxpr", "chart", "tape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ KITS: Mapping[Kit, Parts] = {
         needs="lens",
     ),
     "jaxpr": Parts(styles=(), scripts=("jaxpr_rows.js",), needs="lens"),
+    "tape": Parts(styles=(), scripts=("tape.js",), late=("tape.css",), needs="lens"),
     "chart": Parts(styles=(), scripts=("chart.js",), late=("chart.css",), needs="lens"),
 }
 

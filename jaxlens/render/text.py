@@ -24,6 +24,7 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
+    TapeReel,
 )
 from jaxlens.render.text_diff import diff_lines
 from jaxlens.render.text_listing import listing_lines, source_lines
@@ -149,6 +150,8 @@ def block_lines(block: Block, form: Form) -> list[str]:
             note = f" {block.figure.note}" if block.figure.note else ""
             drawing = f"Drawing: {block.alt}{note} (.svg() and .dot() give it)"
             return textwrap.wrap(visible(drawing), form.width, subsequent_indent="  ")
+        case TapeReel():
+            return table_lines(block.table, form.width)
         case Picture():
             return [*_note(f"{block.title}:", form), *map(visible, block.text),
                     *_note(block.note, form)]  # fmt: skip

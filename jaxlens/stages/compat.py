@@ -211,6 +211,21 @@ def settings(f: Any) -> dict[str, Any]:
 _TRANSFORMS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "vmap_f": "vmap"}
 
 
+def recorded() -> tuple[int, list[Any]] | None:
+    """The equations that the innermost trace has recorded so far, and a number for that trace.
+
+    Gone: None, and a tape of tracing does not say which line recorded an equation.
+    """
+    try:
+        trace = _private("core").trace_ctx.trace
+        while not hasattr(trace, "frame"):
+            trace = trace.parent_trace
+        frame = trace.frame
+        return id(frame), frame.tracing_eqns
+    except (ImportError, AttributeError):
+        return None
+
+
 def constants_as_arguments() -> AbstractContextManager[Any]:
     """Within it, tracing keeps closed-over arrays as literals, which lowering can hoist.
 

@@ -32,13 +32,16 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo_frames import Origins, origins
 from jaxlens.ir.jaxpr_types import type_of
+from jaxlens.ir.limits import Limits
 from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.tape import Tape
 from jaxlens.stages import (
     cache,
     constants,
     core_cache,
     flags,
+    instruction_times,
     isolate,
     lower,
     rolled,
@@ -52,8 +55,10 @@ from jaxlens.stages.checkpointed import traced as traced_under
 from jaxlens.stages.compile import FUSING, Compiled, compile_lowered
 from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
+from jaxlens.stages.limits import measured
 from jaxlens.stages.run import Run, run
 from jaxlens.stages.rungs import called, rungs
+from jaxlens.stages.tape import Recorder
 from jaxlens.stages.target import Place, resolve
 
 _SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
@@ -119,6 +124,7 @@ class LiveDriver:
         self._compiled: Compiled | None = None
         self._compiles: list[Timing] = []
         self._profile: Profile | None = None
+        self._tape: Tape | None = None
         self._held: Held | None = None
         self._shaped: Call | None = None
         self._lock = threading.RLock()
@@ -256,8 +262,44 @@ class LiveDriver:
                 call's arrays are gone.
         """
         # Taken first: compiling lets go of arrays that only this call keeps.
-        args, kwargs = self._held.get() if self._held else self._call.dynamic()
+        args, kwargs = self.given()
         return run(self.executable, args, n, kwargs, [leaf.name for leaf in self._call.inputs])
+
+    def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call's arguments without static ones.
+
+        Raises:
+            UnavailableError: An array is gone.
+        """
+        return self._held.get() if self._held else self._call.dynamic()
+
+    def run_watched(self, n: int) -> tuple[Run, Mapping[str, float]]:
+        """`run`, and seconds of each instruction in one run, from the profiler.
+
+        Raises:
+            UnavailableError: As `run`, or the profiler is not to be had.
+        """
+        args, kwargs = self._held.get() if self._held else self._call.dynamic()
+        watch = instruction_times.Watch(self.stage("optimized").module.name)
+        names = [leaf.name for leaf in self._call.inputs]
+        done = run(self.executable, args, n, kwargs, names, watch.running())
+        return done, {name: seconds / n for name, seconds in watch.seconds.items()}
+
+    def limits(self, dtypes: Sequence[str]) -> Limits:
+        """What a device of this capture's kind does at most, measured once per process.
+
+        Args:
+            dtypes: Element types of the products that matter.
+
+        Raises:
+            UnavailableError: The device is not in this process.
+        """
+        if self._place.target.absent:
+            raise UnavailableError(
+                f"{self._place.target.kind} is not here to be measured: name it, as in --roofline "
+                "h100"
+            )
+        return measured(self._place.target.platform, dtypes)
 
     def passes(self) -> tuple[PassStage, ...]:
         return self._passes
@@ -345,6 +387,31 @@ class LiveDriver:
         if core is not None:
             return core_cache.verdict(core.function, core.args, core.kwargs, self._call.name)
         return cache.verdict(opened, self._call.name)
+
+    def tape(self) -> Tape:
+        """What the function's lines did while it was traced; a trace made before is made again.
+
+        Raises:
+            UnavailableError: The call was let go of before it was asked for.
+        """
+        with self._lock:
+            if self._tape is None:
+                if self._call.opened is None:
+                    raise UnavailableError(
+                        "the call of this capture was let go of when it was lowered: ask for its "
+                        "tape first, or of a new capture"
+                    )
+                isolate.retire()  # else JAX would serve a trace that was made before
+                recorder = Recorder()
+                done = trace.trace(self._call, self._place, recorder.recording())
+                self.__dict__.setdefault("_trace", done)
+                self._tape = recorder.tape(written(done.traced) or done.traced.jaxpr)
+            return self._tape
+
+    @property
+    def has_tape(self) -> bool:
+        """Whether a trace was recorded already."""
+        return self._tape is not None
 
     def rungs(self) -> tuple[Capture, ...]:
         """The same function with ever more of its transforms, itself first; for the ladder.

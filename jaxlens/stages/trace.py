@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,13 @@ class Trace:
         return self.survey.bytes >= LARGE
 
 
-def trace(call: Call, place: Place) -> Trace:
+def trace(call: Call, place: Place, during: AbstractContextManager[None] | None = None) -> Trace:
     """Traces a call for a place. The user's function runs once, on tracers.
+
+    Args:
+        call: The call.
+        place: Where it is to run.
+        during: Is entered round the trace itself, such as a recorder of what happens.
 
     Raises:
         Exception: Whatever the user's function or JAX raises, unchanged.
@@ -48,7 +53,8 @@ def trace(call: Call, place: Place) -> Trace:
     context = isolate.context()
     with isolate.untouched(context, call.owner, call.function), _hinted(call):
         start = time.perf_counter()
-        traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
+        with during or nullcontext():
+            traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
         seconds = time.perf_counter() - start
     if len(traced.jaxpr.in_avals) > traced.in_tree.num_leaves:
         _refuse_tracers(traced, call.name)

@@ -196,3 +196,14 @@ def test_the_ladder_of_a_magic_is_that_of_the_verb(run, shell) -> None:
     refused = run("%%jaxpr --ladder\nf(x, w)")
     assert not refused.ok
     assert "a ladder needs a transformed function" in refused.out
+
+
+def test_the_tape_of_a_magic_is_that_of_the_verb(run, shell) -> None:
+    asked = run("%%jaxpr --tape\nf(x, w)")
+    assert asked.ok
+    assert "Tracing ran 2 lines of 1 function once" in " ".join(asked.shown.split())
+    names = shell.user_ns
+    names["calls"].clear()  # the tape says how long it was
+    assert str(jaxlens.tape(names["f"], names["x"], names["w"])) == asked.shown
+    told = run("%%jaxpr --tape -h\n")
+    assert told.out.startswith("What happens while JAX traces?")

@@ -22,6 +22,7 @@ const TELLING = {
   compile: ["kernels", "optimized"],
   explore: ["optimized", "jaxpr"],
   ladder: ["rung1", "rung2"],
+  tape: ["jaxpr"],
 };
 
 /**

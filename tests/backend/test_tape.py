@@ -1,0 +1,231 @@
+"""The trace tape: steps, variables, equations and notes, of functions whose course is known."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens import core
+from jaxlens.core import numpy as cnp
+from jaxlens.errors import UnavailableError
+from jaxlens.stages import tape as stages_tape
+
+X = np.ones((2, 4), np.float32)
+log = []
+count = 0
+
+
+def layer(h, w):
+    return jnp.tanh(h @ w)
+
+
+def model(params, x, flag=True):
+    global count
+    count += 1
+    h = x
+    for w in params:
+        h = layer(h, w)
+        log.append(1)
+    if flag:  # noqa: SIM108 - two branches
+        h = h * 2
+    else:
+        h = h - 1
+    n = h.shape[0]
+    while n > 1:
+        n //= 2
+    return h.sum() / n
+
+
+PARAMS = [np.ones((4, 4), np.float32)] * 3
+FIRST = model.__code__.co_firstlineno
+
+
+def at(offset: int) -> str:
+    return f"test_tape.py:{FIRST + offset}"
+
+
+def test_steps_are_the_lines_that_python_ran() -> None:
+    ran = []
+
+    def follow(frame, event, _):
+        if frame.f_code.co_filename == __file__:
+            ran.append((event, frame.f_lineno))
+            return follow
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(follow)
+    jax.make_jaxpr(model)(PARAMS, X)
+    sys.settrace(before)
+    found = jaxlens.tape(model, PARAMS, X)
+    assert [(s.event, s.line) for s in found.steps] == ran
+    assert sys.gettrace() is before
+
+
+def test_equations_stand_with_the_line_that_recorded_them() -> None:
+    found = jaxlens.tape(model, PARAMS, X)
+    nodes = list(found.capture.jaxpr.module.nodes())
+    made = [id for step in found.steps for id in step.made]
+    assert made == [node.id for node in nodes]
+    owner = {node.id: node.owner.line for node in nodes}
+    assert all(owner[id] == step.line for step in found.steps for id in step.made)
+
+
+def test_loops_branches_and_what_happens_now_only() -> None:
+    found = jaxlens.tape(model, PARAMS, X)
+    loops = [(one.line, one.times, one.equations) for one in found.loops]
+    assert loops == [(at(4), 3, 6), (at(12), 1, 0)]  # a product and a tanh each time
+    assert [(one.line, one.taken) for one in found.branches] == [(at(7), True)]
+    words = " ".join(str(found).split())
+    assert f"The loop at {at(4)} was unrolled: 3 passes, 6 equations." in words
+    assert f"Of the if at {at(7)} one branch alone is in the program" in words
+    assert f"global count is bound anew ({at(2)})" in words
+    assert f"log ({at(6)})" in words
+    other = jaxlens.tape(jax.jit(model, static_argnums=2), PARAMS, X, False)
+    assert [(one.line, one.taken) for one in other.branches] == [(at(7), False)]
+
+
+def test_variables_are_told_without_calling_anything() -> None:
+    class Shy:
+        def __repr__(self):
+            raise AssertionError("looked at")
+
+    def f(x):
+        shy = Shy()
+        y = x + 1
+        few = [y, 3, "text"]
+        many = {"a": x, "b": shy}
+        return y, few[0], many["a"]
+
+    found = jaxlens.tape(f, jnp.ones(3))
+    bound = {b.name: b.text for s in found.steps for b in s.bound}
+    assert bound["x"] == bound["y"] == "tracer f32[3]"
+    assert bound["shy"] == "Shy object"
+    assert bound["few"] == "[tracer f32[3], 3, 'text']"
+    assert bound["many"] == "{'a': tracer f32[3], 'b': Shy object}"
+    assert bound["returns"] == "(tracer f32[3], tracer f32[3], tracer f32[3])"
+
+
+def test_what_was_printed_is_kept_and_still_printed(capsys) -> None:
+    def f(x):
+        print("shape", x.shape)
+        return x * 2
+
+    out = sys.stdout
+    found = jaxlens.tape(f, jnp.ones(3))
+    line = f.__code__.co_firstlineno + 1
+    assert found.printed == (f"test_tape.py:{line}",)
+    assert sys.stdout is out
+    assert capsys.readouterr().out == "shape (3,)\n"
+
+
+def test_the_backward_pass_comes_when_the_function_is_done() -> None:
+    found = jaxlens.tape(jax.grad(model), PARAMS, X)
+    last = found.steps[-1]
+    assert last.event == "after"
+    stacks = [
+        str(e.source_info.name_stack) for e in jax.make_jaxpr(jax.grad(model))(PARAMS, X).eqns
+    ]
+    backward = [f"e{n}" for n, stack in enumerate(stacks) if "transpose" in stack]
+    assert set(backward) <= set(last.made)
+    assert found.after == len(last.made)
+
+
+def test_inner_functions_that_are_jitted_or_looped() -> None:
+    @jax.jit
+    def inner(x):
+        return jnp.sin(x)
+
+    def f(x):
+        y = inner(x)
+        return jax.lax.scan(lambda c, _: (c * 2, None), y, None, 3)[0]
+
+    found = jaxlens.tape(f, 1.0)
+    opcode = {n.id: n.opcode for n in found.capture.jaxpr.module.nodes()}
+    made = {opcode[i]: s.function.split(".")[-1] for s in found.steps for i in s.made}
+    assert made["sin"] == "inner"
+    assert made["mul"] == "<lambda>"
+    assert made["scan"] == "f"
+
+
+def test_of_the_core() -> None:
+    def f(x):
+        for i in range(2):
+            x = cnp.sin(x) * i
+        return x
+
+    found = jaxlens.tape(core.grad(f), 1.0)
+    assert found.loops[0].times == 2
+    nodes = {n.id for n in found.capture.jaxpr.module.nodes()}
+    assert {i for s in found.steps for i in s.made} == nodes
+
+
+def test_a_tape_that_is_asked_for_late_is_traced_again() -> None:
+    cap = jaxlens.capture(model, PARAMS, X)
+    nodes = [node.id for node in cap.jaxpr.module.nodes()]
+    assert [i for s in cap.tape.steps for i in s.made] == nodes
+
+
+def test_one_trace_serves_both() -> None:
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x + 1
+
+    cap = jaxlens.capture(f, 1.0)
+    assert cap.tape.steps
+    assert cap.jaxpr.text
+    assert cap.optimized.text
+    assert len(calls) == 1
+
+
+def test_a_saved_capture_keeps_its_tape(tmp_path) -> None:
+    cap = jaxlens.capture(model, PARAMS, X)
+    text = str(jaxlens.tape(cap))
+    cap.save(tmp_path / "with.jaxlens", stages=["jaxpr"])
+    assert str(jaxlens.tape(jaxlens.load(tmp_path / "with.jaxlens"))) == text
+    other = jaxlens.capture(model, PARAMS, X)
+    other.save(tmp_path / "without.jaxlens", stages=["jaxpr"])
+    with pytest.raises(UnavailableError):
+        str(jaxlens.tape(jaxlens.load(tmp_path / "without.jaxlens")))
+    other.stablehlo.text
+    with pytest.raises(UnavailableError, match="ask for its tape first"):
+        str(jaxlens.tape(other))
+
+
+def test_the_users_error_is_the_users_and_nothing_stays_behind() -> None:
+    def f(x):
+        raise ValueError("mine")
+
+    before, out = sys.gettrace(), sys.stdout
+    with pytest.raises(ValueError, match="mine"):
+        str(jaxlens.tape(f, 1.0))
+    assert sys.gettrace() is before
+    assert sys.stdout is out
+
+
+def test_a_long_trace_is_cut_and_says_so(monkeypatch) -> None:
+    monkeypatch.setattr(stages_tape, "MOST", 50)
+
+    def f(x):
+        for _ in range(100):
+            x = x + 1
+        return x
+
+    found = jaxlens.tape(f, 1.0)
+    assert found.cut
+    assert len(found.steps) <= 52
+    assert "more steps than are kept" in str(found)
+
+
+def test_names_are_text() -> None:
+    def f(x):
+        note = "<script>alert(1)</script>"
+        return x, len(note)
+
+    markup = jaxlens.tape(f, jnp.ones(2)).html()
+    assert "<script>alert" not in markup
