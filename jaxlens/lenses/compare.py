@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import log2
+from statistics import median
+from typing import Protocol
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
@@ -480,3 +482,29 @@ def times(before: Capture, after: Capture, names: Names) -> list[Table]:
     note = "Wall clock, measured once each: differences of a third mean nothing."
     columns = ("step", *names, "ratio")
     return [Table("Time per stage", columns, rows, note, volatile=True, right=(1, 2, 3))]
+
+
+class Runs(Protocol):
+    """Seconds of executions of both programs, as `stages/what_if.py` gives them."""
+
+    @property
+    def before(self) -> tuple[float, ...]: ...
+    @property
+    def after(self) -> tuple[float, ...]: ...
+    @property
+    def how(self) -> str: ...
+
+
+def runs(measured: Runs, names: Names = NAMES) -> Table:
+    """What running the two took."""
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(f"{len(seconds):,}", len(seconds)),
+            *(Cell(duration(s), s) for s in (median(seconds), min(seconds), max(seconds))),
+        )
+        for name, seconds in zip(names, (measured.before, measured.after), strict=True)
+    )
+    how = f"{measured.how[:1].upper()}{measured.how[1:]}."
+    columns = ("", "runs", "median", "least", "most")
+    return Table("Measured", columns, rows, how, volatile=True, right=(1, 2, 3, 4))

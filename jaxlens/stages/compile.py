@@ -174,6 +174,7 @@ def compile_lowered(
     passes: bool | str = False,
     origins: Origins | None = None,
     profiled: bool = False,
+    flags: Mapping[str, bool | int | str] | None = None,
 ) -> Compiled:
     """Compiles exactly once, with what XLA dumps.
 
@@ -184,6 +185,7 @@ def compile_lowered(
             10 % more time and 50 MB); a text is a regular expression on pass names.
         origins: Gives the frames of the program's ops, where it is stamped.
         profiled: Whether JAX's profiler notes what the compile does (costs a few percent).
+        flags: Options of XLA's beyond those that make it dump; some end the process.
 
     Returns:
         The executable and the texts. LLVM IR, objects, buffers and live ranges are always among
@@ -193,18 +195,25 @@ def compile_lowered(
         Exception: What JAX raises where the program does not compile, unchanged.
     """
     session = profile.Session() if profiled else None
-    done = interruptible(lambda abandon: _compile(lowered, name, passes, session, abandon))
+    options = dict(flags or {})
+    done = interruptible(lambda abandon: _compile(lowered, name, passes, session, abandon, options))
     return replace(done, origins=origins)
 
 
 def _compile(
-    lowered: Any, name: str, passes: bool | str, session: profile.Session | None, abandon: Abandon
+    lowered: Any,
+    name: str,
+    passes: bool | str,
+    session: profile.Session | None,
+    abandon: Abandon,
+    flags: Mapping[str, bool | int | str],
 ) -> Compiled:
     with folder(large=passes is True) as path, compat.persistent_cache_off():
         abandon.cleanup = lambda: _clean(path, session)
         with _short_name(lowered), profile.ended(session):
             start = time.perf_counter()
-            executable = lowered.compile(compiler_options=_options(str(path), passes))
+            options = {**_options(str(path), passes), **flags}
+            executable = lowered.compile(compiler_options=options)
             seconds = time.perf_counter() - start
             seen = _seen(session, lowered, seconds)
         start = time.perf_counter()
