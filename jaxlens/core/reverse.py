@@ -17,7 +17,7 @@ from jaxlens.core.avals import float0, tangent_aval
 from jaxlens.core.forward import forced, instantiate, jvp_flat, nonzero, with_zeros
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, merge, split, used
 from jaxlens.core.primitives.elementwise import add_any_p
-from jaxlens.core.staging import StagedTracer, Staging, as_function, aval_of, literal, trace
+from jaxlens.core.staging import StagedTracer, Staging, as_function, aval_of, trace
 from jaxlens.core.tracers import Interpreter, Linear, Primitive, Zero, current, interpreting
 
 
@@ -121,7 +121,7 @@ def backward_pass(
     values.update(zip(jaxpr.invars, args, strict=True))
 
     def read(atom: Atom) -> Any:
-        return values[atom] if isinstance(atom, Var) else literal(atom)
+        return values[atom] if isinstance(atom, Var) else atom.val
 
     linear = []
     for eqn in jaxpr.eqns:

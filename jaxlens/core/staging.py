@@ -236,7 +236,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     values.update(zip(jaxpr.invars, args, strict=True))
 
     def read(atom: Atom) -> Any:
-        return values[atom] if type(atom) is Var else literal(atom)
+        return values[atom] if isinstance(atom, Var) else atom.val
 
     for eqn in jaxpr.eqns:
         with sources.at(eqn.source_info):
@@ -244,11 +244,6 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
         many = eqn.primitive.multiple_results
         values.update(zip(eqn.outvars, results if many else [results], strict=True))
     return [read(atom) for atom in jaxpr.outvars]
-
-
-def literal(atom: Any) -> Any:
-    """The value of a literal, with its dtype: NumPy's where Python's own would be another."""
-    return atom.val
 
 
 def as_function(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
