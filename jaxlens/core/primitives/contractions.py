@@ -14,25 +14,37 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.primitives.elementwise import accept, add_any_p, div, eq, kind, mul, order
+from jaxlens.core.primitives.elementwise import (
+    accept,
+    add_any_p,
+    div,
+    eq,
+    full_like,
+    kind,
+    mul,
+    ne_p,
+    or_p,
+    select_n,
+)
 from jaxlens.core.primitives.shapes import (
     Axes,
+    broadcast_in_dim,
     bump,
     convert_element_type,
     examples_stay,
     flat,
-    i64s,
+    iota,
     others,
     reduce_sum,
     reshape,
     transpose,
     undone,
+    without,
 )
-from jaxlens.core.staging import aval_of
+from jaxlens.core.staging import aval_of, trace
 from jaxlens.core.tracers import Linear, Primitive, Zero
 
 DotDimensions = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]  # contracting, batch; of each side
@@ -68,7 +80,7 @@ def reduction(
 
     def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
         accept(name, x.dtype, takes)
-        return x.update(shape=_without(x, axes, name))
+        return without(x, axes, name)
 
     def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
         return ctx.reduce(op, x, start(ctx.out.dtype), axes)
@@ -76,12 +88,6 @@ def reduction(
     primitive = Primitive(name, abstract=abstract, lower=lower)
     primitive.batch = examples_stay(primitive, "axes", gone=True)
     return primitive
-
-
-def _without(x: ShapedArray, axes: Axes, name: str) -> Axes:
-    if len(set(axes)) != len(axes) or not all(0 <= axis < x.ndim for axis in axes):
-        raise ValueError(f"{name}: axes must be different ones of {x.str_short()}, got {axes}.")
-    return tuple(x.shape[axis] for axis in others(x.ndim, axes))
 
 
 def over_axes(primitive: Primitive) -> Callable[[Any, Axes], Any]:
@@ -120,41 +126,30 @@ reduce_and, reduce_or = over_axes(reduce_and_p), over_axes(reduce_or_p)
 # ---- where the largest is -----------------------------------------------------------------------
 
 
-def _index_of(name: str, better: str, start: Callable[[np.dtype], Any]) -> Primitive:
+def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
     """A primitive for the place of the best along an axis: the first of equals, NaN before all."""
 
     def abstract(x: ShapedArray, *, axes: Axes, index_dtype: np.dtype) -> ShapedArray:
         accept(name, x.dtype, "biuf")
-        shape = _without(x, axes, name)
         if not all(x.shape[axis] for axis in axes):
             raise ValueError(f"{name}: the axes {axes} of {x.str_short()} have no elements.")
-        return ShapedArray(shape, index_dtype)
+        return ShapedArray(without(x, axes, name).shape, index_dtype)
 
-    def lower(ctx: Any, x: Any, *, axes: Axes, index_dtype: np.dtype) -> Any:
-        aval, how = ctx.avals_in[0], order(ctx.avals_in[0].dtype)
-        value, place = ShapedArray((), aval.dtype), ShapedArray((), index_dtype)
-        types = [ctx.type(scalar.update(shape=ctx.out.shape)) for scalar in (value, place)]
-        places = hlo.iota(ctx.type(place.update(shape=aval.shape)), axes[0])
-        starts = [ctx.constant(start(aval.dtype), value), ctx.constant(0, place)]
-        op = hlo.ReduceOp(types, [x, places], starts, i64s(axes))
+    def place(x: Any, axes: Axes, index_dtype: np.dtype) -> Any:
+        found = broadcast_in_dim(best(x, axes), x.shape, others(x.ndim, axes))
+        here = or_p.bind(eq(x, found), ne_p.bind(x, x))
+        places = iota(index_dtype, x.shape, axes[0])
+        return reduce_min(select_n(here, full_like(places, highest(index_dtype)), places), axes)
 
-        def beats(a: Any, b: Any) -> Any:
-            return hlo.or_(ctx.compare(better, a, b, how), ctx.compare("NE", a, a, how))
-
-        with ir.InsertionPoint(op.body.blocks.append(*map(ctx.type, [value, place] * 2))) as here:
-            a, i, b, j = here.block.arguments
-            first, second = beats(a, b), beats(b, a)
-            earlier = ctx.compare("LT", i, j, "SIGNED")
-            which = hlo.select(hlo.xor(first, second), first, earlier)
-            hlo.return_([hlo.select(which, a, b), hlo.select(which, i, j)])
-        return op.results[1]
+    def lower(ctx: Any, x: Any, **params: Any) -> Any:
+        return ctx.inline(trace(lambda x: [place(x, **params)], ctx.avals_in), x)[0]
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
     primitive.jvp, primitive.batch = flat(primitive), examples_stay(primitive, "axes", gone=True)
     return primitive
 
 
-argmax_p, argmin_p = _index_of("argmax", "GT", lowest), _index_of("argmin", "LT", highest)
+argmax_p, argmin_p = _index_of("argmax", reduce_max), _index_of("argmin", reduce_min)
 
 
 def argmax(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:

@@ -367,14 +367,12 @@ def _(ct: Any, which: Any, *cases: Any) -> list[Any]:
 @select_n_p.rule("batch")
 def _(size: int, args: Sequence[Any], dims: Sequence[Any]) -> Any:
     (which, *cases), (dim, *places) = args, dims
-    whole = aval_of(which).ndim == aval_of(cases[0]).ndim
-    shared = dim is None and not aval_of(which).shape
-    if len(set(places)) == 1 and (shared or (whole and dim == places[0])):
-        return select_n(*args), places[0]
+    ndim = aval_of(which).ndim
+    if len(set(dims)) == 1 and ndim == aval_of(cases[0]).ndim:
+        return select_n(*args), dim
     found = fronts(size, cases, places)
-    if shared:
-        return select_n(which, *found), 0
-    shape = aval_of(found[0]).shape
-    axes = range(aval_of(which).ndim) if dim is not None else range(1, len(shape))
-    front = which if dim is None else moveaxis(which, dim, 0)
-    return select_n(broadcast_in_dim(front, shape, axes), *found), 0
+    if dim is not None or ndim:
+        first = int(dim is None)
+        front = which if dim is None else moveaxis(which, dim, 0)
+        which = broadcast_in_dim(front, aval_of(found[0]).shape, range(first, first + ndim))
+    return select_n(which, *found), 0

@@ -322,6 +322,7 @@ class _Places(NamedTuple):
 
 
 def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
+    """Ranges without steps are axes of the slices; all else makes the rows of indices."""
     columns, common = _together(entries, x.shape)
     walks: dict[int, int | None] = dict.fromkeys(columns, ARRAYS)  # what a column varies along
     spans = {axis: entry for axis, entry in enumerate(entries) if isinstance(entry, range)}

@@ -184,7 +184,7 @@ def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
 
 reduce_sum_p = movement(
     "reduce_sum",
-    abstract=lambda x, *, axes: _without(x, axes),
+    abstract=lambda x, *, axes: without(x, axes, "reduce_sum"),
     lower=lambda ctx, x, *, axes: ctx.reduce(hlo.add, x, 0, axes),
     transpose=lambda ct, x, *, axes: [
         broadcast_in_dim(ct, x.aval.shape, others(x.aval.ndim, axes))
@@ -193,7 +193,10 @@ reduce_sum_p = movement(
 reduce_sum_p.batch = examples_stay(reduce_sum_p, "axes", gone=True)
 
 
-def _without(x: ShapedArray, axes: Sequence[int]) -> ShapedArray:
+def without(x: ShapedArray, axes: Axes, name: str) -> ShapedArray:
+    """The type of `x` without these axes, as the result of a primitive."""
+    if len(set(axes)) != len(axes) or not all(0 <= axis < x.ndim for axis in axes):
+        raise ValueError(f"{name}: axes must be different ones of {x.str_short()}, got {axes}.")
     return x.update(shape=tuple(x.shape[axis] for axis in others(x.ndim, axes)))
 
 
@@ -278,9 +281,10 @@ squeeze_p = movement(
 
 @squeeze_p.rule("abstract")
 def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
+    found = without(x, dimensions, "squeeze")
     if any(x.shape[axis] != 1 for axis in dimensions):
         raise ValueError(f"squeeze: axes {dimensions} of {x} must have length 1.")
-    return _without(x, dimensions)
+    return found
 
 
 def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
