@@ -205,5 +205,5 @@ def test_the_tape_of_a_magic_is_that_of_the_verb(run, shell) -> None:
     names = shell.user_ns
     names["calls"].clear()  # the tape says how long it was
     assert str(jaxlens.tape(names["f"], names["x"], names["w"])) == asked.shown
-    told = run("%%jaxpr --tape -h\n")
+    told = run("%jaxpr --tape -h")
     assert told.out.startswith("What happens while JAX traces?")
