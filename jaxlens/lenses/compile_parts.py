@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from jaxlens.ir.facts import Part, Profile
 
 PASSES, CODE, LLVM, REST = "HLO passes", "kernels to LLVM IR", "LLVM", "elsewhere"
-_GROUPS = (
-    (LLVM, re.compile("^Codegen$|^JitCompiler|SplitModule|CloneAsThreadSafe|L(lvm|LVM)|Ptx")),
-    (CODE, re.compile("^ThunkEmitter|^FusionCompiler|EmitKernel")),
+_GROUPS = (  # by XLA's names of its steps, on CPU and on GPU
+    (CODE, re.compile("^ThunkEmitter|^FusionCompiler|^CompileModuleToLlvmIr")),
+    (LLVM, re.compile("^Codegen$|^JitCompiler|SplitModule|CloneAsThreadSafe|^CompileSingleModule")),
 )
 _TASK = "TaskDispatcher::dispatch"
 

@@ -7,6 +7,7 @@ none raises for that reason. Public JAX is used directly where it is needed.
 import importlib
 import importlib.metadata
 import importlib.util
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -444,6 +445,25 @@ def register_cuda() -> None:
     name = next((n for n in _CUDA_PLUGINS if importlib.util.find_spec(f"jax_plugins.{n}")), "")
     if name and not registered:
         importlib.import_module(f"jax_plugins.{name}").initialize()
+
+
+def has_idle_tpu_plugin() -> bool:
+    """Whether libtpu is loaded in a process that has no TPU, as for compiling for one elsewhere.
+
+    JAX's profiler starts the tracers of all loaded plugins, and that of a libtpu from another
+    day than jaxlib's ends the process (0.10.2 with libtpu 0.0.4x: a segmentation fault).
+
+    Gone: whether the package was imported, which is so whenever JAX has looked for TPUs.
+    """
+    from jax.extend import backend
+
+    try:
+        from jaxlib import xla_client
+
+        loaded = bool(xla_client.pjrt_plugin_loaded("tpu"))
+    except (ImportError, AttributeError):
+        loaded = "libtpu" in sys.modules
+    return loaded and "tpu" not in backend.backends()
 
 
 class _End(NamedTuple):

@@ -15,11 +15,16 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxlens.ir.facts import Part, Profile
+from jaxlens.stages import compat
 from jaxlens.stages.dump import remove
 
 BUSY = (
     "a profiler session of yours is running, and a process can have one: "
     "end it for the times within the compile"
+)
+IDLE = (
+    "libtpu is loaded in this process, which has no TPU: JAX's profiler could end the process; "
+    "look in a process that compiles for no TPU"
 )
 _EMPTY = "this compiler tells the profiler nothing of what it does"
 _PASSES = "hlo_pass_pipeline.cc"
@@ -45,6 +50,9 @@ class Session:
 
     def start(self) -> None:
         """Starts it, if no other session runs."""
+        if compat.has_idle_tpu_plugin():
+            self.note = IDLE
+            return
         profiler: Any = jax.profiler
         options = profiler.ProfileOptions()
         options.python_tracer_level, options.host_tracer_level = 0, 3

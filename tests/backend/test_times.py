@@ -13,7 +13,7 @@ import pytest
 import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.lenses.times import written_out
-from jaxlens.stages import profile, rolled
+from jaxlens.stages import compat, profile, rolled
 from jaxlens.stages.profile import Session
 
 pytestmark = pytest.mark.backend
@@ -234,6 +234,12 @@ def test_a_profiler_session_of_the_users_goes_on(tmp_path: Path) -> None:
     assert answer.stages["compile"] > 0
     assert list(tmp_path.rglob("*.xplane.pb"))
     assert jaxlens.times(sine, X).compile is not None
+
+
+def test_no_profiler_where_it_could_end_the_process(monkeypatch) -> None:
+    monkeypatch.setattr(compat, "has_idle_tpu_plugin", lambda: True)
+    monkeypatch.setattr(jax.profiler, "start_trace", None)  # not called at all
+    assert "libtpu is loaded in this process" in str(jaxlens.times(sine, X))
 
 
 def test_a_session_leaves_nothing(monkeypatch, tmp_path: Path) -> None:
