@@ -107,6 +107,10 @@ class Capture:
         return self.driver.buffers()
 
     @property
+    def fusion_log(self) -> str:
+        return self.driver.fusion_log()
+
+    @property
     def memory(self) -> Memory:
         return self.driver.memory()
 

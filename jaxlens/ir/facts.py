@@ -330,6 +330,9 @@ class Driver(Protocol):
     def buffers(self) -> str:
         """XLA's buffer assignment as text."""
 
+    def fusion_log(self) -> str:
+        """What XLA's fusing pass decided and why (GPU); see `ir.fusion_log`."""
+
     def memory(self) -> Memory:
         """Sizes of the compiled program."""
 

@@ -43,12 +43,15 @@ FACTS: Mapping[str, tuple[Any, str]] = {
     "memory": (Memory, "compiled"),
     "cost": (Mapping[str, float], "compiled"),
     "buffers": (str, "compiled"),
+    "fusion_log": (str, "compiled"),
     "times": (tuple[Timing, ...], ""),
     "profile": (Profile, "compiled"),
     "tape": (Tape, "jaxpr"),
 }
 # Facts that take a second compile where they are not at hand; then they are not saved.
-AT_HAND: Mapping[str, str] = {"profile": "has_profile", "tape": "has_tape"}
+AT_HAND: Mapping[str, str] = {
+    "profile": "has_profile", "tape": "has_tape", "fusion_log": "has_fusion_log",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,14 @@ class SavedDriver:
 
     def buffers(self) -> str:
         return str(self._fact("buffers"))
+
+    def fusion_log(self) -> str:
+        return str(self._fact("fusion_log"))
+
+    @property
+    def has_fusion_log(self) -> bool:
+        """Whether the file holds one."""
+        return "fusion_log" in self._facts
 
     def memory(self) -> Memory:
         found: Memory = self._fact("memory")

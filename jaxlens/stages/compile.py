@@ -130,6 +130,11 @@ class Compiled:
         text = self.dump.buffers or self._lacks("buffer assignment")
         return bare(f"{text}\n{self.dump.live}" if self.dump.live else text)
 
+    @property
+    def fusion_log(self) -> str:
+        """What the fusing pass decided."""
+        return self.dump.fusion_log or self._lacks("reasons for what it fused")
+
     @cached_property
     def memory(self) -> Memory:
         """Sizes of arguments, outputs and temporaries."""

@@ -360,6 +360,14 @@ class LiveDriver:
     def buffers(self) -> str:
         return str(self._compile().buffers)
 
+    def fusion_log(self) -> str:
+        return str(self._compile().fusion_log)
+
+    @property
+    def has_fusion_log(self) -> bool:
+        """Whether the compile that was made wrote one."""
+        return self._compiled is not None and bool(self._compiled.dump.fusion_log)
+
     def memory(self) -> Memory:
         found: Memory = self._compile().memory
         return found

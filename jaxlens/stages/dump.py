@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jaxlens.ir.fusion_log import steps_text
 from jaxlens.ir.passes import in_order
 from jaxlens.ir.texts import Texts, pack
 
@@ -41,6 +42,7 @@ class Dump:
         live: Live ranges as text.
         thunks: The runtime's list of thunks (GPU).
         thunk_names: Which instruction each of them belongs to.
+        fusion_log: What the fusing pass decided, and why (GPU); see `ir.fusion_log`.
         llvm_before: LLVM IR as generated, by unit.
         llvm_after: LLVM IR after LLVM's optimisations, by unit.
         objects: Object files, by unit.
@@ -55,6 +57,7 @@ class Dump:
     live: str = ""
     thunks: str = ""
     thunk_names: str = ""
+    fusion_log: str = ""
     llvm_before: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     llvm_after: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     objects: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -139,6 +142,7 @@ def read(path: Path) -> Dump:
         live=_only(rests, "-live-range.txt"),
         thunks=_only(rests, "thunk_sequence.txt"),
         thunk_names=_only(rests, "thunk_metadata.txt"),
+        fusion_log=steps_text(_only(rests, "priority_fusion_dump.txt")),
         llvm_before=_units(rests, "ir-no-opt.ll"),
         llvm_after=_units(rests, "ir-with-opt.ll"),
         objects={u.removeprefix("obj-file."): b for u, b in _units(rests, "o").items()},

@@ -304,6 +304,14 @@ class Recompiled:
     def buffers(self) -> str:
         return self._compiled.buffers
 
+    def fusion_log(self) -> str:
+        return self._compiled.fusion_log
+
+    @property
+    def has_fusion_log(self) -> bool:
+        """Whether XLA wrote one."""
+        return bool(self._compiled.dump.fusion_log)
+
     def memory(self) -> Memory:
         return self._memory
 

@@ -158,6 +158,9 @@ class FixedDriver:
             Kernel("gt_fusion", "gt_fusion", "kernel", LLVM, LLVM, "ret"),
         )
 
+    def fusion_log(self) -> str:
+        raise UnavailableError("XLA gave no reasons for what it fused for layer on cpu")
+
     def buffers(self) -> str:
         self._check("buffers")
         return BUFFERS

@@ -1,0 +1,104 @@
+"""What XLA's priority fusion on a GPU says that it joined and refused, and why.
+
+XLA writes them as a protobuf in text form (`priority_fusion_dump.txt`), one `fusion_steps` for each
+thing that it did, in order:
+
+    fusion_steps { update_priority { producer_name: "a" consumer_names: "b" us_fused: 1.0 ... } }
+    fusion_steps { producer_ineligible { producer_name: "a" reason: "..." } }
+    fusion_steps { fusion { fusion_name: "fusion.5" producer_name: "a" consumer_name: "b" } }
+
+Names are those of the program that the pass got, and of fusions that it made. The microseconds are
+those of its cost model: estimates, of which it needs only the order.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["priority", "refused", "fused"]
+_KINDS: dict[str, Kind] = {
+    "update_priority": "priority", "producer_ineligible": "refused", "fusion": "fused",
+}  # fmt: skip
+_BLOCK = re.compile(r"\s*(\w+)\s*:?\s*\{\s*")
+_FIELD = re.compile(r'\s*(\w+):\s*(?:"((?:[^"\\]|\\.)*)"|(\S+))\s*')
+_STEP = "fusion_steps"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decision, or one estimate.
+
+    Attributes:
+        kind: "priority" (an estimate), "refused" or "fused".
+        producer: The instruction that was to be fused into what reads it.
+        consumers: What reads it.
+        reason: Why not, in XLA's words; "" where it was not refused.
+        fusion: The fusion that came out; "" for none.
+        fused: Microseconds with it fused, by XLA's cost model; None where it does not say.
+        unfused: Microseconds with it on its own.
+    """
+
+    kind: Kind
+    producer: str
+    consumers: tuple[str, ...] = ()
+    reason: str = ""
+    fusion: str = ""
+    fused: float | None = None
+    unfused: float | None = None
+
+
+def steps_text(text: str) -> str:
+    """The steps alone: behind them stands the whole program, which the passes' dumps have too."""
+    lines = text.splitlines(keepends=True)
+    kept: list[str] = []
+    depth, keeping = 0, False
+    for line in lines:
+        plain = '"' not in line
+        if depth == 0:
+            keeping = line.startswith(_STEP)
+        if keeping:
+            kept.append(line)
+        if plain:
+            depth += line.count("{") - line.count("}")
+    return "".join(kept)
+
+
+def read(text: str) -> tuple[Step, ...]:
+    """Reads the steps; fields and kinds that are not known are passed over."""
+    return tuple(_steps(text))
+
+
+def _steps(text: str) -> Iterator[Step]:
+    names: list[str] = []
+    fields: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        block, field = _BLOCK.fullmatch(line), _FIELD.fullmatch(line)
+        if block is not None:
+            names.append(block[1])
+            if len(names) == 2:
+                fields = {}
+        elif field is not None:
+            fields.setdefault(field[1], []).append(field[3] if field[2] is None else field[2])
+        elif line.strip() == "}" and names:
+            closed = names.pop()
+            if names == [_STEP] and closed in _KINDS:
+                yield _step(_KINDS[closed], fields)
+
+
+def _step(kind: Kind, fields: dict[str, list[str]]) -> Step:
+    def one(name: str) -> str:
+        return fields.get(name, [""])[0]
+
+    consumers = fields.get("consumer_names", []) + fields.get("consumer_name", [])
+    return Step(
+        kind, one("producer_name"), tuple(consumers), one("reason"), one("fusion_name"),
+        _number(one("us_fused")), _number(one("us_unfused")),
+    )  # fmt: skip
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
