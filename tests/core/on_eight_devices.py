@@ -179,6 +179,23 @@ def test_over_a_vmapped_axis(name: str) -> None:
     assert not {"psum", "ppermute", "all_gather"} & {e.primitive.name for e in written.eqns}
 
 
+def test_over_devices_and_examples_at_once() -> None:
+    def f(m, vmap, x):
+        return vmap(lambda row: m.psum(m.np.sin(row), ("i", "k")) * row, axis_name="k")(x)
+
+    spec = P("i", "j")
+    ours = shard_map(lambda x: f(OURS, core.vmap, x), mesh=MESH, in_specs=spec, out_specs=spec)
+    theirs = jax.shard_map(
+        lambda x: f(JAX, jax.vmap, x), mesh=JAX_MESH, in_specs=spec_of(spec),
+        out_specs=spec_of(spec), check_vma=False,
+    )  # fmt: skip
+    close(ours(X), theirs(X))
+    with pytest.raises(NotImplementedError, match=r"all_gather over .*do it one by one"):
+        core.vmap(
+            core.vmap(lambda x: collectives.all_gather(x, ("i", "k")), axis_name="i"), axis_name="k"
+        )(X)
+
+
 def test_unsent_values_are_zeros_over_a_vmapped_axis() -> None:
     found = core.vmap(lambda x: collectives.ppermute(x, "i", [(0, 2), (5, 1)]), axis_name="i")(X)
     expected = np.zeros_like(X)
@@ -309,6 +326,8 @@ def test_pmap() -> None:
         found = ours(X, X[0])
         close(found, theirs(X, X[0]))
         assert found["b"].devices() == set(core.devices())
+    by_name = pmap(lambda x, *, y: x * y)(X, y=X)
+    close(by_name, jax.pmap(lambda x, *, y: x * y)(X, y=X))
     square = pmap(lambda x: x * x, in_axes=1)
     assert square(X).shape == (8, 8)
     assert square.cache_info().misses == 1

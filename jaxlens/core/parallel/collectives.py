@@ -155,11 +155,9 @@ def pmin(x: Any, axis_name: str | Sequence[str]) -> Any:
 
 # ---- axis_index ---------------------------------------------------------------------------------
 
-axis_index_p = Primitive(
-    "axis_index",
-    abstract=lambda *, axis_name: ShapedArray((), np.dtype("int32")),
-    batch=lambda size, args, dims, *, axis_name, over: (iota(np.int32, (size,)), 0),
-)
+axis_index_p = Primitive("axis_index")
+axis_index_p.abstract = lambda *, axis_name: ShapedArray((), np.dtype("int32"))
+axis_index_p.batch = lambda size, args, dims, *, axis_name, over: (iota(np.int32, (size,)), 0)
 
 
 @axis_index_p.rule("lower")

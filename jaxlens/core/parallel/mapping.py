@@ -237,16 +237,16 @@ def pmap(
     """
 
     @wraps(f)
-    def mapped(*args: Any) -> Any:
-        leaves, in_tree, dims, size = counted("pmap", f, args, {}, in_axes)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree, dims, size = counted("pmap", f, args, kwargs, in_axes)
         found = list(devices or all_devices())
         if size > len(found):
             raise ValueError(f"pmap: {size} examples need {size} devices, there are {len(found)}.")
 
         def one(*parts: Any) -> Any:
             own = [x if d is None else squeeze(x, [d]) for x, d in zip(parts, dims, strict=True)]
-            own_args, _ = in_tree.unflatten(own)
-            results, out_tree = tree_flatten(f(*own_args))
+            own_args, own_kwargs = in_tree.unflatten(own)
+            results, out_tree = tree_flatten(f(*own_args, **own_kwargs))
             pairs = zip(results, prefix_leaves(out_axes, out_tree, "pmap out_axes"), strict=True)
             return out_tree.unflatten([x if d is None else expand_dims(x, [d]) for x, d in pairs])
 
