@@ -20,14 +20,7 @@ from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.primitives import contractions as sums
 from jaxlens.core.primitives.cumulative import prefixes, reduce_prod
 from jaxlens.core.primitives.pieces import concatenate, slice_in_axis
-from jaxlens.core.primitives.shapes import (
-    broadcast_in_dim,
-    others,
-    reduce_sum,
-    reshape,
-    squeeze,
-    transpose,
-)
+from jaxlens.core.primitives.shapes import broadcast_in_dim, others, reduce_sum, reshape, transpose
 from jaxlens.core.staging import as_function, aval_of, traced
 from jaxlens.core.tracers import Value
 from jaxlens.core.trees import flatten_like, tree_flatten
@@ -116,7 +109,7 @@ def _folded(f: Callable[..., Any], rows: list[Any]) -> list[Any]:
         last = part(n - 1, n)
         rows = [concatenate(each, 0) for each in zip(found, last, strict=True)] if n % 2 else found
         n -= n // 2
-    return [squeeze(x, [0]) for x in rows]
+    return [reshape(x, rest) for x in rows]
 
 
 # ---- associative_scan ---------------------------------------------------------------------------
