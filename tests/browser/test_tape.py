@@ -1,0 +1,90 @@
+"""The tape in a browser: forwards and backwards say the same, by mouse and by keyboard."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+
+pytestmark = pytest.mark.browser
+
+
+def model(ws: Any, x: Any) -> Any:
+    for w in ws:
+        x = jnp.tanh(x @ w)
+    return x.sum()
+
+
+@pytest.fixture
+def player(chromium: Any, tmp_path: Path) -> Iterator[Any]:
+    page, wrong = chromium.new_page(viewport={"width": 1200, "height": 900}), []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    view = jaxlens.tape(jax.grad(model), [jnp.ones((3, 3))] * 2, jnp.ones(3))
+    file = tmp_path / "tape.html"
+    file.write_text(f"<!doctype html><meta charset=utf-8><body>{view.html()}", "utf-8")
+    page.goto(file.as_uri())
+    page.wait_for_selector(".K .tape")
+    yield page
+    page.close()
+    assert not wrong
+
+
+def shown(page: Any) -> tuple[str, ...]:
+    """What the player says now."""
+    return tuple(page.inner_text(f".K {part}") for part in (".now", ".side table", ".side > div"))
+
+
+def test_back_says_what_forth_said(player: Any) -> None:
+    seen = [shown(player)]
+    while not seen[-1][0].startswith("step 9 of 9"):
+        player.click("button[title='One step on']")
+        seen.append(shown(player))
+    assert len(set(seen)) == len(seen)
+    for before in reversed(seen[:-1]):
+        player.click("button[title='One step back']")
+        assert shown(player) == before
+
+
+def test_variables_and_equations_of_a_step(player: Any) -> None:
+    player.click("button[title='Last step']")
+    assert "JAX, when the function is done" in shown(player)[0]
+    player.click("button[title='First step']")
+    said, variables, recorded = shown(player)
+    assert "start of model" in said
+    assert "tracer f32[3]" in variables
+    assert recorded == "no equation yet"
+    for _ in range(2):
+        player.click("button[title='One step on']")
+    assert "dot_general" in shown(player)[2]
+    current = player.inner_text(".K [aria-current]")
+    assert "x @ w" in current
+    assert "pass 1 of the loop" in current
+
+
+def test_the_slider_has_the_keyboard(player: Any) -> None:
+    player.focus(".K input")
+    player.keyboard.press("End")
+    assert "when the function is done" in shown(player)[0]
+    player.keyboard.press("ArrowLeft")
+    assert "end of model" in shown(player)[0]
+
+
+def test_it_lights_the_equation_beside(player: Any) -> None:
+    for _ in range(2):
+        player.click("button[title='One step on']")
+    player.wait_for_selector("[data-pane=jaxpr] .pin, [data-pane=jaxpr] .lit")
+
+
+def test_all_steps_stand_there_without_scripts(chromium: Any, tmp_path: Path) -> None:
+    view = jaxlens.tape(model, [jnp.ones((3, 3))], jnp.ones(3))
+    file = tmp_path / "plain.html"
+    file.write_text(f"<!doctype html><meta charset=utf-8><body>{view.html()}", "utf-8")
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert "x = jnp.tanh(x @ w)" in page.inner_text(".K table")
+    context.close()
