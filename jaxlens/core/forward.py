@@ -141,27 +141,30 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         `f(*primals)` and its tangent, a tree like it.
 
     Raises:
-        TypeError: A tangent does not fit its argument.
+        ValueError: A tangent has another shape than its argument.
+        TypeError: It has another dtype.
     """
     leaves, in_tree = tree_flatten((tuple(primals), {}))
     directions = flatten_like(in_tree, (tuple(tangents), {}), "the tangents of jvp")
-    names = ("jvp: the tangent of `primals" + "".join(path[1:]) + "`" for path in in_tree.paths())
+    names = ["jvp: the tangent of `primals" + "".join(path[1:]) + "`" for path in in_tree.paths()]
     expected = [tangent_aval(aval_of(leaf)) for leaf in leaves]
+    moving = list(map(fitting, expected, directions, names, [TypeError] * len(names)))
     flat_f, out_trees = flat(f, in_tree)
     with sources.named_scope("jvp()"):
-        results, out = jvp_flat(flat_f, leaves, list(map(fitting, expected, directions, names)))
+        results, out = jvp_flat(flat_f, leaves, moving)
     return out_trees[0].unflatten(results), out_trees[0].unflatten(map(instantiate, out))
 
 
-def fitting(expected: ShapedArray, given: Any, what: str) -> Any:
+def fitting(expected: ShapedArray, given: Any, what: str, error: type = ValueError) -> Any:
     """A tangent or cotangent, which must be of this type; for an integer it is zero.
 
     Raises:
-        TypeError: It is of another.
+        ValueError: It has another shape; `error` if it has another dtype.
     """
     if expected.dtype == float0:
         return Zero(expected)
     got = aval_of(given)
     if (expected.shape, expected.dtype) != (got.shape, got.dtype):
-        raise TypeError(f"{what} must be {expected.str_short()}, got {got.str_short()}.")
+        kind = error if expected.shape == got.shape else ValueError
+        raise kind(f"{what} must be {expected.str_short()}, got {got.str_short()}.")
     return given

@@ -425,3 +425,23 @@ def test_export_says_what_it_cannot_write():
         core.deserialize(b"no program")
     with pytest.raises(ValueError, match="expected tuples, lists, dicts and None around arrays"):
         core.export(core.jit(lambda x: x.u))(namedtuple("Point", "u")(X)).serialize()
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (
+            lambda m: m.jvp(lambda x: x * 2, (X,), (X[:1],)),
+            "the tangent of `primals.0.` must be f32",
+        ),
+        (lambda m: m.jvp(lambda x: x * 2, (X,), (X.astype(int),)), r"must be f32\[.*got i32"),
+        (lambda m: m.vjp(lambda x: x * 2, X)[1](X[:1]), "vjp: the cotangent must be f32"),
+        (lambda m: m.vjp(lambda x: x * 2, X)[1](X.astype(np.float16)), "got f16"),
+        (lambda m: m.linearize(lambda x: x * 2, X)[1](X[:1]), "linearize: a tangent must be f32"),
+    ],
+)
+def test_tangents_that_do_not_fit(f, words):
+    with pytest.raises((TypeError, ValueError), match=words) as ours:
+        f(core)
+    with pytest.raises(ours.type):
+        f(jax)
