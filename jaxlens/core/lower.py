@@ -244,11 +244,7 @@ def _mlir() -> Iterator[None]:
 
 
 def _function(
-    program: Program,
-    name: str,
-    closed: ClosedJaxpr,
-    scope: str = "",
-    arg_names: Sequence[str] = (),
+    program: Program, name: str, closed: ClosedJaxpr, scope: str = "", arg_names: Sequence[str] = ()
 ) -> func.FuncOp:
     """A function of the module; `main`, which others call, has a scope."""
     types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
