@@ -10,11 +10,12 @@ with jaxlens.assert_compiles(1): ...    # also as a decorator of a test
 """
 
 import functools
-import threading
+import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
+from types import FrameType
 from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
@@ -173,21 +174,17 @@ def check(log: Log, most: int, operations: bool = False) -> None:
         raise RecompileError(f"expected {allowed}, got {counted}: {one_line(log, operations)}")
 
 
-class _Depth(threading.local):
-    """How many calls of one function are running in this thread."""
-
-    depth = 0
-
-
 class _WatchOfCalls(Watch):
-    """Hears only what happens within the calls of one function."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.within = _Depth()
+    """Hears only what happens within the calls of one function: those are on the stack then."""
 
     def wants(self) -> bool:
-        return self.within.depth > 0
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            if code is Watched.__call__.__code__ and frame.f_locals["self"]._watch is self:
+                return True
+            frame = frame.f_back
+        return False
 
 
 class Watched:
@@ -201,19 +198,14 @@ class Watched:
         functools.update_wrapper(self, f, updated=())
         watch = _WatchOfCalls()
         self._f = f
-        self._within = watch.within
+        self._watch = watch
         self._log = RecompileLog(watch)
         watch.start()
         self._end = weakref.finalize(self, watch.stop)
         self._end.atexit = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        within = self._within
-        within.depth += 1
-        try:
-            return self._f(*args, **kwargs)
-        finally:
-            within.depth -= 1
+        return self._f(*args, **kwargs)
 
     @property
     def log(self) -> RecompileLog:

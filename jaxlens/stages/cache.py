@@ -164,8 +164,26 @@ def settings(key: Key) -> dict[str, Any]:
 def _changed(kind: ChangeKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Change]:
     for name in dict.fromkeys((*new, *old)):
         if name not in old or name not in new or new[name] != old[name]:
-            now, was = _value_text(new, name), _value_text(old, name)
-            yield Change(kind, name, f"another {now}" if now == was else now, was)
+            path, pair = "", (new, old)
+            if kind == "static" and name in new and name in old:
+                path, *values = _narrowed(new[name], old[name])
+                pair = ({name: values[0]}, {name: values[1]})
+            now, was = (_value_text(side, name) for side in pair)
+            yield Change(kind, name + path, f"another {now}" if now == was else now, was)
+
+
+def _narrowed(new: Any, old: Any) -> tuple[str, Any, Any]:
+    """The one part in which two nested values differ, with its path."""
+    path = ""
+    while type(new) is type(old) and isinstance(new, tuple | list | dict) and len(new) == len(old):
+        places = list(new) if isinstance(new, dict) else range(len(new))
+        if isinstance(new, dict) and new.keys() != old.keys():
+            break
+        differ = [place for place in places if new[place] != old[place]]
+        if len(differ) != 1:
+            break
+        path, new, old = f"{path}[{differ[0]!r}]", new[differ[0]], old[differ[0]]
+    return path, new, old
 
 
 def _value_text(values: Mapping[str, Any], name: str) -> str:

@@ -37,12 +37,14 @@ class Place:
         file: Its file, as Python knows it.
         line: Its first line.
         name: Its qualified name.
+        site: The user's line that calls, for a function that a library made.
     """
 
     wrappers: tuple[str, ...]
     file: str
     line: int
     name: str
+    site: str = ""
 
     @property
     def span(self) -> Span | None:
@@ -81,18 +83,19 @@ class Met:
     parts: tuple[Part, ...] = field(default=())
 
 
-def met(caller: Caller) -> Met | None:
+def met(caller: Caller, place: Place | None = None) -> Met | None:
     """The key of a call that is on the stack; None where this version of JAX hides it."""
     opened = Opened(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
-    return of_call(opened, caller.info)
+    return of_call(opened, caller.info, place)
 
 
-def of_call(opened: Opened, info: Any) -> Met | None:
+def of_call(opened: Opened, info: Any, place: Place | None = None) -> Met | None:
     """The key of a call of a jitted function.
 
     Args:
         opened: The Python function inside, and the arguments.
         info: Its jit's settings.
+        place: Where the function came from, where that is known.
 
     Raises:
         TypeError: An argument is no array and not marked static.
@@ -107,7 +110,7 @@ def of_call(opened: Opened, info: Any) -> Met | None:
     found = Met(
         _reference(opened.function),
         function_name(opened.function),
-        place_of(opened.function),
+        place or place_of(opened.function),
         key,
         {name: lies(leaf) for name, leaf in zip(names, leaves, strict=False)},
         {name: holder(leaf) for name, leaf in zip(names, leaves, strict=False)},
@@ -314,6 +317,8 @@ def made_anew(name: str, place: Place) -> Change:
     """The change that stands for a new object of an old function."""
     span = place.span
     where = f" (defined at {span.file}:{span.line})" if span else ""
+    if place.site and span:
+        return Change("function", name, f"a new function object that {span.file} made")
     wrapper = place.wrappers[0] if place.wrappers else ""
     inner = place.name.rpartition(".")[2]
     if wrapper == "functools.partial":

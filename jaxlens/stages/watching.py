@@ -12,18 +12,17 @@ import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-from jaxlens.ir.compile_log import Call, Change, Layer, Log, Part, Step, StepKind
-from jaxlens.ir.graph import Span
+from jaxlens.ir.compile_log import Log, Part, Step, StepKind
 from jaxlens.ir.spans import describe
 from jaxlens.stages import call_keys, compat_calls, watching_core
 from jaxlens.stages.cache import aval_text
 from jaxlens.stages.call_keys import Met, Place, Told
 from jaxlens.stages.calls import function_name
-from jaxlens.stages.seen import Seen, user_line
 from jaxlens.stages.compat_calls import Caller, Stack
+from jaxlens.stages.seen import Seen, user_line
 
 _REMEMBERED = 64  # earlier calls of one line that a call is compared with
 _KEPT = 20_000  # calls in one log
@@ -255,7 +254,7 @@ class _Recorder:
             return  # operations: thousands, and of no interest unless they compile
         seen = self._new(function_name(caller.fun), stack)
         if seen.met is not None:
-            memory = [m for m in self._memory[place] if m is not seen.met]
+            memory = [m for m in self._memory[seen.met.place] if m is not seen.met]
             told = call_keys.entry_changes(seen.met, memory)
             seen.told = told
             seen.layer = "fast path"
@@ -309,8 +308,12 @@ class _Recorder:
         if seen.role == "op":
             return
         seen.function = function_name(caller.fun)
-        seen.defined = place.span
-        seen.met = call_keys.met(caller)
+        if place.span is not None and place.span.library and seen.line is not None:
+            # A library makes many functions of one def: they are told apart by who calls.
+            place = replace(place, site=f"{seen.function} {seen.line.file}:{seen.line.line}")
+        else:
+            seen.defined = place.span
+        seen.met = call_keys.met(caller, place)
         if seen.met is not None:
             seen.parts = seen.met.parts
             self._memory[place].append(seen.met)
