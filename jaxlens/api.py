@@ -132,7 +132,8 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     cap, options = _asked(CompileOptions, f, args, kwargs)
     if options.without:
         return _without(cap, options.without, options.run, options.full)
-    return View(cap, lambda: document(cap, options, _run(cap, options.run)))
+    watched = options.cost or bool(options.roofline)
+    return View(cap, lambda: document(cap, options, _run(cap, options.run, watched)))
 
 
 def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -170,11 +171,20 @@ def _without(cap: Capture, names: str, run: int, full: bool) -> View:
     return View(other, lambda: document(cap, other, run=measured, full=full))
 
 
-def _run(cap: Capture, n: int) -> Any:
-    """What n executions took; None where none was asked for."""
+def watched(cap: Capture, n: int) -> Any:
+    """What n executions took, each instruction apart; None for none.
+
+    Raises:
+        UnavailableError: The program cannot run here, or cannot be watched.
+    """
+    return _run(cap, n, True)
+
+
+def _run(cap: Capture, n: int, watched: bool = False) -> Any:
+    """What n executions took, each instruction apart if watched; None where none was asked for."""
     if not n:
         return None
-    run = getattr(cap.driver, "run", None)
+    run = getattr(cap.driver, "run_watched" if watched else "run", None)
     if run is None:
         raise UnavailableError("a capture loaded from a file holds no program that could run")
     cap.verdict  # noqa: B018 - asked before anything of this look is compiled

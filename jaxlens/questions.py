@@ -23,22 +23,49 @@ Lens = Callable[[Capture], Report]
 
 
 def cost(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
-    """Where flops and bytes go, loops counted by their trips, XLA's own figure beside them.
+    """Where flops and bytes go, by line and kernel; loops counted, XLA's own figure beside them.
 
     Args:
         f: A function, or a Capture.
         *args: The function's arguments.
-        **kwargs: Its keyword arguments.
+        **kwargs: Its keyword arguments; with a Capture, the options `roofline` ("here" to measure
+            this device, or a name such as "h100") and `run` (execute it so often, and measure
+            each kernel).
 
     Returns:
         An answer with `.flops`, `.bytes` (arguments and results once each), `.transcendentals`,
-        `.by_line` and `.by_node` (flops), and `.loops`.
-    """
-    from jaxlens.lenses.cost import cost as report
-    from jaxlens.lenses.cost import of
+        `.by_line` and `.by_node` (flops), `.loops`; `.kernels` (each with `.flops`, `.bytes`,
+        `.intensity`, `.lines`), `.limits`, `.points` (each with `.bound`, `.seconds` at best) and
+        `.seconds` (measured, by instruction).
 
+    Raises:
+        OptionError: No limits of that device are known.
+    """
+    from jaxlens.api import watched
+    from jaxlens.lenses.cost import cost as equations
+    from jaxlens.lenses.roofline import facts, limits_of, roofline
+    from jaxlens.render.compile_view import document
+
+    options = CompileOptions(cost=True)
+    if isinstance(f, Capture) and kwargs and set(kwargs) <= {"roofline", "run"}:
+        options, kwargs = CompileOptions(cost=True, **kwargs), {}
     cap = _captured("cost", f, args, kwargs)
-    return _compiled(cap, CompileOptions(cost=True), report, of)
+    run = cache(lambda: watched(cap, options.run))
+
+    @cache
+    def known() -> Any:
+        limits = limits_of(cap, options.roofline) if options.roofline else None
+        return facts(cap, limits, run().instructions if options.run else None)
+
+    def report() -> Report:
+        counted, more = equations(cap), roofline(known(), cap)
+        first, *rest = counted.findings
+        return Report(
+            "Cost", (first, *more.findings, *rest), (*counted.tables, *more.tables),
+            (*counted.overlays, *more.overlays),
+        )  # fmt: skip
+
+    return Answer(cap, lambda: document(cap, options, run()), report, known)
 
 
 def memory(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
@@ -131,6 +158,39 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer:
     return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
 
 
+def captured(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
+    """What is baked in: arrays that the function closes over, and constants that XLA folded.
+
+    It compiles, with dumps of all passes; `%jaxpr --captured` needs no compile.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.constants` (each with `.name`, `.bytes`, `.held`, `.holder`, `.span`,
+        `.reads`), `.bytes`, `.stages` (number and bytes by stage), `.folded` and `.folding`
+        (seconds, where the compile was profiled).
+    """
+    from jaxlens.lenses.captured import captured as report
+    from jaxlens.lenses.captured import of
+    from jaxlens.render.document import Document
+    from jaxlens.render.hlo_view import of_report
+    from jaxlens.render.taken import taken
+
+    cap = _captured("captured", f, args, kwargs)
+    known = cache(lambda: of(cap))
+    return Answer(
+        cap,
+        lambda: Document(
+            "compile", taken(cap.program), tuple(of_report(report(cap, found=known())))
+        ),
+        lambda: report(cap, found=known()),
+        known,
+    )
+
+
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     """What each transform made: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.
 
@@ -193,6 +253,31 @@ def compare(
         return lens.report(facts, called, lens.times(was, now, called) if compiled else ())
 
     return Answer(now, lambda: document(was, now, called, found=found()), report, found)
+
+
+def fusion(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
+    """What was fused, the bytes that each fusion saved, and why the rest was not fused.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.saved` (bytes neither written nor read again in one run), `.fusions` (each
+        with `.id`, `.operations`, `.saved`, `.lines`, `.estimate`), `.boundaries` (values that
+        still travel, each with `.why`), `.left`, `.refused` (XLA's reasons, on GPUs) and `.change`.
+
+    Raises:
+        UnavailableError: There is no optimised HLO.
+    """
+    from jaxlens.lenses.fused import of
+    from jaxlens.lenses.fused_report import report
+    from jaxlens.render.hlo_view import document
+
+    cap = _captured("fusion", f, args, kwargs)
+    found = cache(lambda: of(cap))
+    return Answer(cap, lambda: document(cap, fusion=True), lambda: report(found()), found)
 
 
 def without(f: Any, names: str | Sequence[str], /) -> Capture:

@@ -39,9 +39,18 @@ ABOUT: Mapping[str, About] = {
     ),
     "cost": About(
         "Where do flops and bytes go?",
+        measured="with --run N: seconds of each kernel, from the profiler, which slows small ones",
         xla="flops and bytes of the optimised program, each loop body once",
-        ours="flops by equation and line, a loop's body as often as it runs; bytes of arguments "
-        "and results, the least that can move",
+        ours="flops by equation, line and kernel, a loop's body as often as it runs; bytes that "
+        "each kernel reads and writes if no cache helps; bytes of arguments and results, the "
+        "least that can move",
+    ),
+    "roofline": About(
+        "Which limit of the device does each kernel run into?",
+        measured="with --roofline alone: flops per second of a matrix product and bytes per "
+        "second of a pass over memory, once per process, on this device",
+        ours="flops and bytes of each kernel; the best possible seconds are an estimate: flops or "
+        "bytes over the device's limit, measured, or published by its maker (--roofline=h100)",
     ),
     "memory": About(
         "Which line owns the memory peak?",
@@ -75,6 +84,12 @@ ABOUT: Mapping[str, About] = {
         "JAX had recorded after each",
         ours="which loops were unrolled and which branch was taken, from the text of the lines",
     ),
+    "fusion": About(
+        "What was fused, and why not the rest?",
+        xla="its reasons to refuse and its cost model's microseconds, on GPUs alone",
+        ours="bytes that a fusion's operations would move one by one, less what it moves as one; "
+        "what is computed again; who reads what",
+    ),
     "without": About(
         "What does a pass or a flag do for this program?",
         measured="with --run N: seconds of both programs, turn by turn in a process of their own",
@@ -87,6 +102,13 @@ ABOUT: Mapping[str, About] = {
         "profiler, for which it is compiled again if it was before",
         ours="equations by line and call path, every call written out; a loop is called unrolled "
         "where four or more blocks of equations do the same and each reads the one before alike",
+    ),
+    "captured": About(
+        "What is captured?",
+        measured="seconds of constant folding, where the compile was profiled (--times)",
+        ours="arrays that the function closes over, their bytes, and who holds them, by identity; "
+        "constants in each stage; what became a constant between the dumps before and after "
+        "constant folding",
     ),
     "scan": About(
         "What would lax.scan in place of unrolled loops change?",

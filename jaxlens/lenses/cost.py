@@ -8,7 +8,7 @@ every argument read once and every result written once.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
@@ -16,6 +16,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.flops import flops
+from jaxlens.lenses.quote import quoter
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
 from jaxlens.lenses.sentences import listed
 
@@ -86,11 +87,12 @@ def cost(capture: Capture, compiled: bool = True) -> Report:
             missing = str(why)
     devices = capture.program.target.devices
     count_, *open_ = _counted(found)
-    findings = (count_, *_theirs(xla, compiled, missing, devices), *open_)
+    findings = (*_answer(found, capture), count_, *_theirs(xla, compiled, missing, devices), *open_)
     if _given(xla):
         findings += tuple(_gap(found, xla["flops"], capture) if devices == 1 else _PER_DEVICE)
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
-    return Report("Cost", findings, (_figures(found, xla), lines(found)), (overlay,))
+    tables = (_figures(found, xla), lines(found, quote=_codes(capture)))
+    return Report("Cost", findings, tables, (overlay,))
 
 
 def of(capture: Capture, compiled: bool = True) -> Cost:
@@ -254,6 +256,24 @@ def _loop(
     return Loop(node.id, node.opcode, trips, sum(sums[name].flops for name, _ in inner), line)
 
 
+def _codes(capture: Capture) -> Callable[[str], str]:
+    """Gives the text of a line by its name."""
+    spans = {str(node.owner): node.owner for node in capture.jaxpr.module.nodes() if node.owner}
+    quote = quoter(capture)
+    return lambda line: quote(spans.get(line))
+
+
+def _answer(found: Cost, capture: Capture) -> Iterator[Finding]:
+    """The line that does most."""
+    line = min(found.by_line, key=lambda line: (-found.by_line[line], line), default="")
+    if line and found.by_line[line]:
+        code = _codes(capture)(line)
+        share = _percent(found.by_line[line] / found.flops)
+        text = f"{line}{f' ({code})' if code else ''} does {share} of {amount(found.flops, 'flop')}"
+        loops = [loop for loop in found.loops if loop.trips is not None and loop.trips > 1]
+        yield Finding(f"{text}, loops counted by their trips." if loops else f"{text}.")
+
+
 def _counted(found: Cost) -> Iterator[Finding]:
     """What was counted, and what the count leaves open."""
     beside = f" and {amount(found.transcendentals, '').strip()} transcendentals"
@@ -382,12 +402,19 @@ def _figures(found: Cost, xla: Mapping[str, float]) -> Table:
     )
 
 
-def lines(found: Cost, most: int = 12) -> Table:
-    """Flops by source line, largest first."""
+def lines(found: Cost, most: int = 12, quote: Callable[[str], str] = lambda line: "") -> Table:
+    """Flops by source line, largest first.
+
+    Args:
+        found: What was counted.
+        most: Rows.
+        quote: Gives the text of a line.
+    """
     ranked = sorted(found.by_line.items(), key=lambda item: (-item[1], item[0]))
     rows = [
         (
             Cell(line or "(no line)"),
+            Cell(quote(line) if line else ""),
             Cell(amount(n, "flop"), n, bar=n / ranked[0][1] if ranked[0][1] else 0.0),
             Cell(f"{n / found.flops:.1%}" if found.flops else "", n),
         )
@@ -395,4 +422,5 @@ def lines(found: Cost, most: int = 12) -> Table:
     ]
     left = len(ranked) - len(rows)
     note = f"{count(left, 'more line')} below these." if left else ""
-    return Table("Flops by line", ("line", "flops", "share"), tuple(rows), note, right=(1, 2))
+    columns = ("line", "code", "flops", "share")
+    return Table("Flops by line", columns, tuple(rows), note, right=(2, 3))

@@ -128,6 +128,8 @@ def _argument(entry: "Field[Any]") -> Any:
     metavar = about["metavar"]
     if not metavar:
         return argument(name, action="store_true", **common)
+    if metavar[0] == "[":
+        return argument(name, nargs="?", const="here", metavar=metavar.strip("[]"), **common)
     more = {"nargs": len(metavar)} if isinstance(metavar, tuple) else {"type": about["kind"]}
     return argument(name, metavar=metavar, **more, **common)
 

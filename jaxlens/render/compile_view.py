@@ -10,6 +10,7 @@ from typing import Protocol
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, nearest
+from jaxlens.lenses.captured import captured as captured_report
 from jaxlens.lenses.cost import cost as cost_report
 from jaxlens.lenses.kernels import Work, table, tally, what, works
 from jaxlens.lenses.memory import memory as memory_report
@@ -20,7 +21,15 @@ from jaxlens.lenses.times import duration
 from jaxlens.lenses.times import stages as stages_report
 from jaxlens.lenses.times_report import alarm as unrolled_loop
 from jaxlens.lenses.verdict import verdict as verdict_report
-from jaxlens.render import comparison, hlo_lines, listings, memory_view, sharding_view, times_view
+from jaxlens.render import (
+    comparison,
+    cost_view,
+    hlo_lines,
+    listings,
+    memory_view,
+    sharding_view,
+    times_view,
+)
 from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_view import of_report
 from jaxlens.render.machine_lines import Machine
@@ -62,8 +71,9 @@ def document(
     if asked.against is not None:
         changed = comparison.document(asked.against, capture, full=asked.full)
         return replace(changed, blocks=(*measured, *changed.blocks))
+    shows = {**_ALONE, **_costs(run)}
     blocks = [
-        block for name, show in _ALONE.items() if getattr(asked, name)
+        block for name, show in shows.items() if getattr(asked, name)
         for block in show(capture, asked)
     ]  # fmt: skip
     if not blocks:
@@ -77,6 +87,18 @@ def _reported(
     lens: Callable[[Capture], Report],
 ) -> Callable[[Capture, CompileOptions], list[Block]]:
     return lambda capture, _: of_report(lens(capture))
+
+
+def _costs(
+    run: Run | None,
+) -> dict[str, Callable[[Capture, CompileOptions], list[Block]]]:
+    """What `--cost` and `--roofline` show, with the seconds of a watched run."""
+    seconds = getattr(run, "instructions", None)
+
+    def shown(capture: Capture, options: CompileOptions) -> list[Block]:
+        return cost_view.blocks(capture, options.roofline, seconds)
+
+    return {"cost": shown, "roofline": lambda cap, asked: [] if asked.cost else shown(cap, asked)}
 
 
 def _memory(capture: Capture, checkpoint: bool) -> list[Block]:
@@ -217,12 +239,13 @@ def _missing(work: Work) -> Findings:
 # before this look, and must not wait for a compile; the times are asked for when all is done.
 _ALONE: Mapping[str, Callable[[Capture, CompileOptions], Sequence[Block]]] = {
     "why": _reported(verdict_report),
-    "cost": _reported(cost_report),
+    **_costs(None),
     "memory": lambda capture, options: _memory(capture, options.checkpoint),
     "checkpoint": lambda capture, options: [] if options.memory else _memory(capture, True),
     "kernel": lambda capture, options: _kernel(capture, options.kernel, options.asm),
     "asm": _code,
     "sharding": lambda capture, options: sharding_view.blocks(capture, options.full),
+    "captured": _reported(captured_report),
     "times": times_view.blocks,
     "scan": times_view.tried,
 }

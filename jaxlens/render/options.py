@@ -23,8 +23,10 @@ def option(
     Args:
         default: Value when it is not given.
         help: One sentence, lower case, as `-h` prints it.
-        metavar: Name of its value there; "" for a switch, a tuple for several values.
-        values: What Tab completes: "stage", "pass", "kernel", "target", or "" for nothing.
+        metavar: Name of its value there; "" for a switch, a tuple for several values; in brackets
+            where it can be left out, which is then "here".
+        values: What Tab completes: "stage", "pass", "kernel", "target", "device", or "" for
+            nothing.
         kind: Type of the value.
     """
     about = {"help": help, "metavar": metavar, "values": values, "kind": kind}
@@ -41,6 +43,7 @@ class JaxprOptions:
     against: Any = option(  # noqa: RUF009 - a field, as all are
         None, "what changed since what -o NAME stored", "NAME", values="capture"
     )
+    captured: bool = option(False, "arrays that it closes over, with bytes and the line")
     tape: bool = option(False, "step by step through the lines as they ran while JAX traced")
     ladder: bool = option(False, "what each transform made of it: f, grad(f), vmap(grad(f)), ...")
     full: bool = option(False, "show every equation and attribute; nothing folded or cut")
@@ -76,12 +79,19 @@ class CompileOptions:
 
     run: int = option(0, "execute it N times and measure; without it nothing is run", "N", kind=int)
     why: bool = option(False, "whether this call would hit JAX's caches, and what is new in it")
-    cost: bool = option(False, "flops and bytes, loops counted, with XLA's own figure beside them")
+    cost: bool = option(
+        False, "flops and bytes by line and kernel, loops counted; with --run N seconds of each"
+    )
+    roofline: str = option(
+        "", "the same, and the best possible time: of this device, measured, or --roofline=h100",
+        "[DEVICE]", values="device",
+    )
     memory: bool = option(False, "which line owns the memory peak, what autodiff saves, donation")
     checkpoint: bool = option(False, "the same, and what jax.checkpoint would change, by trying")
     kernel: str = option("", "one kernel: what it fused, its LLVM IR", "NAME", values="kernel")
     asm: bool = option(False, "the machine's instructions, of every kernel or of --kernel NAME")
     sharding: bool = option(False, "which device holds what, and what travels between them")
+    captured: bool = option(False, "arrays that it closes over, and what XLA folded")
     times: bool = option(False, "seconds by stage, pass and kernel; equations by line; loops")
     scan: bool = option(False, "the same, and what lax.scan would change, by trying")
     without: str = option(

@@ -273,8 +273,8 @@ class LiveDriver:
         """
         return self._held.get() if self._held else self._call.dynamic()
 
-    def run_watched(self, n: int) -> tuple[Run, Mapping[str, float]]:
-        """`run`, and seconds of each instruction in one run, from the profiler.
+    def run_watched(self, n: int) -> Run:
+        """`run` with the seconds of each instruction, from the profiler, which slows it.
 
         Raises:
             UnavailableError: As `run`, or the profiler is not to be had.
@@ -283,7 +283,8 @@ class LiveDriver:
         watch = instruction_times.Watch(self.stage("optimized").module.name)
         names = [leaf.name for leaf in self._call.inputs]
         done = run(self.executable, args, n, kwargs, names, watch.running())
-        return done, {name: seconds / n for name, seconds in watch.seconds.items()}
+        each = {name: seconds / n for name, seconds in watch.seconds.items()}
+        return replace(done, instructions=each, how=f"{done.how}, under the profiler")
 
     def limits(self, dtypes: Sequence[str]) -> Limits:
         """What a device of this capture's kind does at most, measured once per process.

@@ -6,7 +6,8 @@ microseconds), and neither tracing nor compiling nor moving arguments to the dev
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,12 +28,14 @@ class Run:
         warmup: Runs before those, not counted.
         how: How it was measured, in words.
         outputs: Results of the last run, a pytree of arrays.
+        instructions: Seconds of each HLO instruction in one run, where a profiler watched.
     """
 
     seconds: tuple[float, ...]
     warmup: int
     how: str
     outputs: Any = field(repr=False)
+    instructions: Mapping[str, float] | None = None
 
 
 def run(
@@ -41,6 +44,7 @@ def run(
     n: int,
     kwargs: dict[str, Any] | None = None,
     names: Sequence[str] = (),
+    during: AbstractContextManager[Any] | None = None,
 ) -> Run:
     """Executes `n` times after a warm-up.
 
@@ -50,6 +54,7 @@ def run(
         n: How often, at least once.
         kwargs: Keyword arguments, likewise.
         names: What the leaves of both are called, in order; for messages.
+        during: What surrounds the counted runs, such as a profiler.
 
     Returns:
         Seconds of each run and the last results. Arrays given as donated are copied before each
@@ -68,13 +73,16 @@ def run(
     placed = _placed(compiled, given)
     seconds: list[float] = []
     outputs = None
-    for index in range(_WARM + n):
-        leaves = [_copy(x) if i in donated else x for i, x in enumerate(placed)]
-        positional, named = jax.tree.unflatten(tree, _ready(leaves))
-        start = time.perf_counter()
-        outputs = _ready(_call(compiled, positional, named))
-        if index >= _WARM:
-            seconds.append(time.perf_counter() - start)
+    with ExitStack() as around:
+        for index in range(_WARM + n):
+            if index == _WARM and during is not None:
+                around.enter_context(during)
+            leaves = [_copy(x) if i in donated else x for i, x in enumerate(placed)]
+            positional, named = jax.tree.unflatten(tree, _ready(leaves))
+            start = time.perf_counter()
+            outputs = _ready(_call(compiled, positional, named))
+            if index >= _WARM:
+                seconds.append(time.perf_counter() - start)
     return Run(tuple(seconds), _WARM, _how(n, bool(donated)), outputs)
 
 

@@ -111,7 +111,7 @@ def test_an_unknown_kernel_gets_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("cost", ["Cost", "Flops by line"]),
+        ("cost", ["Cost", "Flops by line", "Flops and bytes by kernel"]),
         ("memory", MEMORY),
         ("times", TIMES),
         ("why", []),

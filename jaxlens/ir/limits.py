@@ -1,0 +1,44 @@
+"""What a device can do at most: flops per second by type, and bytes per second of its memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The roof of a roofline.
+
+    Attributes:
+        name: The device.
+        products: Flops per second of matrix products, by element type as HLO writes it.
+        vector: Flops per second outside of products; None where nobody says.
+        bandwidth: Bytes per second of its main memory.
+        source: Where the figures are from.
+        measured: Whether they were measured here.
+    """
+
+    name: str
+    products: Mapping[str, float] = field(default_factory=dict)
+    vector: float | None = None
+    bandwidth: float = 0.0
+    source: str = ""
+    measured: bool = False
+
+    def flops(self, dtype: str, product: bool) -> float:
+        """The most flops per second that a kernel of this kind can do.
+
+        A type that is not listed is taken at the rate of the nearest wider one, else the fastest.
+        """
+        if not product and self.vector is not None:
+            return self.vector
+        for known in (dtype, *_WIDER.get(dtype, ())):
+            if known in self.products:
+                return self.products[known]
+        return max(self.products.values())
+
+
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "f16": ("bf16", "f32"), "bf16": ("f16", "f32"), "f32": ("bf16",), "f64": ("f32",),
+    "s8": ("bf16",), "u8": ("s8", "bf16"), "f8e4m3fn": ("bf16",), "f8e5m2": ("f8e4m3fn", "bf16"),
+    "c64": ("f32",), "c128": ("f64", "f32"),
+}  # fmt: skip

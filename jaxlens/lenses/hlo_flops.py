@@ -1,0 +1,171 @@
+"""How many flops one HLO instruction does once, counted as XLA's own cost analysis counts.
+
+2 per multiply-add of products and convolutions, 1 per element of what is elementwise,
+exponentials and the like apart. Nothing is known of what a custom call does.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jaxlens.ir.graph import Module, Node, Type
+
+TRANSCENDENTAL = frozenset({
+    "atan2", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log",
+    "log-plus-one", "logistic", "power", "rsqrt", "sine", "sqrt", "tan", "tanh", "acos", "acosh",
+    "asin", "asinh", "atanh", "cosh", "sinh",
+})  # fmt: skip
+ELEMENTWISE = frozenset({
+    "abs", "add", "and", "ceil", "clamp", "compare", "complex", "convert", "count-leading-zeros",
+    "divide", "floor", "imag", "is-finite", "maximum", "minimum", "multiply", "negate", "not",
+    "or", "popcnt", "real", "remainder", "round-nearest-afz", "round-nearest-even", "select",
+    "shift-left", "shift-right-arithmetic", "shift-right-logical", "sign", "subtract", "xor",
+})  # fmt: skip
+PRODUCTS = frozenset({"dot", "convolution"})
+_LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
+_WINDOW = re.compile(r"(\w+)=([\d_x-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was counted, and how many instructions could not be."""
+
+    flops: int = 0
+    transcendentals: int = 0
+    unknown: int = 0
+
+    def __add__(self, other: "Done") -> "Done":
+        return Done(
+            self.flops + other.flops,
+            self.transcendentals + other.transcendentals,
+            self.unknown + other.unknown,
+        )
+
+    def times(self, n: int) -> "Done":
+        """The same, n times."""
+        return Done(n * self.flops, n * self.transcendentals, self.unknown)
+
+
+def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
+    """Counts one instruction; bodies of loops, calls and fusions are not its own.
+
+    Args:
+        node: The instruction.
+        types: Types of the values of its computation, by name.
+        module: For what a reduction applies.
+    """
+    size = _elements(node.type)
+    if node.opcode in TRANSCENDENTAL:
+        return Done(0, size)
+    if node.opcode in ELEMENTWISE:
+        return Done(size)
+    if node.opcode == "custom-call":
+        return Done(unknown=1)
+    operands = [types[name] for name in node.operands if name in types]
+    try:
+        match node.opcode:
+            case "dot":
+                return Done(2 * size * _contracted(node, operands[0]))
+            case "convolution":
+                return Done(_convolution(node, operands))
+            case "reduce":
+                left = _elements(operands[0]) - _elements(_first(node.type))
+                return _applied(node, module).times(max(left, 0))
+            case "reduce-window":
+                window = math.prod(_sizes(node, "size", 1))
+                return _applied(node, module).times(_elements(_first(node.type)) * (window - 1))
+            case "scatter":
+                return _applied(node, module).times(_elements(operands[-1]))
+            case "select-and-scatter":
+                window = math.prod(_sizes(node, "size", 1))
+                return Done(_elements(operands[1]) * window)
+            case "map":
+                return _applied(node, module).times(size)
+            case "fft":  # XLA multiplies the logarithms of the lengths
+                lengths = [int(n) for n in re.findall(r"\d+", node.attrs["fft_length"])]
+                steps = math.prod(n.bit_length() - 1 for n in lengths)
+                return Done(8 * steps * _elements(operands[0]))
+            case "all-reduce" | "reduce-scatter":
+                return _applied(node, module).times(size)
+    except (LookupError, ValueError):
+        return Done(unknown=1)
+    return Done()
+
+
+def _elements(type_: Type) -> int:
+    total, pending = 0, [type_]
+    while pending:
+        part = pending.pop()
+        pending.extend(part.parts)
+        if part.dtype and part.dtype != "token":
+            total += math.prod(d for d in part.shape if isinstance(d, int))
+    return total
+
+
+def _first(type_: Type) -> Type:
+    return type_.parts[0] if type_.parts else type_
+
+
+def _contracted(node: Node, lhs: Type) -> int:
+    dims = re.findall(r"\d+", node.attrs.get("lhs_contracting_dims", ""))
+    sizes = [lhs.shape[int(d)] for d in dims]
+    return math.prod(size for size in sizes if isinstance(size, int))
+
+
+def _sizes(node: Node, key: str, default: int) -> list[int]:
+    """A window's numbers, one per spatial dimension."""
+    found = dict(_WINDOW.findall(node.attrs.get("window", "")))
+    text = found.get(key, "")
+    return [int(n) for n in text.split("x")] if text else [default]
+
+
+def _convolution(node: Node, operands: list[Type]) -> int:
+    """2 per multiply-add; taps that fall on padding or between spread elements do nothing."""
+    labels = _LABELS.search(node.attrs["dim_labels"])
+    if labels is None:
+        raise ValueError("convolution without labels")
+    lhs, rhs, out = labels.groups()
+    image, kernel = operands[0].shape, operands[1].shape
+    result = node.type.shape
+    spatial = sorted(c for c in out if c.isdigit())
+    window: dict[str, str] = dict(_WINDOW.findall(node.attrs.get("window", "")))
+
+    def numbers(key: str, default: str) -> list[str]:
+        text: str = window.get(key, "x".join([default] * len(spatial)))
+        return text.split("x")
+
+    pads, strides = numbers("pad", "0_0"), numbers("stride", "1")
+    spread, dilate = numbers("lhs_dilate", "1"), numbers("rhs_dilate", "1")
+    pairs = 1
+    for n, c in enumerate(spatial):
+        low = int(pads[n].rpartition("_")[0] or 0)
+        pairs *= _taps(
+            int(image[lhs.index(c)]), int(kernel[rhs.index(c)]), int(result[out.index(c)]),
+            int(strides[n]), low, int(spread[n]), int(dilate[n]),
+        )  # fmt: skip
+    features = int(result[out.index("f")]) * int(result[out.index("b")])
+    return 2 * features * int(kernel[rhs.index("i")]) * pairs
+
+
+def _taps(size: int, taps: int, out: int, stride: int, low: int, spread: int, dilate: int) -> int:
+    if out * taps > 1_000_000:
+        return out * taps
+    last = (size - 1) * spread
+    at = (o * stride + k * dilate - low for o in range(out) for k in range(taps))
+    return sum(1 for place in at if 0 <= place <= last and place % spread == 0)
+
+
+def _applied(node: Node, module: Module) -> Done:
+    """What the computation does that a reduction or scatter applies to each element."""
+    total = Done()
+    for name in node.regions:
+        region = module.regions.get(name)
+        if region is None:
+            continue
+        types = {value.name: value.type for value in region.parameters}
+        types.update((n.id, n.type) for n in region.nodes)
+        for inner in region.nodes:
+            if not inner.regions:
+                total += done(inner, types, module)
+    return total
