@@ -30,12 +30,6 @@ TRACE_LIMIT = 20_000_000
 GLANCE_LIMIT = 700_000
 
 
-def fusion(capture: Capture) -> Report:
-    """What the compiler fused, in which fusion, and what it computes more than once."""
-    change, note = across_fusion(capture)
-    return report(change, note)
-
-
 def across_fusion(
     capture: Capture, limit: int = TRACE_LIMIT, dumps: Sequence[PassStage] | None = None
 ) -> tuple[Change, str]:

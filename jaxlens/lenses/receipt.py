@@ -74,7 +74,7 @@ class Receipt:
 
     @property
     def fusions(self) -> int:
-        """Fusions of the optimised program."""
+        """Fusions of the optimised program that join several operations (not a single one)."""
         return self._fact("fusions")
 
     @property

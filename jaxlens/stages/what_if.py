@@ -19,7 +19,6 @@ from typing import Any
 import jax
 import numpy as np
 
-import jaxlens
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
 from jaxlens.ir import hlo
@@ -229,7 +228,7 @@ def _compiled(request: dict[str, Any], asked: Asked, run: int) -> dict[str, Any]
 
 def _environment(platform: str) -> dict[str, str]:
     """The same as here, but for where our own code is found and what JAX may take."""
-    here = str(Path(jaxlens.__file__).parent.parent)
+    here = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
     names = {"gpu": "cuda"}
     return {

@@ -6,7 +6,6 @@ import pytest
 from jaxlens.lenses.fusion import (
     across_fusion,
     first_fusing,
-    fusion,
     operations,
     recomputed,
     report,
@@ -46,7 +45,7 @@ def test_recomputation_is_counted_for_what_has_work() -> None:
 
 
 def test_the_report_counts_operations_on_both_sides() -> None:
-    found = fusion(fixed.capture())
+    found = report(*across_fusion(fixed.capture()))
     # dot, broadcast, add, broadcast, maximum, compare; then dot and two fusions.
     assert found.findings[0].text.startswith("6 operations before fusion, 3 after: 2 fusions")
     assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in found.findings[1].text
