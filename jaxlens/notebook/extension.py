@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from jaxlens.ir.spans import cells_from
 from jaxlens.notebook.complete import matcher
 from jaxlens.notebook.live import Lines
 from jaxlens.notebook.magics import Lenses
@@ -33,6 +34,7 @@ def load(shell: Any) -> None:
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, lines.bundle)
     shell.events.register("post_run_cell", lines.cell_done)
     shell.events.register("post_run_cell", _settle)
+    cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
     _settle()
 
 
@@ -51,6 +53,7 @@ def unload(shell: Any) -> None:
     for done in (lines.cell_done, _settle):
         shell.events.unregister("post_run_cell", done)
     shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
+    cells_from(None)
     lines.close()
     if ours in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(ours)
@@ -62,5 +65,6 @@ def _settle(_: Any = None) -> None:
     From jax 0.12 on it brings settings of its own, which are part of the key of every trace: an
     import later would compile everything once more. It takes some 60 ms once JAX is there.
     """
-    if "jax" in sys.modules and "jax.extend" not in sys.modules:
+    jax = sys.modules.get("jax")
+    if getattr(jax, "__version_info__", ()) >= (0, 12) and "jax.extend" not in sys.modules:
         import_module("jax.extend")

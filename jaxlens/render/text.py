@@ -4,7 +4,6 @@ The text is the same from run to run: times are left out unless asked for, folds
 outputs are cut with a line that says what was cut and how to see it.
 """
 
-import textwrap
 from dataclasses import dataclass, replace
 
 from jaxlens.lenses.report import Trust
@@ -30,6 +29,7 @@ from jaxlens.render.text_diff import diff_lines
 from jaxlens.render.text_listing import listing_lines, source_lines
 from jaxlens.render.text_table import table_lines
 from jaxlens.render.visible import visible
+from jaxlens.render.wrap import wrap
 
 # How a figure is known, in the words that both faces use.
 TRUST: dict[Trust, str] = {
@@ -77,9 +77,7 @@ def text(
         Text without a final newline. Without `times` it is equal for equal programs.
     """
     form = Form(width, full, times, limit)
-    lines = textwrap.wrap(
-        visible(document.taken), width, subsequent_indent="    ", break_on_hyphens=False
-    )
+    lines = wrap(visible(document.taken), width, subsequent_indent="    ", break_on_hyphens=False)
     for step in walk(document.blocks, lambda part: _opens(part, full)):
         inset = "  " * _inset(step)
         for i, line in enumerate(_step_lines(step, form.narrowed(len(inset)))):
@@ -118,7 +116,7 @@ def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:
     titles = [visible(tab.title) for tab in part.tabs if not tab.in_text]
     if form.full or not titles:
         return []
-    return textwrap.wrap(
+    return wrap(
         f"Also here (.text(full=True) writes them): {', '.join(titles)}.", form.width,
         subsequent_indent="  ",
     )  # fmt: skip
@@ -149,7 +147,7 @@ def block_lines(block: Block, form: Form) -> list[str]:
         case GraphPane():
             note = f" {block.figure.note}" if block.figure.note else ""
             drawing = f"Drawing: {block.alt}{note} (.svg() and .dot() give it)"
-            return textwrap.wrap(visible(drawing), form.width, subsequent_indent="  ")
+            return wrap(visible(drawing), form.width, subsequent_indent="  ")
         case TapeReel():
             return table_lines(block.table, form.width)
         case Picture():
@@ -164,7 +162,7 @@ def block_lines(block: Block, form: Form) -> list[str]:
 
 
 def _note(note: str, form: Form) -> list[str]:
-    return textwrap.wrap(visible(note), form.width) if note else []
+    return wrap(visible(note), form.width) if note else []
 
 
 def _findings(block: Findings, form: Form) -> list[str]:
@@ -172,9 +170,7 @@ def _findings(block: Findings, form: Form) -> list[str]:
     for finding in block.findings:
         words = finding.lead + finding.text if form.times else finding.text
         sentence = f"- {visible(words)} [{TRUST[finding.trust]}]"
-        lines += textwrap.wrap(
-            sentence, form.width, subsequent_indent="  ", break_on_hyphens=False
-        ) or ["-"]
+        lines += wrap(sentence, form.width, subsequent_indent="  ", break_on_hyphens=False) or ["-"]
     return lines
 
 

@@ -1,6 +1,5 @@
 """Two programs side by side in two columns of text, with what became of each line between."""
 
-import textwrap
 from itertools import zip_longest
 
 from jaxlens.lenses.report import count
@@ -8,6 +7,7 @@ from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
 from jaxlens.render.fates import mark
 from jaxlens.render.text_listing import line_text
 from jaxlens.render.visible import visible
+from jaxlens.render.wrap import wrap
 
 
 def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
@@ -22,16 +22,16 @@ def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
     middle = max(map(len, fates), default=4) + 2
     side = max((width - middle - 4) // 2, 16)
     heads = zip_longest(
-        textwrap.wrap(visible(diff.left), side), textwrap.wrap(visible(diff.right), side),
+        wrap(visible(diff.left), side), wrap(visible(diff.right), side),
         fillvalue="",
     )  # fmt: skip
     lines = [_columns(left, "", right, side, middle) for left, right in heads]
     lines.append(_columns("-" * side, "", "-" * side, side, middle))
     for group in diff.groups:
-        lines += textwrap.wrap(_title(group, full), width, subsequent_indent="    ")
+        lines += wrap(_title(group, full), width, subsequent_indent="    ")
         for row in group.rows if group.open or full else ():
             lines += _row(row, side, middle, full)
-    return [*lines, *(textwrap.wrap(visible(diff.note), width) if diff.note else [])]
+    return [*lines, *(wrap(visible(diff.note), width) if diff.note else [])]
 
 
 def _title(group: DiffGroup, full: bool) -> str:
@@ -45,9 +45,7 @@ def _row(row: DiffRow, side: int, middle: int, full: bool) -> list[str]:
     left = _wrapped(row.left, side, full)
     right = _wrapped(row.right, side, full)
     if row.note:
-        right += textwrap.wrap(
-            f"({visible(row.note)})", side, initial_indent="  ", subsequent_indent="   "
-        )
+        right += wrap(f"({visible(row.note)})", side, initial_indent="  ", subsequent_indent="   ")
     fate = f"{mark(row.fate).sign} {visible(row.fate)}"
     pairs = zip_longest(left, [fate], right, fillvalue="")
     return [_columns(a, m, b, side, middle) for a, m, b in pairs]
@@ -58,7 +56,7 @@ def _wrapped(line: Line | None, side: int, full: bool) -> list[str]:
         return []
     words = line_text(line, full).lstrip()
     inset = "  " * min(line.indent, side // 8)
-    return textwrap.wrap(
+    return wrap(
         inset + words, side, subsequent_indent=inset + "    ", break_on_hyphens=False,
         replace_whitespace=False,
     )  # fmt: skip

@@ -1,11 +1,11 @@
 """A table as aligned columns of text."""
 
-import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
 
 from jaxlens.lenses.report import Table
 from jaxlens.render.visible import visible
+from jaxlens.render.wrap import words, wrap
 
 _GAP = 2
 _LEAST = 12  # a column is made no narrower than this: a wide table reads better than a tall one
@@ -30,9 +30,7 @@ def table_lines(table: Table, width: int) -> list[str]:
     if not rows:
         lines.append("  (no rows)")
     if table.note:
-        lines += textwrap.wrap(
-            visible(table.note), width, initial_indent="  ", subsequent_indent="  "
-        )
+        lines += wrap(visible(table.note), width, initial_indent="  ", subsequent_indent="  ")
     return lines
 
 
@@ -40,7 +38,7 @@ def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int
     """Takes from the widest column that has spaces until all fit, or none can give more."""
     widths = [max(map(len, column)) for column in columns]
     least = [
-        w if i in right else max(min(w, _LEAST), *(len(x) for t in column for x in t.split()), 0)
+        w if i in right else max(min(w, _LEAST), *(len(x) for t in column for x in words(t)), 0)
         for i, (w, column) in enumerate(zip(widths, columns, strict=True))
     ]
     over = sum(widths) + _GAP * (len(widths) - 1) - total
@@ -57,7 +55,7 @@ def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int
 def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
     """The lines of one row; a cell of several lines goes on below."""
     cells = [
-        [text] if len(text) <= width else textwrap.wrap(text, width, break_on_hyphens=False)
+        [text] if len(text) <= width else wrap(text, width, break_on_hyphens=False)
         for text, width in zip(row, widths, strict=True)
     ]
     lines = []

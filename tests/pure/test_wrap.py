@@ -1,0 +1,20 @@
+"""Wrapping keeps the names of places whole."""
+
+from jaxlens.lenses.report import Table, cells
+from jaxlens.render.text_table import table_lines
+from jaxlens.render.wrap import wrap
+
+
+def test_a_place_stays_in_one_line() -> None:
+    for width in range(10, 40):
+        lines = wrap("made at cell 3:4 and cell 12:30 of them, a cell or two", width)
+        assert all(len(line) <= width for line in lines)
+        assert any("cell 3:4" in line for line in lines)
+        assert any("cell 12:30" in line for line in lines)
+
+
+def test_in_tables_too() -> None:
+    table = Table("T", ("a", "from lines"), (cells("x" * 60, "cell 1:2, cell 3:4 and cell 5:6"),))
+    lines = table_lines(table, 80)
+    assert sum(line.count("cell ") for line in lines) == 3
+    assert not any(line.endswith("cell") for line in lines)
