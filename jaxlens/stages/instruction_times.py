@@ -5,6 +5,7 @@ time of its own, which weighs most on small kernels: the shares say more than th
 """
 
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -63,11 +64,12 @@ def by_instruction(data: bytes, module: str) -> dict[str, float]:
     """Seconds of every instruction of a module in a profile, all its executions together."""
     profiler: Any = jax.profiler
     found: Counter[str] = Counter()
-    for plane in profiler.ProfileData.from_serialized_xspace(data).planes:
-        for line in plane.lines:
-            for event in line.events:
-                known = dict(event.stats)
-                name = known.get("hlo_op")
-                if name and str(known.get("hlo_module", "")).startswith(module):
-                    found[str(name)] += event.duration_ns * 1e-9
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of a class that the bindings make
+        profile = profiler.ProfileData.from_serialized_xspace(data)
+        for event in (e for p in profile.planes for line in p.lines for e in line.events):
+            known = dict(event.stats)
+            name = known.get("hlo_op")
+            if name and str(known.get("hlo_module", "")).partition("(")[0] == module:
+                found[str(name)] += event.duration_ns * 1e-9
     return dict(found)
