@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError, RecompileError
     from jaxlens.notebook.composer import Composer
+    from jaxlens.notebook.key_player import KeyPlayer
     from jaxlens.notebook.widgets import Explorer
     from jaxlens.questions import (
+        captured,
         compare,
         cost,
+        fusion,
         key,
         ladder,
         memory,
@@ -40,6 +43,7 @@ __all__ = [
     "Capture",
     "Composer",
     "Explorer",
+    "KeyPlayer",
     "LensError",
     "RecompileError",
     "RecompileLog",
@@ -47,10 +51,12 @@ __all__ = [
     "__version__",
     "assert_compiles",
     "capture",
+    "captured",
     "compare",
     "compile",
     "cost",
     "explore",
+    "fusion",
     "hlo",
     "jaxpr",
     "key",
@@ -67,8 +73,10 @@ __all__ = [
 ]
 
 _QUESTIONS = (
+    "captured",
     "compare",
     "cost",
+    "fusion",
     "key",
     "ladder",
     "memory",
@@ -87,6 +95,7 @@ _HOMES = (
         "Capture": "jaxlens.captures",
         "Composer": "jaxlens.notebook.composer",
         "Explorer": "jaxlens.notebook.widgets",
+        "KeyPlayer": "jaxlens.notebook.key_player",
         "LensError": "jaxlens.errors",
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.render.view",

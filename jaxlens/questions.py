@@ -7,13 +7,14 @@
 Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from jaxlens.api import Function, as_capture, capture, rungs, what_if
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
+from jaxlens.ir.compile_log import Slot
 from jaxlens.lenses.receipt import Receipt
 from jaxlens.lenses.report import Report
 from jaxlens.render.answer import Answer
@@ -191,6 +192,29 @@ def captured(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     )
 
 
+def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Slot]:
+    """What `varied_key` can change in a call."""
+    from jaxlens.stages.key_slots import slots
+
+    return slots(f, args, kwargs)
+
+
+def varied_key(
+    f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[Slot]
+) -> Answer:
+    """`key` of a call with some arguments written anew.
+
+    Raises:
+        OptionError: What is written for one of them is no type or literal.
+    """
+    from jaxlens.lenses.call_key import key as report
+    from jaxlens.render.key_view import document
+    from jaxlens.stages.key_slots import varied
+
+    found = varied(f, args, kwargs, changed)
+    return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
+
+
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     """What each transform made: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.
 
@@ -273,11 +297,11 @@ def fusion(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     """
     from jaxlens.lenses.fused import of
     from jaxlens.lenses.fused_report import report
-    from jaxlens.render.hlo_view import document
+    from jaxlens.render.fusion_view import document
 
     cap = _captured("fusion", f, args, kwargs)
     found = cache(lambda: of(cap))
-    return Answer(cap, lambda: document(cap, fusion=True), lambda: report(found()), found)
+    return Answer(cap, lambda: document(cap, found()), lambda: report(found()), found)
 
 
 def without(f: Any, names: str | Sequence[str], /) -> Capture:

@@ -5,8 +5,8 @@ made the way JAX makes it and compared, then the lowering's. Nothing is traced a
 is made. A miss is explained by the nearest earlier key.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -40,6 +40,7 @@ class Key:
         inputs: Type of each array leaf by path.
         structures: Pytree structure by argument.
         mesh: The mesh that is set.
+        defaults: What static arguments are where they are not given.
     """
 
     context: Mapping[str, Any]
@@ -48,6 +49,7 @@ class Key:
     inputs: Mapping[str, str]
     structures: Mapping[str, Any]
     mesh: Any
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 def verdict(call: Opened, name: str) -> Verdict:
@@ -90,8 +92,8 @@ def _untraced(
     if not keys:
         return Verdict(False, "trace", ("never called before",))
     new = key_of(call, *asked)
-    found = [tuple(differences(new, key_of(call, *key))) for key in keys]
-    nearest = min(found, key=len)
+    found = [tuple(changes(new, key_of(call, *key))) for key in keys]
+    nearest = tuple(map(str, min(found, key=apart)))
     return Verdict(False, "trace", _bounded(nearest or (UNREADABLE,)), len(keys))
 
 
@@ -128,11 +130,6 @@ def _compiled(
     return Verdict(False, "compile", ("lowered before, never compiled",), earlier)
 
 
-def differences(new: Key, old: Key) -> Iterator[str]:
-    """One line for each thing that differs between two keys."""
-    yield from map(str, changes(new, old))
-
-
 def changes(new: Key, old: Key) -> Iterator[Change]:
     """Each thing that differs between two keys."""
     yield from _changed("option", new.settings, old.settings)
@@ -141,7 +138,7 @@ def changes(new: Key, old: Key) -> Iterator[Change]:
     else:
         now, was = (f"{len(key.context)} of them" for key in (new, old))
         yield Change("setting", "JAX's settings", f"{now}, {IMPORTED}", was)
-    yield from _changed("static", new.statics, old.statics)
+    yield from _changed("static", new.statics, old.statics, new.defaults)
     for name in new.inputs:
         if name not in old.inputs:
             yield Change("new", name, new.inputs[name])
@@ -156,19 +153,48 @@ def changes(new: Key, old: Key) -> Iterator[Change]:
         yield Change("mesh", "mesh", _mesh_text(new.mesh), _mesh_text(old.mesh))
 
 
+def apart(found: Iterable[Change]) -> float:
+    """How far apart two keys are, given what differs: types that differ in one axis are near."""
+    return sum(map(_distance, found))
+
+
+def _distance(change: Change) -> float:
+    if change.kind != "type":
+        return 1.0
+    new, old = (text.replace("[", ",").split(",") for text in (change.new, change.old))
+    if len(new) != len(old):
+        return 0.9 + 0.1 * (new[0] != old[0])
+    return 0.5 + 0.4 * sum(map(_ratio, new, old)) / len(new)
+
+
+def _ratio(new: str, old: str) -> float:
+    """How far apart two dimensions or dtypes are, 0 to 1; sizes by their ratio."""
+    sizes = [int(text.rstrip("]")) for text in (new, old) if text.rstrip("]").isdigit()]
+    if new == old:
+        return 0.0
+    if len(sizes) < 2 or not min(sizes):
+        return 1.0
+    return 0.5 + 0.5 * (1 - min(sizes) / max(sizes))
+
+
 def settings(key: Key) -> dict[str, Any]:
     """The context without its meshes, which the key has under one name."""
     return {k: v for k, v in key.context.items() if not k.endswith("mesh_context_manager")}
 
 
-def _changed(kind: ChangeKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Change]:
+def _changed(
+    kind: ChangeKind,
+    new: Mapping[str, Any],
+    old: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+) -> Iterator[Change]:
     for name in dict.fromkeys((*new, *old)):
         if name not in old or name not in new or new[name] != old[name]:
             path, pair = "", (new, old)
             if kind == "static" and name in new and name in old:
                 path, *values = _narrowed(new[name], old[name])
                 pair = ({name: values[0]}, {name: values[1]})
-            now, was = (_value_text(side, name) for side in pair)
+            now, was = (_value_text(side, name, defaults or {}) for side in pair)
             yield Change(kind, name + path, f"another {now}" if now == was else now, was)
 
 
@@ -186,8 +212,10 @@ def _narrowed(new: Any, old: Any) -> tuple[str, Any, Any]:
     return path, new, old
 
 
-def _value_text(values: Mapping[str, Any], name: str) -> str:
-    return static_text(values[name]) if name in values else "not given"
+def _value_text(values: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> str:
+    if name in values:
+        return static_text(values[name])
+    return f"not given (so {static_text(defaults[name])})" if name in defaults else "not given"
 
 
 def _mesh_text(mesh: Any) -> str:
@@ -211,6 +239,7 @@ def key_of(call: Opened, context: Any, rest: tuple[Any, ...]) -> Key:
         {path: aval_text(aval) for path, aval in zip(paths, avals, strict=True)},
         structures,
         mesh,
+        _defaults(call),
     )
 
 
@@ -254,6 +283,11 @@ def _statics(call: Opened, info: Any, signature: Any) -> dict[str, Any]:
     positions = sorted(i for i in info.static_argnums if i >= 0)[:count]
     every = root_names(max(positions, default=-1) + 1, call.signature)
     return dict(zip((*(every[i] for i in positions), *keywords), values, strict=False))
+
+
+def _defaults(call: Opened) -> dict[str, Any]:
+    parameters = call.signature.parameters.values() if call.signature else ()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
 def _unhashable(call: Opened, rest: tuple[Any, ...]) -> str | None:

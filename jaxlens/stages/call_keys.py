@@ -262,7 +262,7 @@ def _held(new: Met, memory: Sequence[Met]) -> list[tuple[bool, cache.Key]]:
 def _nearest(new: cache.Key, keys: Sequence[cache.Key]) -> tuple[Change, ...]:
     """The differences to the key that has the fewest; the first of several."""
     found = [tuple(_plainer(new, key)) for key in keys[:_MOST]]
-    return min(found, key=lambda changes: sum(map(_distance, changes)))
+    return min(found, key=cache.apart)
 
 
 def _placed(new: Met, change: Change) -> Change:
@@ -291,26 +291,6 @@ def _plainer(new: cache.Key, old: cache.Key) -> Iterable[Change]:
 
 
 _DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}
-
-
-def _distance(change: Change) -> float:
-    """How far apart two values are; a type that differs in one axis is near."""
-    if change.kind != "type":
-        return 1.0
-    new, old = (text.replace("[", ",").split(",") for text in (change.new, change.old))
-    if len(new) != len(old):
-        return 0.9 + 0.1 * (new[0] != old[0])
-    return 0.5 + 0.4 * sum(map(_apart, new, old)) / len(new)
-
-
-def _apart(new: str, old: str) -> float:
-    """How far apart two dimensions or dtypes are, 0 to 1; sizes by their ratio."""
-    sizes = [int(text.rstrip("]")) for text in (new, old) if text.rstrip("]").isdigit()]
-    if new == old:
-        return 0.0
-    if len(sizes) < 2 or not min(sizes):
-        return 1.0
-    return 0.5 + 0.5 * (1 - min(sizes) / max(sizes))
 
 
 def made_anew(name: str, place: Place) -> Change:
@@ -401,5 +381,5 @@ def program_changes(new: Sequence[Part], earlier: Sequence[Sequence[Part]]) -> T
         was = {part.name: part.text for part in parts}
         both = [name for name in now if name in was and now[name] != was[name]]
         found.append(tuple(Change("type", name, now[name], was[name]) for name in both))
-    near = min((f for f in found if f), key=lambda f: sum(map(_distance, f)), default=())
+    near = min(filter(None, found), key=cache.apart, default=())
     return Told(near, len(earlier))

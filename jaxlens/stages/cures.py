@@ -58,7 +58,7 @@ def _hoist(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     if not programs or not last.program:
         return Cure(text)
     if len(programs) == 1:
-        return Cure(text, f"their programs were compared: all {len(same)} are equal")
+        return Cure(text, f"their programs were compared: {_all(same)} are equal")
     tried = f"of {len(same)} programs {len(programs)} differ: each object closes over other values"
     return Cure(f"{text}, with what it closes over as arguments", tried)
 
@@ -71,6 +71,8 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     """Makes a static argument data."""
     name = calls[-1].main.name
     values = _values(calls)
+    if len(calls[-1].changes) == 1 and _same(*_values(calls[-1:])):
+        return Cure(f"pass {name} at every call, or at none", "both mean the same, but not to JAX")
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
     if key is None or not isinstance(key.key.statics.get(name), _NUMBERS):
         return keep
@@ -80,9 +82,18 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     if not failed:
         return Cure(
             f"pass {name} as data: take it out of static_argnames",
-            f"traced so: it works, and one program serves all {len(values)} values",
+            f"traced so: it works, and one program serves {_all(values)} values",
         )
     return replace(keep, tried=f"with {name} as data tracing fails ({failed}): it must stay static")
+
+
+def _all(things: Sequence[Any]) -> str:
+    return "both" if len(things) == 2 else f"all {len(things)}"
+
+
+def _same(was: str, now: str) -> bool:
+    """Whether one of two static values is the other's default."""
+    return was == f"not given (so {now})" or now == f"not given (so {was})"
 
 
 def _values(calls: Sequence[Call]) -> list[str]:

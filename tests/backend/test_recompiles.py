@@ -750,3 +750,85 @@ def test_a_function_that_is_gone_is_said_to_be_untried():
         gc.collect()
     (cure,) = cures(log)
     assert cure.endswith("(not tried).")
+
+
+def test_a_default_that_is_passed_is_another_key():
+    @functools.partial(jax.jit, static_argnames="n")
+    def f(x, n=2):
+        return x * n
+
+    with jaxlens.recompiles() as log:
+        f(X)
+        f(X, n=2)
+    assert log.log.calls[1].reason == "n: static value 2, was not given (so 2)"
+    (cure,) = cures(log)
+    assert cure == ("Cure: pass n at every call, or at none (both mean the same, but not to JAX).")
+
+
+def test_the_part_of_a_nested_static_value_that_differs_is_named():
+    f = jax.jit(lambda x, config: x * 2, static_argnames="config")
+    config = (("sizes", (3, 4, 5)), ("act", "relu"))
+    other = (("sizes", (3, 7, 5)), ("act", "relu"))
+    log = watched(lambda: f(X, config), lambda: f(X, other))
+    assert reasons(log) == ["config[0][1][1]: static value 7, was 4"]
+
+
+# ---- functions that libraries make -----------------------------------------------------------
+
+
+def test_functions_that_equinox_made_are_told_apart():
+    eqx = pytest.importorskip("equinox")
+    net = eqx.nn.Linear(4, 2, key=jax.random.key(0))
+
+    @eqx.filter_jit
+    def step(net, x, flag):
+        return jax.vmap(net)(x).sum() * (2 if flag else 1)
+
+    other = eqx.filter_jit(lambda x: x * 2)
+    with jaxlens.recompiles() as log:
+        for n in (3, 5):
+            step(net, np.ones((n, 4), np.float32), True)
+        step(net, np.ones((5, 4), np.float32), False)
+        other(X)
+    calls = list(log.log.compiles)
+    assert [call.function for call in calls] == ["step", "step", "step", "<lambda>"]
+    assert calls[1].reason.endswith("[0]: f32[5,4], was f32[3,4]")
+    assert calls[2].reason.endswith(": static value False, was True")
+    assert calls[3].reason == "never called before"
+
+
+def test_functions_that_flax_made():
+    nnx = pytest.importorskip("flax.nnx")
+    model = nnx.Linear(4, 2, rngs=nnx.Rngs(0))
+
+    @nnx.jit
+    def step(model, x):
+        return model(x).sum()
+
+    with jaxlens.recompiles() as log:
+        for n in (3, 3, 2):
+            step(model, np.ones((n, 4), np.float32))
+    assert [c.reason for c in log.log.compiles] == [
+        "never called before",
+        "x: f32[2,4], was f32[3,4]",
+    ]
+    assert log.findings[0].text == (
+        "step compiled 2 times; 1 of them because x's first axis changed: 3, 2."
+    )
+
+
+@pytest.mark.models
+def test_an_optimiser_that_starts_with_other_types():
+    optax = pytest.importorskip("optax")
+    rule = optax.scale_by_schedule(lambda count: 0.1 * count)
+
+    @jax.jit
+    def update(params, state):
+        return rule.update(params, state)
+
+    with jaxlens.recompiles() as log:
+        params = {"w": jnp.ones(3)}
+        state = rule.init(params)
+        for _ in range(3):
+            _, state = update(params, state)
+    assert log.compiles == 1
