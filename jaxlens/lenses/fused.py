@@ -15,8 +15,9 @@ from functools import cached_property
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import fusion_log
+from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
-from jaxlens.lenses.fusion import PLUMBING, across_fusion
+from jaxlens.lenses.fusion import GLANCE_LIMIT, PLUMBING, across_fusion, operations
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.sentences import fusion_kind, lines_of
 from jaxlens.lenses.traffic import Traffic
@@ -42,6 +43,7 @@ class Fused:
         saved: Bytes that are neither written nor read in one run of it; see the module.
         times: How often it runs, loops counted in.
         repeated: Instructions in it that another place computes too.
+        places: The source line of each operation; "" for one that no line owns.
         estimate: Microseconds that joining saved by XLA's cost model; None where it does not say.
     """
 
@@ -52,6 +54,7 @@ class Fused:
     saved: int
     times: int = 1
     repeated: int = 0
+    places: tuple[str, ...] = ()
     estimate: float | None = None
 
 
@@ -115,40 +118,38 @@ class Fusions:
         return sum(one.bytes * one.times for one in self.boundaries)
 
 
-def of(capture: Capture) -> Fusions:
+def of(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     """Works out what a capture's fusions saved.
+
+    Args:
+        capture: Any capture.
+        limit: Characters of dumps that may be read to name the responsible passes.
 
     Raises:
         UnavailableError: There is no optimised HLO.
     """
     programs = capture.links.programs()
-    change, note = across_fusion(capture)
+    try:
+        dumps: Sequence[PassStage] | None = capture.fusing
+    except UnavailableError:
+        dumps = None
+    change, note = across_fusion(capture, limit, dumps)
     module = change.after
     traffic = Traffic(module)
-    log = _Log(capture, module, programs)
+    log = _Log(capture, dumps or (), module, programs)
     held = [_fused(node, module, traffic, change, log) for node in _fusions(module, traffic)]
     joined = [one for one in held if len(one.operations) > 1]
     joined.sort(key=lambda one: -one.saved * one.times)
     edges = sorted(_boundaries(capture, module, traffic, log), key=lambda b: -b.bytes * b.times)
-    operations = [sum(1 for _ in _running(m)) for m in (change.before, module)]
     return Fusions(
-        tuple(joined), len(held) - len(joined), tuple(edges), operations[0], operations[1],
-        change, note, log.refused, log.missing,
+        tuple(joined), len(held) - len(joined), tuple(edges), len(operations(change.before)),
+        len(operations(module)), change, note, log.refused, log.missing,
     )  # fmt: skip
 
 
 def joins(node: Node, module: Module) -> tuple[Node, ...]:
     """The operations that a fusion joins: constants, parameters and plumbing left out."""
     return tuple(inner for inner in inside(node, module) if inner.opcode not in PLUMBING)
-
-
-def _running(module: Module) -> Iterator[tuple[str, Node]]:
-    """Instructions that run one by one, each with its computation."""
-    times = Traffic(module).times
-    for name, region in module.regions.items():
-        for node in region.nodes if times[name] else ():
-            if node.opcode not in PLUMBING:
-                yield name, node
 
 
 def _fusions(module: Module, traffic: Traffic) -> list[tuple[str, Node]]:
@@ -178,6 +179,7 @@ def _fused(
         max(alone - traffic.alone(node), 0) if len(done) > 1 else 0,
         traffic.times[name],
         sum(1 for inner in again if inner.opcode not in PLUMBING),
+        tuple(str(inner.owner or "") for inner in done),
         log.estimates.get(node.id),
     )
 
@@ -201,13 +203,15 @@ class _Log:
         missing: Why there is no log; "" where there is one.
     """
 
-    def __init__(self, capture: Capture, module: Module, programs: Programs) -> None:
+    def __init__(
+        self, capture: Capture, dumps: Sequence[PassStage], module: Module, programs: Programs
+    ) -> None:
         self.refused: dict[str, str] = {}
         self.estimates: dict[str, float] = {}
         self.missing = ""
         try:
             steps = fusion_log.read(capture.fusion_log)
-            dump = next(p for p in capture.passes if p.name == _PASS and p.changed)
+            dump = next(p for p in dumps if p.name == _PASS and p.changed)
         except UnavailableError as why:
             self.missing = str(why)
             return

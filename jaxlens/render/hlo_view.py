@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses import fused, fused_report
+from jaxlens.lenses import fused
 from jaxlens.lenses.fusion import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, length
 from jaxlens.lenses.fusion import findings as fusion_findings
 from jaxlens.lenses.kernels import tally, works
 from jaxlens.lenses.passes import meaning, size, what
 from jaxlens.lenses.report import Finding, Report, count
 from jaxlens.links.change import Change, between
-from jaxlens.render import hlo_figure, listings
+from jaxlens.render import fusion_view, listings
 from jaxlens.render.change_diff import diff as change_diff
-from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableBlock, Tabs
+from jaxlens.render.document import Block, Document, Findings, Fold, TableBlock, Tabs
 from jaxlens.render.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
 from jaxlens.render.panes import pane, stage_pane
 from jaxlens.render.passes_pane import Atoms, beside, passes_blocks
@@ -116,10 +116,7 @@ def _sentences(capture: Capture, found: _Once) -> Iterator[Finding]:
 
 
 def _fusion(capture: Capture, full: bool) -> list[Block]:
-    found = fused.of(capture)
-    shown = change_diff(found.change, "Before fusion", "After", found.note, full)
-    graph: list[Block] = [Tabs((Tab("Graph", (hlo_figure.pane(capture),)),))] if full else []
-    return [*of_report(fused_report.report(found)), shown, *graph]
+    return fusion_view.blocks(capture, fused.of(capture, TRACE_LIMIT), full)
 
 
 def _stage(capture: Capture, name: str, full: bool) -> list[Block]:

@@ -160,7 +160,7 @@ def test_every_record_is_answered(name: str) -> None:
     assert all(edge.producer in nodes and edge.bytes >= 0 for edge in found.boundaries)
     shown = hlo_view.document(capture, fusion=True)
     assert "Fusion keeps" in text(shown)
-    assert len(html(shown)) < 102_000
+    assert len(html(shown)) < (100_000 if "tpu" not in name else 125_000)
     if name not in GPU:
         assert found.why_not
         assert not any(edge.trust == "xla" for edge in found.boundaries)
