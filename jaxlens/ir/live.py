@@ -15,10 +15,21 @@ from jaxlens.ir.buffers import Allocation, Buffer, Buffers, Kind
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A value in memory, from one position of the order to another, both included."""
+    """A value in memory, from one position of the order to another, both included.
+
+    Attributes:
+        buffer: The value and where it lies.
+        kind: What it is there for. A value that is gone before the end is a temporary, though it
+            may lie where a result lies later.
+        holder: What its allocation is for.
+        allocation: XLA's number of that.
+        start: The first position.
+        end: The last.
+    """
 
     buffer: Buffer
     kind: Kind
+    holder: Kind
     allocation: int
     start: int
     end: int
@@ -89,13 +100,17 @@ def _counts(allocation: Allocation) -> bool:
 
 def _held(buffers: Buffers, end: int) -> tuple[list[Held], int]:
     ranges = {(r.instruction, r.index): r for r in buffers.ranges}
-    held, unplaced = [], 0
+    last = len(buffers.order) - 1  # results live on to it, or behind it
+    kind: Kind
+    held: list[Held] = []
+    unplaced = 0
     for allocation in filter(_counts, buffers.allocations):
         if allocation.kind in ("parameter", "constant"):
             # The whole of it, all the time: a donated one holds a result in the same place.
             first = max(allocation.buffers[:1], key=lambda b: b.size, default=None)
             if first is not None:
-                held.append(Held(first, allocation.kind, allocation.index, 0, end))
+                kind = allocation.kind
+                held.append(Held(first, kind, kind, allocation.index, 0, end))
             continue
         for buffer in allocation.buffers:
             found = ranges.get((buffer.instruction, buffer.index))
@@ -103,7 +118,10 @@ def _held(buffers: Buffers, end: int) -> tuple[list[Held], int]:
                 continue
             unplaced += found is None
             if found is not None and found.start <= found.end:
-                one = Held(buffer, allocation.kind, allocation.index, found.start, found.end)
+                kind = "temporary" if found.end < last else allocation.kind
+                one = Held(
+                    buffer, kind, allocation.kind, allocation.index, found.start, found.end
+                )  # fmt: skip
                 held.append(one)
     return held, unplaced
 

@@ -83,7 +83,7 @@ def picture(capture: Capture) -> Picture | None:
 
 def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
     """Rectangles, arguments lowest; values that go on in one place are one."""
-    kinds = {one.allocation: _ORDER.index(one.kind) for one in found.live.held}
+    kinds = {one.allocation: _ORDER.index(one.holder) for one in found.live.held}
     base, low = {}, 0
     for number in sorted(found.sizes, key=lambda n: (kinds[n], n)):
         base[number] = low

@@ -123,7 +123,7 @@ def _temporaries(found) -> Iterator[int]:
     for position in range(found.end + 1):
         places = {}
         for one in found.held:
-            if one.kind == "temporary" and one.start <= position <= one.end:
+            if one.holder == "temporary" and one.start <= position <= one.end:
                 places[one.place] = max(places.get(one.place, 0), one.buffer.size)
         yield sum(places.values())
 

@@ -15,6 +15,17 @@ def test_the_peak_counts_a_place_once_and_arguments_and_constants_always():
     assert found.reserved == 64 + 8 + 4 + 192  # what threads keep to themselves is left out
 
 
+def test_what_lies_in_a_results_memory_and_is_gone_before_the_end_is_temporary():
+    text = SHORT.replace(
+        "allocation 4: size 192, preallocated-temp:", "allocation 4: size 192, maybe-live-out:"
+    )
+    kinds = {one.buffer.instruction: (one.kind, one.holder) for one in live(
+        buffers.read(text + RANGES)
+    ).held}  # fmt: skip
+    assert kinds["a"] == ("temporary", "output")
+    assert kinds["in_place"] == ("output", "output")
+
+
 def test_values_without_a_live_range_are_counted_as_missing():
     text = SHORT + RANGES.replace("    d{}:7-8\n", "")
     # The tuple of results has none either.
