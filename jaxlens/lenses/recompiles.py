@@ -74,7 +74,7 @@ def recompiles(log: Log, where: str = "") -> Report:
     """
     groups = _groups(log.compiles)
     told = sorted(groups, key=lambda g: -len(g.again))
-    findings = [*_answers(told, where), *_apart(log)]
+    findings = [*_answers(told, where), *_apart(log, where)]
     if not findings:
         findings = [_nothing(log, where)]
     findings += [Finding(f"{text}.", "unknown") for text in log.trouble]
@@ -250,18 +250,21 @@ def _cures(group: _Group) -> Iterator[Finding]:
 # ---- what is apart ------------------------------------------------------------------------------
 
 
-def _apart(log: Log) -> Iterator[Finding]:
+def _apart(log: Log, where: str) -> Iterator[Finding]:
     """Operations, the persistent cache, the fast path, failures, other threads."""
     operations = log.operations
     if operations:
         names = Counter(call.function for call in operations)
         told = [f"{name} {n} times" if n > 1 else name for name, n in names.most_common()]
         what = count(len(operations), "operation")
+        place = f" {where}" if where else ""
+        first = "Apart from these" if log.compiles else f"No function was compiled{place}, but"
         yield Finding(
-            f"Apart from these, {what} of JAX's own ran outside of jit, each compiled on its own: "
-            f"{listed(told, 6)}."
+            f"{first}{',' if log.compiles else ''} {what} of JAX's own ran outside of jit, each "
+            f"compiled on its own: {listed(told, 6)}."
         )
         yield from _bodies(operations)
+        yield from _one_line(operations)
     loaded = [c for c in log.compiles if (s := c.step("compile")) and s.served == "disk"]
     if loaded:
         told = list(dict.fromkeys(c.function for c in loaded))
@@ -293,6 +296,19 @@ def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
                 f"lax.{name} outside of jit compiled {n} times: each new function object as its "
                 "body is a new program; call it within one jitted function."
             )
+
+
+def _one_line(operations: Sequence[Call]) -> Iterator[Finding]:
+    """A line whose operations compile again and again, in a loop as a rule."""
+    lines = Counter((_place(call.line), call.function) for call in operations)
+    again = {place for (place, _), n in lines.items() if n > 1 and place}
+    for place in sorted(again):
+        n = sum(count for (at, _), count in lines.items() if at == place)
+        yield Finding(
+            f"Cure: put {place} into one jitted function: its {n} programs are of shapes or bodies "
+            "that change (not tried).",
+            "estimate",
+        )
 
 
 def _fast(log: Log) -> Iterator[Finding]:

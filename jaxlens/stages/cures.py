@@ -74,7 +74,10 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     if len(calls[-1].changes) == 1 and _same(*_values(calls[-1:])):
         return Cure(f"pass {name} at every call, or at none", "both mean the same, but not to JAX")
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
-    if key is None or not isinstance(key.key.statics.get(name), _NUMBERS):
+    value = key.key.statics.get(name) if key is not None else None
+    if type(value).__eq__ is object.__eq__ and value is not None:
+        return _by_identity(name, value)
+    if key is None or not isinstance(value, _NUMBERS):
         return keep
     failed = _tried(key, dynamic=name)
     if failed is None:
@@ -89,6 +92,18 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
 
 def _all(things: Sequence[Any]) -> str:
     return "both" if len(things) == 2 else f"all {len(things)}"
+
+
+def _by_identity(name: str, value: Any) -> Cure:
+    """A static object that equals no other: each is a program, whatever it holds."""
+    kind = type(value).__name__
+    if callable(value) and hasattr(value, "__name__"):
+        return Cure(f"pass the same function object as {name} each time: functions equal no other")
+    return Cure(
+        f"give {kind} an __eq__ and a __hash__ over what it holds (a frozen dataclass has them), "
+        f"so that values of {name} that are alike share a program",
+        f"{kind} has Python's own __eq__, by which each object differs from all others",
+    )
 
 
 def _same(was: str, now: str) -> bool:
@@ -118,7 +133,10 @@ def _type(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
             f"pass {main.name} always as an array of {kind}, or always as a Python number", alone
         )
     if new[1] == old[1]:
-        return Cure(f"cast {main.name} to {old[0]} before the call", alone)
+        kinds = f"{new[0]} or {old[0]}".replace("weak ", "")
+        return Cure(
+            f"give {main.name} one type at every call, {kinds}: from the start, or cast", alone
+        )
     return Cure(f"give {main.name} one rank: reshape it before the call", alone)
 
 

@@ -1,0 +1,214 @@
+"""A log's sentences and tables, from a log written by hand: no JAX is needed."""
+
+import subprocess
+import sys
+
+from jaxlens.ir.compile_log import Call, Change, Cure, Log, Part, Step
+from jaxlens.ir.graph import Span
+from jaxlens.lenses.recompiles import of, one_line, recompiles
+from jaxlens.render.recompiles_view import document
+from jaxlens.render.view import View
+
+STEP = Span("cell 1", 3, 3, function="step")
+WORK = (Step("trace", 0.01), Step("lower", 0.02), Step("compile", 0.3))
+
+
+def call(number, *changes, function="step", defined=STEP, line=2, steps=WORK, **more):
+    at = Span("cell 2", line, line)
+    layer = steps[0].kind if steps else "fast path"
+    return Call(number, function, "user", at, defined, steps, layer, changes, **more)
+
+
+def size(new, old, name="x"):
+    return Change("type", name, f"f32[{new},4]", f"f32[{old},4]")
+
+
+def op(name, line=5):
+    return Call(1, name, "op", Span("cell 2", line, line), None, WORK, "trace")
+
+
+def sentences(*calls, where="in this cell"):
+    return [finding.text for finding in recompiles(Log(calls), where).findings]
+
+
+def test_the_first_sentence():
+    sizes = (31, 30, 29, 28, 27)
+    calls = [call(n, size(new, new + 1)) for n, new in enumerate(sizes, 2)]
+    assert sentences(call(1), *calls)[0] == (
+        "step compiled 6 times in this cell; 5 of them because x's first axis changed: "
+        "32, 31, 30, 29, 28, 27."
+    )
+
+
+def test_two_causes_the_more_frequent_first():
+    told = sentences(
+        call(1),
+        call(2, Change("static", "n", "4", "3")),
+        call(3, size(5, 6), size(5, 6, "y")),
+        call(4, size(4, 5), size(4, 5, "y")),
+    )
+    assert told == [
+        "step compiled 4 times in this cell; 2 of them because x's first axis changed: 6, 5, 4 "
+        "(and y with it); 1 because n is static and its value changed: 3, 4."
+    ]
+
+
+def test_the_function_that_compiled_most_comes_first():
+    other = Span("cell 1", 9, 9)
+    told = sentences(
+        call(1, function="init", defined=other),
+        call(2),
+        call(3, size(1, 2)),
+    )
+    assert told[0].startswith("step compiled 2 times")
+    assert told[1] == "Compiled for the first time: init."
+
+
+def test_first_compiles_alone():
+    assert sentences(call(1), call(2, function="init", defined=None)) == [
+        "Nothing recompiled in this cell; 2 functions were compiled for the first time: "
+        "step and init."
+    ]
+
+
+def test_nothing_at_all():
+    assert sentences() == [
+        "Nothing was traced or compiled in this cell: JAX's caches served every call."
+    ]
+    assert sentences(where="")[0].startswith("Nothing was traced or compiled: ")
+
+
+def test_a_cure_says_whether_it_was_tried():
+    tried = call(2, size(1, 2), cure=Cure("pad x", "traced so: it works"))
+    untried = call(3, Change("setting", "jax_enable_x64", "True", "False"), cure=Cure("set it"))
+    report = recompiles(Log((call(1), tried, untried)))
+    assert [(f.text, f.trust) for f in report.findings[1:]] == [
+        ("Cure: pad x (traced so: it works).", "measured"),
+        ("Cure: set it (not tried).", "estimate"),
+    ]
+
+
+def test_causes_in_words():
+    words = {
+        Change("type", "x", "f16[4]", "f32[4]"): "x's dtype changed: f32, f16",
+        Change("type", "x", "weak f32[]", "f32[]"): "x's weak type changed: f32[], weak f32[]",
+        Change("type", "x", "f32[1,4]", "f32[4]"): "x's shape changed: f32[4], f32[1,4]",
+        Change("type", "x", "f32[5]", "f32[4]"): "x's length changed: 4, 5",
+        Change("type", "x", "f32[2,5]", "f32[2,4]"): "x's second axis changed: 4, 5",
+        Change("type", "x", "i32[2]", "f32[]"): "x's type changed: f32[], i32[2]",
+        Change("place", "w", "committed to cpu:1", "not committed to a device"):
+            "w became committed to cpu:1",
+        Change("place", "w", "committed to cpu:1", "committed to cpu:0"):
+            "w lies elsewhere: committed to cpu:0, committed to cpu:1",
+        Change("setting", "jax_enable_x64", "True", "False"):
+            "jax_enable_x64 changed: False, True",
+        Change("structure", "p", "[*]", "(*,)"): "p came in other containers: (*,), [*]",
+        Change("donated", "x", "donated", "not donated"): "x was donated, and not donated before",
+        Change("function", "step", "a new functools.partial of f"):
+            "it was a new functools.partial of f",
+        Change("new", "p['b']", "f32[]"): "p['b'] is new",
+        Change("gone", "p['b']", "", "f32[]"): "p['b'] is gone",
+        Change("option", "device", "cpu", "None"): "jit's device changed: None, cpu",
+        Change("lost", "step", "the caches were cleared"): "the caches were cleared",
+    }  # fmt: skip
+    for change, said in words.items():
+        assert sentences(call(1), call(2, change))[0] == (
+            f"step compiled 2 times in this cell; 1 of them because {said}."
+        )
+
+
+def test_operations_are_apart():
+    told = sentences(call(1), op("add"), op("add"), op("sin"))
+    assert told[1] == (
+        "Apart from these, 3 operations of JAX's own ran outside of jit, each compiled on its "
+        "own: add 2 times and sin."
+    )
+    assert told[2].startswith("Cure: put cell 2:5 into one jitted function: its 3 programs")
+    assert sentences(op("add"))[0] == (
+        "No function was compiled in this cell, but 1 operation of JAX's own ran outside of jit, "
+        "each compiled on its own: add."
+    )
+
+
+def test_disk_failures_threads_and_the_fast_path():
+    loaded = (WORK[0], WORK[1], Step("compile", 0.1, "disk"))
+    failed = (Step("trace", 0.1, failed="TypeError"),)
+    holder = Change("holder", "x", "numpy.ndarray", "jax.Array")
+    told = sentences(
+        call(1, steps=loaded, thread="loader"),
+        call(2, function="bad", defined=None, steps=failed),
+        call(3, holder, steps=()),
+    )
+    assert told[1:] == [
+        "1 program came out of the persistent cache, not compiled by XLA: step.",
+        "bad at cell 2:2 failed: TypeError while it was traced.",
+        "1 call compiled nothing, and only made an entry in jit's fast path: "
+        "step (x: numpy.ndarray, was jax.Array).",
+        "Compiled in other threads: loader (1).",
+    ]
+
+
+def test_the_figures():
+    log = Log((call(1), call(2, size(1, 2)), op("add")))
+    facts = of(log)
+    assert (facts.compiles, facts.recompiles, facts.operations, facts.traces) == (2, 1, 1, 2)
+    assert facts.by_function == {"step": 2}
+    assert facts.reasons == ("step: x: f32[1,4], was f32[2,4]",)
+    assert round(facts.seconds, 2) == 0.99
+
+
+def test_the_line_of_an_error_names_recompiles_first():
+    other = call(3, function="init", defined=None)
+    assert one_line(Log((other, call(2, size(1, 2))))) == (
+        "step at cell 2:2 (x: f32[1,4], was f32[2,4]); init at cell 2:2 (never called before)"
+    )
+    many = [call(n, size(n, n + 1)) for n in range(1, 7)]
+    assert one_line(Log(tuple(many))).endswith(", and 3 more")
+
+
+TEXT = """\
+2 compiles
+
+- step compiled 2 times in this cell; 1 of them because x's first axis changed: 2, 1. [counted]
+
+Calls that were not served from JAX's caches
+  #  function  called at  what is new in the key     what JAX did
+  -  --------  ---------  -------------------------  -------------------------
+  1  step      cell 2:2   never called before        traced, lowered, compiled
+  2  step      cell 2:2   x: f32[1,4], was f32[2,4]  traced, lowered, compiled
+
+Time of each step: left out, it changes from run to run; .text(times=True) writes it
+"""
+
+
+def test_the_text_is_stable_and_without_seconds():
+    parts = (Part("x", "input", "f32[1,4]", "", "numpy.ndarray"),)
+    view = View(None, lambda: document(Log((call(1), call(2, size(1, 2), parts=parts))),
+                                       "in this cell"))  # fmt: skip
+    text = view.text()
+    assert text.startswith(TEXT)
+    assert "300 ms" not in text
+    assert "300 ms" in view.text(times=True)
+    assert "numpy.ndarray" in view.text(full=True)
+    assert "numpy.ndarray" in view.html()
+    assert view.json()["verb"] == "recompiles"
+
+
+def test_names_are_text():
+    evil = call(1, Change("static", "n", "'<script>'", "1"), function="<img>")
+    html = View(None, lambda: document(Log((evil,)))).html()
+    assert "<script>'" not in html
+    assert "&lt;img&gt;" in html
+
+
+def test_many_calls_are_cut_and_said():
+    calls = tuple(call(n, size(n, n + 1)) for n in range(1, 2_001))
+    view = View(None, lambda: document(Log(calls)))
+    assert "1,800 more: .log.calls has all" in view.text(full=True)
+    assert len(view.html()) < 400_000
+
+
+def test_no_jax_is_needed():
+    code = "import sys, jaxlens.render.recompiles_view as v; print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
