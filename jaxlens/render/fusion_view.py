@@ -17,6 +17,8 @@ from jaxlens.render.document import Block, Document, Findings, Picture, Tab, Tab
 from jaxlens.render.figure_text import shorten
 from jaxlens.render.palette import line_hues
 from jaxlens.render.taken import taken
+from jaxlens.render.weave import weave
+from jaxlens.render.web import Web
 
 _WIDTH, _ROW, _TOP = 860.0, 42.0, 8.0
 _NAME, _BOX, _BAR, _END = 10.0, 238.0, 660.0, 850.0  # where a row's parts begin
@@ -24,11 +26,18 @@ _CHARACTER = 7.3  # pixels of one, at the size of a chart's words
 _MOST = 12  # clusters
 _TEXT = 24  # blocks of the longest bar in lines of text
 _WORDS = 30  # characters of a name
+_LARGE = 500  # operations before fusion
 
 
 def document(capture: Capture, found: Fusions, full: bool = False) -> Document:
     """The answer as an output of its own."""
-    return Document("hlo", taken(capture.program), tuple(blocks(capture, found, full)))
+    shown = tuple(blocks(capture, found, full))
+    return Document("hlo", taken(capture.program), shown, web(capture, found))
+
+
+def web(capture: Capture, found: Fusions) -> Web | None:
+    """Links clusters, tables and diff; of a large program they would take longer than the lens."""
+    return weave(capture, ("jaxpr", "optimized")) if found.before < _LARGE else None
 
 
 def blocks(capture: Capture, found: Fusions, full: bool = False) -> list[Block]:
@@ -42,13 +51,13 @@ def blocks(capture: Capture, found: Fusions, full: bool = False) -> list[Block]:
     report = fused_report.report(found)
     drawn = picture(found)
     shown = change_diff(found.change, "Before fusion", "After", found.note, full)
-    graph: list[Block] = [Tabs((Tab("Graph", (hlo_figure.pane(capture),)),))] if full else []
+    tabs = [Tab("Before and after fusion", (shown,), in_text=True, key="change")]
+    tabs += [Tab("Graph", (hlo_figure.pane(capture),), key="graph")] if full else []
     return [
         Findings(report.findings),
         *([drawn] if drawn else []),
         *(TableBlock(table) for table in report.tables),
-        shown,
-        *graph,
+        Tabs(tuple(tabs)),
     ]
 
 

@@ -63,9 +63,11 @@ def document(
         blocks += passes_blocks(capture, limit=None, everything=full)
     if pass_name:
         blocks += _pass(capture, pass_name, full)
-    if fusion:
-        blocks += _fusion(capture, full)
     web = None
+    if fusion:
+        found = fused.of(capture, TRACE_LIMIT)
+        blocks += fusion_view.blocks(capture, found, full)
+        web = fusion_view.web(capture, found)
     if not blocks:
         fusing(capture)  # first: a compile made without the dumps would be made again
         web = weave(capture, _LINKED, fates=capture.has_all_passes)  # without, few could be told
@@ -113,10 +115,6 @@ def _sentences(capture: Capture, found: _Once) -> Iterator[Finding]:
         yield Finding(tally(works(capture)))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")
-
-
-def _fusion(capture: Capture, full: bool) -> list[Block]:
-    return fusion_view.blocks(capture, fused.of(capture, TRACE_LIMIT), full)
 
 
 def _stage(capture: Capture, name: str, full: bool) -> list[Block]:

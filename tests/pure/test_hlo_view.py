@@ -29,7 +29,7 @@ def test_tabs_by_default() -> None:
 
 
 def test_the_diff_shows_each_fusion_with_what_it_swallowed() -> None:
-    diff = blocks(document(fixed.capture(), fusion=True), Diff)[0]
+    diff = blocks(document(fixed.capture(), fusion=True), Tabs)[0].tabs[0].blocks[0]
     first, second, same = diff.groups
     assert first.title == (
         "max_fusion f32[4,2]: loop, 4 operations from <cell 3>:2 and <cell 3>:3, by fusion"
@@ -47,7 +47,7 @@ def test_the_diff_shows_each_fusion_with_what_it_swallowed() -> None:
 
 
 def test_full_leaves_nothing_out() -> None:
-    diff = blocks(document(fixed.capture(), fusion=True, full=True), Diff)[0]
+    diff = blocks(document(fixed.capture(), fusion=True, full=True), Tabs)[0].tabs[0].blocks[0]
     assert [row.right.id for row in diff.groups[0].rows].count("zero.5") == 1
     assert "metadata" in words(diff.groups[0].rows[1].left)
 
