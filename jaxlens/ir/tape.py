@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Event = Literal["call", "line", "return", "after"]
+Event = Literal["call", "line", "return", "after", "yield", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,9 @@ class TapeStep:
     """One line of Python that ran while JAX traced.
 
     Attributes:
-        event: "call" where a function began, "line", "return" where it ended, and "after" for
-            what JAX wrote down when the function was done, such as a backward pass.
+        event: "call" where a function began, "line", "return" where it ended, "yield" and
+            "resume" where a generator paused and went on, and "after" for what JAX wrote down
+            when the function was done, such as a backward pass.
         key: The file as Python knows it, the key of `Capture.sources`.
         file: The same as it is shown.
         line: Line number.
@@ -30,6 +31,7 @@ class TapeStep:
         made: Ids of the equations that it recorded.
         printed: What it wrote to standard output: it does so now, and in no later call.
         wrote: Global names and outer containers that it changed, likewise.
+        raised: Name of the exception that it raised, or that came from a call in it.
     """
 
     event: Event
@@ -42,6 +44,7 @@ class TapeStep:
     made: tuple[str, ...] = ()
     printed: str = ""
     wrote: tuple[str, ...] = ()
+    raised: str = ""
 
 
 @dataclass(frozen=True, slots=True)

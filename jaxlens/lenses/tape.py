@@ -91,6 +91,8 @@ def replay(capture: Capture) -> Tracing:
         if step.printed:
             notes[n].append("prints now only")
         notes[n] += [f"now only: {one}" for one in step.wrote]
+        if step.raised and step.event == "line":
+            notes[n].append(f"raises {step.raised}")
     after = [s for s in recorded.steps if s.event == "after"]
     return Tracing(
         recorded.steps, recorded.cut, tuple(loops), tuple(dict.fromkeys(branches)),
@@ -150,9 +152,12 @@ def _walk(
     loops: list[Loop] = []
     branches: list[Branch] = []
     frames: list[tuple[list[_Running], int]] = []  # loops that run, and the step of a header
+    paused: dict[tuple[str, str], list[_Running]] = {}  # of generators
     for n, step in enumerate(steps):
-        if step.event == "call":
-            frames.append(([], -1))
+        name = step.key, step.function
+        if step.event in ("call", "resume"):
+            held = paused.pop(name, []) if step.event == "resume" else []
+            frames.append((held, -1))
         if not frames:
             continue
         running, header = frames[-1]
@@ -165,7 +170,10 @@ def _walk(
             loop.equations += len(step.made)
         is_header = known and step.line in (known.loops.keys() | known.branches.keys())
         frames[-1] = running, n if is_header and step.event == "line" else -1
-        if step.event == "return":
+        if step.event == "yield":
+            paused[name] = running
+            frames.pop()
+        elif step.event == "return":
             loops += [_ended(one, step.file) for one in reversed(running)]
             frames.pop()
     return [loop for loop in loops if loop.times], branches
@@ -177,6 +185,8 @@ def _decide(
 ) -> None:  # fmt: skip
     """What the step behind a header tells of it."""
     line = header.line
+    if header.raised:
+        return  # nothing was decided
     if line in known.branches:
         taken = now.line in known.branches[line] and now.event == "line"
         branches.append(Branch(_where(header), taken))
@@ -272,4 +282,5 @@ def _said(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
     lines = texts.get(step.key, ())
     text = lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
     inset = "  " * min(step.depth, 8)
-    return f"{inset}return from {step.function}" if step.event == "return" else f"{inset}{text}"
+    words = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
+    return f"{inset}{words} {step.function}" if words else f"{inset}{text}"

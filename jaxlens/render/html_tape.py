@@ -5,7 +5,7 @@ from jaxlens.render.html_data import Room, data_html
 from jaxlens.render.html_table import table_html
 from jaxlens.render.visible import visible
 
-_EVENTS = ("call", "line", "return", "after")
+_EVENTS = ("call", "line", "return", "after", "yield", "resume")
 
 
 def tape_html(reel: TapeReel, room: Room | None = None) -> str:

@@ -6,8 +6,10 @@ Nothing of the user's is called: values are described by type, numbers and short
 """
 
 import dis
+import inspect
 import io
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,19 +17,15 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-import jax
-import numpy as np
-
 from jaxlens.ir.jaxpr_bodies import bodies, opened
-from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe
 from jaxlens.ir.tape import Bound, Event, Tape, TapeStep
 from jaxlens.stages import compat
+from jaxlens.stages.tape_values import text
 
 MOST = 5_000  # steps that are kept
-_ITEMS, _LETTERS = 4, 40  # of a container, and of a string or number
 _QUIET = (ModuleType, type, FunctionType)
-_CONTAINERS = (list, dict, set, tuple)
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _NONE: Any = object()
 
 
@@ -40,8 +38,9 @@ class _Step:
     line: int
     depth: int
     bound: list[Bound] = field(default_factory=list)
-    made: list[Any] = field(default_factory=list)  # sources and primitives of equations
+    made: list[Any] = field(default_factory=list)  # keys and tracebacks of equations
     printed: str = ""
+    raised: str = ""
     wrote: list[str] = field(default_factory=list)
 
 
@@ -64,6 +63,9 @@ class Recorder:
         self._counts: dict[int, int] = {}
         self._kept: list[Any] = []  # equations' parts, so that no other takes their identity
         self._core: list[Any] = []
+        self._texts: dict[str, bool] = {}  # whether a file is the user's: asked at every call
+        self._stored: dict[CodeType, frozenset[str]] = {}  # names that a function makes global
+        self._thread = threading.get_ident()
         self._cut = False
 
     @contextmanager
@@ -83,53 +85,93 @@ class Recorder:
     def tape(self, jaxpr: Any) -> Tape:
         """The steps, with the ids of the equations that each recorded.
 
+        An equation that was made anew later, as those of a loop are when it is differentiated, has
+        the traceback of the one that it stands for, and belongs to the same line.
+
         Args:
             jaxpr: What the trace made.
         """
-        ids = _ids(jaxpr)
-        steps = []
-        for step in self._steps:
-            made = [ids[part].pop(0) for part in step.made if ids.get(part)]
-            steps.append(_frozen(step, tuple(made)))
-        left = sorted((i for rest in ids.values() for i in rest), key=lambda i: int(i[1:]))
-        if left and steps:
+        final = _final(jaxpr)
+        ids: dict[tuple[int, str], list[_Made]] = {}
+        for one in final:
+            ids.setdefault(one.key, []).append(one)
+        given: dict[str, int] = {}
+        places: dict[int, int] = {}
+        for n, step in enumerate(self._steps):
+            for part, place in step.made:
+                if place:
+                    places.setdefault(place, n)
+                if ids.get(part):
+                    given[ids[part].pop(0).id] = n
+        for one in final:
+            if one.id not in given and not one.backward and one.place in places:
+                given[one.id] = places[one.place]
+        made: list[list[str]] = [[] for _ in self._steps]
+        for one in sorted(final, key=lambda one: one.number):
+            if one.id in given:
+                made[given[one.id]].append(one.id)
+        steps = [_frozen(step, tuple(ids)) for step, ids in zip(self._steps, made, strict=True)]
+        left = [one.id for one in final if one.id not in given]
+        if left and steps and not self._cut:
             last = self._steps[0].code
-            after = _Step("after", last, last.co_firstlineno, 0)
-            steps.append(_frozen(after, tuple(left)))
+            steps.append(_frozen(_Step("after", last, last.co_firstlineno, 0), tuple(left)))
         self._kept.clear()
         return Tape(tuple(steps), self._cut)
 
     def _called(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event != "call" or not _is_users(frame):
+        """A function begins, of which there are very many that are not the user's."""
+        known = self._texts.get(frame.f_code.co_filename)
+        if known is None:
+            known = self._texts[frame.f_code.co_filename] = _may_be_users(frame.f_code)
+        if not known or event != "call" or not _is_users(frame):
             return None
         self._flush()
-        if len(self._steps) >= MOST:
-            self._cut = True
+        if self._full():
             return None
-        self._frames.append(_Frame(frame, {}, _outer(frame)))
-        self._begin("call", frame)
+        self._frames.append(_Frame(frame, {}, self._outer(frame)))
+        self._begin("resume" if _resumes(frame) else "call", frame)
         self._look(self._frames[-1])
         return self._ran
 
     def _ran(self, frame: FrameType, event: str, value: Any) -> Any:
-        """A line is about to run, or the function returns."""
+        """A line is about to run, it raises, or the function returns."""
         while self._frames and self._frames[-1].frame is not frame:
             self._frames.pop()  # it was left by an exception
         if not self._frames:
             return None
         self._flush()
-        self._look(self._frames[-1])
+        at = self._frames[-1]
+        self._look(at)
         if event == "line":
-            if len(self._steps) >= MOST:
-                self._cut = True
+            if self._full():
                 return None
             self._begin("line", frame)
+        elif event == "exception" and at.step is not None:
+            if not issubclass(value[0], StopIteration):
+                at.step.raised = value[0].__name__
         elif event == "return":
-            self._begin("return", frame)
-            self._frames[-1].step = None
-            self._steps[-1].bound.append(Bound("returns", _text(value)))
-            self._frames.pop()
+            self._ended(at, value)
         return self._ran
+
+    def _ended(self, at: _Frame, value: Any) -> None:
+        """A function returns, yields, or is left by an exception."""
+        yields, raised = _yields(at.frame), at.step.raised if at.step else ""
+        self._begin("yield" if yields else "return", at.frame)
+        if value is None and raised and not yields and not _returns(at.frame):
+            bound = Bound("raises", raised)
+        else:
+            bound = Bound("yields" if yields else "returns", text(value))
+        self._steps[-1].bound.append(bound)
+        self._frames.pop()
+
+    def _full(self) -> bool:
+        """Whether no more steps are kept; then nothing more is followed."""
+        if len(self._steps) >= MOST:
+            self._cut = True
+            sys.settrace(None)
+            for held in self._frames:
+                held.frame.f_trace = None
+        return self._cut
 
     def _begin(self, event: Event, frame: FrameType) -> None:
         step = _Step(event, frame.f_code, frame.f_lineno, len(self._frames) - 1)
@@ -142,13 +184,13 @@ class Recorder:
         if step is None:
             return
         for name, value in at.frame.f_locals.items():
-            text = _text(value)
+            words = text(value)
             known = at.seen.get(name, (_NONE, ""))
-            if known[0] is not value or known[1] != text:
-                at.seen[name] = value, text
-                if not (isinstance(value, _QUIET) and step.event == "call"):
-                    step.bound.append(Bound(name, text))
-        now = _outer(at.frame)
+            if known[0] is not value or known[1] != words:
+                at.seen[name] = value, words
+                if not (issubclass(type(value), _QUIET) and step.event in ("call", "resume")):
+                    step.bound.append(Bound(name, words))
+        now = self._outer(at.frame)
         for name, size in now.items():
             if name in at.outer and at.outer[name] != size:
                 step.wrote.append(_change(name, at.outer[name], size))
@@ -164,11 +206,10 @@ class Recorder:
             self._counts[key] = len(eqns)
             if new and self._steps:
                 self._kept += new
-                parts = [(id(eqn.source_info), eqn.primitive.name) for eqn in new]
-                self._current().made += parts
+                self._current().made += [(_key(eqn), _traceback(eqn)) for eqn in new]
         if self._core and self._steps:
             self._kept += self._core
-            self._current().made += [(id(eqn), "") for eqn in self._core]
+            self._current().made += [((id(eqn), ""), 0) for eqn in self._core]
         self._core.clear()
 
     def _current(self) -> _Step:
@@ -179,9 +220,29 @@ class Recorder:
         if event.kind == "record":
             self._core.append(event.detail["eqn"])
 
-    def _print(self, text: str) -> None:
-        if self._frames and self._frames[-1].step is not None:
-            self._frames[-1].step.printed += text
+    def _print(self, words: str) -> None:
+        here = threading.get_ident() == self._thread
+        if here and self._frames and self._frames[-1].step is not None:
+            self._frames[-1].step.printed += words
+
+    def _outer(self, frame: FrameType) -> dict[str, Any]:
+        """What a function could change outside of itself, each with a number that tells if it did.
+
+        Globals that it binds by what they are bound to; containers that it reaches by length.
+        """
+        code = frame.f_code
+        stored = self._stored.get(code)
+        if stored is None:
+            found = (i.argval for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL")
+            stored = self._stored[code] = frozenset(found)
+        outer: dict[str, Any] = {f"global {n}": id(frame.f_globals.get(n, _NONE)) for n in stored}
+        for name in code.co_names:
+            _held(name, frame.f_globals.get(name), outer)
+        if code.co_freevars:
+            known = frame.f_locals
+            for name in code.co_freevars:
+                _held(name, known.get(name), outer)
+        return outer
 
 
 def _alive(eqn: Any) -> Any:
@@ -193,117 +254,97 @@ def _frozen(step: _Step, made: tuple[str, ...]) -> TapeStep:
     file = describe(step.code.co_filename)
     return TapeStep(
         step.event, step.code.co_filename, file.name, step.line, step.code.co_qualname, step.depth,
-        tuple(step.bound), made, step.printed, tuple(step.wrote),
+        tuple(step.bound), made, step.printed, tuple(step.wrote), step.raised,
     )  # fmt: skip
 
 
-def _ids(jaxpr: Any) -> dict[tuple[int, str], list[str]]:
-    """Ids of the final equations, by what tells an equation while it is recorded."""
-    found: dict[tuple[int, str], list[str]] = {}
-    for body in bodies(opened(jaxpr)).values():
-        for eqn, ident in zip(body.jaxpr.eqns, body.ids, strict=True):
-            core = isinstance(eqn.source_info.name_stack, tuple)
-            key = (id(eqn), "") if core else (id(eqn.source_info), eqn.primitive.name)
-            found.setdefault(key, []).append(ident)
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """An equation of the finished program: its id, and what tells it while it is recorded."""
+
+    id: str
+    key: tuple[int, str]
+    place: int
+    backward: bool
+
+    @property
+    def number(self) -> int:
+        return int(self.id[1:])
+
+
+def _final(jaxpr: Any) -> list[_Made]:
+    """Every equation, callers before callees."""
+    found: list[_Made] = []
+    turned: set[int] = set()  # bodies of the backward pass
+    for key, body in bodies(opened(jaxpr)).items():
+        for n, (eqn, ident) in enumerate(zip(body.jaxpr.eqns, body.ids, strict=True)):
+            back = key in turned or "transpose" in str(eqn.source_info.name_stack)
+            if back:
+                turned.update(map(id, body.inner.get(n, ())))
+            found.append(_Made(ident, _key(eqn), _traceback(eqn), back))
     return found
+
+
+def _key(eqn: Any) -> tuple[int, str]:
+    source = eqn.source_info
+    if isinstance(source.name_stack, tuple):  # the core's, whose equations stay the same objects
+        return id(eqn), ""
+    return id(source), eqn.primitive.name
+
+
+def _traceback(eqn: Any) -> int:
+    """The identity of the traceback of an equation of JAX's; 0 where there is none."""
+    traceback = getattr(eqn.source_info, "traceback", None)
+    return 0 if traceback is None else id(traceback)
+
+
+def _yields(frame: FrameType) -> bool:
+    """Whether a generator that is left goes on later; from Python 3.12 on it stands at RESUME."""
+    last = _last(frame)
+    return bool(frame.f_code.co_flags & _GENERATORS) and last.startswith(("YIELD", "RESUME"))
+
+
+def _resumes(frame: FrameType) -> bool:
+    """Whether a generator goes on; the argument of RESUME is 0 where a function begins."""
+    if not frame.f_code.co_flags & _GENERATORS or frame.f_lasti < 0:
+        return False
+    return bool(frame.f_code.co_code[frame.f_lasti + 1] & 3)
+
+
+def _returns(frame: FrameType) -> bool:
+    return _last(frame).startswith("RETURN")
+
+
+def _last(frame: FrameType) -> str:
+    """The instruction that a frame stands at."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
+
+
+def _may_be_users(code: CodeType) -> bool:
+    """Whether a file is the user's: no library's, and none that was made at run time."""
+    file = describe(code.co_filename)
+    return not file.library and not file.own
 
 
 def _is_users(frame: FrameType) -> bool:
-    """Whether a function's text is the user's: no library's, and none that was made at run time."""
+    """Whether a function of such a file was written: what `exec` made has a name as `<string>`."""
     code = frame.f_code
-    file = describe(code.co_filename)
-    if file.library or file.own:
-        return False
-    written = not code.co_filename.startswith("<") or code.co_filename.startswith("<ipython")
-    return written or (
-        frame.f_globals.get("__name__") == "__main__" and not code.co_qualname.startswith("__cr")
-    )
-
-
-def _outer(frame: FrameType) -> dict[str, Any]:
-    """What a function could change outside of itself, each with a number that tells if it did.
-
-    Globals that it binds by what they are bound to; containers that it can reach by their length.
-    """
-    code = frame.f_code
-    found: dict[str, Any] = {}
-    for name in _bound_outside(code):
-        found[f"global {name}"] = id(frame.f_globals.get(name, _NONE))
-    for name in code.co_names:
-        _held(name, frame.f_globals.get(name), found)
-    for name in code.co_freevars:
-        _held(name, frame.f_locals.get(name), found)
-    return found
+    if not code.co_filename.startswith("<") or code.co_filename.startswith("<ipython"):
+        return True
+    return frame.f_globals.get("__name__") == "__main__" and not code.co_qualname.startswith("__cr")
 
 
 def _held(name: str, value: Any, found: dict[str, Any]) -> None:
-    if isinstance(value, list | dict | set):
-        found[name] = len(value)
-
-
-def _bound_outside(code: CodeType) -> frozenset[str]:
-    if code not in _STORES:
-        stored = {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL"}
-        _STORES[code] = frozenset(stored)
-    return _STORES[code]
-
-
-_STORES: dict[CodeType, frozenset[str]] = {}
+    """A container's length, by the method of the built-in type: a class may have its own."""
+    for base in (list, dict, set):
+        if issubclass(type(value), base):
+            found[name] = base.__len__(value)
 
 
 def _change(name: str, before: int, now: int) -> str:
     if name.startswith("global "):
         return f"{name} is bound anew"
     return f"{name}: {before} items before, {now} now"
-
-
-def _text(value: Any, depth: int = 0) -> str:
-    """A value in words, found without calling anything of the user's."""
-    if isinstance(value, jax.core.Tracer) or _is_core(value):
-        return f"tracer {_aval(value)}"
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
-        return f"array {_aval(value)}"
-    if value is None or type(value) in (bool, int, float, complex, str, bytes):
-        text = repr(value)
-        return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}..."
-    if type(value) in _CONTAINERS:
-        return _container(value, depth)
-    name = getattr(value, "__qualname__", "") if isinstance(value, _QUIET) else ""
-    if isinstance(value, ModuleType):
-        return f"module {value.__name__}"
-    if name:
-        return f"{'class' if isinstance(value, type) else 'function'} {name}"
-    return f"{type(value).__name__} object"
-
-
-def _container(value: Any, depth: int) -> str:
-    kind = type(value)
-    if not value or depth > 1:
-        return f"{kind.__name__} of {len(value)}"
-    if kind is dict:
-        parts = [f"{_text(k, 2)}: {_text(v, depth + 1)}" for k, v in _first(value.items())]
-    else:
-        parts = [_text(item, depth + 1) for item in _first(value)]
-    more = f", ... {len(value) - _ITEMS} more" if len(value) > _ITEMS else ""
-    ends = ("[", "]") if kind is list else ("(", ")") if kind is tuple else ("{", "}")
-    return f"{ends[0]}{', '.join(parts)}{more}{ends[1]}"
-
-
-def _first(items: Any) -> list[Any]:
-    return [item for _, item in zip(range(_ITEMS), items, strict=False)]
-
-
-def _is_core(value: Any) -> bool:
-    return type(value).__module__.startswith("jaxlens.core.") and hasattr(type(value), "aval")
-
-
-def _aval(value: Any) -> str:
-    try:
-        aval = value.aval if hasattr(type(value), "aval") else jax.typeof(value)
-        weak = ", weak" if getattr(aval, "weak_type", False) else ""
-        return f"{type_of(aval)}{weak}"
-    except Exception:  # a tracer that has leaked, or an array that is gone
-        return "of a type that cannot be told"
 
 
 class _Tee(io.TextIOBase):

@@ -10,7 +10,8 @@ import { button, made } from "./panes.js";
 /** @typedef {[number, number, number, number, number, string[], string[], string, string[]]} TapeStep */
 /** @typedef {{files: [string, [number, string][]][], names: string[], steps: TapeStep[], eqns: Record<string, string>}} TapeData */
 
-const [CALL, LINE, RETURN, AFTER] = [0, 1, 2, 3];
+const [CALL, AFTER, RESUME] = [0, 3, 5];
+const WORDS = ["start of ", "", "end of ", "", "pause of ", "on in "];
 const NEWEST = 12;
 
 class TapePlayer {
@@ -66,8 +67,7 @@ class TapePlayer {
     const eqns = [];
     for (let n = 0; n <= this.at; n++) {
       const [event, , , , depth, bound, recorded] = steps[n];
-      if (event === CALL) frames.length = depth;
-      if (event === CALL) frames.push(new Map());
+      if (event === CALL || event === RESUME) frames.splice(depth, frames.length, new Map());
       frames.length = Math.min(frames.length, depth + 1);
       const frame = frames[depth];
       frame?.forEach((value) => (value[1] = false));
@@ -80,7 +80,7 @@ class TapePlayer {
   /** @param {TapeStep} step @param {Map<string, [string, boolean]>} frame @param {string[]} eqns */
   show([event, file, line, name, , , recorded, printed, notes], frame, eqns) {
     const { names, files, steps } = this.tape;
-    const words = event === AFTER ? "JAX, when the function is done" : `${event === RETURN ? "end of " : event === CALL ? "start of " : ""}${names[name]}`;
+    const words = event === AFTER ? "JAX, when the function is done" : WORDS[event] + names[name];
     this.said.textContent = `step ${this.at + 1} of ${steps.length}: ${words}`;
     if (file !== this.file && file >= 0) this.list(file);
     for (const row of this.code.children)
