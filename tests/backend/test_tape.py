@@ -1,6 +1,9 @@
 """The trace tape: steps, variables, equations and notes, of functions whose course is known."""
 
+import gc
 import sys
+import threading
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -229,3 +232,130 @@ def test_names_are_text() -> None:
 
     markup = jaxlens.tape(f, jnp.ones(2)).html()
     assert "<script>alert" not in markup
+
+
+def test_a_generator_goes_on_where_it_paused() -> None:
+    def three(x):
+        for i in range(3):
+            yield x * i
+
+    def f(x):
+        total = 0
+        for part in three(x):
+            total = total + part
+        return total
+
+    found = jaxlens.tape(f, 1.0)
+    loops = {one.line: (one.times, one.equations) for one in found.loops}
+    inner, outer = three.__code__.co_firstlineno + 1, f.__code__.co_firstlineno + 2
+    assert loops == {f"test_tape.py:{inner}": (3, 3), f"test_tape.py:{outer}": (3, 5)}
+    own = [s for s in found.steps if s.function.endswith("three")]
+    assert [s.event for s in own if s.event != "line"] == [
+        "call", "yield", "resume", "yield", "resume", "yield", "resume", "return"
+    ]  # fmt: skip
+    assert [s.bound[-1].name for s in own if s.event in ("yield", "return")] == [
+        "yields", "yields", "yields", "returns"
+    ]  # fmt: skip
+
+
+def test_a_condition_that_raises_decides_nothing() -> None:
+    def inner(x):
+        raise KeyError("a")
+
+    def f(x):
+        try:
+            if x > 0:
+                x = x * 2
+        except jax.errors.TracerBoolConversionError:
+            x = x + 1
+        try:
+            inner(x)
+        except KeyError:
+            x = x - 1
+        return x
+
+    found = jaxlens.tape(f, 1.0)
+    assert not found.branches
+    first = f.__code__.co_firstlineno
+    raised = {s.line - first: s.raised for s in found.steps if s.raised and s.event == "line"}
+    line = inner.__code__.co_firstlineno + 1 - first
+    assert raised == {2: "TracerBoolConversionError", 7: "KeyError", line: "KeyError"}
+    left = next(s for s in found.steps if s.event == "return" and s.function.endswith("inner"))
+    assert [(b.name, b.text) for b in left.bound] == [("raises", "KeyError")]
+    at = next(n for n, s in enumerate(found.steps) if s.raised)
+    assert found.notes[at] == ("raises TracerBoolConversionError",)
+
+
+def test_what_is_differentiated_within_a_loop_stands_with_its_line() -> None:
+    def f(x):
+        def body(c, _):
+            c = jnp.sin(c)
+            return c, c * 2
+
+        return jax.lax.scan(body, x, None, 3)[1].sum()
+
+    found = jaxlens.tape(jax.grad(f), 1.0)
+    nodes = {n.id: n for n in found.capture.jaxpr.module.nodes()}
+    first = f.__code__.co_firstlineno
+    made = {s.line - first: [nodes[i].opcode for i in s.made] for s in found.steps if s.made}
+    assert made[2] == ["sin", "cos"]
+    assert made[3] == ["mul"]
+    assert all(i in nodes for s in found.steps for i in s.made)
+    assert sum(len(s.made) for s in found.steps) == len(nodes)
+
+
+def test_no_method_of_a_users_class_is_called() -> None:
+    asked = []
+
+    def trap(name):
+        def method(self, *args):
+            asked.append(name)
+            raise AssertionError(name)
+
+        return method
+
+    names = ["__repr__", "__str__", "__len__", "__iter__", "__eq__", "__bool__"]
+    methods = {name: trap(name) for name in names}
+    shy = type("Shy", (), {**methods, "__class__": property(trap("__class__"))})
+    more = type("More", (list,), methods)
+    held, odd = shy(), more([1, 2])
+    globals()["_held_by_the_test"] = odd
+
+    def f(x):
+        a, b, c = held, odd, _held_by_the_test  # noqa: F821 - set above
+        both = (a, b)
+        del both, c
+        return x + 1
+
+    found = jaxlens.tape(f, 1.0)
+    del globals()["_held_by_the_test"]
+    assert not asked
+    bound = {b.name: b.text for s in found.steps for b in s.bound}
+    assert bound["a"] == "Shy object"
+    assert bound["both"] == "(Shy object, More object)"
+
+
+def test_no_tracer_lives_on() -> None:
+    seen = []
+
+    def f(x):
+        y = x + 1
+        seen.append(weakref.ref(y))
+        return y * 2
+
+    cap = jaxlens.capture(f, jnp.ones(3))
+    assert cap.tape.steps
+    gc.collect()
+    assert seen[0]() is None
+
+
+def test_what_another_thread_prints_is_not_the_lines(capsys) -> None:
+    def f(x):
+        other = threading.Thread(target=print, args=("elsewhere",))
+        other.start()
+        other.join()
+        return x + 1
+
+    found = jaxlens.tape(f, 1.0)
+    assert found.printed == ()
+    assert capsys.readouterr().out == "elsewhere\n"
