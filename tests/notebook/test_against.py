@@ -54,3 +54,20 @@ def test_a_name_that_holds_no_view_is_told_in_one_line(edited, name, says) -> No
 def test_help_says_how_it_is_known(edited, capsys) -> None:
     edited.run_line_magic("compile", "--against old -h")
     assert capsys.readouterr().out.startswith("What changed since then?")
+
+
+def test_a_pass_is_left_out_and_what_comes_out_is_stored(edited) -> None:
+    edited.run_cell("%%compile --without fusion -o apart\nf(x)").raise_error()
+    text = " ".join(str(edited.user_ns["apart"]).split())
+    assert "- Without fusion: " in text
+    assert edited.user_ns["apart"].capture.program.flags == ("without fusion",)
+    edited.run_cell("%%compile --against apart\nf(x)").raise_error()
+    with pytest.raises(OptionError, match="did you mean 'fusion'"):
+        edited.run_cell("%%hlo --without fusin\nf(x)").raise_error()
+
+
+def test_help_of_fusion_tells_xlas_reasons_from_ours(edited, capsys) -> None:
+    edited.run_line_magic("hlo", "--fusion -h")
+    told = capsys.readouterr().out
+    assert told.startswith("What was fused, and why not the rest?")
+    assert "XLA's own: its reasons" in told
