@@ -35,12 +35,31 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An array that the function closed over, measured and never printed."""
+    """An array that the function closed over, measured and never printed.
+
+    Attributes:
+        name: What the user calls it ("params['w']", "self.table"); "constant 2" for one that
+            no name was found for.
+        type: Shape and dtype.
+        bytes: Its data.
+        span: Where it is first read.
+        held: What holds it: "global", "closure", "default argument", "argument of a partial",
+            "attribute"; "" where unknown.
+        holder: Name of the function or class that does.
+        defined: Where that function is defined.
+        reads: Equations that read it, in all bodies; 0 where nobody counted.
+        bodies: Bodies of the jaxpr that hold it as a constant of their own.
+    """
 
     name: str
     type: Type
     bytes: int
     span: Span | None = None
+    held: str = ""
+    holder: str = ""
+    defined: Span | None = None
+    reads: int = 0
+    bodies: int = 1
 
 
 @dataclass(frozen=True, slots=True)

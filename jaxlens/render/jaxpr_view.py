@@ -10,9 +10,10 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import occurrences
 from jaxlens.ir.late import fill
 from jaxlens.lenses import compare
+from jaxlens.lenses.captured import captured as captured_report
 from jaxlens.lenses.report import Finding, amount, count
 from jaxlens.render import comparison, jaxpr_lines, source_pane
-from jaxlens.render.document import Block, Document, Findings, GraphPane, Tab, Tabs
+from jaxlens.render.document import Block, Document, Findings, GraphPane, Tab, TableBlock, Tabs
 from jaxlens.render.figure import Figure
 from jaxlens.render.lines_by_id import LinesById
 from jaxlens.render.options import JaxprOptions
@@ -37,6 +38,10 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
         found = compare.of(asked.against, capture, compiled=False)
         changed = comparison.blocks(asked.against, capture, found=found, full=asked.full)
         return Document("jaxpr", taken(capture.program), tuple(changed))
+    if asked.captured:
+        report = captured_report(capture, compiled=False)
+        tables = [TableBlock(table) for table in report.tables]
+        return Document("jaxpr", taken(capture.program), (Findings(report.findings), *tables))
     with paused():
         return _document(capture, module, asked)
 

@@ -83,8 +83,10 @@ class CompileOptions:
         False, "flops and bytes by line and kernel, loops counted; with --run N seconds of each"
     )
     roofline: str = option(
-        "", "the same, and the best possible time: of this device, measured, or --roofline=h100",
-        "[DEVICE]", values="device",
+        "",
+        "the same, and the best possible time: of this device, measured, or --roofline=h100",
+        "[DEVICE]",
+        values="device",
     )
     memory: bool = option(False, "which line owns the memory peak, what autodiff saves, donation")
     checkpoint: bool = option(False, "the same, and what jax.checkpoint would change, by trying")

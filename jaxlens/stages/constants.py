@@ -5,8 +5,8 @@ a gigabyte takes 20 s and 6 GB. So from `LARGE` on, `lower.py` hands them over a
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -14,9 +14,10 @@ import jax
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_bodies import Finder, opened
-from jaxlens.ir.jaxpr_frames import resolver
+from jaxlens.ir.jaxpr_frames import Resolver, resolver
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe
+from jaxlens.stages.closed_over import Held, closed_over, identities
 
 # Bytes of captured arrays from which a program is lowered with them as arguments.
 LARGE = 16 * 2**20
@@ -24,12 +25,14 @@ LARGE = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One captured array and the first equation that reads it."""
+    """One captured array, the first equation that reads it, and how many do, in how many bodies."""
 
     value: Any
     aval: Any
     traceback: Any
     bytes: int
+    reads: int = 0
+    bodies: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,11 @@ def survey(closed: Any) -> Survey:
         seen.add(id(body))
         foreign = foreign or (part is not closed and _is_foreign(body))
         for constant in _closed_over(part, body):
-            captured.setdefault(id(constant.value), constant)
+            known = captured.get(id(constant.value))
+            if known is not None:
+                reads, bodies = known.reads + constant.reads, known.bodies + 1
+                constant = replace(known, reads=reads, bodies=bodies)
+            captured[id(constant.value)] = constant
         pending.extend(find.in_body(body))
     return Survey(tuple(captured.values()), foreign)
 
@@ -101,21 +108,20 @@ def _closed_over(part: Any, body: Any) -> Iterator[Captured]:
     variables = body.constvars
     if not values or len(values) != len(variables):
         return
-    readers = _first_readers(body, {id(v) for v in variables})
+    readers = _readers(body, {id(v) for v in variables})
     for variable, value in zip(variables, values, strict=True):
         if not isinstance(value, jax.core.Tracer):
-            yield Captured(value, variable.aval, readers.get(id(variable)), _bytes(value))
+            first, reads = readers.get(id(variable), (None, 0))
+            yield Captured(value, variable.aval, first, _bytes(value), reads)
 
 
-def _first_readers(body: Any, wanted: set[int]) -> dict[int, Any]:
-    """The traceback of the first equation that reads each wanted variable."""
-    found: dict[int, Any] = {}
+def _readers(body: Any, wanted: set[int]) -> dict[int, tuple[Any, int]]:
+    """The traceback of the first equation that reads each wanted variable, and how many do."""
+    found: dict[int, tuple[Any, int]] = {}
     for eqn in body.eqns:
-        for atom in eqn.invars:
-            if id(atom) in wanted:
-                found.setdefault(id(atom), getattr(eqn.source_info, "traceback", None))
-                if len(found) == len(wanted):
-                    return found
+        for key in {id(atom) for atom in eqn.invars} & wanted:
+            first, reads = found.get(key, (getattr(eqn.source_info, "traceback", None), 0))
+            found[key] = first, reads + 1
     return found
 
 
@@ -145,65 +151,25 @@ def constants(
     Returns:
         One entry per array. One that has no name that we know is called "constant 2".
     """
-    names = _names(function, owner)
+    known = closed_over(function, owner)
     spans = resolver()
-    return tuple(
-        Constant(
-            next((names[k] for k in _identities(c.value) if k in names), f"constant {index}"),
-            type_of(c.aval),
-            c.bytes,
-            _owner(spans(c.traceback)),
-        )
-        for index, c in enumerate(found.captured)
-    )
+    return tuple(_constant(n, c, known, spans) for n, c in enumerate(found.captured))
+
+
+def _constant(
+    index: int, captured: Captured, known: Mapping[Any, list[Held]], spans: Resolver
+) -> Constant:
+    """One array; of several functions that hold it, the one that reads it first."""
+    span = _owner(spans(captured.traceback))
+    names = next((known[k] for k in identities(captured.value) if k in known), [])
+    reader = span.function if span else ""
+    nearest = [held for held in names if held.function == reader]
+    held = next(iter([*nearest, *names]), Held(f"constant {index}", "", "", None))
+    return Constant(
+        held.name, type_of(captured.aval), captured.bytes, span,
+        held.how, held.function, held.span, captured.reads, captured.bodies,
+    )  # fmt: skip
 
 
 def _owner(spans: tuple[Span, ...]) -> Span | None:
     return next((s for s in spans if not s.library), spans[0] if spans else None)
-
-
-def _identities(value: Any) -> Iterator[Any]:
-    """What tells that two objects are one array: JAX wraps NumPy arrays, and shares their data."""
-    yield id(value)
-    data = getattr(value, "__array_interface__", None) if not isinstance(value, jax.Array) else None
-    if isinstance(data, dict):
-        yield data["data"][0], data["shape"], data["typestr"]
-
-
-def _names(function: Any, owner: Any) -> dict[Any, str]:
-    """Names of the arrays that a function, and what it wraps, can see, by identity."""
-    names: dict[Any, str] = {}
-    seen = list(_attributes(owner))
-    while function is not None:
-        seen += [*_visible(function), *_attributes(function)]
-        function = getattr(function, "__wrapped__", None)
-    for name, value in seen:
-        for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
-            for identity in _identities(leaf):
-                names.setdefault(identity, name + jax.tree_util.keystr(path))
-    return names
-
-
-def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
-    """What an object's methods can see of it."""
-    if thing is None or hasattr(thing, "__code__"):
-        return
-    attributes = getattr(thing, "__dict__", None)
-    if isinstance(attributes, dict):
-        yield from ((f"self.{name}", value) for name, value in attributes.items())
-
-
-def _visible(function: Any) -> Iterator[tuple[str, Any]]:
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    cells = getattr(function, "__closure__", None) or ()
-    for name, cell in zip(code.co_freevars, cells, strict=False):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # a cell that is not filled yet
-            continue
-    spaces = getattr(function, "__globals__", {})
-    for name in code.co_names:
-        if name in spaces:
-            yield name, spaces[name]
