@@ -1,0 +1,209 @@
+"""What is captured: arrays of known size, held in every way that Python has, and a known fold."""
+
+import functools
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens.ir.facts import Constant
+from jaxlens.stages.closed_over import closed_over
+
+pytestmark = pytest.mark.backend
+
+GLOBAL = np.random.default_rng(0).random((16, 16), dtype=np.float32)
+X = np.ones(16, np.float32)
+
+
+def line(marker: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return next(n for n, text in enumerate(lines, 1) if text.rstrip().endswith(f"# {marker}"))
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).random(shape, dtype=np.float32)
+
+
+def through_a_function(x):  # the holder
+    return x @ GLOBAL  # reads it
+
+
+def by_global(x):
+    return through_a_function(x) + through_a_function(2 * x)
+
+
+def by_closure():
+    table = numbers(16)
+
+    def inner(x):
+        return x * table
+
+    def outer(x):
+        return inner(x) + 1
+
+    return outer
+
+
+def by_default():
+    def f(x, *, scale=numbers(16)):  # noqa: B008
+        return x * scale
+
+    return lambda x: f(x)
+
+
+def by_partial():
+    def scaled(table, x):
+        return x * table
+
+    bound = functools.partial(scaled, numbers(16))
+    return lambda x: bound(x)
+
+
+class Model:
+    def __init__(self) -> None:
+        self.params = {"w": [numbers(16, 4)]}
+
+    def __call__(self, x):
+        return x @ self.params["w"][0]
+
+    def method(self, x):
+        return x @ self.params["w"][0]
+
+
+def by_object():
+    model = Model()
+    return lambda x: model(x)
+
+
+def by_method():
+    method = Model().method
+    return lambda x: method(x)
+
+
+def only(f) -> Constant:
+    (constant,) = jaxlens.capture(f, X).constants
+    return constant
+
+
+@pytest.mark.parametrize(
+    ("f", "name", "held", "holder", "bytes"),
+    [
+        (by_global, "GLOBAL", "global", "through_a_function", 16 * 16 * 4),
+        (by_closure(), "table", "closure", "by_closure.<locals>.inner", 16 * 4),
+        (by_default(), "scale", "default argument", "by_default.<locals>.f", 16 * 4),
+        (by_partial(), "table", "argument of a partial", "by_partial.<locals>.scaled", 16 * 4),
+        (by_object(), "model.params['w'][0]", "attribute", "Model", 16 * 4 * 4),
+        (by_method(), "method.params['w'][0]", "attribute", "Model", 16 * 4 * 4),
+    ],
+)
+def test_who_holds_it(f, name, held, holder, bytes) -> None:
+    found = only(f)
+    assert (found.name, found.held, found.holder, found.bytes) == (name, held, holder, bytes)
+
+
+def test_where_and_how_often() -> None:
+    found = only(by_global)
+    assert found.reads == 2
+    assert found.defined.line == line("the holder")
+    assert found.span.line == line("reads it")
+    jitted = jax.jit(lambda x: x @ GLOBAL)
+    twice = only(lambda x: jitted(x) + x @ GLOBAL + jitted(x + 1))
+    assert (twice.reads, twice.bodies) == (2, 2)
+
+
+def test_nothing_of_the_users_is_called() -> None:
+    class Careful:
+        @property
+        def table(self):
+            raise AssertionError("asked for a property")
+
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AssertionError("asked for an attribute")
+
+    careful = Careful()
+    found = closed_over(lambda x: careful and x * 2)
+    assert [held.name for names in found.values() for held in names] == ["careful"]
+
+
+def test_cycles_and_many_things_end() -> None:
+    class Node:
+        pass
+
+    nodes = [Node() for _ in range(10_000)]
+    for one, other in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+        one.next, one.all = other, nodes
+    nodes[2].table = X
+    first = nodes[0]
+    assert closed_over(lambda x: x * first.next.next.table)
+
+
+def test_bytes_of_each_stage() -> None:
+    answer = jaxlens.captured(by_global, X)
+    assert answer.bytes == GLOBAL.nbytes
+    # One array with dimensions in the program, once; what reads it is called twice in Python alone.
+    assert answer.stages["jaxpr"] == answer.stages["stablehlo"] == (1, GLOBAL.nbytes)
+    assert answer.stages["optimized"] == (1, GLOBAL.nbytes)
+    assert answer.stages["executable"][1] >= GLOBAL.nbytes
+    first = answer.findings[0].text
+    assert first.startswith("One array is closed over, `GLOBAL` (f32[16,16], 1.02 kB), a global of")
+    assert "pass it as an argument" in first
+
+
+def test_a_known_fold() -> None:
+    def f(x):
+        ones = jnp.ones(300).at[3].set(2.0)  # folds
+        return ones * x.sum()
+
+    answer = jaxlens.captured(f, X)
+    (one,) = [c for c in answer.folded if c.type == "f32[300]"]
+    assert (one.opcode, one.bytes) == ("scatter", 300 * 4)
+    assert one.line == f"test_captured.py:{line('folds')}"
+    assert one.by == "constant_folding"
+    before, after = (answer.capture.passes[n].stage.text for n in (one.step - 1, one.step))
+    assert "f32[300]{0} constant({" in after or "f32[300] constant({" in after
+    assert "f32[300]{0} scatter(" in before or "f32[300] scatter(" in before
+    assert "scatter(" not in after
+    assert answer.folding is None
+    assert answer.bytes == 0
+    assert answer.findings[0].text.startswith("No array is closed over; XLA folded ")
+    assert one.line in answer.findings[2].text
+
+
+def test_folding_is_timed_where_a_profile_is_at_hand() -> None:
+    cap = jaxlens.capture(lambda x: jnp.ones(300).at[3].set(2.0) * x.sum(), X)
+    seconds = cap.profile.seconds
+    answer = jaxlens.captured(cap)
+    assert 0 < answer.folding < seconds
+    assert "Constant folding took" in answer.text(times=True)
+    assert "Constant folding took" not in str(answer)
+
+
+def test_nothing_is_captured() -> None:
+    answer = jaxlens.captured(lambda x: x * 2, X)
+    assert answer.findings[0].text == "No array is closed over, and nothing was folded."
+    assert not answer.tables
+
+
+def test_without_a_compile() -> None:
+    cap = jaxlens.capture(by_global, X)
+    words = " ".join(str(jaxlens.jaxpr(cap, captured=True)).split())
+    assert "One array is closed over, `GLOBAL`" in words
+    assert [t.step for t in cap.times] == ["trace"]
+
+
+def test_large_arrays_are_said_to_be_handed_over() -> None:
+    large = numbers(2200, 2000)
+    answer = jaxlens.captured(lambda x: large @ x, numbers(2000))
+    assert answer.bytes == 2200 * 2000 * 4
+    assert "jax.jit copies 17.6 MB into StableHLO" in " ".join(str(answer).split())
+
+
+def test_a_saved_capture_answers_the_same(tmp_path) -> None:
+    cap = jaxlens.capture(by_global, X)
+    cap.save(tmp_path / "saved")
+    assert str(jaxlens.captured(jaxlens.load(tmp_path / "saved"))) == str(jaxlens.captured(cap))
