@@ -87,14 +87,15 @@ class Step:
         served: "memory" for a trace that an inner cache of JAX's held; "disk" for a program that
             the persistent cache held; "" for work that was done.
         failed: Name of the exception that it ended in.
-        stored: Whether the persistent cache was asked and did not hold the program.
+        others: How many programs of that name the persistent cache held under other keys, where
+            it was asked in vain; None where it was not asked, or held the program.
     """
 
     kind: StepKind
     seconds: float | None
     served: str = ""
     failed: str = ""
-    stored: bool = False
+    others: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

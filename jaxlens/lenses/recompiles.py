@@ -272,12 +272,26 @@ def _apart(log: Log, where: str) -> Iterator[Finding]:
             f"{count(len(loaded), 'program')} came out of the persistent cache, not compiled by "
             f"XLA: {listed(told, 6)}."
         )
+    yield from _not_on_disk(log)
     for call in log.calls:
         failed = next((step for step in call.steps if step.failed), None)
         if failed:
             yield Finding(f"{call.function}{_at(call.line)} failed: {_doing(failed)}.")
     yield from _fast(log)
     yield from _others(log)
+
+
+def _not_on_disk(log: Log) -> Iterator[Finding]:
+    """First calls that the persistent cache should have served, one would think."""
+    first = [c for c in log.compiles if not c.changes and (s := c.step("compile")) and s.others]
+    for call in first:
+        step = call.step("compile")
+        n = step.others if step and step.others else 0
+        yield Finding(
+            f"{call.function} is not in the persistent cache, which holds {count(n, 'program')} of "
+            "that name under other keys; it keeps their hashes alone, so that what differs (the "
+            "program, the devices, XLA's flags, the version) cannot be read there."
+        )
 
 
 def _doing(step: Step) -> str:

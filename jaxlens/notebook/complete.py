@@ -14,6 +14,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from jaxlens.errors import LensError
 from jaxlens.ir.stage import STAGES
+from jaxlens.lenses.limits import PUBLISHED
 from jaxlens.notebook.options import flags
 from jaxlens.render.options import (
     STAGE_NAMES,
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 _KINDS = {
     "jaxpr": JaxprOptions, "hlo": HloOptions, "compile": CompileOptions, "explore": ExploreOptions,
 }  # fmt: skip
-_LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join(_KINDS)})\s(.*)$", re.DOTALL)
+_PLAIN = {
+    "recompiles": ("-o", "-h", "--help"), "norecompile": ("--operations", "-h", "--help"),
+}  # fmt: skip
+_LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_KINDS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")
 
 # What programs that were looked at had: names only, not the programs.
@@ -69,7 +73,8 @@ def complete(line: str) -> list[str]:
     match = _LINE.match(line)
     if not match:
         return []
-    known = flags(_KINDS[match.group(1)])
+    magic = match.group(1)
+    known = flags(_KINDS[magic]) if magic in _KINDS else dict.fromkeys(_PLAIN[magic], "")
     typed = match.group(2)
     word = _LAST.search(typed)
     begun = word.group() if word else ""
@@ -94,4 +99,6 @@ def _values(kind: str) -> tuple[str, ...]:
 
         # Asking starts JAX's backends; Tab does not.
         return api.targets() if "jax" in sys.modules else ("cpu", "gpu", "tpu")
+    if kind == "device":
+        return tuple(PUBLISHED)
     return _seen.get(kind, ())

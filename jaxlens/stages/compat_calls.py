@@ -11,6 +11,7 @@ raises for that reason.
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -284,3 +285,20 @@ def program_source(program: Any) -> str:
         return str(getattr(program, "jaxpr", program).debug_info.func_src_info or "")
     except AttributeError:
         return ""
+
+
+def on_disk(name: str) -> int:
+    """How many programs of a name the persistent compilation cache holds.
+
+    Args:
+        name: The program's name as JAX tells of its compile: "jit(step)".
+
+    Gone, or where the cache is no folder of this machine: 0.
+    """
+    folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    plain = "".join(c if c.isalnum() or c in "_-" else "_" for c in name).rstrip("_")
+    try:
+        files = [path.name for path in Path(folder or "").iterdir()] if folder else []
+    except OSError:
+        return 0
+    return sum(file.startswith(f"{plain}-") and file.endswith("-cache") for file in files)

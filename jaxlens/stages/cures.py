@@ -75,7 +75,7 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
         return Cure(f"pass {name} at every call, or at none", "both mean the same, but not to JAX")
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
     value = key.key.statics.get(name) if key is not None else None
-    if type(value).__eq__ is object.__eq__ and value is not None:
+    if value is not None and getattr(type(value), "__eq__", None) is object.__eq__:
         return _by_identity(name, value)
     if key is None or not isinstance(value, _NUMBERS):
         return keep

@@ -22,6 +22,7 @@ class Seen:
         met: Its key; None for an operation, and where JAX hides it.
         traced: Whether a Python function really ran.
         disk: Whether the persistent cache held its program; None where it was not asked.
+        others: How many programs of its name the persistent cache held before its compile.
         hidden: Whether it repeats an earlier one.
     """
 
@@ -41,6 +42,7 @@ class Seen:
     met: Met | None = None
     traced: bool = False
     disk: bool | None = None
+    others: int | None = None
     hidden: bool = False
 
     def frozen(self, number: int) -> Call:

@@ -162,8 +162,11 @@ class _Recorder:
     # ---- events ----------------------------------------------------------------------------
 
     def _began(self, kind: StepKind, name: str) -> None:
-        seen = None if compat_calls.looking() else self._of_step(kind, name)
-        self._local.open.append((kind, seen))
+        seen = None
+        try:
+            seen = None if compat_calls.looking() else self._of_step(kind, name)
+        finally:
+            self._local.open.append((kind, seen))  # each end finds its beginning
 
     def _of_step(self, kind: StepKind, name: str) -> Seen | None:
         if not any(watch.wants() for watch in self._watches):
@@ -187,6 +190,7 @@ class _Recorder:
                 earlier.append(seen.parts)
         elif kind == "compile" and seen.role == "user":
             seen.program = _fingerprint(stack.module)
+            seen.others = compat_calls.on_disk(name)
         return seen
 
     def _ended(self, kind: StepKind, seconds: float, name: str) -> None:
@@ -200,7 +204,8 @@ class _Recorder:
         served = "memory" if kind == "trace" and self._hears_notes and not seen.traced else ""
         if kind == "compile" and seen.disk:
             served = "disk"
-        seen.steps.append(Step(kind, seconds, served, failed, seen.disk is False))
+        others = seen.others if kind == "compile" and seen.disk is False else None
+        seen.steps.append(Step(kind, seconds, served, failed, others))
         if kind == "trace" and served and seen.layer == "trace":
             seen.layer = ""  # the caches below may still miss
 

@@ -550,19 +550,20 @@ def test_the_persistent_cache(tmp_path):
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
         import jaxlens
         with jaxlens.recompiles() as log:
-            jax.jit(lambda x: x * 2)(np.ones(3, np.float32))
+            jax.jit(lambda x: x * 2)(np.ones(int(sys.argv[2]), np.float32))
         print(log.compiles, log.loaded, log.findings[-1].text)
     """
     said = [
         subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],
+            [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), size],
             capture_output=True, text=True, check=True,
         ).stdout
-        for _ in range(2)
+        for size in ("3", "3", "4")
     ]  # fmt: skip
     assert said[0].startswith("1 0 ")
     assert said[1].startswith("1 1 ")
     assert "1 program came out of the persistent cache" in said[1]
+    assert said[2].startswith("1 0 <lambda> is not in the persistent cache, which holds 1 program")
 
 
 def test_without_jaxs_stack_the_steps_are_still_counted(monkeypatch):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from jaxlens.notebook.complete import complete
+
 SETUP = """
 import jax, jax.numpy as jnp, numpy as np
 @jax.jit
@@ -97,6 +99,12 @@ def test_a_wrong_use_gets_one_line(run, line, says):
     assert not ran.ok
     assert says in ran.out
     assert len(ran.out.splitlines()) == 1
+
+
+def test_tab_completes_options():
+    assert complete("%%recompiles -") == ["-o", "-h", "--help"]
+    assert complete("%%norecompile --o") == ["--operations"]
+    assert complete("%recompiles f(") == []
 
 
 def test_help(run):
