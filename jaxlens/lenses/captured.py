@@ -167,9 +167,10 @@ def _step(earlier: PassStage, later: PassStage, programs: Programs) -> list[Fold
     fates = between(before, after, (), programs).fates
     nodes = {node.id: node for node in before.nodes()}
     made = {node.id: node for node in after.nodes() if node.opcode == "constant"}
+    became = {f.id: f.into[0] if f.into else f.note.removeprefix("into ") for f in fates.values()}
     roots = {
-        fate.id: fate.into[0] for fate in fates.values()
-        if nodes[fate.id].opcode != "constant" and fate.into and fate.into[0] in made
+        id: constant for id, constant in became.items()
+        if constant in made and nodes[id].opcode != "constant"
     }  # fmt: skip
     gone = {f.id for f in fates.values() if f.name == "folded" and f.id not in roots}
     return [

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, nearest
+from jaxlens.lenses.captured import alarm as large_arrays
 from jaxlens.lenses.captured import captured as captured_report
 from jaxlens.lenses.cost import cost as cost_report
 from jaxlens.lenses.kernels import Work, table, tally, what, works
@@ -39,6 +40,7 @@ from jaxlens.render.taken import taken
 from jaxlens.render.weave import weave
 
 _OF_MEMORY = 2  # findings of that report that stand above the tabs: the peak and the sizes
+_SMALL = 4_000  # instructions
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 _LINKED = ("jaxpr", "optimized", "kernels")
 
@@ -76,11 +78,21 @@ def document(
         block for name, show in shows.items() if getattr(asked, name)
         for block in show(capture, asked)
     ]  # fmt: skip
+    small = not blocks or _is_small(capture)
     if not blocks:
         blocks = _default(capture, asked.full)
-    linked = any(isinstance(block, Tabs) for block in blocks) and not asked.kernel
+    linked = any(isinstance(block, Tabs) for block in blocks) and small and not asked.kernel
     web = weave(capture, _LINKED) if linked else None
     return Document("compile", taken(capture.program), (*measured, *blocks), web)
+
+
+def _is_small(capture: Capture) -> bool:
+    """Whether linking panes costs next to nothing beside the answer to one question."""
+    try:
+        regions = capture.optimized.module.regions.values()
+    except LensError:
+        return False
+    return sum(len(region.nodes) for region in regions) <= _SMALL
 
 
 def _reported(
@@ -119,6 +131,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         *verdict.findings,
         runs,
         *_asked(capture, lambda cap: Report("", unrolled_loop(cap))).findings,
+        *_asked(capture, lambda cap: Report("", large_arrays(cap))).findings,
         *costs.findings,
         *memory.findings[:_OF_MEMORY],
     )
