@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
-from jaxlens.ir.compile_log import Log
+from jaxlens.ir.compile_log import Cure, Log
 from jaxlens.lenses.recompiles import of, one_line
 from jaxlens.lenses.recompiles import recompiles as report
 from jaxlens.render.answer import Answer
@@ -32,8 +32,8 @@ class RecompileLog:
     """A log of what JAX traced, lowered and compiled: `str(log)` says why, a notebook shows it.
 
     Its facts are attributes: `.compiles`, `.recompiles`, `.traces`, `.loaded` (out of the
-    persistent cache), `.operations`, `.fast_path`, `.seconds`, `.by_function`, `.reasons`;
-    `.log` has every call as data. It can be read while it is still being written.
+    persistent cache), `.operations`, `.fast_path`, `.seconds`, `.by_function`, `.reasons`,
+    `.cures`; `.log` has every call as data. It can be read while it is still being written.
 
     Args:
         watch: Hears what happens; one of its own by default.
@@ -59,6 +59,12 @@ class RecompileLog:
         return self._watch.log()
 
     @property
+    def cures(self) -> tuple[Cure, ...]:
+        """What would have spared the recompiles, once the watch has stopped; each is tried now."""
+        calls = self._cured(self.log).calls
+        return tuple(dict.fromkeys(call.cure for call in calls if call.cure and call.cure.text))
+
+    @property
     def answer(self) -> Answer:
         """The log so far as a view with facts."""
         log = self.log
@@ -77,7 +83,7 @@ class RecompileLog:
         """The log with cures, which are tried when it is first read after the watch."""
         if log.going:
             return log
-        if self._done is None or self._done[0] is not log:
+        if self._done is None or self._done[0] != log:
             self._done = log, cured(log, self._watch.keys())
         return self._done[1]
 

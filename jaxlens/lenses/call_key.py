@@ -24,10 +24,13 @@ def key(call: CallKey) -> Report:
 
 def key_table(parts: Sequence[Part], title: str = "") -> Table:
     """A key, part by part: what it is, its value, where an array lies and what holds it."""
-    rows = (
-        tuple(map(Cell, (part.name, KINDS[part.kind], part.text, part.place, part.holder)))
-        for part in parts
-    )
-    full = any(part.place or part.holder for part in parts)
-    columns = ("part", "kind", "value", "lies", "held as")[: 5 if full else 3]
-    return Table(title, columns, tuple(row[: len(columns)] for row in rows))
+    columns = {
+        "part": [part.name for part in parts],
+        "kind": [KINDS[part.kind] for part in parts],
+        "value": [part.text for part in parts],
+        "lies": [part.place for part in parts],
+        "held as": [part.holder for part in parts],
+    }
+    told = {name: texts for name, texts in columns.items() if any(texts)}
+    rows = (tuple(map(Cell, row)) for row in zip(*told.values(), strict=True))
+    return Table(title, tuple(told), tuple(rows))

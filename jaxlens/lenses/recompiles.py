@@ -96,6 +96,7 @@ def one_line(log: Log, operations: bool = False) -> str:
 
 
 _FEW = 3
+_AGAIN = 3  # programs of one operation at one line that make it a loop
 
 
 # ---- groups and causes --------------------------------------------------------------------------
@@ -315,7 +316,7 @@ def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
 def _one_line(operations: Sequence[Call]) -> Iterator[Finding]:
     """A line whose operations compile again and again, in a loop as a rule."""
     lines = Counter((_place(call.line), call.function) for call in operations)
-    again = {place for (place, _), n in lines.items() if n > 1 and place}
+    again = {place for (place, _), n in lines.items() if n >= _AGAIN and place}
     for place in sorted(again):
         n = sum(count for (at, _), count in lines.items() if at == place)
         yield Finding(
@@ -400,6 +401,13 @@ def _seconds(calls: Sequence[Call]) -> Table:
             told = [Cell(_time(s.seconds if s else None), s.seconds if s else None) for s in each]
             total = Cell(duration(call.seconds), call.seconds)
             rows.append((Cell(str(call.number)), Cell(_named(call)), *told, total))
+    if len(rows) > 1:
+        sums = [
+            sum(s.seconds or 0.0 for call in calls for s in call.steps if s.kind == kind)
+            for kind in ("trace", "lower", "compile")
+        ]
+        every = [Cell(duration(total), total) for total in (*sums, sum(sums))]
+        rows.append((Cell(""), Cell("in all"), *every))
     columns = ("#", "function", "trace", "lower", "compile", "total")
     return Table("Time of each step", columns, tuple(rows), "wall-clock, as JAX told it",
                  volatile=True, right=(2, 3, 4, 5))  # fmt: skip

@@ -687,6 +687,7 @@ def test_a_static_number_that_could_be_data_is_tried():
     (cure,) = cures(log)
     assert cure.startswith("Cure: pass n as data")
     assert "it works, and one program serves all 3 values" in cure
+    assert [made.text for made in log.cures] == ["pass n as data: take it out of static_argnames"]
 
 
 def test_a_static_number_that_must_stay_is_tried():

@@ -118,12 +118,12 @@ def test_causes_in_words():
 
 
 def test_operations_are_apart():
-    told = sentences(call(1), op("add"), op("add"), op("sin"))
+    told = sentences(call(1), op("add"), op("add"), op("add"), op("sin"))
     assert told[1] == (
-        "Apart from these, 3 operations of JAX's own ran outside of jit, each compiled on its "
-        "own: add 2 times and sin."
+        "Apart from these, 4 operations of JAX's own ran outside of jit, each compiled on its "
+        "own: add 3 times and sin."
     )
-    assert told[2].startswith("Cure: put cell 2:5 into one jitted function: its 3 programs")
+    assert told[2].startswith("Cure: put cell 2:5 into one jitted function: its 4 programs")
     assert sentences(op("add"))[0] == (
         "No function was compiled in this cell, but 1 operation of JAX's own ran outside of jit, "
         "each compiled on its own: add."
