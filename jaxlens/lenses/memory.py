@@ -131,17 +131,18 @@ def _donations(capture: Capture) -> tuple[Donation, ...]:
         return ()
 
 
-def memory(capture: Capture, tried: Sequence[Tried] = ()) -> Report:
+def memory(capture: Capture, tried: Sequence[Tried] = (), known: Facts | None = None) -> Report:
     """The peak and who owns it, then what autodiff saved, and donation.
 
     Args:
         capture: Any capture.
         tried: The program as `jax.checkpoint` changed it, where that was asked for.
+        known: What `facts` gave, where it was asked before.
 
     Raises:
         UnavailableError: The backend gives no sizes.
     """
-    known = facts(capture, tried)
+    known = known or facts(capture, tried)
     use, sizes = known.use, capture.memory
     quote = quoter(capture)
     answer, *more = _peak(use, quote)

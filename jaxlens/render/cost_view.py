@@ -5,15 +5,17 @@ were measured, or can be at best. Where bytes bound it, the roof slants.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jaxlens.captures import Capture
+from jaxlens.errors import LensError
 from jaxlens.lenses.cost import cost
+from jaxlens.lenses.kernels import Work, works
 from jaxlens.lenses.report import amount
 from jaxlens.lenses.roofline import PETA, Facts, Point, facts, limits_of, roofline
 from jaxlens.lenses.times import duration
-from jaxlens.render import chart
-from jaxlens.render.document import Block, Findings, Picture, TableBlock
+from jaxlens.render import chart, listings
+from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.figure_text import shorten
 from jaxlens.render.palette import line_hues
 
@@ -36,13 +38,33 @@ def blocks(
     counted = cost(capture)
     known = facts(capture, limits_of(capture, device) if device else None, seconds)
     more = roofline(known, capture)
-    drawn = [picture(known)] if known.points else []
     first, *rest = counted.findings
+    tabs = (
+        Tab("Your code", tuple(_tinted(capture)), True, "Your lines, tinted by flops.", "source"),
+        _tab("kernels", "Kernels", map(TableBlock, more.tables)),
+        _tab("cost", "Cost", map(TableBlock, counted.tables)),
+    )
     return [
         Findings((first, *more.findings, *rest)),
-        *drawn,
-        *(TableBlock(table) for table in (*counted.tables, *more.tables)),
+        *([picture(known)] if known.points else []),
+        Tabs(tuple(tab for tab in tabs if tab.blocks)),
     ]
+
+
+def _tab(key: str, title: str, held: Iterable[Block]) -> Tab:
+    return Tab(title, tuple(held), True, "", key)
+
+
+def _tinted(capture: Capture) -> list[Block]:
+    """The user's lines, tinted by flops, over the kernels that each became."""
+    try:
+        done: Sequence[Work] = works(capture)
+    except LensError:
+        done = ()
+    try:
+        return listings.costs(capture, done)
+    except LensError:
+        return []
 
 
 def picture(known: Facts) -> Picture:

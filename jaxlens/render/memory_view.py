@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from jaxlens.captures import Capture
-from jaxlens.lenses.memory import Tried, memory
-from jaxlens.lenses.peak import Owned, Timeline, timeline
-from jaxlens.lenses.report import amount
-from jaxlens.render import chart
-from jaxlens.render.document import Block, Findings, Picture, TableBlock
+from jaxlens.errors import LensError
+from jaxlens.lenses.lines import Spot, spot
+from jaxlens.lenses.memory import Tried, facts, memory
+from jaxlens.lenses.peak import Owned, Timeline, Use, timeline
+from jaxlens.lenses.report import Overlay, amount
+from jaxlens.render import chart, source_pane
+from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.figure_text import columns, shorten
 from jaxlens.render.palette import line_hues
 
@@ -33,13 +35,41 @@ def blocks(capture: Capture, tried: Sequence[Tried] = ()) -> list[Block]:
         capture: Any capture.
         tried: The program as `jax.checkpoint` changed it, where that was asked for.
     """
-    report = memory(capture, tried)
+    known = facts(capture, tried)
+    report = memory(capture, tried, known)
     drawn = picture(capture)
+    held = tuple(map(TableBlock, report.tables))
+    code = _tinted(capture, known.use) if drawn else ()
+    tabs = (
+        Tab("At the peak", held, True, "What is in memory at the peak, and the rest.", "memory"),
+        Tab("Your code", code, True, "Your lines, tinted by bytes at the peak.", "source"),
+    )
+    shown = Tabs(tabs) if code else None
     return [
         Findings(report.findings),
         *([drawn] if drawn else []),
-        *(TableBlock(table) for table in report.tables),
+        *([shown] if shown else held),
     ]
+
+
+def _tinted(capture: Capture, use: Use) -> tuple[Block, ...]:
+    """The user's lines, tinted by what they own at the peak."""
+    try:
+        sources = capture.sources
+    except LensError:
+        return ()
+    module = capture.jaxpr.module
+    first: dict[Spot, str] = {}  # an equation stands for its line
+    for node in module.nodes():
+        if node.owner is not None:
+            first.setdefault(spot(node.owner), node.id)
+    values: Counter[str] = Counter()
+    for one in use.at_peak:
+        if one.span is not None and spot(one.span) in first:
+            values[first[spot(one.span)]] += one.bytes
+    tint = {id: float(size) for id, size in values.items()}
+    overlay = Overlay("bytes at the peak that lines own", "jaxpr", tint)
+    return source_pane.blocks(module, sources, {}, overlay, "B")
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ def test_run_executes_and_donated_buffers_live(run: Any, shell: Any) -> None:
         ("compile", "--why", {"why": True}),
         ("compile", "--cost", {"cost": True}),
         ("compile", "--memory", {"memory": True}),
+        ("compile", "--roofline=h100", {"roofline": "h100"}),
         ("explore", "--full", {"full": True}),
     ],
 )

@@ -7,7 +7,16 @@ import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.render.compile_view import document
-from jaxlens.render.document import Code, Document, Findings, Fold, SourcePane, TableBlock, Tabs
+from jaxlens.render.document import (
+    Code,
+    Document,
+    Findings,
+    Fold,
+    Picture,
+    SourcePane,
+    TableBlock,
+    Tabs,
+)
 from jaxlens.render.options import CompileOptions
 from jaxlens.render.text import text
 
@@ -111,8 +120,6 @@ def test_an_unknown_kernel_gets_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("cost", ["Cost", "Flops by line", "Flops and bytes by kernel"]),
-        ("memory", MEMORY),
         ("times", TIMES),
         ("why", []),
     ],
@@ -121,6 +128,30 @@ def test_an_option_shows_its_own_alone(option, expected) -> None:
     found = document(fixed.capture(), CompileOptions(**{option: True}))
     assert titles(found.blocks) == expected
     assert not [block for block in found.blocks if isinstance(block, Tabs)]
+
+
+def test_memory_at_the_peak_stands_under_its_chart() -> None:
+    whole = document(fixed.capture(), CompileOptions(memory=True))
+    assert any(isinstance(block, Picture) for block in whole.blocks)
+    found = tabs(whole)
+    assert list(found) == ["At the peak", "Your code"]
+    assert titles(found["At the peak"]) == MEMORY
+    (pane,) = found["Your code"]
+    shares = {line.number: line.share for line in pane.lines if line.share}
+    assert shares == {2: pytest.approx(32 / 40), 3: pytest.approx(8 / 40)}
+
+
+def test_costs_stand_in_tabs_your_lines_first() -> None:
+    found = tabs(document(fixed.capture(), CompileOptions(cost=True)))
+    assert list(found) == ["Your code", "Kernels", "Cost"]
+    assert titles(found["Kernels"]) == ["Flops and bytes by kernel"]
+    assert titles(found["Cost"]) == ["Cost", "Flops by line"]
+    roofs = document(fixed.capture(), CompileOptions(roofline="h100"))
+    roof = tabs(roofs)
+    assert list(roof) == ["Your code", "Kernels", "Cost"]
+    assert any(isinstance(block, Picture) for block in roofs.blocks)
+    (pane,) = found["Your code"]
+    assert isinstance(pane, SourcePane)
 
 
 def test_a_run_is_shown_with_how_it_was_measured() -> None:
