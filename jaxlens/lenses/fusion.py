@@ -64,7 +64,10 @@ def across_fusion(
     size = length(rest)
     note = f"Before: the program that {passes[first].name} got. After: the optimised program."
     if size > limit:
-        note += f" Passes are not named: --fusion reads {size / 1e6:.0f} MB of dumps for that."
+        note += (
+            f" Passes are not named: %hlo --fusion --full reads {size / 1e6:.0f} MB of dumps "
+            "for that."
+        )
         rest = ()
     return between(start.stage.module, after, rest, programs), note
 

@@ -65,7 +65,7 @@ def document(
         blocks += _pass(capture, pass_name, full)
     web = None
     if fusion:
-        found = fused.of(capture, TRACE_LIMIT)
+        found = fused.of(capture, TRACE_LIMIT if full else GLANCE_LIMIT)
         blocks += fusion_view.blocks(capture, found, full)
         web = fusion_view.web(capture, found)
     if not blocks:

@@ -24,6 +24,7 @@ from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
 from jaxlens.ir import hlo
 from jaxlens.ir.facts import Kernel, Memory, PassStage, Stage, Timing
 from jaxlens.ir.hlo_frames import origins
+from jaxlens.ir.passes import START
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile import Compiled
 from jaxlens.stages.dump import Dump
@@ -90,7 +91,7 @@ def without(capture: Capture, names: str | Sequence[str], run: int = 0) -> tuple
     """The same program compiled with passes left out or flags set.
 
     Args:
-        capture: A live capture for one device of this process.
+        capture: A live capture for one device.
         names: Passes by name, and flags as `flag=value`, one or several with commas between.
         run: How often to execute both programs; 0 for not at all.
 
@@ -116,7 +117,7 @@ def without(capture: Capture, names: str | Sequence[str], run: int = 0) -> tuple
 def read(names: str | Sequence[str], capture: Capture) -> Asked:
     """What was asked for, in passes that changed this program and in flags.
 
-    "fusion" means every pass that makes fusions, where no pass has that very name.
+    "fusion" means every pass that made fusions, where no pass has that very name.
 
     Raises:
         OptionError: There is no such pass, or it changed nothing here.
@@ -130,7 +131,7 @@ def read(names: str | Sequence[str], capture: Capture) -> Asked:
     known = list(dict.fromkeys(p.name for p in capture.passes if p.changed)) if wanted else []
     found: list[str] = []
     for word in wanted:
-        fusing = [name for name in known if _FUSING in name] if word == _FUSING else []
+        fusing = _fusing(capture.passes) if word == _FUSING and word not in known else []
         if word not in known and not fusing:
             raise OptionError(
                 f"no pass {word!r} changed this program; {nearest(word, known)} "
@@ -138,6 +139,19 @@ def read(names: str | Sequence[str], capture: Capture) -> Asked:
             )
         found += [word] if word in known else fusing
     return Asked(tuple(dict.fromkeys(found)), flags)  # type: ignore[arg-type]
+
+
+def _fusing(passes: Sequence[PassStage]) -> list[str]:
+    """The passes after which more fusions stand in the program than before."""
+    found: list[str] = []
+    count = 0
+    for dump in passes:
+        if dump.changed or not dump.index:
+            fusions = dump.stage.raw.count(" fusion(")
+            if fusions > count and dump.name != START:
+                found.append(dump.name)
+            count = fusions
+    return list(dict.fromkeys(found))
 
 
 def _words(asked: Asked) -> str:
@@ -154,16 +168,25 @@ def _request(capture: Capture, asked: Asked, run: int) -> dict[str, Any]:
             "a capture loaded from a file holds no program that could be compiled again; "
             "look at the call itself"
         )
-    if program.target.absent or program.target.devices > 1:
-        where = "several devices" if program.target.devices > 1 else "a device that is not here"
-        raise UnavailableError(f"programs for {where} are not compiled again: take one for here")
+    if program.target.devices > 1:
+        raise UnavailableError(
+            "programs for several devices are not compiled again; take one for a single device"
+        )
+    if program.target.absent and run:
+        raise UnavailableError(
+            f"{program.target.kind} is not here: what is compiled for it cannot be run"
+        )
+    target = getattr(driver, "target", "") if program.target.absent else ""
+    if program.target.absent and not target:
+        raise UnavailableError(f"{program.target.kind} is not here; name it with target=...")
     module = lowered.compiler_ir("stablehlo")
     if "callback" in capture.stablehlo.text:
         raise UnavailableError("the program calls back into Python, which only this process can do")
     return {
         "name": program.name,
         "module": _bytecode(module),
-        "platform": program.target.platform,
+        "platform": "" if program.target.absent else program.target.platform,
+        "target": target,
         "options": asked.options,
         "donated": [leaf.name for leaf in program.inputs if leaf.donated],
         "given": _given(driver, capture) if run else {},
@@ -208,7 +231,7 @@ def _compiled(request: dict[str, Any], asked: Asked, run: int) -> dict[str, Any]
         try:
             done = subprocess.run(
                 [sys.executable, "-m", _CHILD, folder],
-                env=_environment(request["platform"]),
+                env=_environment(request["platform"], bool(request["target"])),
                 capture_output=True, timeout=TIMEOUT, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -226,15 +249,17 @@ def _compiled(request: dict[str, Any], asked: Asked, run: int) -> dict[str, Any]
         )
 
 
-def _environment(platform: str) -> dict[str, str]:
+def _environment(platform: str, absent: bool) -> dict[str, str]:
     """The same as here, but for where our own code is found and what JAX may take."""
     here = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
-    names = {"gpu": "cuda"}
+    names, already = {"gpu": "cuda"}, os.environ.get("JAX_PLATFORMS", "")
+    beside = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1"} if absent else {}  # libtpu locks out a second
     return {
         **os.environ,
+        **beside,
         "PYTHONPATH": path,
-        "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "") or names.get(platform, platform),
+        "JAX_PLATFORMS": "cpu" if absent else already or names.get(platform, platform),
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
 

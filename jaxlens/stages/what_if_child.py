@@ -11,6 +11,7 @@ import pickle
 import re
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from jax.extend.mlir import ir as bindings
 
 from jaxlens.errors import LensError
 from jaxlens.stages.compile import Compiled, compile_lowered
+from jaxlens.stages.target import Place, resolve
 
 _DTYPES = {
     "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "i4": "int4",
@@ -56,21 +58,27 @@ def _first_line(error: Exception) -> str:
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    lowered, arguments = _lowered(request["module"], request["donated"])
+    place = resolve(request["target"]) if request["target"] else None
+    lowered, arguments = _lowered(request["module"], request["donated"], place)
     name = request["name"]
     done = compile_lowered(lowered, name=name, passes=True, flags=request["options"])
     try:
         cost = dict(done.cost)
     except LensError:
         cost = {}
-    answer = {"dump": done.dump, "memory": done.memory, "cost": cost, "times": done.times}
+    dump = done.dump
+    if not dump.optimized:  # as on TPUs
+        dump = replace(dump, optimized=done.executable.as_text() or "")
+    answer = {"dump": dump, "memory": done.memory, "cost": cost, "times": done.times}
     if request["run"]:
         plain = compile_lowered(_lowered(request["module"], request["donated"])[0], name=name)
         answer["measured"] = _measured(plain, done, arguments, request)
     return answer
 
 
-def _lowered(bytecode: bytes, donated: list[str]) -> tuple[Any, list[tuple[str, Any]]]:
+def _lowered(
+    bytecode: bytes, donated: list[str], place: Place | None = None
+) -> tuple[Any, list[tuple[str, Any]]]:
     """A lowered function whose module is the one that was sent, and its arguments."""
     ir: Any = bindings
     probe: Any = jax.jit(lambda: jnp.zeros(())).lower().compiler_ir("stablehlo")
@@ -86,7 +94,11 @@ def _lowered(bytecode: bytes, donated: list[str]) -> tuple[Any, list[tuple[str, 
         return [jnp.zeros(one.shape, one.dtype) for one in results]
 
     made = jax.jit(zeros, keep_unused=True, donate_argnums=given)
-    lowered = made.lower(*(shape for _, shape in arguments))
+    shapes = [shape for _, shape in arguments]
+    if place is None:
+        lowered = made.lower(*shapes)
+    else:
+        lowered = place.trace(made, shapes, {}).lower(lowering_platforms=place.platforms)
     _replace(lowered.compiler_ir("stablehlo"), bytecode)
     return lowered, arguments
 
