@@ -123,18 +123,33 @@ def _title(capture: Capture) -> tuple[str, str]:
 
 
 Place = tuple[tuple[str, int, int, int], ...]
+_WITHIN: Place = (("", 0, 0, 0),)
 
 
-def _place(node: Node) -> Place:
-    """The Python text that made an equation, with the calls that led to it."""
-    user = [span for span in node.spans if not span.library] or node.spans
-    return tuple((s.key or s.file, s.line, s.column, s.end_column) for s in user)
+def _places(module: Module) -> Mapping[str, Place]:
+    """The Python text that made each equation, with the calls that led to it.
+
+    JAX's own functions have no text of the user's in their bodies: what stands there belongs to
+    the equation that holds the body.
+    """
+    held: dict[str, Place] = {}
+    found: dict[str, Place] = {}
+    for region in module.regions.values():  # callers before callees
+        outer = held.get(region.name, ())
+        for node in region.nodes:
+            user = [span for span in node.spans if not span.library] or node.spans
+            place = tuple((s.key or s.file, s.line, s.column, s.end_column) for s in user)
+            place = place or (outer if outer[-1:] == _WITHIN or not outer else outer + _WITHIN)
+            found[node.id] = place
+            for name in node.regions:
+                held.setdefault(name, place)
+    return found
 
 
-def _by_place(module: Module) -> Mapping[Place, list[Node]]:
+def _by_place(module: Module, places: Mapping[str, Place]) -> Mapping[Place, list[Node]]:
     found: defaultdict[Place, list[Node]] = defaultdict(list)
     for node in module.nodes():
-        if place := _place(node):
+        if place := places[node.id]:
             found[place].append(node)
     return found
 
@@ -145,12 +160,13 @@ def _backward(module: Module) -> frozenset[str]:
 
 def _steps(module: Module, backward: frozenset[str], below: Rung, transform: str) -> dict[str, Ids]:
     """The equations of the rung below that each equation came from."""
-    places = _by_place(below.module)
+    before = _by_place(below.module, _places(below.module))
+    places = _places(module)
     turns: Counter[tuple[Place, str, bool]] = Counter()
     found = {}
     for node in module.nodes():
-        place, back = _place(node), node.id in backward
-        sources = places.get(place, [])
+        place, back = places[node.id], node.id in backward
+        sources = before.get(place) or before.get(_outside(place), [])
         if below.backward:  # forward and backward stay what they were
             sources = [s for s in sources if (s.id in below.backward) == back]
         turned = back and not below.backward
@@ -162,6 +178,11 @@ def _steps(module: Module, backward: frozenset[str], below: Rung, transform: str
         makers = alike or [s for s in sources if _makes(s.opcode, node.opcode, transform)]
         found[node.id] = tuple(source.id for source in makers or sources)
     return found
+
+
+def _outside(place: Place) -> Place:
+    """The text of the equation that holds the body."""
+    return place[:-1] if place[-1:] == _WITHIN else place
 
 
 def _makes(primitive: str, made: str, transform: str) -> bool:
@@ -183,12 +204,14 @@ def _rules(n: int, rungs: Sequence[Rung]) -> Iterator[Use]:
     """The rules of the transform that led to rung `n`, by primitive of the rung below."""
     rung, below = rungs[n], rungs[n - 1]
     opcode = {node.id: node.opcode for node in below.module.nodes()}
+    ruled = _ruled(below.module) if rung.transform != "vmap" else frozenset()
     sources: defaultdict[str, list[str]] = defaultdict(list)
     for id, name in opcode.items():
-        sources[name].append(id)
+        if id not in ruled:
+            sources[name].append(id)
     came: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
     for id, from_ in rung.steps.items():
-        for name in dict.fromkeys(opcode[source] for source in from_):
+        for name in dict.fromkeys(opcode[source] for source in from_ if source not in ruled):
             came[name, id in rung.backward].append(id)
     for name, ids in sources.items():
         for rule in _SIDES.get(rung.transform, ()):
@@ -198,6 +221,19 @@ def _rules(n: int, rungs: Sequence[Rung]) -> Iterator[Use]:
             if made:
                 words = getattr(RULES[name], rule) if name in RULES else ""
                 yield Use(n, rule, name, tuple(ids), tuple(made), words)
+
+
+def _ruled(module: Module) -> frozenset[str]:
+    """Equations within functions that have a derivative of their own, which stands for theirs."""
+    inside: set[str] = set()
+    found: set[str] = set()
+    for region in module.regions.values():  # callers before callees
+        for node in region.nodes:
+            if region.name in inside:
+                found.add(node.id)
+            if region.name in inside or node.opcode in ("custom_jvp_call", "custom_vjp_call"):
+                inside.update(node.regions)
+    return frozenset(found)
 
 
 _SIDES: Mapping[str, tuple[str, ...]] = {
@@ -220,17 +256,27 @@ def report(found: Ladder) -> Report:
 def _counts(found: Ladder) -> Iterator[Finding]:
     for below, rung in zip(found.rungs, found.rungs[1:], strict=False):
         has = count(rung.equations, "equation")
-        if rung.transform == "jit":
-            yield Finding(
-                f"jit changes no equation: {rung.title} is one call of the program below."
-            )
+        if rung.transform in _CALLS:
+            yield Finding(f"{rung.transform} changes no equation: {rung.title} is one call of the "
+                          f"program below{_CALLS[rung.transform]}.")  # fmt: skip
             continue
         words = f"{rung.transform} made {has} of the {below.equations:,} of {below.title}"
         if rung.backward and not below.backward:
             words += f": {rung.forward:,} forward, {len(rung.backward):,} backward"
-        elif rung.transform == "vmap":
-            words += "; it is one program for all examples, not a loop over them"
+        words += _HOW.get(rung.transform, "")
         yield Finding(f"{words}.")
+
+
+_CALLS: Mapping[str, str] = {
+    "jit": "",
+    "checkpoint": ", which a backward pass computes again instead of keeping its values",
+}
+_HOW: Mapping[str, str] = {
+    "vmap": "; it is one program for all examples, not a loop over them",
+    "jvp": "; beside each value stands its derivative in the one direction that is given",
+    "jacfwd": "; it is jvp, batched over one direction for each number of the input",
+    "jacrev": "; it is a backward pass, batched over one direction for each number of the result",
+}
 
 
 def _turned(found: Ladder) -> Iterator[Finding]:
@@ -238,9 +284,9 @@ def _turned(found: Ladder) -> Iterator[Finding]:
     for below, rung in zip(found.rungs, found.rungs[1:], strict=False):
         if rung.transform != "vmap":
             continue
-        places = _by_place(rung.module)
+        places, old = _by_place(rung.module, _places(rung.module)), _places(below.module)
         for node in below.module.nodes():
-            now = [n for n in places.get(_place(node), ()) if _same_side(n, node, rung, below)]
+            now = [n for n in places.get(old[node.id], ()) if _same_side(n, node, rung, below)]
             kinds = {n.opcode for n in now}
             where = f" ({', '.join(lines_of([node]))})" if node.owner else ""
             if node.opcode == "cond" and "cond" not in kinds and "select_n" in kinds:

@@ -61,7 +61,7 @@ def _source(capture: Capture, rung: Rung) -> Tab:
 
 def _pane(n: int, rung: Rung, capture: Capture, full: bool) -> Tab:
     help = f"The jaxpr of {rung.title}, forward and backward pass marked."
-    told = rung.transform != "jit"  # which only holds what the rung below says
+    told = rung.transform not in ("jit", "checkpoint")  # which only holds what the rung below says
     return Tab(rung.title, (_listing(n, rung, capture, full),), told, help, f"rung{n}")
 
 

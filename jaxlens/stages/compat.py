@@ -9,7 +9,7 @@ import importlib.metadata
 import importlib.util
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -209,7 +209,38 @@ def settings(f: Any) -> dict[str, Any]:
     return {}
 
 
-_TRANSFORMS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "vmap_f": "vmap"}
+_TRANSFORMS = {
+    "grad_f": "grad", "grad_f_aux": "grad", "value_and_grad_f": "value_and_grad", "vmap_f": "vmap",
+}  # fmt: skip
+
+
+def is_checkpoint(f: Any) -> bool:
+    """Whether `jax.checkpoint` returned the function `f`.
+
+    Gone: False, and a ladder has no step of its own for it.
+    """
+    for _ in range(2):  # it stands inside one that filters tracebacks
+        code: Any = getattr(f, "__code__", None)
+        if getattr(code, "co_name", "") == "fun_remat":
+            return bool(code.co_filename.endswith("ad_checkpoint.py"))
+        if getattr(code, "co_name", "") != "reraise_with_filtered_traceback":
+            return False
+        f = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))["fun"].cell_contents
+    return False
+
+
+def named_axes(sizes: Mapping[Any, int]) -> AbstractContextManager[Any]:
+    """Within it, axes have names, as within a `vmap` that was given one.
+
+    Gone: a ladder cannot show what stands inside a `vmap` whose axis is named.
+    """
+    try:
+        named: AbstractContextManager[Any] = _private("core").extend_axis_env_nd(
+            list(sizes.items())
+        )
+        return named
+    except (ImportError, AttributeError):
+        return nullcontext()
 
 
 def recorded() -> tuple[int, list[Any]] | None:

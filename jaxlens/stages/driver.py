@@ -49,7 +49,7 @@ from jaxlens.stages import (
     stamp,
     trace,
 )
-from jaxlens.stages.calls import Call, Opened, prepare, transforms
+from jaxlens.stages.calls import Call, Opened, prepare
 from jaxlens.stages.checkpointed import WAYS, Way, shaped
 from jaxlens.stages.checkpointed import traced as traced_under
 from jaxlens.stages.compile import FUSING, Compiled, compile_lowered
@@ -57,7 +57,7 @@ from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
 from jaxlens.stages.limits import measured
 from jaxlens.stages.run import Run, run
-from jaxlens.stages.rungs import called, rungs
+from jaxlens.stages.rungs import rungs, traceable
 from jaxlens.stages.tape import Recorder
 from jaxlens.stages.target import Place, resolve
 
@@ -105,12 +105,10 @@ def capture(
 def ladder_of(opened: Opened, name: str) -> tuple[Capture, ...]:
     """A capture for each rung of a call; a jit is shown as the call of a jitted function."""
     found = []
+    told: tuple[str, ...] = ()
     for rung in rungs(opened.function, opened.args, opened.kwargs):
-        f = rung.function
-        if rung.transform == "jit":
-            f = called(f)
-        told = ("jit", *transforms(f)) if rung.transform == "jit" else ()
-        found.append(capture(f, rung.args, rung.kwargs, name=name, transforms=told))
+        told = (rung.transform, *told) if rung.transform else told
+        found.append(capture(traceable(rung), rung.args, rung.kwargs, name=name, transforms=told))
     return tuple(found)
 
 

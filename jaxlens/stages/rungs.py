@@ -5,8 +5,8 @@ computed: an example is a shape.
 """
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -26,12 +26,16 @@ class Rung:
         args: Positional arguments, shapes in the place of arrays.
         kwargs: Keyword arguments, likewise.
         transform: What was put on last: "vmap"; "" for the function itself.
+        static: Settings of a jit further out that name static arguments.
+        sizes: Axes that a `vmap` further out named.
     """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     transform: str = ""
+    static: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[Any, int] = field(default_factory=dict)
 
 
 def rungs(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
@@ -46,14 +50,21 @@ def rungs(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
         UnavailableError: It has no transform that can be taken off.
     """
     found: list[Rung] = []
+    static: dict[str, Any] = {}
+    sizes: dict[Any, int] = {}
     while True:
         name = _name(f)
-        found.append(Rung(f, args, kwargs, name))
+        found.append(Rung(f, args, kwargs, name, dict(static), dict(sizes)))
         inner = getattr(f, "__wrapped__", None)
         if not name or inner is None:
             break
-        if name == "vmap":
-            axes = compat.settings(f).get("in_axes", 0)
+        if name == "jit" and not static:
+            static = _static(f)
+        elif name == "vmap":
+            told = compat.settings(f)
+            axes = told.get("in_axes", 0)
+            if told.get("axis_name") is not None:
+                sizes[told["axis_name"]] = told.get("axis_size") or _size(args, axes)
             args = _examples(args, axes)
             kwargs = {key: _example(value, 0) for key, value in kwargs.items()}
         elif name == "jvp":
@@ -62,28 +73,58 @@ def rungs(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if len(found) == 1:
         raise UnavailableError(
             "a ladder needs a transformed function, such as jax.vmap(jax.grad(f)): put "
-            "--grad, --vmap, --jvp or --jit before --ladder, or transform it in the call"
+            "--grad, --vmap, --jvp or --jit before --ladder; of a step that transforms within, ask "
+            "for what it transforms: jax.grad(loss), not step"
         )
     return found[::-1]
 
 
-def called(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls a jitted one, in whose jaxpr the call can be seen."""
+def traceable(rung: Rung) -> Callable[..., Any]:
+    """A rung's function as it is traced.
+
+    A jitted one is called by another, in whose jaxpr the call can be seen; static arguments stay
+    static, and named axes named.
+    """
+    f = rung.function
+    if rung.transform != "jit" and not rung.static and not rung.sizes:
+        return f
 
     @functools.wraps(f)
     def caller(*args: Any, **kwargs: Any) -> Any:
-        return f(*args, **kwargs)
+        with compat.named_axes(rung.sizes):
+            return f(*args, **kwargs)
 
-    return caller
+    static = rung.static or (_static(f) if rung.transform == "jit" else {})
+    return jax.jit(caller, **static) if static else caller
 
 
 def _name(f: Any) -> str:
-    """What was put on last; a jit with static arguments is left on."""
-    parts = compat.jit_parts(f)
-    if parts is not None:
-        info = parts[1]
-        return "" if info.static_argnums or info.static_argnames else "jit"
+    """What was put on last."""
+    if compat.jit_parts(f) is not None:
+        return "jit"
+    if compat.is_checkpoint(f):
+        return "checkpoint"
     return compat.transform_name(f) or core_program.transform(f) or getattr(f, "_jaxlens", "")
+
+
+def _static(f: Any) -> dict[str, Any]:
+    """What a jit was told of static arguments."""
+    parts = compat.jit_parts(f)
+    if parts is None:
+        return {}
+    info = parts[1]
+    told = {"static_argnums": info.static_argnums, "static_argnames": info.static_argnames}
+    return {name: value for name, value in told.items() if value}
+
+
+def _size(args: tuple[Any, ...], axes: Any) -> int:
+    """How many examples there are."""
+    each = axes if isinstance(axes, tuple | list) else (axes,) * len(args)
+    for arg, axis in zip(args, each, strict=False):
+        leaves = jax.tree_util.tree_leaves(arg)
+        if isinstance(axis, int) and leaves:
+            return int(np.shape(leaves[0])[axis])
+    return 1
 
 
 def _examples(args: tuple[Any, ...], axes: Any) -> tuple[Any, ...]:

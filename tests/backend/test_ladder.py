@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src.jaxpr_util import all_eqns
 
 import jaxlens
 from jaxlens import core
@@ -150,3 +151,71 @@ def test_a_deep_program_is_climbed_in_linear_time() -> None:
     found = jaxlens.ladder(jax.grad(deep), 1.0)
     assert found.equations == (2_000, 6_000)  # sines, then cosines and products beside them
     assert len(found.html()) < 400_000
+
+
+def test_bodies_of_library_functions_are_tied_to_the_call_that_holds_them() -> None:
+    def f(x):
+        return jnp.where(x > 0, x, jnp.nan).sum() + jax.nn.relu(x).sum()
+
+    found = jaxlens.ladder(jax.grad(f), X)
+    below = {n.id: n for n in found.rungs[0].module.nodes()}
+    above = {n.id: n for n in found.rungs[1].module.nodes()}
+    ties = found.facts.ties(1)
+    inside = [id for id, n in above.items() if not n.spans]
+    assert inside  # select_n and max stand in bodies of JAX's own
+    assert all(ties[id] for id in inside)
+    largest = next(id for id in inside if above[id].opcode == "max")
+    assert [below[s].opcode for s in ties[largest]] == ["max"]
+
+
+def test_a_rule_of_ones_own_stands_for_the_rules_inside() -> None:
+    @jax.custom_vjp
+    def twice(x):
+        return x * 2
+
+    twice.defvjp(lambda x: (twice(x), x), lambda x, ct: (ct * x * 3,))
+    found = jaxlens.ladder(jax.grad(lambda x: twice(jnp.sin(x))), 1.0)
+    assert [(u.primitive, u.rule) for u in found.rules] == [
+        ("sin", "forward"), ("sin", "backward"), ("custom_vjp_call", "backward")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "titles"),
+    [
+        (jax.grad(jax.checkpoint(loss)), (W, X), ["loss", "checkpoint(loss)",
+                                                  "grad(checkpoint(loss))"]),
+        (jax.vmap(jax.jit(jax.grad(loss)), (None, 0)), (W, X),
+         ["loss", "grad(loss)", "jit(grad(loss))", "vmap(jit(grad(loss)))"]),
+        (jax.hessian(loss), (W, X), ["loss", "jacrev(loss)", "jacfwd(jacrev(loss))"]),
+        (jax.grad(lambda w, x: (loss(w, x), x), has_aux=True), (W, X),
+         ["<lambda>", "grad(<lambda>)"]),
+    ],
+)  # fmt: skip
+def test_titles_name_every_transform(f, args, titles) -> None:
+    found = jaxlens.ladder(f, *args)
+    assert [r.title for r in found.rungs] == titles
+    every = all_eqns(jax.make_jaxpr(f)(*args).jaxpr, revisit_inner_jaxprs=False)
+    assert found.equations[-1] == sum(1 for _ in every)
+
+
+def test_static_arguments_stay_static_on_every_rung() -> None:
+    def power(w, x, n):
+        return loss(w, x) if n == 3 else w.sum()
+
+    f = jax.jit(jax.grad(power), static_argnums=2)
+    found = jaxlens.ladder(f, W, X, 3)
+    assert [r.title for r in found.rungs] == ["power", "grad(power)", "jit(grad(power))"]
+    assert found.equations[:2] == (
+        equations(lambda w, x: power(w, x, 3), W, X),
+        equations(lambda w, x: jax.grad(power)(w, x, 3), W, X),
+    )
+
+
+def test_an_axis_that_a_batch_names_has_its_name_below() -> None:
+    def share(x):
+        return x / jax.lax.psum(x, "i")
+
+    found = jaxlens.ladder(jax.vmap(share, axis_name="i"), X)
+    assert found.equations[0] == 2
+    assert [n.opcode for n in found.rungs[0].module.nodes()] == ["psum", "div"]

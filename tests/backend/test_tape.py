@@ -318,19 +318,17 @@ def test_no_method_of_a_users_class_is_called() -> None:
     methods = {name: trap(name) for name in names}
     shy = type("Shy", (), {**methods, "__class__": property(trap("__class__"))})
     more = type("More", (list,), methods)
-    held, odd = shy(), more([1, 2])
-    globals()["_held_by_the_test"] = odd
+    globals()["_HELD"] = more([1, 2])
 
     def f(x):
-        a, b, c = held, odd, _held_by_the_test  # noqa: F821 - set above
+        a, b = shy(), _HELD  # noqa: F821 - set above
         both = (a, b)
-        del both, c
+        del both
         return x + 1
 
-    found = jaxlens.tape(f, 1.0)
-    del globals()["_held_by_the_test"]
+    bound = {b.name: b.text for s in jaxlens.tape(f, 1.0).steps for b in s.bound}
+    del globals()["_HELD"]
     assert not asked
-    bound = {b.name: b.text for s in found.steps for b in s.bound}
     assert bound["a"] == "Shy object"
     assert bound["both"] == "(Shy object, More object)"
 
