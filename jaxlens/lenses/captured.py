@@ -105,7 +105,7 @@ def of(capture: Capture, compiled: bool = True) -> Captured:
         folded, missing = folds(capture.passes)
     except LensError as why:
         missing = str(why)
-    for name in ("stablehlo", "hlo", "optimized"):
+    for name in ("stablehlo", "optimized"):
         try:
             stages[name] = _held(capture.stage(name).module)
         except LensError:
@@ -351,7 +351,7 @@ def _holder(constant: Constant) -> str:
 def _stages(facts: Captured) -> Table:
     """What each stage carries."""
     titles = {
-        "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "HLO before optimisation",
+        "jaxpr": "jaxpr", "stablehlo": "StableHLO",
         "optimized": "Optimised HLO", "executable": "Executable",
     }  # fmt: skip
     largest = max(size for _, size in facts.stages.values()) or 1
