@@ -183,7 +183,7 @@ def test_an_answer_has_its_facts() -> None:
     assert "128 flop" in str(answer)
     assert answer.findings[0].trust == "counted"
     assert answer.overlay.stage == "jaxpr"
-    with pytest.raises(AttributeError, match="it has .*flops"):
+    with pytest.raises(AttributeError, match=r"it has .*flops"):
         answer.flop
 
 
