@@ -146,7 +146,8 @@ def memory(capture: Capture, tried: Sequence[Tried] = (), known: Facts | None = 
     use, sizes = known.use, capture.memory
     quote = quoter(capture)
     answer, *more = _peak(use, quote)
-    findings = [answer, Finding(sentence(sizes), "xla"), *more, *_kept(use.saved, quote)]
+    kept = _kept(use.saved, quote, capture.program.target.devices)
+    findings = [answer, Finding(sentence(sizes), "xla"), *more, *kept]
     findings += _trials(known, capture)
     worth = [d for d in known.donations if d.donated or _worth(d, known)]
     findings += donation.sentences(worth)
@@ -230,7 +231,7 @@ def _types(values: Sequence[Owned], most: int = 2) -> str:
     return listed(_tally(one.type for one in values), most)
 
 
-def _kept(kept: Saved, quote: Quoter) -> Iterator[Finding]:
+def _kept(kept: Saved, quote: Quoter, devices: int) -> Iterator[Finding]:
     """What autodiff kept."""
     if not kept.backward:
         return
@@ -245,9 +246,10 @@ def _kept(kept: Saved, quote: Quoter) -> Iterator[Finding]:
     code = quote(spans[line])
     whose = f", {amount(size)} of it from {line}{f' ({code})' if code else ''}" if line else ""
     values = count(len(kept.residuals), "value")
+    where = f"; that is for all {devices} devices together" if devices > 1 else ""
     ids = tuple(one.id for one in kept.residuals)
     yield Finding(
-        f"Autodiff saves {amount(kept.bytes)} in {values} for the backward pass{whose}.",
+        f"Autodiff saves {amount(kept.bytes)} in {values} for the backward pass{whose}{where}.",
         "counted", ids,
     )  # fmt: skip
 

@@ -176,8 +176,13 @@ def _share(part: float, whole: float) -> str:
     return f"{part / whole:.0%}" if whole else "0%"
 
 
-def _place(kernel: KernelCost) -> str:
-    return f"{kernel.name} ({kernel.lines[0]})" if kernel.lines else kernel.name
+def _most(kernels: Sequence[KernelCost], weights: Sequence[float]) -> tuple[str, float]:
+    """The line, or the kernel that no line owns, that weighs most in sum."""
+    sums: dict[str, float] = {}
+    for kernel, weight in zip(kernels, weights, strict=True):
+        name = kernel.lines[0] if kernel.lines else kernel.name
+        sums[name] = sums.get(name, 0.0) + weight
+    return max(sums.items(), key=lambda pair: pair[1])
 
 
 def _moves(kernels: Sequence[KernelCost]) -> list[Finding]:
@@ -185,12 +190,13 @@ def _moves(kernels: Sequence[KernelCost]) -> list[Finding]:
     most = max(kernels, key=lambda kernel: kernel.bytes or 0)
     said = []
     if whole:
-        share = _share(most.bytes or 0, whole)
-        ids = (most.instruction,)
+        line, size = _most(kernels, [kernel.bytes or 0 for kernel in kernels])
+        one = f"{most.name} alone {_share(most.bytes or 0, whole)}"
         said.append(
             Finding(
-                f"{_place(most)} moves {share} of the {amount(whole)} that the "
-                f"{count(len(kernels), 'kernel')} read and write.", "counted", ids,
+                f"{line} moves {_share(size, whole)} of the {amount(whole)} that the "
+                f"{count(len(kernels), 'kernel')} read and write; {one}.",
+                "counted", (most.instruction,),
             )
         )  # fmt: skip
     open_ = [kernel for kernel in kernels if kernel.open]
@@ -217,15 +223,13 @@ def _bounds(found: Sequence[Point], limits: Limits) -> list[Finding]:
                 "measured",
             )
         ]
-    first = found[0]
-    by = {name: sum(p.seconds for p in found if p.bound == name) for name in ("memory", "compute")}
-    bound = "bound by memory" if first.bound == "memory" else "bound by compute"
+    line, took = _most([p.kernel for p in found], [p.seconds for p in found])
+    memory = sum(point.seconds for point in found if point.bound == "memory")
     return [
         Finding(
-            f"On {limits.name} a run takes {duration(whole)} at best: {_place(first.kernel)} "
-            f"{_share(first.seconds, whole)} of it, {bound}; in all "
-            f"{_share(by['memory'], whole)} is bound by memory.",
-            "estimate", (first.kernel.instruction,),
+            f"On {limits.name} a run takes {duration(whole)} at best, {_share(took, whole)} of it "
+            f"for {line}; {_share(memory, whole)} of it is bound by memory.",
+            "estimate", (found[0].kernel.instruction,),
         )
     ]  # fmt: skip
 

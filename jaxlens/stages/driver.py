@@ -99,7 +99,7 @@ def capture(
         tuple(transforms) or call.transforms,
         flags.told(),
     )
-    return Capture(program, LiveDriver(call, place))
+    return Capture(program, LiveDriver(call, place, target or ""))
 
 
 def ladder_of(opened: Opened, name: str) -> tuple[Capture, ...]:
@@ -115,7 +115,8 @@ def ladder_of(opened: Opened, name: str) -> tuple[Capture, ...]:
 class LiveDriver:
     """Drives JAX for one call. See `ir.facts.Driver` for what each method gives."""
 
-    def __init__(self, call: Call, place: Place) -> None:
+    def __init__(self, call: Call, place: Place, target: str = "") -> None:
+        self.target = target  # as it was written; "" for where JAX would run it
         self._call = call
         self._place = place
         self._stages: dict[str, Stage] = {}
@@ -281,7 +282,8 @@ class LiveDriver:
         watch = instruction_times.Watch(self.stage("optimized").module.name)
         names = [leaf.name for leaf in self._call.inputs]
         done = run(self.executable, args, n, kwargs, names, watch.running())
-        each = {name: seconds / n for name, seconds in watch.seconds.items()}
+        times = n * self._place.target.devices  # every device runs it
+        each = {name: seconds / times for name, seconds in watch.seconds.items()}
         return replace(done, instructions=each, how=f"{done.how}, under the profiler")
 
     def limits(self, dtypes: Sequence[str]) -> Limits:
@@ -340,7 +342,9 @@ class LiveDriver:
         UnavailableError where that cannot be done.
         """
         if written(self.traced) is not None:
-            raise UnavailableError("programs of jaxlens.core have no jax.checkpoint")
+            raise UnavailableError(
+                "what jax.checkpoint would change is tried by JAX: a program of jaxlens.core is not"
+            )
         for way in WAYS:
             yield way.name, way.code, partial(self._under, way)
 
