@@ -1,8 +1,9 @@
 """What differs between two captures before any stage is looked at: the suspects of a change."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
@@ -11,6 +12,7 @@ from jaxlens.ir.graph import Node
 from jaxlens.lenses.sentences import listed
 
 _MOST = 3
+_PAIRS, _ALIKE = 10_000, 0.6  # lines that are compared, and how alike an edited line must be
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,10 @@ def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
 
 
 _ROOT = re.compile(r"\A\W*\w*")
-_MANY = {"new": "new arrays", "gone": "arrays less", "type": "arrays of another type"}
+_MANY = {
+    "new": "new arrays", "gone": "arrays less", "type": "arrays of another type",
+    "donated": "donated arrays", "kept": "arrays no longer donated",
+}  # fmt: skip
 
 
 def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
@@ -142,7 +147,8 @@ def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
     if old.type.weak != new.type.weak:
         return "weak", f"{new.name} {'weakly' if new.type.weak else 'strongly'} typed"
     if old.donated != new.donated:
-        return "donated", f"{new.name} {'donated' if new.donated else 'not donated'}"
+        words = f"{new.name} {'donated' if new.donated else 'not donated'}"
+        return "donated" if new.donated else "kept", words
     if old.sharding != new.sharding:
         return "sharding", f"{new.name} sharded {new.sharding or 'no longer'}"
     return "", ""
@@ -152,6 +158,18 @@ def _sources(capture: Capture) -> set[str]:
     """The text of each of the user's lines that own equations."""
     text = line_text(capture)
     return {text(node) for node in capture.jaxpr.module.nodes()}
+
+
+def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:
+    """Which line each line after stood for before it was edited, by their texts; few are asked."""
+    gone, new = sorted(before - after - {""}), sorted(after - before - {""})
+    found: dict[str, str] = {}
+    alike = _ALIKE if len(gone) > 1 or len(new) > 1 else _ALIKE / 2
+    for text in new if len(gone) * len(new) <= _PAIRS else ():
+        for close in get_close_matches(text, gone, n=1, cutoff=alike):
+            found[text] = close
+            gone.remove(close)
+    return found
 
 
 def line_text(capture: Capture) -> Callable[[Node], str]:

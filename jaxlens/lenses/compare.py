@@ -17,7 +17,7 @@ from typing import Protocol
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.graph import Module, Node
-from jaxlens.lenses.causes import Cause, causes, line_text, subject
+from jaxlens.lenses.causes import Cause, causes, edited_lines, line_text, subject
 from jaxlens.lenses.figures import FIGURES, Figure, Figures
 from jaxlens.lenses.fusion import PLUMBING
 from jaxlens.lenses.kernels import inside
@@ -43,7 +43,7 @@ _LINES = 3  # lines named in a sentence
 _ROWS = 60
 _FEW = 5  # kinds of instructions named in a sentence
 _KERNELS = 500  # whose code is compared
-_SENTENCE = ("fusions", "kernels", "flops", "temporaries", "moved", "bytes")
+_SENTENCE = ("fusions", "kernels", "flops", "temporaries", "peak", "moved", "bytes")
 _WORTH = 0.01  # changes below a percent are left to the table
 
 
@@ -173,12 +173,16 @@ def of(before: Capture, after: Capture, *, compiled: bool = True) -> Comparison:
 
 def _equations(before: Capture, after: Capture) -> Pairs:
     names = [[leaf.name for leaf in capture.program.inputs] for capture in (before, after)]
-    return sides.equations(
-        before.jaxpr.module,
-        after.jaxpr.module,
-        (line_text(before), line_text(after)),
-        (names[0], names[1]),
-    )
+    left, right = before.jaxpr.module, after.jaxpr.module
+    was, now = line_text(before), line_text(after)
+    stood = edited_lines({was(n) for n in left.nodes()}, {now(n) for n in right.nodes()})
+
+    def earlier(node: Node) -> str:
+        """The text that a node's line had, where it was edited."""
+        text = now(node)
+        return stood.get(text, text)
+
+    return sides.equations(left, right, (was, earlier), (names[0], names[1]))
 
 
 def _instructions(before: Capture, after: Capture, equations: Pairs) -> Pairs | None:
@@ -252,7 +256,16 @@ def _ranked(found: Comparison) -> list[str]:
             weights[name] = weight
     if "fusions" in weights:
         weights.pop("kernels", None)  # each is one: said twice it would be no news
+    if weights.keys() >= {"temporaries", "peak"} and _grew(found, "peak") == _grew(
+        found, "temporaries"
+    ):
+        weights.pop("peak")
     return sorted(weights, key=lambda name: -weights[name])[:3]
+
+
+def _grew(found: Comparison, name: str) -> bool:
+    was, now = found.figures[name]
+    return (now or 0) > (was or 0)
 
 
 def _consequence(figure: Figure, was: int, now: int) -> str:

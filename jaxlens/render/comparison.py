@@ -55,7 +55,8 @@ def document(
     called = names or sides(before.program, after.program)
     took = [TableBlock(compare.runs(run, called))] if run else []
     shown = (*took, *blocks(before, after, called, found=compared, full=full))
-    first = f"{taken(after.program)}, against {taken(before.program)}"
+    first, other = taken(after.program), taken(before.program)
+    first = f"{first}, against {'the same call before' if first == other else other}"
     return Document("compile", first, shown, web(after, compared))
 
 

@@ -67,6 +67,34 @@ def test_another_batch_changes_types_and_makes_nothing_new():
     assert was - now == half.nbytes
 
 
+def narrow(x, w):
+    return jnp.tanh(x.astype(jnp.bfloat16) @ w.astype(jnp.bfloat16)).sum()
+
+
+def test_equations_of_an_edited_line_are_told_from_new_ones():
+    answer = jaxlens.compare(jaxlens.capture(plain, X, W), jaxlens.capture(narrow, X, W))
+    nodes = {node.id: node for node in answer.capture.jaxpr.module.nodes()}
+    casts = ["convert_element_type"] * 2
+    assert [nodes[id].opcode for id in answer.new][:2] == casts
+    assert {nodes[id].opcode for id in answer.changed.values()} >= {"dot_general", "tanh"}
+    assert not answer.gone
+
+
+def test_donation_is_told_by_what_it_does_to_the_peak():
+    def step(p, x):
+        return jax.tree.map(lambda a: a - 0.1 * x.sum(), p)
+
+    p = {"a": jnp.ones((256, 256)), "b": jnp.ones((256, 256))}
+    kept = jaxlens.capture(jax.jit(step), p, X)
+    given = jaxlens.capture(jax.jit(step, donate_argnums=0), p, X)
+    answer = jaxlens.compare(kept, given)
+    said = answer.findings[0].text
+    assert said.startswith("With 2 donated arrays in p: ")
+    was, now = answer.figures["peak"]
+    assert was - now == 2 * 256 * 256 * 4  # the results stand in the place of the arguments
+    assert "524 kB less memory at the peak" in said
+
+
 def test_saved_captures_and_views_are_compared_as_live_ones(tmp_path):
     before, after = jaxlens.capture(plain, X, W), jaxlens.capture(doubled, X, W)
     live = jaxlens.compare(before, after)

@@ -16,6 +16,7 @@ from jaxlens.ir.facts import Input, Memory, Source, Stage
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses import compare
+from jaxlens.lenses.causes import edited_lines
 from jaxlens.lenses.receipt import Receipt
 from jaxlens.links import sides
 from jaxlens.render import comparison
@@ -77,6 +78,17 @@ def test_the_text_of_its_line_tells_an_equation_of_another_type() -> None:
     assert pairs.changed == {"e0": "e0", "e1": "e1"}
     assert not pairs.new
     assert not pairs.gone
+
+
+def test_an_edited_line_is_known_by_its_text() -> None:
+    before = {"h = gelu(x @ w)", "y = h.sum()", "return y"}
+    after = {"h = gelu(x.astype(bf16) @ w)", "z = jnp.cumsum(q, axis=1)", "return y"}
+    assert edited_lines(before, after) == {
+        "h = gelu(x.astype(bf16) @ w)": "h = gelu(x @ w)",
+    }
+    assert edited_lines(before, before) == {}
+    many = {f"line {n}" for n in range(5_000)}, {f"Line {n}" for n in range(5_000)}
+    assert edited_lines(*many) == {}  # not that many are compared
 
 
 def test_a_changed_body_changes_its_call_and_the_rest_of_it_stays() -> None:
