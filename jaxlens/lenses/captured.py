@@ -6,15 +6,16 @@ XLA's constant folding made is read off the dumps before and after it: an instru
 a constant, and what it read that is gone.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir import buffers
-from jaxlens.ir.facts import Constant, PassStage, Timing
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.facts import Constant, PassStage, Stage, Timing
+from jaxlens.ir.graph import Node, Type
 from jaxlens.lenses.compile_parts import compile_parts
 from jaxlens.lenses.report import Cell, Finding, Report, Table, amount, count
 from jaxlens.lenses.sentences import listed
@@ -25,6 +26,7 @@ from jaxlens.links.programs import Programs
 FOLDING = "constant_folding"
 _ROWS = 30
 _ENOUGH = 30_000_000  # characters of dumps that are read to see what was folded
+_CONSTANT = re.compile(r" = (\w+)\[([\d,]+)\](?:\{[^}]*\})? constant\(")
 _HANDED = "captured arrays as arguments"
 _ALARM = 1_000_000  # bytes from which captured arrays are told of unasked
 _LARGE = 1_000  # bytes of a folded constant from which a sentence names it
@@ -105,9 +107,10 @@ def of(capture: Capture, compiled: bool = True) -> Captured:
         folded, missing = folds(capture.passes)
     except LensError as why:
         missing = str(why)
-    for name in ("stablehlo", "optimized"):
+    for name, held in (("stablehlo", _of_ops), ("optimized", _of_text)):
         try:
-            stages[name] = _held(capture.stage(name).module)
+            sizes = list(held(capture.stage(name)))
+            stages[name] = len(sizes), sum(sizes)
         except LensError:
             continue
     try:
@@ -126,13 +129,17 @@ def _timings(capture: Capture) -> tuple[Timing, ...]:
         return ()
 
 
-def _held(module: Module) -> tuple[int, int]:
-    """Constants of a program that are arrays, and their bytes."""
-    sizes = [
-        node.type.bytes or 0 for node in module.nodes()
-        if node.opcode in ("constant", "stablehlo.constant") and node.type.shape
-    ]  # fmt: skip
-    return len(sizes), sum(sizes)
+def _of_ops(stage: Stage) -> Iterator[int]:
+    """Bytes of each array among the constants of a StableHLO program."""
+    for node in stage.module.nodes():
+        if node.opcode == "stablehlo.constant" and node.type.shape:
+            yield node.type.bytes or 0
+
+
+def _of_text(stage: Stage) -> Iterator[int]:
+    """The same of an HLO program, from its text: to read a large one takes long."""
+    for dtype, shape in _CONSTANT.findall(stage.raw):
+        yield Type(dtype, tuple(map(int, shape.split(",")))).bytes or 0
 
 
 def _seconds(capture: Capture) -> float | None:

@@ -87,6 +87,8 @@ def test_records(path: Path) -> None:
     found = of(taken)
     assert found.bytes == sum(c.bytes for c in taken.constants)
     assert not found.missing
+    nodes = [n for n in taken.optimized.module.nodes() if n.opcode == "constant" and n.type.shape]
+    assert found.stages["optimized"] == (len(nodes), sum(n.type.bytes or 0 for n in nodes))
     for one in found.folded:  # each is a constant after the pass, and was none before
         before, after = (taken.passes[n].stage.module for n in (one.step - 1, one.step))
         assert {n.opcode for n in after.nodes() if n.id == one.constant} == {"constant"}
