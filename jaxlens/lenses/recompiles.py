@@ -314,14 +314,14 @@ def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
 
 
 def _one_line(operations: Sequence[Call]) -> Iterator[Finding]:
-    """A line whose operations compile again and again, in a loop as a rule."""
+    """The lines whose operations compile again and again, in a loop as a rule."""
     lines = Counter((_place(call.line), call.function) for call in operations)
     again = {place for (place, _), n in lines.items() if n >= _AGAIN and place}
-    for place in sorted(again):
-        n = sum(count for (at, _), count in lines.items() if at == place)
+    programs = Counter(place for call in operations if (place := _place(call.line)) in again)
+    for place, n in programs.most_common(_FEW):
         yield Finding(
-            f"Cure: put {place} into one jitted function: its {n} programs are of shapes or bodies "
-            "that change (not tried).",
+            f"Cure: call what runs at {place} within one jitted function, in the place of {n} "
+            "programs (not tried).",
             "estimate",
         )
 

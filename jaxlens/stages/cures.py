@@ -77,6 +77,11 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     value = key.key.statics.get(name) if key is not None else None
     if value is not None and getattr(type(value), "__eq__", None) is object.__eq__:
         return _by_identity(name, value)
+    if value is None and calls[-1].main.new.startswith("another "):
+        return Cure(
+            f"pass an object as {name} that equals the earlier one: the same function object, or "
+            "one of a class with __eq__ and __hash__"
+        )
     if key is None or not isinstance(value, _NUMBERS):
         return keep
     failed = _tried(key, dynamic=name)

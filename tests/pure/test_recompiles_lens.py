@@ -123,7 +123,10 @@ def test_operations_are_apart():
         "Apart from these, 4 operations of JAX's own ran outside of jit, each compiled on its "
         "own: add 3 times and sin."
     )
-    assert told[2].startswith("Cure: put cell 2:5 into one jitted function: its 4 programs")
+    assert told[2] == (
+        "Cure: call what runs at cell 2:5 within one jitted function, in the place of 4 programs "
+        "(not tried)."
+    )
     assert sentences(op("add"))[0] == (
         "No function was compiled in this cell, but 1 operation of JAX's own ran outside of jit, "
         "each compiled on its own: add."
