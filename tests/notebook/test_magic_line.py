@@ -1,14 +1,21 @@
 """The line of a magic: options, transforms, help, and errors of one line."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.notebook.magics import Lenses
-from jaxlens.notebook.options import Asked, read
-from jaxlens.render.options import HloOptions, read_options
+from jaxlens.notebook.options import TRANSFORMS, Asked, read
+from jaxlens.render.options import HloOptions, JaxprOptions, flag, read_options
+
+# What %%jaxpr takes, in the order in which help lists it.
+KNOWN = [
+    *(flag(f.name) for f in fields(JaxprOptions)), *(f"--{name}" for name in TRANSFORMS),
+    "--in", "--target", "--core", "-o", "-h", "--help",
+]  # fmt: skip
 
 
 def asked(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> Asked:
@@ -60,9 +67,7 @@ def test_an_expression_stands_behind_the_options(
     ("verb", "line", "says"),
     [
         ("hlo", "--stag hlo", "%%hlo has no option --stag; did you mean '--stage'?"),
-        ("jaxpr", "--zzz", "%%jaxpr has no option --zzz; choose from --text, --graph, --depth, "
-         "--against, --ladder, --full, --grad, --vmap, --jvp, --jit, --in, --target, --core, -o, "
-         "-h, --help"),
+        ("jaxpr", "--zzz", f"%%jaxpr has no option --zzz; choose from {', '.join(KNOWN)}"),
         ("hlo", "--stage", "%%hlo: argument --stage: expected one argument; see %%hlo -h"),
         ("hlo", "--diff hlo", "%%hlo: argument --diff: expected 2 arguments; see %%hlo -h"),
         ("hlo", "--stage stablhlo", "no stage 'stablhlo'; did you mean 'stablehlo'?"),
