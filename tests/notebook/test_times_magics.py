@@ -1,0 +1,76 @@
+"""Compile time and captured arrays asked for in a notebook: the first sentence is the answer."""
+
+import re
+from typing import Any
+
+import pytest
+
+import jaxlens
+from jaxlens.errors import OptionError
+
+SETUP = """
+import jax, jax.numpy as jnp, numpy as np
+table = np.arange(3000, dtype=np.float32)
+def long(x):
+    for step in range(40):
+        x = jnp.sin(x) * step + x
+    return x
+def holding(x):
+    return x * table
+"""
+
+
+@pytest.fixture(autouse=True)
+def _names(run: Any) -> None:
+    assert run(SETUP).ok
+
+
+def view(run: Any, shell: Any, line: str, call: str) -> Any:
+    done = run(f"{line} -o view\n{call}")
+    assert done.ok, done.out
+    return shell.user_ns["view"]
+
+
+def test_the_first_sentence_names_the_loop(run: Any, shell: Any) -> None:
+    words = " ".join(str(view(run, shell, "%%compile --times", "long(2.0)")).split())
+    assert "made 120 of 120 equations: a loop of 40 steps was unrolled" in words
+    assert "(untried: --scan tries it)" in words
+    assert re.search(r"- cell \d+:5 made 120 of ", words)  # the line in the loop
+
+
+def test_a_scan_is_tried_and_run_on_one_compile_of_the_program(run: Any, shell: Any) -> None:
+    seen = view(run, shell, "%%compile --scan --run 2", "long(2.0)")
+    words = " ".join(seen.text(times=True).split())
+    assert "on random inputs the results" in words
+    assert "It compiles in" in words
+    assert "block_until_ready" in words
+    assert [t.step for t in seen.capture.times].count("compile") == 1
+
+
+@pytest.mark.parametrize("line", ["%%jaxpr --captured", "%%compile --captured"])
+def test_captured_arrays(run: Any, shell: Any, line: str) -> None:
+    words = " ".join(str(view(run, shell, line, "holding(2.0)")).split())
+    assert "One array is closed over, `table` (f32[3000], 12 kB), a global of `holding`" in words
+
+
+@pytest.mark.parametrize(
+    ("option", "question"),
+    [
+        ("--times", "Where does compile time go?"),
+        ("--scan", "What would lax.scan in place of unrolled loops change?"),
+        ("--captured", "What is captured?"),
+    ],
+)
+def test_help_says_how_it_is_known(shell: Any, capsys: Any, option: str, question: str) -> None:
+    shell.run_line_magic("compile", f"{option} -h")
+    told = capsys.readouterr().out
+    assert told.startswith(question)
+    assert "measured" in told
+
+
+def test_a_wrong_use_is_one_line() -> None:
+    cap = jaxlens.capture(lambda x: x + 1, 1.0)
+    with pytest.raises(OptionError, match=r"^jaxlens\.times takes "):
+        jaxlens.times(cap, scans=True)
+    with pytest.raises(OptionError, match=r"^jaxlens\.captured takes "):
+        jaxlens.captured(cap, 3)
