@@ -137,12 +137,12 @@ def sentences(found: Sequence[Donation]) -> list[Finding]:
     if could:
         roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in could))
         size = amount(sum(one.bytes or 0 for one in could))
-        names = ", ".join(f"{root!r}" for root in roots)
+        names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
         fits = "has the type of an input" if len(could) == 1 else "have the types of inputs"
         said.append(
             Finding(
                 f"Donation could save at most {size}: {count(len(could), 'result')} {fits} not "
-                f"donated ({listed(roots)}); donate_argnames=({names},) in jax.jit, if the caller "
+                f"donated ({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "
                 "needs them no more.",
                 "estimate",
             )

@@ -136,13 +136,16 @@ def _drawing(placed: Sequence[Point], known: Facts) -> str:
         x, y = scale.x(point.kernel.intensity or 1.0), scale.y(point.rate or 1.0)
         dots.append((x, y, 3 + 8 * math.sqrt(share)))
     taken = [(x - size, x + size, y + 4) for x, y, size in dots]
-    for n, (point, (x, y, size)) in enumerate(zip(placed, dots, strict=True)):
+    named: set[tuple[int, int]] = set()
+    for point, (x, y, size) in zip(placed, dots, strict=True):
         line = point.kernel.lines[0] if point.kernel.lines else ""
         kind = chart.hue(hues[line]) if line in hues else "quiet"
         marks.append(
             chart.circle(x, y, size, kind, tip=_tip(point), id=point.kernel.instruction, line=line)
         )
-        if n < _LABELS:
+        spot = round(x / _ROW), round(y / _ROW)
+        if len(named) < _LABELS and spot not in named:  # of dots in one place the first
+            named.add(spot)
             marks += _label(x, y, size, f"{point.kernel.name} {line}".strip(), taken)
     return chart.chart(_WIDTH, _TOP + _HIGH + 44, marks)
 

@@ -24,6 +24,7 @@ from jaxlens.render.palette import line_hues
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
 _CHARACTER = 7.3  # pixels of one, at the size of a chart's words
 _MOST = 1_200  # rectangles
+_GIVEN = 8  # arguments that are drawn each for itself
 _ORDER = ("parameter", "constant", "output", "temporary")
 _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
 
@@ -132,6 +133,16 @@ def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
             bars[-1] = replace(before, last=max(last, before.last))
         else:
             bars.append(bar)
+    given = [bar for bar in bars if bar.owned.kind == "argument"]
+    if len(given) > _GIVEN:  # all together: their edges would hide what they are
+        bars = [bar for bar in bars if bar.owned.kind != "argument"]
+        inputs = {one.allocation for one in found.live.held if one.holder == "parameter"}
+        size = sum(found.sizes[number] for number in inputs)
+        every = replace(
+            given[0].owned, name="arguments", type=f"{len(inputs):,} arrays", bytes=size,
+            instruction="",
+        )  # fmt: skip
+        bars.append(_Bar(every, 0, len(moments) - 1, 0, size))
     return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
 
 

@@ -69,6 +69,16 @@ def test_records_of_all_devices_have_a_peak_with_owners(path):
     assert drawn.text == memory_view.picture(cap).text
 
 
+def test_many_arguments_are_drawn_as_one_block(monkeypatch):
+    cap = jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens")
+    each = memory_view.picture(cap).svg
+    assert "params[&#x27;w1&#x27;]" in each or "params['w1']" in each
+    monkeypatch.setattr(memory_view, "_GIVEN", 2)
+    together = memory_view.picture(cap).svg
+    assert "arguments 47.9 kB" in together
+    assert together.count("<rect") < each.count("<rect")
+
+
 def test_what_a_saved_capture_cannot_try_it_says():
     with pytest.raises(UnavailableError, match="tried on live calls: this capture was saved"):
         trials(jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens"))
