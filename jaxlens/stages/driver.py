@@ -333,6 +333,12 @@ class LiveDriver:
         """
         if written(self.traced) is not None:
             raise UnavailableError("programs of jaxlens.core are not tried: compile one by JAX")
+        target = self._place.target
+        if target.absent or target.devices > 1 or target.platform != jax.default_backend():
+            raise UnavailableError(
+                "a trial is compiled for one device, where JAX runs by default; "
+                "look at the call without --target"
+            )
         return rolled.trial(self.traced.jaxpr, region, loops, run)
 
     def checkpointed(self) -> Iterator[tuple[str, str, Callable[[], Capture]]]:

@@ -2,6 +2,7 @@
 
 import inspect
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -314,3 +315,10 @@ def test_an_error_of_the_function_is_the_one_that_is_seen() -> None:
 
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = jaxlens.times(wrong, X).loops
+
+
+def test_no_trial_for_other_devices() -> None:
+    cap = jaxlens.capture(sine, X)
+    place = cap.driver._place
+    cap.driver._place = replace(place, target=replace(place.target, devices=8))
+    assert jaxlens.times(cap, scan=True).untried.startswith("a trial is compiled for one device")
