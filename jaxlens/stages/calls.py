@@ -18,7 +18,7 @@ from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat, core_program
+from jaxlens.stages import compat
 from jaxlens.stages.arrays import is_array
 from jaxlens.stages.inputs import (
     Leaf,
@@ -110,7 +110,7 @@ def prepare(
     """
     _check(f)
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
-    core = opened if core_program.is_core(opened.function) else None
+    core = opened if _core().is_core(opened.function) else None
     if core is not None:
         opened = _of_core(core)
     signature = opened.signature
@@ -141,8 +141,18 @@ def prepare(
 
 def _of_core(opened: Opened) -> Opened:
     """The call of one of `jaxlens.core`'s functions as one that JAX can trace."""
-    args, kwargs = jax.tree_util.tree_map(core_program.plain, (opened.args, opened.kwargs))
-    return replace(opened, function=core_program.jitted(opened.function), args=args, kwargs=kwargs)
+    args, kwargs = jax.tree_util.tree_map(_core().plain, (opened.args, opened.kwargs))
+    return replace(opened, function=_core().jitted(opened.function), args=args, kwargs=kwargs)
+
+
+def _core() -> Any:
+    """`core_program.py`, which is loaded when a call is looked at, not when one is watched.
+
+    It brings `jax.extend`, whose import changes the key of every trace from jax 0.12 on.
+    """
+    from jaxlens.stages import core_program
+
+    return core_program
 
 
 def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Opened:
@@ -342,7 +352,7 @@ def transforms(f: Any) -> Iterator[str]:
     no transform of the mathematics and not listed.
     """
     while f is not None:
-        name = compat.transform_name(f) or core_program.transform(f)
+        name = compat.transform_name(f) or _core().transform(f)
         if name:
             yield name
         f = getattr(f, "__wrapped__", None)

@@ -17,12 +17,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend import source_info_util
 
-from jaxlens.stages import compat
+from jaxlens.stages import compat, compat_calls
 
 # Our frames are never the user's line.
-source_info_util.register_exclusion(str(Path(__file__).parents[1]) + os.sep)
+compat_calls.leave_out(str(Path(__file__).parents[1]) + os.sep)
 
 # Frames that we stand on the stack with; a look must nest as deep as bare JAX does.
 _DEPTH = 60

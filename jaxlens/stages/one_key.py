@@ -1,5 +1,6 @@
 """The key that a call would be looked up by, asked before it; nothing is traced or entered."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,8 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
 
 
 def _is_core(f: Any) -> bool:
+    if "jaxlens.core" not in sys.modules:
+        return False
     from jaxlens import core
 
     return isinstance(f, core.Jitted)

@@ -246,7 +246,6 @@ DEVICES = """
     import jaxlens
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-    jaxlens.recompiles()  # imports jax.extend, which changes every key from jax 0.12 on
     mesh = Mesh(np.array(jax.devices()), "i")
     f = jax.jit(lambda w: w * 2)
     w = np.ones((8, 4), np.float32)
@@ -278,12 +277,19 @@ def test_devices_and_shardings():
 IMPORT = """
     import jax, numpy as np
     from jax._src import config
-    f = jax.jit(lambda x: x * 2)
-    f(np.ones(3))
+    f = jax.jit(lambda x, n: x * n, static_argnums=1)
     before = len(config.trace_context_names())
+    f(np.ones(3), 1)
     import jaxlens
     with jaxlens.recompiles() as log:
-        f(np.ones(3))
+        f(np.ones(3), 1)
+        f(np.ones(3), 2)
+    assert log.compiles == 1, log
+    assert "traced so: it works" in str(log), log
+    assert len(config.trace_context_names()) == before, "watching changes every key"
+    import jax.extend  # brings Pallas's settings from jax 0.12 on
+    with jaxlens.recompiles() as log:
+        f(np.ones(3), 1)
     if len(config.trace_context_names()) == before:
         assert log.compiles == 0
     else:
