@@ -56,7 +56,9 @@ def document(
     took = [TableBlock(compare.runs(run, called))] if run else []
     shown = (*took, *blocks(before, after, called, found=compared, full=full))
     first, other = taken(after.program), taken(before.program)
-    first = f"{first}, against {'the same call before' if first == other else other}"
+    if first == other:
+        other = "the same call before" if called == compare.NAMES else called[0]
+    first = f"{first}, against {other}"
     return Document("compile", first, shown, web(after, compared))
 
 
