@@ -133,20 +133,28 @@ def sharding(capture: Capture) -> Report:
 
 def spread(capture: Capture) -> Sharding:
     """The facts; compiles with the dumps of all passes, for the values between."""
-    head = capture.stablehlo.raw[:_HEAD]
-    devices = max(capture.program.target.devices, partitions(head))
-    if devices == 1:
+    count = devices(capture)
+    if count == 1:
         inputs = tuple(_alone(one, "input") for one in capture.program.inputs)
         outputs = tuple(_alone(one, "output") for one in capture.outputs)
         return Sharding(1, (), inputs, outputs, (), ())
     dumps = _dumps(capture)  # first: a compile made without them would be made again
-    optimized, hlo, mesh = capture.optimized.module, capture.hlo.module, axes(head)
+    optimized, hlo, mesh = capture.optimized.module, capture.hlo.module, axes(_head(capture))
     given = _given(dumps, hlo)
-    inputs = _inputs(capture.program.inputs, given or hlo, devices, mesh)
-    outputs = _outputs(capture.outputs, given, devices, mesh)
-    values = _values(given, devices, mesh) if given else ()
-    travels = tuple(_collectives(capture, optimized, devices, mesh))
-    return Sharding(devices, mesh, inputs, outputs, values, travels)
+    inputs = _inputs(capture.program.inputs, given or hlo, optimized, count, mesh)
+    outputs = _outputs(capture.outputs, given, optimized, count, mesh)
+    values = _values(given, count, mesh) if given else ()
+    travels = tuple(_collectives(capture, optimized, count, mesh))
+    return Sharding(count, mesh, inputs, outputs, values, travels)
+
+
+def devices(capture: Capture) -> int:
+    """How many devices a program is for; more than its inputs lie on, if a `shard_map` says so."""
+    return max(capture.program.target.devices, partitions(_head(capture)))
+
+
+def _head(capture: Capture) -> str:
+    return capture.stablehlo.raw[:_HEAD]
 
 
 def _alone(one: Input, kind: str) -> Spread:
@@ -178,31 +186,44 @@ def _parameters(module: Module) -> list[str]:
 
 
 def _inputs(
-    inputs: Sequence[Input], module: Module, devices: int, mesh: Sequence[tuple[str, int]]
-) -> tuple[Spread, ...]:
-    """Parameters of the whole program have the names of the inputs as their scopes."""
-    said = {
-        node.scope: node.attrs.get("sharding", "")
-        for node in module.body().nodes
-        if node.opcode == "parameter"
-    }
+    inputs: Sequence[Input], module: Module, optimized: Module, devices: int,
+    mesh: Sequence[tuple[str, int]],
+) -> tuple[Spread, ...]:  # fmt: skip
+    """Parameters of the whole program have the names of the inputs as their scopes.
+
+    Of an input that was left to XLA nothing is said there; if a device takes it whole, it has all.
+    """
+
+    def parameters(of: Module) -> dict[str, Node]:
+        return {node.scope: node for node in of.body().nodes if node.opcode == "parameter"}
+
+    given, taken = parameters(module), parameters(optimized)
     return tuple(
-        _spread(one.name, "input", one.type, said.get(one.name, ""), devices, mesh)
+        _spread(
+            one.name, "input", one.type,
+            given[one.name].attrs.get("sharding", "") if one.name in given else "", devices, mesh,
+            of_a_device=taken[one.name].type if one.name in taken else None,
+        )
         for one in inputs
-    )
+    )  # fmt: skip
 
 
 def _outputs(
-    outputs: Sequence[Input], given: Module | None, devices: int, mesh: Sequence[tuple[str, int]]
-) -> tuple[Spread, ...]:
+    outputs: Sequence[Input], given: Module | None, optimized: Module, devices: int,
+    mesh: Sequence[tuple[str, int]],
+) -> tuple[Spread, ...]:  # fmt: skip
     texts = [""] * len(outputs)
     if given is not None:
         root = next((n for n in given.body().nodes if n.id in given.body().results), None)
         found = parts(root.attrs.get("sharding", "")) if root else []
         texts = found if len(found) == len(outputs) else texts
+    body = optimized.body()
+    root = next((node for node in body.nodes if node.id in body.results), None)
+    types: Sequence[Type] = (root.type.parts or (root.type,)) if root else ()
+    taken = types if len(types) == len(outputs) else (None,) * len(outputs)
     return tuple(
-        _spread(one.name, "output", one.type, text, devices, mesh)
-        for one, text in zip(outputs, texts, strict=True)
+        _spread(one.name, "output", one.type, text, devices, mesh, of_a_device=type)
+        for one, text, type in zip(outputs, texts, taken, strict=True)
     )
 
 
@@ -223,10 +244,12 @@ def _values(given: Module, devices: int, mesh: Sequence[tuple[str, int]]) -> tup
 
 def _spread(
     name: str, kind: str, type: Type, text: str, devices: int,
-    mesh: Sequence[tuple[str, int]], line: str = "",
+    mesh: Sequence[tuple[str, int]], line: str = "", of_a_device: Type | None = None,
 ) -> Spread:  # fmt: skip
     rank = len(type.shape)
     found = tiling(text, rank, devices) if text else None
+    if not text and of_a_device is not None and of_a_device.shape == type.shape:
+        found = whole(rank, devices)
     plain = Type(type.dtype, type.shape)
     return Spread(name, kind, plain, found, _spec(found, mesh), line)
 
@@ -347,12 +370,14 @@ def _answer(found: Sharding) -> Iterator[Finding]:
     most = max(found.collectives, key=lambda c: c.sent or 0.0)
     where = f", from {listed(sorted(most.lines))}" if most.lines else ""
     tally = Counter(c.opcode for c in found.collectives)
-    kinds = listed([count(n, kind, _plural(kind)) for kind, n in tally.items()])
+    kinds = listed([count(n, kind) for kind, n in tally.items()])
+    words = f"Each of {among} sends {amount(found.sent)} a run in {kinds}"
+    rest = (
+        f"; most of it, {amount(most.sent)}, in {_name(most)}" if len(found.collectives) > 1 else ""
+    )
     yield Finding(
-        f"Each of {among} sends {amount(found.sent)} a run in {kinds}; most of it, "
-        f"{amount(most.sent)}, in {most.id}{_along(most)}{where}.",
-        "estimate", tuple(c.id for c in found.collectives),
-    )  # fmt: skip
+        f"{words}{rest}{_along(most)}{where}.", "estimate", tuple(c.id for c in found.collectives)
+    )
     endless = [c.id for c in found.collectives if c.trips is None]
     if endless:
         yield Finding(
@@ -361,8 +386,9 @@ def _answer(found: Sharding) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _plural(kind: str) -> str:
-    return f"{kind}s"
+def _name(one: Collective) -> str:
+    """Its name, and what it is where the name does not say that."""
+    return one.id if one.id.startswith(one.opcode) else f"{one.id} ({one.opcode})"
 
 
 def _along(one: Collective) -> str:
@@ -376,7 +402,7 @@ def _pieces(found: Sharding) -> Iterator[Finding]:
     known = [one for one in found.inputs if one.tiling is not None]
     cut = [one for one in known if one.tiling is not None and one.tiling.parts > 1]
     if known:
-        some = f"{len(cut)} of {count(len(known), 'input')}" if cut else "No input"
+        some = f"{len(cut)} of {count(len(found.inputs), 'input')}" if cut else "No input"
         yield Finding(f"{some} {'are' if len(cut) > 1 else 'is'} cut into pieces.")
     held = sorted((one for one in known if one not in cut), key=lambda o: -(o.type.bytes or 0))
     total = sum(one.type.bytes or 0 for one in held)
@@ -408,7 +434,7 @@ def _travels(found: Sharding) -> Table:
     most = max((c.sent or 0.0 for c in found.collectives), default=0.0) or 1.0
     rows = tuple(
         (
-            Cell(c.id, ids=(c.id,)),
+            Cell(_name(c), ids=(c.id,)),
             Cell(" and ".join(c.over) or "-"),
             Cell(_groups(c)),
             Cell(amount(c.bytes), c.bytes),
@@ -453,7 +479,7 @@ def _arrays(found: Sharding) -> Table:
         )
         for one in every
     )
-    columns = ("array", "", "type", "cut as", "pieces", "copies", "a device holds", "from line")
+    columns = ("array", "kind", "type", "cut as", "pieces", "copies", "a device holds", "from line")
     left = len(found.values) - _MOST
     cut = f" {left:,} smaller values are left out." if left > 0 else ""
     note = (

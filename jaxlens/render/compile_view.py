@@ -10,6 +10,7 @@ from typing import Protocol
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, nearest
+from jaxlens.ir.facts import Program
 from jaxlens.lenses.captured import alarm as large_arrays
 from jaxlens.lenses.captured import captured as captured_report
 from jaxlens.lenses.cost import cost as cost_report
@@ -18,6 +19,7 @@ from jaxlens.lenses.memory import memory as memory_report
 from jaxlens.lenses.memory import trials as memory_trials
 from jaxlens.lenses.report import Finding, Report, Table, amount, cells
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sharding import devices
 from jaxlens.lenses.times import duration
 from jaxlens.lenses.times import stages as stages_report
 from jaxlens.lenses.times_report import alarm as unrolled_loop
@@ -83,7 +85,14 @@ def document(
         blocks = _default(capture, asked.full)
     linked = any(isinstance(block, Tabs) for block in blocks) and small and not asked.kernel
     web = weave(capture, _LINKED) if linked else None
-    return Document("compile", taken(capture.program), (*measured, *blocks), web)
+    program = _spread(capture) if asked.sharding else capture.program
+    return Document("compile", taken(program), (*measured, *blocks), web)
+
+
+def _spread(capture: Capture) -> Program:
+    """The program on as many devices as it is for: a `shard_map` may name more than its inputs."""
+    program = capture.program
+    return replace(program, target=replace(program.target, devices=devices(capture)))
 
 
 def _is_small(capture: Capture) -> bool:

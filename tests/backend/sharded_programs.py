@@ -60,6 +60,15 @@ def looped():
     return f, (jnp.ones((64, 32)),)
 
 
+def left_to_xla():
+    """Data parallel: weights that lie nowhere yet, one all-reduce of their gradient f32[64,128]."""
+
+    def step(w, x):
+        return w - 0.1 * jax.grad(lambda w: ((x @ w) ** 2).mean())(w)
+
+    return step, (jnp.ones((64, 128)), put((256, 64), "data"))
+
+
 def of_the_core():
     mesh = core.Mesh(jax.devices()[:4], ("i",))
     ins, outs = core.PartitionSpec("i"), core.PartitionSpec()

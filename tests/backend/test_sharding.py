@@ -84,6 +84,23 @@ def test_one_device_sends_nothing() -> None:
     assert found["sent"] == 0
 
 
+def test_what_is_left_to_xla_is_read_off_the_program_of_one_device() -> None:
+    found = seen("left_to_xla")
+    (one,) = found["collectives"]
+    assert (one["opcode"], one["bytes"], one["over"]) == ("all-reduce", 64 * 128 * 4, ["data"])
+    assert found["sent"] == 2 * 3 / 4 * 64 * 128 * 4
+    assert found["inputs"] == [["P(None, None)", [1, 1]], ["P('data', None)", [4, 1]]]
+    assert found["pieces"] == found["truth"]
+    words = " ".join(found["text"].split())
+    assert "1 of 2 inputs is cut" in words
+    assert "Every device holds 32.8 kB of inputs whole: w f32[64,128]" in words
+
+
+def test_the_first_line_counts_the_devices_of_a_shard_map() -> None:
+    assert seen("looped")["text"].splitlines()[0].endswith("on 8 x cpu")
+    assert seen("of_the_core")["text"].splitlines()[0].endswith("on 4 x cpu")
+
+
 def test_of_the_core() -> None:
     found = seen("of_the_core")
     assert found["devices"] == 4
