@@ -56,7 +56,7 @@ def document(
     took = [TableBlock(compare.runs(run, called))] if run else []
     shown = (*took, *blocks(before, after, called, found=compared, full=full))
     first, other = taken(after.program), taken(before.program)
-    if first == other:
+    if taken(replace(after.program, flags=before.program.flags)) == other:
         other = "the same call before" if called == compare.NAMES else called[0]
     first = f"{first}, against {other}"
     return Document("compile", first, shown, web(after, compared))
