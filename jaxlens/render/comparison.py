@@ -54,7 +54,8 @@ def document(
     compared = found or compare.of(before, after)
     called = names or sides(before.program, after.program)
     took = [TableBlock(compare.runs(run, called))] if run else []
-    shown = (*took, *blocks(before, after, called, found=compared, full=full))
+    answer, *rest = blocks(before, after, called, found=compared, full=full)
+    shown = (answer, *took, *rest)
     first, other = taken(after.program), taken(before.program)
     if taken(replace(after.program, flags=before.program.flags)) == other:
         other = "the same call before" if called == compare.NAMES else called[0]
