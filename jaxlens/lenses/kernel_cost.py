@@ -126,8 +126,7 @@ def _cost(
     total = Done()
     product: tuple[Node, Mapping[str, Type]] | None = None
     if node.opcode == "fusion":
-        for region, inner in _held(node, module):
-            known = {n.id: n.type for n in module.regions[region].nodes}
+        for known, inner in _held(node, module):
             total += done(inner, known, module)
             if inner.opcode in PRODUCTS:
                 product = inner, known
@@ -146,15 +145,19 @@ def _cost(
     )  # fmt: skip
 
 
-def _held(node: Node, module: Module) -> Iterator[tuple[str, Node]]:
-    """The instructions of a fusion, those of fusions in it too, with their computations."""
+def _held(node: Node, module: Module) -> Iterator[tuple[Mapping[str, Type], Node]]:
+    """The instructions of a fusion, those of fusions in it too, with the types they stand among."""
     pending = list(node.regions)
     for name in pending:
-        for inner in module.regions[name].nodes if name in module.regions else ():
+        region = module.regions.get(name)
+        if region is None:
+            continue
+        known = {inner.id: inner.type for inner in region.nodes}
+        for inner in region.nodes:
             if inner.opcode == "fusion":
                 pending += inner.regions
             else:
-                yield name, inner
+                yield known, inner
 
 
 def _dtype(type_: Type | None) -> str:
