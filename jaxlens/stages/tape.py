@@ -11,7 +11,7 @@ import io
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -63,7 +63,6 @@ class Recorder:
         self._counts: dict[int, int] = {}
         self._kept: list[Any] = []  # equations' parts, so that no other takes their identity
         self._core: list[Any] = []
-        self._texts: dict[str, bool] = {}  # whether a file is the user's: asked at every call
         self._stored: dict[CodeType, frozenset[str]] = {}  # names that a function makes global
         self._thread = threading.get_ident()
         self._cut = False
@@ -75,7 +74,7 @@ class Recorder:
 
         before = sys.gettrace()
         with listen(self._hear), _tee(self._print):
-            sys.settrace(self._called)
+            sys.settrace(self._listener())
             try:
                 yield
             finally:
@@ -118,12 +117,23 @@ class Recorder:
         self._kept.clear()
         return Tape(tuple(steps), self._cut)
 
-    def _called(self, frame: FrameType, event: str, _: Any) -> Any:
-        """A function begins, of which there are very many that are not the user's."""
-        known = self._texts.get(frame.f_code.co_filename)
-        if known is None:
-            known = self._texts[frame.f_code.co_filename] = _may_be_users(frame.f_code)
-        if not known or event != "call" or not _is_users(frame):
+    def _listener(self) -> Callable[[FrameType, str, Any], Any]:
+        """What Python calls where a function begins: very often, and hardly ever a user's."""
+        libraries: set[str] = set()
+
+        def called(frame: FrameType, event: str, _: Any) -> Any:
+            if frame.f_code.co_filename in libraries:
+                return None
+            if not _may_be_users(frame.f_code):
+                libraries.add(frame.f_code.co_filename)
+                return None
+            return self._called(frame, event)
+
+        return called
+
+    def _called(self, frame: FrameType, event: str) -> Any:
+        """A function of a file of the user's begins."""
+        if event != "call" or not _is_users(frame):
             return None
         self._flush()
         if self._full():
