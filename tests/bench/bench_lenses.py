@@ -6,9 +6,9 @@ A round makes a capture that JAX has not seen, traces, lowers and compiles it wi
 passes, which some lenses read and would compile a second time for, reads its stages and links,
 which all lenses share (first row), and then asks one lens after another for its sentences and
 tables, in an order that rotates from round to round. Of lenses that trace by themselves (tape once,
-ladder twice) so many bare traces are taken off. What tries things out by compiling again is not here, for it is done only
-when asked for. Figures are medians of CPU seconds (all threads), and shares are of the CPU seconds
-of the bare compile, without our dumps and stamps, which `bench_verbs.py` measures.
+ladder twice) so many bare traces are taken off. What tries things out by compiling again is not
+here, for it is done only when asked for. Figures are medians of CPU seconds (all threads), shares
+are of the CPU seconds of the bare compile, without dumps and stamps, as in `bench_verbs.py`.
 """
 
 import argparse
