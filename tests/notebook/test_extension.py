@@ -75,14 +75,13 @@ def test_loading_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_cells_have_numbers_without_a_magic(shell, run) -> None:
+def test_cells_have_numbers_without_a_magic(shell, monkeypatch) -> None:
     """The kernel's files of cells are known by their numbers to verbs too."""
     from jaxlens.ir import spans
 
     key = "/tmp/ipykernel_1/123.py"
-    shell.compile._filename_map = {key: 7}
+    monkeypatch.setitem(shell.compile._filename_map, key, 7)
     assert spans.describe(key).name == "cell 7"
     shell.extension_manager.unload_extension("jaxlens")
     assert spans.describe(key).name == "cell"
     shell.extension_manager.load_extension("jaxlens")
-    del shell.compile._filename_map
