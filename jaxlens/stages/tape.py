@@ -85,7 +85,8 @@ class Recorder:
         """The steps, with the ids of the equations that each recorded.
 
         An equation that was made anew later, as those of a loop are when it is differentiated, has
-        the traceback of the one that it stands for, and belongs to the same line.
+        the traceback of the one that it stands for, and belongs to the same line. What a library
+        traced within a line (the body of a `jit` of JAX's own) belongs to the line of its call.
 
         Args:
             jaxpr: What the trace made.
@@ -102,9 +103,13 @@ class Recorder:
                     places.setdefault(place, n)
                 if ids.get(part):
                     given[ids[part].pop(0).id] = n
-        for one in final:
-            if one.id not in given and not one.backward and one.place in places:
+        for one in final:  # those that hold others first
+            if one.id in given:
+                continue
+            if not one.backward and one.place in places:
                 given[one.id] = places[one.place]
+            elif one.holder in given:
+                given[one.id] = given[one.holder]
         made: list[list[str]] = [[] for _ in self._steps]
         for one in sorted(final, key=lambda one: one.number):
             if one.id in given:
@@ -276,6 +281,7 @@ class _Made:
     key: tuple[int, str]
     place: int
     backward: bool
+    holder: str
 
     @property
     def number(self) -> int:
@@ -286,12 +292,15 @@ def _final(jaxpr: Any) -> list[_Made]:
     """Every equation, callers before callees."""
     found: list[_Made] = []
     turned: set[int] = set()  # bodies of the backward pass
+    holders: dict[int, str] = {}
     for key, body in bodies(opened(jaxpr)).items():
         for n, (eqn, ident) in enumerate(zip(body.jaxpr.eqns, body.ids, strict=True)):
             back = key in turned or "transpose" in str(eqn.source_info.name_stack)
             if back:
                 turned.update(map(id, body.inner.get(n, ())))
-            found.append(_Made(ident, _key(eqn), _traceback(eqn), back))
+            for held in body.inner.get(n, ()):
+                holders.setdefault(id(held), ident)
+            found.append(_Made(ident, _key(eqn), _traceback(eqn), back, holders.get(key, "")))
     return found
 
 

@@ -357,3 +357,17 @@ def test_what_another_thread_prints_is_not_the_lines(capsys) -> None:
     found = jaxlens.tape(f, 1.0)
     assert found.printed == ()
     assert capsys.readouterr().out == "elsewhere\n"
+
+
+def test_what_a_library_traces_within_a_line_stands_with_that_line() -> None:
+    def f(x):
+        mask = jnp.tril(jnp.ones((3, 3), bool))
+        return jax.nn.relu(jnp.where(mask, x, 0.0))
+
+    found = jaxlens.tape(f, jnp.ones((3, 3)))
+    assert found.after == 0
+    nodes = {n.id: n.opcode for n in found.capture.jaxpr.module.nodes()}
+    lines = {i: s.line - f.__code__.co_firstlineno for s in found.steps for i in s.made}
+    assert lines.keys() == nodes.keys()
+    assert {nodes[i]: line for i, line in lines.items()}["max"] == 2
+    assert {line for i, line in lines.items() if nodes[i] == "iota"} == {1}
