@@ -72,7 +72,7 @@ def _flat(call):
 def cut(tokens, devices: int):
     """The batch cut over devices; the rest of the arguments lies whole on each."""
     spec = jax.sharding.PartitionSpec("data")
-    mesh = jax.make_mesh((devices,), ("data",))
+    mesh = jax.make_mesh((devices,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     return jax.device_put(tokens, jax.sharding.NamedSharding(mesh, spec))
 
 
