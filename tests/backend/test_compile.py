@@ -139,7 +139,16 @@ class _Slow:
         raise RuntimeError("nobody hears this")
 
 
+@pytest.fixture
+def interruptible():
+    """An interrupt is heard, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals to oneself differ")
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("profiled", [False, True])
 def test_interrupt_returns_at_once_and_leaves_nothing(folders, profiled):
     slow = _Slow()
