@@ -138,7 +138,7 @@ class Recorder:
 
     def _called(self, frame: FrameType, event: str) -> Any:
         """A function of a file of the user's begins."""
-        if event != "call" or not _is_users(frame):
+        if event != "call" or not _is_users(frame) or _listens(frame):
             return None
         self._flush()
         if self._full():
@@ -343,6 +343,13 @@ def _may_be_users(code: CodeType) -> bool:
     """Whether a file is the user's: no library's, and none that was made at run time."""
     file = describe(code.co_filename)
     return not file.library and not file.own
+
+
+def _listens(frame: FrameType) -> bool:
+    """Whether JAX only tells the function of an event: it is a listener, and no part of a trace."""
+    caller = frame.f_back
+    names = ("jax/_src/monitoring.py", "jax\\_src\\monitoring.py")
+    return caller is not None and caller.f_code.co_filename.endswith(names)
 
 
 def _is_users(frame: FrameType) -> bool:

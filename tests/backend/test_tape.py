@@ -371,3 +371,18 @@ def test_what_a_library_traces_within_a_line_stands_with_that_line() -> None:
     assert lines.keys() == nodes.keys()
     assert {nodes[i]: line for i, line in lines.items()}["max"] == 2
     assert {line for i, line in lines.items() if nodes[i] == "iota"} == {1}
+
+
+def test_a_listener_is_no_step() -> None:
+    heard: list[str] | None = []
+
+    def listener(name, *_, **__):
+        if heard is not None:
+            heard.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    found = jaxlens.tape(jax.jit(layer), np.ones((2, 4), np.float32), PARAMS[0])
+    functions = {step.function for step in found.steps}
+    told, heard = heard, None  # JAX keeps its listeners for good; this one falls silent
+    assert told
+    assert functions == {"layer"}

@@ -175,7 +175,8 @@ def test_arrays_on_several_devices():
     assert done.stdout.splitlines() == [
         "8 P('x', None) over 8 devices",
         "True",
-        "x: f32[8,4] sharded (None, 'y'), was f32[8,4] sharded ('x', None)",
+        "x: f32[8,4] sharded (None, 'y') on mesh x=4, y=2, "
+        "was f32[8,4] sharded ('x', None) on mesh x=4, y=2",
         "1",
         "8",
         "8",
