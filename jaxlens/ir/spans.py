@@ -5,16 +5,17 @@ stages. JAX's frames and ours are left out, library frames are kept and marked, 
 whatever launched the user's code (IPython, pytest, runpy) is cut off.
 
 The names are module state, because two stages of one program must agree on them:
-`_CELLS` is written by `register_cell` alone, `_TAKEN` by `describe`, `_KNOWING` by `cells_from`.
+`_CELLS` is written by `register_cell` alone, `_TAKEN` by `describe` alone.
 """
 
 import importlib.util
 import re
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from jaxlens.ir import cells
 from jaxlens.ir.graph import Span
 
 Frame = tuple[str, int, int, int, int, str]
@@ -22,7 +23,6 @@ Frame = tuple[str, int, int, int, int, str]
 
 _CELLS: dict[str, int] = {}
 _TAKEN: dict[str, str] = {}
-_KNOWING: list[Callable[[], Mapping[str, int]]] = []
 
 _PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/(.+)$")
 _STDLIB = re.compile(r"(?:^|/)lib(?:64)?/python3\.\d+/(.+)$")
@@ -58,19 +58,13 @@ def register_cell(key: str, number: int) -> None:
         describe.cache_clear()
 
 
-def cells_from(ask: Callable[[], Mapping[str, int]] | None) -> None:
-    """Says who knows the numbers of cells that nobody has registered; None for nobody."""
-    _KNOWING[:] = [ask] if ask else []
-    describe.cache_clear()
-
-
 @cache
 def describe(key: str) -> File:
     """Names a file. `key` is what `code.co_filename` or a location in a program says."""
     path = key.replace("\\", "/")
     cell = _CELLS.get(key)
     if cell is None and _KERNEL.search(path):
-        cell = next((known[key] for ask in _KNOWING if key in (known := ask())), None)
+        cell = cells.number(key)
     if cell is None and (match := _INPUT.match(key)):
         cell = int(match.group(1))
     if cell is not None:
@@ -81,6 +75,9 @@ def describe(key: str) -> File:
     if inside is not None:
         return File(key, inside, library=True, own=inside.startswith(_OWN))
     return File(key, _distinct(path), library=False, own=False)
+
+
+cells.on_change(describe.cache_clear)
 
 
 def spans(frames: Iterable[Frame]) -> tuple[Span, ...]:

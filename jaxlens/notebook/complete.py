@@ -14,7 +14,6 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from jaxlens.errors import LensError
 from jaxlens.ir.stage import STAGES
-from jaxlens.lenses.limits import PUBLISHED
 from jaxlens.notebook.options import flags
 from jaxlens.render.options import (
     STAGE_NAMES,
@@ -100,5 +99,7 @@ def _values(kind: str) -> tuple[str, ...]:
         # Asking starts JAX's backends; Tab does not.
         return api.targets() if "jax" in sys.modules else ("cpu", "gpu", "tpu")
     if kind == "device":
+        from jaxlens.lenses.limits import PUBLISHED  # %load_ext does without
+
         return tuple(PUBLISHED)
     return _seen.get(kind, ())

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jaxlens.ir.spans import cells_from
+from jaxlens.ir.cells import cells_from
 from jaxlens.notebook.complete import matcher
 from jaxlens.notebook.live import Lines
 from jaxlens.notebook.magics import Lenses

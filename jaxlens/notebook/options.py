@@ -17,7 +17,6 @@ from IPython.core.error import UsageError
 from IPython.core.magic_arguments import argument, kwds, magic_arguments
 
 from jaxlens.errors import OptionError, nearest
-from jaxlens.lenses.about import ABOUT
 from jaxlens.render.options import flag, option
 
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
@@ -198,6 +197,8 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
 
 def help_of(magic: Any, asked: Asked) -> str:
     """What `-h` prints: how the magic is used; of lenses that stand before it, how they know."""
+    from jaxlens.lenses.about import ABOUT  # %load_ext does without
+
     lenses = [str(ABOUT[name]) for name in asked.show if name in ABOUT]
     return "\n\n".join(lenses) or str(magic.__doc__)
 

@@ -14,8 +14,6 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
 from jaxlens.errors import OptionError, nearest
-from jaxlens.lenses.about import ABOUT
-from jaxlens.notebook import cell as cells
 from jaxlens.notebook.tracebacks import of_the_user
 
 if TYPE_CHECKING:
@@ -118,6 +116,8 @@ class Watchers(Magics):
             raise OptionError(f"{called}: {error}; see {called} -h") from None
 
     def _help(self, magic: Any) -> None:
+        from jaxlens.lenses.about import ABOUT  # %load_ext does without
+
         print(f"{ABOUT['recompiles']}\n\n{magic.__doc__}")
 
     @contextmanager
@@ -129,6 +129,8 @@ class Watchers(Magics):
 
     def _run(self, cell: str | None, line: str, magic: str) -> Any:
         """Runs a whole cell, or an expression and gives its value."""
+        from jaxlens.notebook import cell as cells  # %load_ext does without
+
         if cell is None:
             code = cells.read_expression(self.shell, magic, line)
             *before, last = code.body
