@@ -146,7 +146,7 @@ def _largest(counted: Equations) -> str:
         return f"{count(counted.total, 'equation')}, which no line of yours made."
     line, most = max(counted.own.items(), key=lambda item: item[1])
     made = f"{line} made the most of {count(counted.total, 'equation')}, {most:,}"
-    return f"No loop was unrolled; {made}."
+    return f"No loop of four or more like steps was unrolled; {made}."
 
 
 def _of_trial(trial: Trial) -> Finding:

@@ -52,7 +52,9 @@ def test_nothing_is_less_than_no_time() -> None:
 def test_the_first_sentence_names_what_took_most() -> None:
     first = times(fixed.capture()).findings[0]
     assert first.lead == "LLVM took 50% of 2 s. "
-    assert first.text == "No loop was unrolled; cell 3:2 made the most of 5 equations, 3."
+    assert first.text == (
+        "No loop of four or more like steps was unrolled; cell 3:2 made the most of 5 equations, 3."
+    )
     slow = replace(fixed.PROFILE.parts[1], seconds=1.5)
     found = of(fixed.capture())
     worse = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, *fixed.PROFILE.parts[2:5])))
