@@ -6,7 +6,7 @@ last that needs it, at the bytes where XLA put it. Positions where nothing is co
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ from jaxlens.lenses.report import Overlay, amount
 from jaxlens.render import chart, source_pane
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.figure_text import columns, shorten
-from jaxlens.render.palette import line_hues
+from jaxlens.render.palette import HUES, line_hues
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
 _CHARACTER = 7.3  # pixels of one, at the size of a chart's words
@@ -27,6 +27,7 @@ _MOST = 1_200  # rectangles
 _GIVEN = 8  # arguments that are drawn each for itself
 _ORDER = ("parameter", "constant", "output", "temporary")
 _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
+_OTHERS = "arguments, other lines"  # in the legend
 
 
 def blocks(capture: Capture, tried: Sequence[Tried] = ()) -> list[Block]:
@@ -157,7 +158,8 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, found: Timeline) -> 
     step = (_WIDTH - _LEFT - _RIGHT) / max(moments, 1)
     high = _HIGH / whole
     bottom = _TOP + _HIGH
-    hues = line_hues(bar.owned.line for bar in sorted(bars, key=lambda b: -b.size))
+    named = _named(bars)
+    hues = line_hues(named)
     marks = [*_axes(whole, bottom)]
     for bar in bars:
         x, w = _LEFT + bar.first * step, (bar.last - bar.first + 1) * step
@@ -177,26 +179,38 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, found: Timeline) -> 
     marks.append(chart.words(x, _TOP - 9, said, "tx", "start" if x < _WIDTH / 2 else "end"))
     marks.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
     marks.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
-    marks += _legend(bars, hues, bottom + 34)
+    marks += _legend(named, bottom + 34)
     return chart.chart(_WIDTH, bottom + 48, marks)
 
 
-def _legend(bars: Sequence[_Bar], hues: Mapping[str, int], y: float) -> Iterator[str]:
-    """Which colour is which line, those that hold most first."""
+def _named(bars: Sequence[_Bar]) -> list[str]:
+    """The lines that hold most, as many as the legend has room for: each has a hue of its own.
+
+    "" stands for arguments and all other lines, which have none.
+    """
     area: Counter[str] = Counter()
     for bar in bars:
-        area[bar.owned.line if bar.owned.line in hues else ""] += bar.size * (
-            bar.last - bar.first + 1
-        )
-    x = _LEFT
+        area[bar.owned.line] += bar.size * (bar.last - bar.first + 1)
+    room = _WIDTH - _LEFT - _wide("")
+    found = [""]
     for line, _ in area.most_common():
-        text = line or "arguments, no line"
-        wide = 22 + _CHARACTER * columns(text) + 14
-        if x + wide > _WIDTH:
-            return
+        if line and len(found) <= len(HUES) and (room := room - _wide(line)) >= 0:
+            found.append(line)
+    return found
+
+
+def _wide(line: str) -> float:
+    return 34 + _CHARACTER * columns(line or _OTHERS)
+
+
+def _legend(named: Sequence[str], y: float) -> Iterator[str]:
+    """Which colour is which line, those that hold most first."""
+    hues = line_hues(named)
+    x: float = _LEFT
+    for line in named:
         yield chart.rect(x, y - 9, 14, 10, chart.hue(hues[line]) if line else "quiet", line=line)
-        yield chart.words(x + 20, y, text, "dim")
-        x += wide
+        yield chart.words(x + 20, y, line or _OTHERS, "dim")
+        x += _wide(line)
 
 
 def _tip(owned: Owned) -> str:
