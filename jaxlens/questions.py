@@ -377,8 +377,8 @@ def sharding(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         `.groups`, `.over`, `.trips`, `.lines`), and `.sent` (bytes a device sends in a run: an
         estimate).
     """
-    from jaxlens.lenses.sharding import sharding as report
     from jaxlens.lenses.sharding import spread
+    from jaxlens.lenses.sharding_report import sharding as report
 
     cap = _captured("sharding", f, args, kwargs)
     return _compiled(cap, CompileOptions(sharding=True), report, spread)

@@ -7,7 +7,8 @@ from itertools import product
 from jaxlens.captures import Capture
 from jaxlens.ir.shardings import Tiling
 from jaxlens.lenses.report import Report, amount
-from jaxlens.lenses.sharding import Sharding, Spread, report, spread
+from jaxlens.lenses.sharding import Sharding, Spread, spread
+from jaxlens.lenses.sharding_report import report
 from jaxlens.render import chart, lean, source_pane
 from jaxlens.render.document import Block, Findings, Picture, TableBlock, Tabs
 from jaxlens.render.panes import pane, stage_pane
