@@ -9,6 +9,7 @@ also after an error or an interrupt.
 import os
 import random
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -26,23 +27,30 @@ compat_calls.leave_out(str(Path(__file__).parents[1]) + os.sep)
 # Frames that we stand on the stack with; a look must nest as deep as bare JAX does.
 _DEPTH = 60
 
-_context: list[Any] = []
+
+class _Local(threading.local):
+    """A thread's own: what JAX derives from one look's stamped equations is no other look's."""
+
+    context: Any = None
+
+
+_thread = _Local()
 
 
 def context() -> Any:
-    """The value under which the next look keeps JAX's caches.
+    """The value under which the thread's next look keeps JAX's caches.
 
     It is shared between looks as long as only JAX's own functions were traced in it, which
     saves tracing `jnp.where` and its like each time; see `retire`.
     """
-    if not _context:
-        _context.append(compat.context_value())
-    return _context[0]
+    if _thread.context is None:
+        _thread.context = compat.context_value()
+    return _thread.context
 
 
 def retire() -> None:
     """Ends the sharing: a function of the user's was traced in it, and its code may change."""
-    _context.clear()
+    _thread.context = None
 
 
 @contextmanager

@@ -152,7 +152,16 @@ def test_the_jaxpr_looks_untouched_while_another_thread_lowers():
     assert any("mine" in scope for scope in scopes)
 
 
-def test_looks_in_several_threads_have_the_ids_of_one():
+@pytest.fixture
+def hurried():
+    """Threads take turns so often that what they share is shared."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_looks_in_several_threads_have_the_ids_of_one(hurried):
     closed, f = held()
     before = sources(closed)
     one = jaxlens.capture(f, X)
