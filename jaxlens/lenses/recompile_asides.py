@@ -1,0 +1,101 @@
+"""What a log tells beside recompiles: operations outside of jit, the persistent cache, failures."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from jaxlens.ir.compile_log import Call, Log, Step
+from jaxlens.lenses.recompile_tables import DONE, at, place
+from jaxlens.lenses.report import Finding, count
+from jaxlens.lenses.sentences import listed
+
+_FEW = 3
+_AGAIN = 3  # programs of one operation at one line that make it a loop
+
+
+def asides(log: Log, where: str) -> Iterator[Finding]:
+    """Operations, the persistent cache, the fast path, failures, other threads."""
+    operations = log.operations
+    if operations:
+        names = Counter(call.function for call in operations)
+        told = [f"{name} {n} times" if n > 1 else name for name, n in names.most_common()]
+        what = count(len(operations), "operation")
+        inside = f" {where}" if where else ""
+        first = "Apart from these" if log.compiles else f"No function was compiled{inside}, but"
+        yield Finding(
+            f"{first}{',' if log.compiles else ''} {what} of JAX's own ran outside of jit, each "
+            f"compiled on its own: {listed(told, 6)}."
+        )
+        yield from _bodies(operations)
+        yield from _one_line(operations)
+    loaded = [c for c in log.compiles if (s := c.step("compile")) and s.served == "disk"]
+    if loaded:
+        told = list(dict.fromkeys(c.function for c in loaded))
+        yield Finding(
+            f"{count(len(loaded), 'program')} came out of the persistent cache, not compiled by "
+            f"XLA: {listed(told, 6)}."
+        )
+    yield from _not_on_disk(log)
+    for call in log.calls:
+        failed = next((step for step in call.steps if step.failed), None)
+        if failed:
+            yield Finding(f"{call.function}{at(call.line)} failed: {_doing(failed)}.")
+    yield from _fast(log)
+    yield from _others(log)
+
+
+def _not_on_disk(log: Log) -> Iterator[Finding]:
+    """First calls that the persistent cache should have served, one would think."""
+    first = [c for c in log.compiles if not c.changes and (s := c.step("compile")) and s.others]
+    for call in first:
+        step = call.step("compile")
+        n = step.others if step and step.others else 0
+        yield Finding(
+            f"{call.function} is not in the persistent cache, which holds {count(n, 'program')} of "
+            "that name under other keys; it keeps their hashes alone, so that what differs (the "
+            "program, the devices, XLA's flags, the version) cannot be read there."
+        )
+
+
+def _doing(step: Step) -> str:
+    return f"{step.failed} while it was {DONE[step.kind]}"
+
+
+def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
+    """Loops outside of jit, which compile their body anew for each new function object."""
+    loops = Counter(c.function for c in operations if c.function in ("scan", "while", "cond"))
+    for name, n in loops.items():
+        if n > 1:
+            yield Finding(
+                f"lax.{name} outside of jit compiled {n} times: each new function object as its "
+                "body is a new program; call it within one jitted function."
+            )
+
+
+def _one_line(operations: Sequence[Call]) -> Iterator[Finding]:
+    """The lines whose operations compile again and again, in a loop as a rule."""
+    lines = Counter((place(call.line), call.function) for call in operations)
+    again = {line for (line, _), n in lines.items() if n >= _AGAIN and line}
+    programs = Counter(line for call in operations if (line := place(call.line)) in again)
+    for line, n in programs.most_common(_FEW):
+        yield Finding(
+            f"Cure: call what runs at {line} within one jitted function, in the place of {n} "
+            "programs (not tried).",
+            "estimate",
+        )
+
+
+def _fast(log: Log) -> Iterator[Finding]:
+    calls = [call for call in log.calls if call.layer == "fast path" and not call.compiled]
+    said = list(dict.fromkeys(f"{c.function} ({c.reason})" for c in calls if c.changes))
+    if said:
+        yield Finding(
+            f"{count(len(calls), 'call')} compiled nothing, and only made an entry in jit's fast "
+            f"path: {listed(said, 4)}."
+        )
+
+
+def _others(log: Log) -> Iterator[Finding]:
+    threads = Counter(call.thread for call in log.calls if call.thread and call.compiled)
+    if threads:
+        told = [f"{name} ({n})" for name, n in threads.items()]
+        yield Finding(f"Compiled in other threads: {listed(told, 6)}.")

@@ -1,0 +1,163 @@
+"""The causes of recompiles in words: one sentence for each function, and what would spare it.
+
+Recompiles of one function with one cause are told of together, with the values that it took.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jaxlens.ir.compile_log import TYPE, Call, Change, Log
+from jaxlens.ir.graph import Span
+from jaxlens.lenses.report import Finding, Trust, count
+from jaxlens.lenses.sentences import listed
+
+_MOST = 8  # values named in one sentence
+_AXES = ("first", "second", "third", "fourth", "fifth")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The compiles of one function."""
+
+    name: str
+    defined: Span | None
+    calls: tuple[Call, ...]
+
+    @property
+    def again(self) -> tuple[Call, ...]:
+        return tuple(call for call in self.calls if call.changes)
+
+
+def groups(calls: Sequence[Call]) -> list[Group]:
+    """The compiles of each function, in order."""
+    found: dict[tuple[str, Span | None, str], list[Call]] = {}
+    for call in calls:
+        found.setdefault((call.function, call.defined, call.under), []).append(call)
+    return [
+        Group(f"{name} under {under}" if under else name, defined, tuple(held))
+        for (name, defined, under), held in found.items()
+    ]
+
+
+def answers(log: Log, where: str) -> Iterator[Finding]:
+    """A sentence for each function that recompiled, with its cures; one for all others."""
+    place = f" {where}" if where else ""
+    found = sorted(groups(log.compiles), key=lambda group: -len(group.again))
+    for group in found:
+        if not group.again:
+            continue
+        times = count(len(group.calls), "time")
+        because = list(_because(group))
+        yield Finding(
+            f"{group.name} compiled {times}{place}; {'; '.join(because)}."
+            if len(group.calls) > 1
+            else f"{group.name} compiled again{place}: {because[0].partition('because ')[2]}."
+        )
+        yield from _cures(group)
+        place = ""
+    once = [group.name for group in found if not group.again]
+    if once:
+        yield Finding(_once(once, place, bool(len(found) - len(once))))
+
+
+def _once(names: Sequence[str], place: str, others: bool) -> str:
+    shown = listed(list(dict.fromkeys(names)), 6)
+    if others:
+        return f"Compiled for the first time: {shown}."
+    functions = count(len(names), "function")
+    verb = "was" if len(names) == 1 else "were"
+    return f"Nothing recompiled{place}; {functions} {verb} compiled for the first time: {shown}."
+
+
+def _because(group: Group) -> Iterator[str]:
+    """`5 of them because x's first axis changed: 32, 31, 30`, for each cause."""
+    by_cause: dict[tuple[str, ...], list[Call]] = {}
+    for call in group.again:
+        by_cause.setdefault(call.cause, []).append(call)
+    named = {key: held for key, held in by_cause.items() if not key[1].startswith("input ")}
+    first = True
+    for key, calls in sorted((named or by_cause).items(), key=lambda item: -len(item[1])):
+        noun = "of them " if first else ""
+        yield f"{len(calls):,} {noun}because {_said(key, calls, group)}{_with(calls)}"
+        first = False
+    rest = sum(len(held) for key, held in by_cause.items() if named and key not in named)
+    if rest:
+        yield f"{rest:,} more for its forward and backward passes, which follow"
+
+
+def _with(calls: Sequence[Call]) -> str:
+    """The arguments that changed together with the main one, in all calls of a cause."""
+    if calls[0].main.kind != "type":
+        return ""
+    each = [{c.name for c in call.changes if c.kind == "type"} for call in calls]
+    names = sorted(set.intersection(*each) - {calls[0].main.name})
+    return f" (and {listed(names, 3)} with it)" if names else ""
+
+
+def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
+    """A cause in words."""
+    change = calls[-1].main
+    name = key[1]
+    if key[0] == "type":
+        return _type_said(key, name, calls, group)
+    changes = [call.main for call in calls]
+    values = _listed_values([changes[0].old, *(c.new for c in changes)])
+    if key[0] == "static":
+        return f"{name} is static and its value changed: {values}"
+    if key[0] == "function":
+        return f"it was {change.new}"
+    if key[0] == "setting":
+        return f"{name} changed: {values}"
+    if key[0] == "place":
+        return _place_said(name, changes)
+    if key[0] == "structure":
+        return f"{name} came in other containers: {values}"
+    if key[0] == "donated":
+        return f"{name} was {change.new}, and {change.old} before"
+    if key[0] == "option":
+        return f"jit's {name} changed: {values}"
+    if key[0] in ("new", "gone"):
+        return f"{listed([str(c).replace(': ', ' is ') for c in calls[-1].changes], 4)}"
+    return str(change)
+
+
+def _place_said(name: str, changes: Sequence[Change]) -> str:
+    last = changes[-1]
+    if last.old == "not committed to a device":
+        return f"{name} became {last.new}"
+    return f"{name} lies elsewhere: {_listed_values([changes[0].old, *(c.new for c in changes)])}"
+
+
+def _type_said(key: tuple[str, ...], name: str, calls: Sequence[Call], group: Group) -> str:
+    first = calls[0].main
+    types = [first.old, *(call.main.new for call in calls)]
+    if key[2] == "axis":
+        axis = int(key[3])
+        sizes = [match[3].split(",")[axis] for t in types if (match := TYPE.fullmatch(t))]
+        nth = f"{_AXES[axis]} axis" if axis < len(_AXES) else f"axis {axis}"
+        if match := TYPE.fullmatch(types[0]):
+            nth = "length" if "," not in match[3] else nth
+        return f"{name}'s {nth} changed: {_listed_values(sizes)}"
+    if key[2] == "dtype":
+        kinds = [match[2] for t in types if (match := TYPE.fullmatch(t))]
+        return f"{name}'s dtype changed: {_listed_values(kinds)}"
+    if key[2] == "weak":
+        return f"{name}'s weak type changed: {_listed_values(types)}"
+    what = "shape" if key[2] == "shape" else "type"
+    return f"{name}'s {what} changed: {_listed_values(types)}"
+
+
+def _listed_values(values: Sequence[str]) -> str:
+    """Each value once, in the order in which it came."""
+    each = list(dict.fromkeys(values))
+    shown = ", ".join(each[:_MOST])
+    return f"{shown}, ... ({len(each)} values)" if len(each) > _MOST else shown
+
+
+def _cures(group: Group) -> Iterator[Finding]:
+    """What would spare the work, each once, with what its trial showed."""
+    for cure in dict.fromkeys(call.cure for call in group.again if call.cure):
+        if not cure.text:
+            continue
+        trust: Trust = "measured" if cure.tried else "estimate"
+        yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).", trust)
