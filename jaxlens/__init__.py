@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxlens.api import capture, compile, explore, hlo, jaxpr, load
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError, RecompileError
+    from jaxlens.notebook.asker import Lenses
     from jaxlens.notebook.composer import Composer
     from jaxlens.notebook.key_player import KeyPlayer
     from jaxlens.notebook.widgets import Explorer
@@ -45,6 +46,7 @@ __all__ = [
     "Explorer",
     "KeyPlayer",
     "LensError",
+    "Lenses",
     "RecompileError",
     "RecompileLog",
     "View",
@@ -97,6 +99,7 @@ _HOMES = (
         "Explorer": "jaxlens.notebook.widgets",
         "KeyPlayer": "jaxlens.notebook.key_player",
         "LensError": "jaxlens.errors",
+        "Lenses": "jaxlens.notebook.asker",
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.render.view",
     }

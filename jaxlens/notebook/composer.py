@@ -1,14 +1,12 @@
 """A widget to put transforms round a function, in any order, and to see its jaxpr change."""
 
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 
 from jaxlens import api, questions
-from jaxlens.errors import LensError
-from jaxlens.notebook.widgets import Explorer
+from jaxlens.notebook.room import Room
 from jaxlens.render.view import View
 
 _KINDS = ("grad", "vmap", "jvp", "jit")
@@ -37,14 +35,12 @@ class Composer(widgets.VBox):
     def __init__(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
         self._call = f, args, kwargs
         self._rows: list[_Row] = []
-        self._shown: Explorer | None = None
         self.view: View | None = None
-        self._trouble = widgets.HTML()
+        self._room = Room()
         self._list = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
         more = [self._button(kind) for kind in _KINDS]
         self._put = widgets.HBox([widgets.Label("put round it:"), *more])
-        self._room = widgets.VBox(layout=widgets.Layout(min_height="24em"))
-        super().__init__([self._put, self._list, self._trouble, self._room])
+        super().__init__([self._put, self._list, self._room])
         self._show()
 
     @property
@@ -71,30 +67,16 @@ class Composer(widgets.VBox):
     def _show(self, _: Any = None) -> None:
         """Traces what is chosen now; a choice that does not fit is told, and the rest stays."""
         self._list.children = [row.box for row in self._rows]
-        f, args, kwargs = self._call
-        try:
-            capture = api.compose(f, args, kwargs, self.transforms)
-            view = questions.ladder(capture) if self._rows else api.jaxpr(capture)
-            shown = Explorer(view)
-        except LensError as why:
-            self._say(str(why))
-            return
-        except Exception as why:  # the user's function, or JAX, refuses
-            self._say(f"{type(why).__name__}: {(str(why).splitlines() or [''])[0]}")
-            return
-        self._say("")
-        before, self._shown, self.view = self._shown, shown, view
-        self._room.children = [shown]
-        if before is not None:
-            before.close()
+        self.view = self._room.show(self._traced) or self.view
 
-    def _say(self, text: str) -> None:
-        self._trouble.value = f'<span role="alert">{escape(text)}</span>' if text else ""
+    def _traced(self) -> View:
+        f, args, kwargs = self._call
+        capture = api.compose(f, args, kwargs, self.transforms)
+        return questions.ladder(capture) if self._rows else api.jaxpr(capture)
 
     def close(self) -> None:
         """Closes all of it."""
-        if self._shown is not None:
-            self._shown.close()
+        self._room.close()
         super().close()
 
 

@@ -52,11 +52,11 @@ def test_what_does_not_fit_is_told_and_the_rest_stays(composer) -> None:
     before = composer.view
     composer.put("vmap", "0,0,0")
     assert composer.view is before
-    assert "an axis for each of 2 arguments, got 3: 0,0" in composer._trouble.value
+    assert "an axis for each of 2 arguments, got 3: 0,0" in composer._room.words
     composer._rows[0]._value.value = "0"
-    assert composer._trouble.value == ""
+    assert composer._room.words == ""
     composer.put("grad")  # of what is no scalar: JAX's own words
-    assert "TypeError: Gradient only defined for scalar" in composer._trouble.value
+    assert "TypeError: Gradient only defined for scalar" in composer._room.words
 
 
 def test_taking_off(composer) -> None:
@@ -72,6 +72,6 @@ def test_no_name_is_markup() -> None:
         raise ValueError("<script>alert(1)</script>")
 
     made = jaxlens.Composer(refuses, X)
-    assert "<script>" not in made._trouble.value
-    assert "ValueError" in made._trouble.value
+    assert "<script>" not in made._room.words
+    assert "ValueError" in made._room.words
     made.close()

@@ -1,0 +1,111 @@
+"""The widget of all lenses: the answer that the verb gives, and what a question is told."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens.notebook.asked import QUESTIONS
+
+W, X = np.ones((8, 4), np.float32), np.ones(8, np.float32)
+traced = {True}
+
+
+def loss(w, x):
+    traced.add(isinstance(x, jax.core.Tracer))
+    return jnp.sum(jnp.tanh(x @ w))
+
+
+@pytest.fixture
+def panel():
+    made = jaxlens.Lenses(jax.grad(loss), W, X)
+    yield made
+    made.close()
+
+
+def test_nothing_is_traced_before_a_question() -> None:
+    seen = []
+    made = jaxlens.Lenses(lambda x: seen.append(x), X)
+    assert made.shown is None
+    assert not seen
+    made.close()
+
+
+VERBS = [name for name in QUESTIONS if name not in ("against", "key", "times")]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_each_question_gets_what_its_verb_says(panel, name) -> None:
+    panel.ask(name)
+    assert str(panel.shown) == str(getattr(jaxlens, name)(jax.grad(loss), W, X))
+    assert panel._room.words == ""
+    assert traced == {True}  # never run
+
+
+def test_the_key_and_the_transforms_of_a_plain_function_have_widgets_of_their_own() -> None:
+    made = jaxlens.Lenses(jax.jit(loss), W, X)
+    made.ask("key")
+    assert made.shown.answer.hit is False
+    made.close()
+    made = jaxlens.Lenses(loss, W, X)
+    made.ask("ladder")
+    assert isinstance(made.shown, jaxlens.Composer)
+    made.shown.put("grad")
+    assert made.shown.view.equations
+    made.close()
+
+
+def test_what_is_switched_on_is_tried(panel) -> None:
+    panel.ask("memory")
+    assert not panel.shown.tried
+    panel.ask("memory", checkpoint=True)
+    assert panel.shown.tried
+    panel.ask("cost", roofline="h100")
+    assert panel.shown.limits.name == "H100 SXM"
+    panel.ask("times")
+    assert panel.shown.trial is None
+
+
+def test_what_changed_is_asked_of_what_the_notebook_holds(panel, monkeypatch) -> None:
+    from jaxlens.notebook import asked
+
+    before = jaxlens.capture(lambda x: jnp.sin(x), X)
+    held = {"before": before, "seen": jaxlens.jaxpr(before), "x": X, "loss": loss}
+    monkeypatch.setattr(asked, "_names", lambda: held)
+    panel.ask("against")
+    assert "choose what to compare with" in panel._room.words
+    assert panel._fields["before"].options == ("(none)", "before", "seen")
+    panel.ask("against", before="seen")
+    assert panel._room.words == ""
+    assert panel.shown.figures == jaxlens.compare(before, panel.capture).figures
+
+
+def test_one_program_answers_all(panel, monkeypatch) -> None:
+    panel.ask("cost")
+    first = panel.shown
+    panel.ask("captured")
+    panel.ask("cost")
+    assert panel.shown is first
+    assert first.capture is panel.capture
+
+
+def test_what_cannot_be_asked_is_one_line(panel) -> None:
+    with pytest.raises(jaxlens.LensError, match="no question 'costs'; did you mean 'cost'"):
+        panel.ask("costs")
+    with pytest.raises(jaxlens.LensError, match="memory has no 'checkpoints'"):
+        panel.ask("memory", checkpoints=True)
+    with pytest.raises(jaxlens.LensError, match="tape has no 'scan'; it is told nothing"):
+        panel.ask("tape", scan=True)
+
+
+def test_a_refusal_is_told_and_the_answer_before_stays() -> None:
+    def refuses(x):
+        raise ValueError("<script>alert(1)</script>")
+
+    made = jaxlens.Lenses(refuses, X)
+    made.ask("cost")
+    assert "ValueError" in made._room.words
+    assert "<script>" not in made._room.words
+    assert made.shown is None
+    made.close()
