@@ -1,6 +1,7 @@
 """The rule of the layers: imports only go up the list, lazy ones counted."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -129,14 +130,38 @@ def test_sizes() -> None:
     assert long == []
 
 
+def borrows(path: Path) -> bool:
+    """Whether a file takes a private module of JAX's: by import, by name as text, by `._src`."""
+    private = ("jax._src", "jaxlib._")
+    return any(name.startswith(private) for name in imports(path)) or any(
+        (isinstance(node, ast.Constant) and str(node.value).startswith(private))
+        or (isinstance(node, ast.Attribute) and node.attr == "_src")
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+
+
 def test_only_compat_borrows_privately() -> None:
-    private = {
+    private = {path.relative_to(ROOT).as_posix() for path in files() if borrows(path)}
+    compat = {path for path in private if path.startswith("stages/compat/")}
+    assert private - compat <= {"core/device.py"}
+    assert "stages/compat/private_modules.py" in compat
+    callers = {  # of what hands out a private module by its name
         path.relative_to(ROOT).as_posix()
         for path in files()
-        for name in imports(path)
-        if name.startswith(("jax._src", "jaxlib._"))
+        if path.parent.name != "compat" and "compat.private" in path.read_text()
     }
-    assert private <= {"stages/compat.py", "core/device.py"}
+    assert callers <= {"stages/compat_calls.py"}
+
+
+def test_what_is_borrowed_says_what_is_lost() -> None:
+    silent = [
+        f"{path.name}: {node.name}"
+        for path in (ROOT / "stages" / "compat").glob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        if not re.search(r"Gone\b|when gone", ast.get_docstring(node) or "")
+    ]
+    assert silent == []
 
 
 def test_core_takes_jax_in_one_file() -> None:

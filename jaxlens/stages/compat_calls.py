@@ -1,4 +1,4 @@
-"""What we borrow from JAX to see its work as it happens; `compat.py` has the rest.
+"""What we borrow from JAX to see its work as it happens; `compat` has the rest.
 
 JAX tells of each trace, lowering and compile through `jax.monitoring`, by name and seconds only.
 Whose call it is stands on the Python stack at that moment, in variables of JAX's own functions:
@@ -99,7 +99,7 @@ def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
 def _hook(note: Callable[[str], None]) -> Callable[[], None] | None:
     """Hangs `note` into the one place that JAX has for listeners of its tests."""
     try:
-        util = compat._private("util")
+        util = compat.private("util")
         before = util.test_event_listener
     except (ImportError, AttributeError):
         return None
@@ -244,7 +244,7 @@ def every_trace_key() -> list[tuple[Any, Any, tuple[Any, ...]]]:
     Gone: empty.
     """
     try:
-        keys = compat._private("pjit")._infer_params_cached.cache_keys()
+        keys = compat.private("pjit")._infer_params_cached.cache_keys()
     except (ImportError, AttributeError):
         return []
     found = ((key[0](), key[1], tuple(key[2])) for key in keys)
@@ -254,7 +254,7 @@ def every_trace_key() -> list[tuple[Any, Any, tuple[Any, ...]]]:
 def here() -> Any:
     """JAX's trace context now, as keys have it; None when gone."""
     try:
-        return compat._private("config").trace_context()
+        return compat.private("config").trace_context()
     except (ImportError, AttributeError):
         return None
 
@@ -265,7 +265,7 @@ def looking() -> bool:
     Gone: False; what a look does in a watched cell is logged as well.
     """
     try:
-        return compat._private("config").jax_jit_cpp_cache_obj.value is not None
+        return compat.private("config").jax_jit_cpp_cache_obj.value is not None
     except (ImportError, AttributeError):
         return False
 
@@ -312,7 +312,7 @@ def leave_out(folder: str) -> None:
     Gone: it is taken from there.
     """
     try:
-        leave = compat._private("source_info_util").register_exclusion
+        leave = compat.private("source_info_util").register_exclusion
     except (ImportError, AttributeError):
         from jax.extend import source_info_util
 

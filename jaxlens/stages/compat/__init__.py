@@ -1,0 +1,76 @@
+"""Every private thing that we borrow from JAX, one subject a file, and what happens without it.
+
+Tried with jax 0.10.2 and 0.12.0.1. Each function says what is lost when the thing is gone;
+none raises for that reason. Public JAX is used directly where it is needed.
+"""
+
+from jaxlens.stages.compat.disk_cache import persistent_cache_off
+from jaxlens.stages.compat.jit_caches import (
+    context_names,
+    is_compiled,
+    lower_keys,
+    resolved_shardings,
+    signature_tree,
+    static_values,
+    trace_key,
+    trace_keys,
+    traced_program,
+)
+from jaxlens.stages.compat.jitted import inner_jit, jit_parts, rejit
+from jaxlens.stages.compat.lowering import constants_as_arguments, hlo_text, lower_hoisting
+from jaxlens.stages.compat.own_keys import apart, context_value, is_apart
+from jaxlens.stages.compat.plugins import (
+    cuda_plugin_version,
+    has_cuda_plugin,
+    has_idle_tpu_plugin,
+    register_cuda,
+)
+from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names
+from jaxlens.stages.compat.tracing import leaked_tracers, recorded
+from jaxlens.stages.compat.transformed import (
+    UNNAMED,
+    differentiated,
+    is_checkpoint,
+    named_axes,
+    settings,
+    transform_name,
+)
+
+__all__ = [
+    "UNNAMED",
+    "apart",
+    "constants_as_arguments",
+    "context_names",
+    "context_value",
+    "cuda_plugin_version",
+    "differentiated",
+    "has_cuda_plugin",
+    "has_idle_tpu_plugin",
+    "has_location_parts",
+    "hlo_text",
+    "inner_jit",
+    "is_apart",
+    "is_checkpoint",
+    "is_compiled",
+    "jit_parts",
+    "leaked_tracers",
+    "lower_hoisting",
+    "lower_keys",
+    "named_axes",
+    "named_last",
+    "persistent_cache_off",
+    "private",
+    "recorded",
+    "register_cuda",
+    "rejit",
+    "resolved_shardings",
+    "scope_names",
+    "settings",
+    "signature_tree",
+    "static_values",
+    "trace_key",
+    "trace_keys",
+    "traced_program",
+    "transform_name",
+]
