@@ -11,7 +11,7 @@ Checked with jax 0.10.2 and 0.12.0.1.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 
 from jaxlens.ir import launches
 from jaxlens.ir.facts import Kernel
@@ -103,6 +103,7 @@ class _Code:
         self.launches = launches.read(dump.thunks, dump.thunk_names)
         self.taken: dict[str, str] = {}
         self.shared: dict[str, str] = {}
+        self._texts: dict[str, dict[Text, Callable[[], str]]] = {}
 
     def share(self, module: Module, fusions: Iterable[Node]) -> None:
         """Finds code for fusions without code of their name."""
@@ -126,7 +127,12 @@ class _Code:
         return next((each for each in found if each.symbol == symbol), found[0] if found else None)
 
     def texts(self, symbol: str) -> dict[Text, Callable[[], str]]:
-        """A function for each text that there is."""
+        """A function for each text that there is; many kernels may share them, made once."""
+        if symbol not in self._texts:
+            self._texts[symbol] = {kind: cache(make) for kind, make in self._makers(symbol).items()}
+        return self._texts[symbol]
+
+    def _makers(self, symbol: str) -> dict[Text, Callable[[], str]]:
         dump, unit = self._dump, self.units[symbol]
         whole = unit != ""
         llvm = partial(_decoded if whole else _function, symbol=symbol)
