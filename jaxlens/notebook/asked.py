@@ -69,6 +69,7 @@ def _text(words: str) -> Any:
     made = widgets.Text(
         description=words, placeholder="fusion, or xla_flag=value", continuous_update=False
     )
+    made.layout.width = "34em"
     made.style.description_width = "initial"
     return made
 

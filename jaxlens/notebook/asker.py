@@ -18,8 +18,9 @@ from jaxlens.render.view import View
 class Lenses(widgets.VBox):
     """`jaxlens.Lenses(step, params, x)`: every question of jaxlens, asked of one program.
 
-    The program is traced, lowered and compiled once, when the first question needs it. Nothing is
-    run, measured or compiled again before that is switched on beside the question.
+    The program is captured once; what a compile did not write down (passes, a profile) costs one
+    more when a question first needs it. Nothing is run, tried or measured on the device before that
+    is switched on beside the question.
 
     Args:
         f: A function.
@@ -74,8 +75,9 @@ class Lenses(widgets.VBox):
         self._told.children = list(self._fields.values())
         for part in self._fields.values():
             part.observe(self._ask, "value")
-        rows = str(ABOUT[name]).splitlines()[1:] if name else []
-        self._about.value = "<small>" + "<br>".join(map(escape, rows)) + "</small>"
+        self._about.value = _how_known(name) if name else ""
+        self._room.clear()
+        self.shown = None
         if name:
             self._ask()
 
@@ -101,3 +103,9 @@ class Lenses(widgets.VBox):
             part.close()
         self._room.close()
         super().close()
+
+
+def _how_known(name: str) -> str:
+    """What of an answer is measured, XLA's own, or counted: folded, as HTML."""
+    rows = (f"<div>{escape(row)}</div>" for row in str(ABOUT[name]).splitlines()[1:])
+    return f"<details><summary>how it is known</summary>{''.join(rows)}</details>"

@@ -44,6 +44,13 @@ class Room(widgets.VBox):
             before.close()
         return made
 
+    def clear(self) -> None:
+        """Takes away what is shown."""
+        self._place.children = []
+        if self._shown is not None:
+            self._shown.close()
+        self._shown = None
+
     def say(self, text: str, role: str = "status") -> None:
         """Puts a line of words over what is shown; "" for none."""
         self._words.value = f'<span role="{role}">{escape(text)}</span>' if text else ""
@@ -55,6 +62,5 @@ class Room(widgets.VBox):
 
     def close(self) -> None:
         """Closes all of it."""
-        if self._shown is not None:
-            self._shown.close()
+        self.clear()
         super().close()

@@ -99,7 +99,15 @@ def test_what_cannot_be_asked_is_one_line(panel) -> None:
         panel.ask("tape", scan=True)
 
 
-def test_a_refusal_is_told_and_the_answer_before_stays() -> None:
+def test_another_question_takes_the_answer_away(panel) -> None:
+    panel.ask("cost")
+    assert panel._room._place.children
+    panel.ask("against")  # of nothing yet
+    assert not panel._room._place.children
+    assert panel.shown is None
+
+
+def test_a_refusal_is_told_and_no_name_is_markup() -> None:
     def refuses(x):
         raise ValueError("<script>alert(1)</script>")
 
