@@ -173,7 +173,7 @@ def test_hlo_before_optimisation_is_one_program_before_and_after_the_compile(nam
     taken = capture(f, args)
     assert taken.optimized.text  # the compile's dump holds HLO before optimisation too
     stage = taken.hlo
-    read_again = hlo.read(stage.raw, stage="hlo", origins=taken.driver._origins)
+    read_again = hlo.read(stage.raw, stage="hlo", origins=taken.driver.compiling.origins)
     assert list(stage.module.regions) == list(read_again.regions)
     for one, other in zip(stage.module.nodes(), read_again.nodes(), strict=True):
         assert (one.text, one.stamps, one.spans) == (other.text, other.stamps, other.spans)

@@ -319,6 +319,7 @@ def test_an_error_of_the_function_is_the_one_that_is_seen() -> None:
 
 def test_no_trial_for_other_devices() -> None:
     cap = jaxlens.capture(sine, X)
-    place = cap.driver._place
-    cap.driver._place = replace(place, target=replace(place.target, devices=8))
+    staging = cap.driver.staging
+    eight = replace(staging.place.target, devices=8)
+    staging.place = replace(staging.place, target=eight)
     assert jaxlens.times(cap, scan=True).untried.startswith("a trial is compiled for one device")

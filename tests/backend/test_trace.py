@@ -50,9 +50,7 @@ def test_lowering_happens_once(counted, monkeypatch):
     f, _ = counted
     lowered = []
     real = lowering.lower
-    monkeypatch.setattr(
-        "jaxlens.stages.driver.lower.lower", lambda *a: lowered.append(1) or real(*a)
-    )
+    monkeypatch.setattr("jaxlens.stages.lower.lower", lambda *a: lowered.append(1) or real(*a))
     taken = capture(f, (jnp.ones(3),))
     for stage in ("stablehlo", "hlo", "optimized"):
         assert getattr(taken, stage).text

@@ -1,0 +1,186 @@
+"""One call, traced and lowered when that is first asked for, and let go of then.
+
+A capture may be kept for long, and the user's arrays must not live that long with it: what only
+they can tell is asked before the lowering is done with them.
+"""
+
+import threading
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import jax
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Constant, Input, Timing, Verdict
+from jaxlens.ir.jaxpr_types import type_of
+from jaxlens.ir.stablehlo_stamps import Paths
+from jaxlens.ir.tape import Tape
+from jaxlens.stages import cache, constants, core_cache, isolate, lower, stamp, trace
+from jaxlens.stages.calls import Call, Opened
+from jaxlens.stages.checkpointed import shaped
+from jaxlens.stages.core_program import written
+from jaxlens.stages.held import Held, hold
+from jaxlens.stages.tape import Recorder
+from jaxlens.stages.target import Place
+
+
+class Staging:
+    """One trace and one lowering of a call.
+
+    Attributes:
+        call: The call; without its arguments from the lowering on.
+        place: Where it is to run.
+        lock: Held while something is made that must not be made twice.
+    """
+
+    def __init__(self, call: Call, place: Place) -> None:
+        self.call = call
+        self.place = place
+        self.lock = threading.RLock()
+        self._tape: Tape | None = None
+        self._held: Held | None = None
+        self._shaped: Call | None = None
+
+    @classmethod
+    def traced_before(cls, call: Call, place: Place, done: trace.Trace) -> "Staging":
+        """Of a call that was never made, such as one whose function was wrapped for a trial."""
+        staging = cls(call, place)
+        staging._trace = done
+        # The verdict is no question about the user's call, whose arrays are gone.
+        staging.verdict = Verdict(None, reasons=("this call was never made",))
+        return staging
+
+    @property
+    def traced(self) -> Any:
+        """JAX's own traced object."""
+        return self._trace.traced
+
+    @cached_property
+    def _trace(self) -> trace.Trace:
+        return trace.trace(self.call, self.place)
+
+    @property
+    def program(self) -> Any:
+        """The jaxpr, JAX's or the core's."""
+        return written(self.traced) or self.traced.jaxpr
+
+    @property
+    def by_core(self) -> bool:
+        """Whether jaxlens.core made the program, and not JAX."""
+        return written(self.traced) is not None
+
+    @property
+    def lowered(self) -> Any:
+        """JAX's own lowered object, each op's location with a stamp of its own."""
+        self.stamps  # noqa: B018 - puts them there
+        return self.lowering.lowered
+
+    @cached_property
+    def stamps(self) -> tuple[Paths, ...]:
+        """The equations that each op came from; worked out no earlier than something needs it."""
+        return stamp.ops(self.lowering.lowered, self.lowering.ids)
+
+    @cached_property
+    def lowering(self) -> lower.Lowering:
+        """The one lowering, whose ops need not have their stamps yet."""
+        done = lower.lower(self._trace, self.call, self.place)
+        self.constants  # noqa: B018 - these two are the last that need the arguments
+        self.verdict  # noqa: B018
+        self._release()
+        return done
+
+    def _release(self) -> None:
+        """Lets go of the user's arrays."""
+        self._held = hold(*self.call.dynamic())
+        self._shaped = shaped(self.call)
+        self.call = replace(self.call, args=(), kwargs={}, leaves=(), owner=None)
+        self.call = replace(self.call, opened=None, core=None)
+        self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
+
+    def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call's arguments without static ones.
+
+        Raises:
+            UnavailableError: An array is gone.
+        """
+        return self._held.get() if self._held else self.call.dynamic()
+
+    @property
+    def shaped(self) -> Call:
+        """The call with shapes in the place of its arrays, to be traced again."""
+        return self._shaped or shaped(self.call)
+
+    def opened(self, what: str) -> Opened:
+        """The call with its partials and bound methods opened.
+
+        Args:
+            what: What it is wanted for, for a message: "tape".
+
+        Raises:
+            UnavailableError: The call was let go of.
+        """
+        opened = self.call.core or self.call.opened
+        if opened is None:
+            raise UnavailableError(
+                f"the call of this capture was let go of when it was lowered: ask for {what} "
+                "first, or of a new capture"
+            )
+        return opened
+
+    def tape(self) -> Tape:
+        """What the function's lines did while it was traced; a trace made before is made again.
+
+        Raises:
+            UnavailableError: The call was let go of before it was asked for.
+        """
+        with self.lock:
+            if self._tape is None:
+                self.opened("its tape")
+                isolate.retire()  # else JAX would serve a trace that was made before
+                recorder = Recorder()
+                done = trace.trace(self.call, self.place, recorder.recording())
+                self.__dict__.setdefault("_trace", done)
+                self._tape = recorder.tape(written(done.traced) or done.traced.jaxpr)
+            return self._tape
+
+    @property
+    def has_tape(self) -> bool:
+        """Whether a trace was recorded already."""
+        return self._tape is not None
+
+    def times(self) -> tuple[Timing, ...]:
+        """Seconds of the steps done so far."""
+        done = []
+        if "_trace" in self.__dict__:
+            done.append(Timing("trace", self._trace.seconds))
+        if "lowering" in self.__dict__:
+            done.append(Timing("lower", self.lowering.seconds, self.lowering.note))
+        return tuple(done)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether this call would have hit JAX's caches."""
+        opened = self.call.opened
+        assert opened is not None  # released only after this was answered
+        core = self.call.core
+        if core is not None:
+            return core_cache.verdict(core.function, core.args, core.kwargs, self.call.name)
+        return cache.verdict(opened, self.call.name)
+
+    @cached_property
+    def constants(self) -> tuple[Constant, ...]:
+        """Arrays that the function closed over."""
+        return constants.constants(self._trace.survey, self.call.function, self.call.owner)
+
+    @cached_property
+    def outputs(self) -> tuple[Input, ...]:
+        """Results with their pytree paths."""
+        avals = self.traced.jaxpr.out_avals
+        # Not `out_info`: it makes an object for each result, a whole model's parameters.
+        results = self.traced.out_tree.unflatten(range(len(avals)))
+        paths = jax.tree_util.tree_flatten_with_path(results)[0]
+        return tuple(
+            Input("result" + jax.tree_util.keystr(path), type_of(aval))
+            for (path, _), aval in zip(paths, avals, strict=True)
+        )
