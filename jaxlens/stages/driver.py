@@ -32,9 +32,9 @@ from jaxlens.stages.compile import FUSING
 from jaxlens.stages.compiling import Compiling
 from jaxlens.stages.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
 from jaxlens.stages.rungs import rungs, traceable
+from jaxlens.stages.running import Running
 from jaxlens.stages.staging import Staging
 from jaxlens.stages.target import resolve
-from jaxlens.stages.trials import Trials
 
 _SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
 
@@ -87,7 +87,7 @@ def ladder_of(opened: Opened, name: str) -> tuple[Capture, ...]:
     return tuple(found)
 
 
-class LiveDriver(Trials):
+class LiveDriver(Running):
     """Drives JAX for one call. See `ir.facts.Driver` for what each method gives.
 
     Attributes:

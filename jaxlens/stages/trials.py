@@ -64,7 +64,7 @@ def as_data(met: Met, path: str) -> str | None:
     """
     call = _call(met, {})
     place = _place(call, path) if call else None
-    if call is None or place is None or not _is_data(_at(call.roots[place[0]], place[1])):
+    if call is None or place is None or not _is_data(part(call.roots[place[0]], place[1])):
         return None
     return _fails(call, (place,), {})
 
@@ -161,40 +161,41 @@ def _place(call: _Call, path: str) -> _Place | None:
         return None
     try:
         place = root, steps(path[len(root) :])
-        _at(call.roots[root], place[1])
+        part(call.roots[root], place[1])
     except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         return None
     return place
 
 
-def _at(value: Any, way: Sequence[tuple[str, Any]]) -> Any:
+def part(value: Any, way: Sequence[tuple[str, Any]]) -> Any:
+    """What stands at the end of a way into a value, as `differing.steps` gives it."""
     for kind, step in way:
         value = getattr(value, step) if kind == "attribute" else value[step]
     return value
 
 
-def _replaced(value: Any, way: Sequence[tuple[str, Any]], part: Any) -> Any:
+def _replaced(value: Any, way: Sequence[tuple[str, Any]], inner: Any) -> Any:
     """A value with another part at the end of a way; nothing is written to what the user has."""
     outer = [value]
     for step in way[:-1]:
-        outer.append(_at(outer[-1], (step,)))
+        outer.append(part(outer[-1], (step,)))
     for holder, (kind, step) in zip(reversed(outer), reversed(way), strict=False):
-        part = _with(holder, kind, step, part)
-    return part
+        inner = _with(holder, kind, step, inner)
+    return inner
 
 
-def _with(holder: Any, kind: str, step: Any, part: Any) -> Any:
+def _with(holder: Any, kind: str, step: Any, inner: Any) -> Any:
     if kind == "attribute" and isinstance(holder, tuple):
-        return holder._replace(**{step: part})  # type: ignore[attr-defined]
+        return holder._replace(**{step: inner})  # type: ignore[attr-defined]
     if kind == "attribute" and dataclasses.is_dataclass(holder):
-        return dataclasses.replace(holder, **{step: part})  # type: ignore[type-var]
+        return dataclasses.replace(holder, **{step: inner})  # type: ignore[type-var]
     if isinstance(holder, tuple):
-        return (*holder[:step], part, *holder[step + 1 :])
+        return (*holder[:step], inner, *holder[step + 1 :])
     made = copy.copy(holder)
     if kind == "attribute":
-        object.__setattr__(made, step, part)
+        object.__setattr__(made, step, inner)
     else:
-        made[step] = part
+        made[step] = inner
     return made
 
 
@@ -217,7 +218,7 @@ def _fails(call: _Call, places: Sequence[_Place], closed: Mapping[str, Any]) -> 
         found = jax.tree_util.tree_leaves(call.run(function, roots))
         return [leaf for leaf in found if isinstance(leaf, jax.Array | int | float | complex)]
 
-    data = [_at(call.roots[root], way) for root, way in places]
+    data = [part(call.roots[root], way) for root, way in places]
     arrays = [leaves[i] for i in abstract]
     silent = io.StringIO()
     with (
