@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -248,6 +249,52 @@ def numpyro_potential() -> Program:
 
     x = jnp.linspace(0.0, 1.0, 16)
     return jax.grad(potential, argnums=(0, 1)), (jnp.float32(0.5), jnp.float32(0.1), x, 2 * x)
+
+
+def sharded_step(devices: Any) -> Program:
+    """A train step on four devices: the batch cut over two, the hidden layer over two."""
+    _, cut = _four(devices)
+
+    def loss(params, x, y):
+        hidden = jnp.tanh(x @ params["w1"])
+        return jnp.mean((hidden @ params["w2"] - y) ** 2)
+
+    def step(params, x, y):
+        value, grads = jax.value_and_grad(loss)(params, x, y)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
+
+    params = {"w1": cut((256, 512), None, "model"), "w2": cut((512, 128), "model", None)}
+    return step, (params, cut((64, 256), "data", None), cut((64, 128), "data", None))
+
+
+def exchanges(devices: Any) -> Program:
+    """One of each collective on four devices, and one in a loop of ten."""
+    mesh, cut = _four(devices)
+
+    def body(x):
+        looped = jax.lax.scan(lambda c, _: (jax.lax.psum(c, "data") / 2, None), x, None, 10)[0]
+        gathered = jax.lax.all_gather(x, "model")
+        turned = jax.lax.ppermute(x, "data", [(0, 1), (1, 0)])
+        scattered = jax.lax.psum_scatter(x * 3, "model", tiled=True)
+        swapped = jax.lax.all_to_all(x + 1, "data", 1, 0, tiled=True)
+        return looped, gathered, turned, scattered, swapped
+
+    cells = jax.P("data", "model")
+    outs = (cells, jax.P(None, "data"), cells, jax.P(("data", "model")), cells)
+    each = jax.shard_map(body, mesh=mesh, in_specs=cells, out_specs=outs, check_vma=False)
+    return lambda x: each(x), (cut((64, 256), "data", "model"),)
+
+
+def _four(devices: Any) -> tuple[Any, Callable[..., jax.ShapeDtypeStruct]]:
+    """A mesh of two by two, and arrays cut over it, of which only the shapes are there."""
+    grid = np.array(devices[:4]).reshape(2, 2)
+    mesh = jax.sharding.Mesh(grid, ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+    def cut(shape, *spec):
+        sharding = jax.sharding.NamedSharding(mesh, jax.P(*spec))
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)
+
+    return mesh, cut
 
 
 SMALL = {f.__name__: f for f in (mlp_step, attention, scan_rnn, while_cond, conv_fft)}

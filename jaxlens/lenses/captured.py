@@ -210,9 +210,10 @@ def captured(capture: Capture, compiled: bool = True, found: Captured | None = N
         found: The facts, where they are known.
     """
     facts = found or of(capture, compiled)
-    findings = [_first(facts, compiled), *_copies(facts)]
-    if compiled:
-        findings += _folding(facts)
+    if facts.constants:
+        findings = [_first(facts), *_copies(facts), *(_folding(facts, "") if compiled else ())]
+    else:
+        findings = _none(facts, compiled)
     tables = [_arrays(facts)] if facts.constants else []
     if len(facts.stages) > 1 and not facts.handed and any(n for n, _ in facts.stages.values()):
         tables.append(_stages(facts))
@@ -226,21 +227,20 @@ def alarm(capture: Capture) -> tuple[Finding, ...]:
     facts = of(capture, compiled=False)
     if facts.bytes < _ALARM:
         return ()
-    return (_first(facts, False),)
+    return (_first(facts),)
 
 
-def _first(facts: Captured, compiled: bool) -> Finding:
+def _none(facts: Captured, compiled: bool) -> list[Finding]:
+    """The answer where nothing is closed over: what was folded, which looks much alike."""
+    if compiled and facts.folded and not facts.missing:
+        return _folding(facts, "No array is closed over; ")
+    nothing = ", and nothing was folded" if compiled and not facts.missing else ""
+    first = Finding(f"No array is closed over{nothing}.")
+    return [first, *(_folding(facts, "") if compiled else ())]
+
+
+def _first(facts: Captured) -> Finding:
     """The answer in one sentence."""
-    if not facts.constants:
-        folded = ""
-        if facts.folded:
-            folded = (
-                f"; XLA folded {count(_instructions(facts), 'instruction')} into "
-                f"{amount(facts.folded_bytes)} of constants"
-            )
-        elif compiled and not facts.missing:
-            folded = ", and nothing was folded"
-        return Finding(f"No array is closed over{folded}.")
     largest = facts.constants[0]
     cure = "" if largest.bytes < _LARGE else _cure(largest)
     if len(facts.constants) == 1:
@@ -294,13 +294,8 @@ def _copies(facts: Captured) -> list[Finding]:
     ]
 
 
-def _instructions(facts: Captured) -> int:
-    """Instructions that folding did away with."""
-    return len({id for one in facts.folded for id in (one.id, *one.gone)})
-
-
-def _folding(facts: Captured) -> list[Finding]:
-    """What was computed while compiling."""
+def _folding(facts: Captured, before: str) -> list[Finding]:
+    """What was computed while compiling; `before` is what the sentence begins with."""
     if facts.missing:
         return [Finding(f"What was folded is not known: {facts.missing}.", "unknown")]
     if not facts.folded:
@@ -308,27 +303,27 @@ def _folding(facts: Captured) -> list[Finding]:
     lead = ""
     if facts.folding is not None:
         lead = f"Constant folding took {duration(facts.folding)}. "
-    many = count(_instructions(facts), "instruction")
-    found = [
+    gone = {id for one in facts.folded for id in (one.id, *one.gone)}
+    made = count(len(facts.folded), "constant")
+    return [
         Finding(
-            f"XLA computed {many} while it compiled ({FOLDING}), and keeps "
-            f"{count(len(facts.folded), 'constant')} of {amount(facts.folded_bytes)}.",
+            f"{before}XLA folded {count(len(gone), 'instruction')} into {made} of "
+            f"{amount(facts.folded_bytes)} while it compiled{_largest_fold(facts)}.",
             ids=tuple(one.constant for one in facts.folded),
             lead=lead,
         )
     ]
-    large = [one for one in facts.folded if (one.bytes or 0) >= _LARGE]
-    if large:
-        most = max(large, key=lambda one: one.bytes or 0)
-        where = f" from {most.line}" if most.line else ""
-        found.append(
-            Finding(
-                f"The largest is {most.type}, {amount(most.bytes)}: the result of {most.opcode}"
-                f"{where}. Made from an argument, it would be computed when the program runs.",
-                ids=(most.constant,),
-            )
-        )
-    return found
+
+
+def _largest_fold(facts: Captured) -> str:
+    most = max(facts.folded, key=lambda one: one.bytes or 0)
+    if (most.bytes or 0) < _LARGE:
+        return ""
+    where = f" at {most.line}" if most.line else ""
+    return (
+        f", the largest ({most.type}, {amount(most.bytes)}) the result of {most.opcode}{where}: "
+        "made from an argument, it would be computed when the program runs"
+    )
 
 
 def _arrays(facts: Captured) -> Table:

@@ -6,7 +6,6 @@ A body that several equations call is counted for each of them. Bytes are the le
 every argument read once and every result written once.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from jaxlens.lenses.flops import flops
 from jaxlens.lenses.quote import quoter
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.trips import trips as trips_of
 
 # Their bodies are applied to elements, or say nothing about what runs.
 _APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
@@ -29,7 +29,6 @@ _PER_DEVICE = (
         "shard_map's body for one. So it is not compared with XLA's."
     ),
 )
-_TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,22 +126,17 @@ def known_trips(capture: Capture) -> dict[str, int]:
         module = capture.optimized.module
     except UnavailableError:
         return {}
-    found: defaultdict[object, list[Node]] = defaultdict(list)
-    for node in module.nodes():
-        if node.opcode == "while" and node.owner:
-            found[_position(node)].append(node)
+    found: defaultdict[object, list[int | None]] = defaultdict(list)
+    for region in module.regions.values():
+        for node in region.nodes:
+            if node.opcode == "while" and node.owner:
+                found[_position(node)].append(trips_of(node, region, module))
     pairs = ((ids[0], found[p][0]) for p, ids in wanted.items() if len(ids) == len(found[p]) == 1)
-    return {id: n for id, node in pairs if (n := trip_count(node)) is not None}
+    return {id: n for id, n in pairs if n is not None}
 
 
 def _position(node: Node) -> object:
     return node.owner and (node.owner.file, node.owner.line, node.owner.column)
-
-
-def trip_count(node: Node) -> int | None:
-    """How often XLA says that an HLO loop runs; None where it does not say."""
-    match = _TRIPS.search(node.attrs.get("backend_config", ""))
-    return int(match[1]) if match else None
 
 
 @dataclass(slots=True)
@@ -180,7 +174,7 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
             inner = list(_runs(node, sums, known))
             by_node[node.id] = factor * own[node.id][0]
             loose = own[node.id][0] + sum(n * sums[name].loose for name, n in inner)
-            if node.owner or region.name == module.entry:
+            if _users(node) or region.name == module.entry:
                 by_line[str(node.owner or "")] += factor * loose
             for name, n in inner:
                 times[name] += factor * n
@@ -225,8 +219,13 @@ def _summed(
             total.transcendentals += n * sums[name].transcendentals
             total.once += sums[name].once
             loose += n * sums[name].loose
-        total.loose += 0 if node.owner else loose
+        total.loose += 0 if _users(node) else loose
     return total
+
+
+def _users(node: Node) -> bool:
+    """Whether a line of the user's made it; else who calls it owns what it does."""
+    return node.owner is not None and not node.owner.library
 
 
 def _runs(
@@ -270,8 +269,13 @@ def _answer(found: Cost, capture: Capture) -> Iterator[Finding]:
         code = _codes(capture)(line)
         share = _percent(found.by_line[line] / found.flops)
         text = f"{line}{f' ({code})' if code else ''} does {share} of {amount(found.flops, 'flop')}"
-        loops = [loop for loop in found.loops if loop.trips is not None and loop.trips > 1]
-        yield Finding(f"{text}, loops counted by their trips." if loops else f"{text}.")
+        ways = []
+        if any(loop.trips is not None and loop.trips > 1 for loop in found.loops):
+            ways.append("loops counted by their trips")
+        open_ = sum(1 for loop in found.loops if loop.trips is None)
+        if open_:
+            ways.append(f"{count(open_, 'loop')} of unknown length counted once")
+        yield Finding(f"{', '.join([text, *ways])}.")
 
 
 def _counted(found: Cost) -> Iterator[Finding]:

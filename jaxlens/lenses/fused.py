@@ -20,12 +20,13 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.fusion import GLANCE_LIMIT, PLUMBING, across_fusion, operations
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.sentences import fusion_kind, lines_of
+from jaxlens.lenses.started import ENDS, EXCHANGES
 from jaxlens.lenses.traffic import Traffic
 from jaxlens.links.change import Change
 from jaxlens.links.follow import follow
 from jaxlens.links.programs import Programs
 
-_THROUGH = frozenset({"bitcast", "get-tuple-element", "tuple"})
+_THROUGH = frozenset({"bitcast", "get-tuple-element", "tuple"}) | ENDS
 _LIBRARY = frozenset({"dot", "convolution", "custom-call", "fft", "cholesky", "triangular-solve"})
 _LOOPS = frozenset({"while", "conditional", "call"})
 _PASS = "priority-fusion"
@@ -278,12 +279,13 @@ def _boundaries(
     for name, times in traffic.times.items():
         region = module.regions[name]
         nodes = {node.id: node for node in region.nodes}
-        readers, out = _readers(region.nodes, nodes, set(region.results))
+        readers, out = _readers(region.nodes, set(region.results))
         for id, users in readers.items():
             producer = nodes[id]
             if not users or producer.opcode in PLUMBING | _LOOPS:
                 continue
-            size = traffic.size(id) * (1 + len(users))
+            whole = traffic.size(id)
+            size = whole + sum(min(whole, sum(map(traffic.size, v))) for v in users.values())
             is_result = name == module.entry and id in out and bool(results)
             consumers = [nodes[user] for user in users]
             why, trust = _why(producer, consumers, is_result, library, log)
@@ -292,23 +294,30 @@ def _boundaries(
 
 
 def _readers(
-    nodes: Sequence[Node], known: Mapping[str, Node], results: set[str]
-) -> tuple[dict[str, list[str]], set[str]]:
-    """Who reads each value, what only renames it looked through; and what goes out."""
-    through: dict[str, tuple[str, ...]] = {}
-    readers: dict[str, list[str]] = {}
+    nodes: Sequence[Node], results: set[str]
+) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
+    """Who reads each value, and by which names; what only renames it is looked through.
+
+    Who reads one part of several reads it by the name of the part.
+
+    Returns:
+        For each value its readers, for each of them the names; and what goes out.
+    """
+    through: dict[str, tuple[tuple[str, str], ...]] = {}
+    readers: dict[str, dict[str, list[str]]] = {}
     out: set[str] = set()
     for node in nodes:
-        read = tuple(dict.fromkeys(s for o in node.operands for s in through.get(o, (o,))))
+        read = dict.fromkeys(s for o in node.operands for s in through.get(o, ((o, o),)))
         if node.opcode in _THROUGH:
-            through[node.id] = read
+            part = node.opcode == "get-tuple-element"
+            through[node.id] = tuple((s, node.id if part else name) for s, name in read)
         else:
-            readers[node.id] = []
-            for source in read:
+            readers[node.id] = {}
+            for source, name in read:
                 if source in readers and source != node.id:
-                    readers[source].append(node.id)
+                    readers[source].setdefault(node.id, []).append(name)
         if node.id in results:
-            out.update(through.get(node.id, (node.id,)))
+            out.update(source for source, _ in through.get(node.id, ((node.id, node.id),)))
     return readers, out
 
 
@@ -330,7 +339,10 @@ def _why(
         return f'XLA: "{reason}"', "xla"
     calls = [n.id for n in (producer, *consumers) if n.id in library or n.opcode in _LIBRARY]
     loops = [n.id for n in consumers if n.opcode in _LOOPS]
+    between = [n.id for n in (producer, *consumers) if n.opcode.removesuffix("-start") in EXCHANGES]
     known = []
+    if between:
+        known.append(f"{between[0]} exchanges data between devices")
     if calls:
         known.append(f"{calls[0]} is a library call")
     if loops:

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
-from jaxlens.lenses.cost import trip_count
 from jaxlens.lenses.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.sentences import lines_of
+from jaxlens.lenses.started import ENDS, EXCHANGES, written
+from jaxlens.lenses.trips import trips
 from jaxlens.links.reach import TRIVIAL
 
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-_IDLE = TRIVIAL | {"copy-done", "async-done", "async-update", "all-gather-done", "all-reduce-done"}
+_IDLE = TRIVIAL | ENDS
 _SLICES = frozenset({"dynamic-slice", "slice", "gather"})
 _VIEWS = frozenset({"bitcast", "copy", "reshape", "convert"})
 
@@ -43,6 +44,7 @@ class KernelCost:
         runs: Executions; a loop of unknown trips counts once.
         open: Whether it stands in a loop of unknown trips.
         unknown: Instructions in it of which nothing is known (custom calls).
+        travels: Whether by it devices exchange data.
     """
 
     name: str
@@ -59,6 +61,7 @@ class KernelCost:
     runs: int
     open: bool
     unknown: int
+    travels: bool = False
 
     @property
     def bytes(self) -> int | None:
@@ -108,13 +111,13 @@ def executed(module: Module) -> dict[str, tuple[int, bool]]:
         for node in region.nodes:
             if node.opcode not in _CONTROL:
                 continue
-            trips = trip_count(node) if node.opcode == "while" else 1
+            often = trips(node, region, module) if node.opcode == "while" else 1
             for place, inner in enumerate(node.regions):
-                n = 1 if trips is None else trips
-                n += node.opcode == "while" and trips is not None and place == 0  # the condition
+                n = 1 if often is None else often
+                n += node.opcode == "while" and often is not None and place == 0  # the condition
                 entry = found.setdefault(inner, [0, 0])
                 entry[0] += times * n
-                entry[1] |= unsure | (trips is None)
+                entry[1] |= unsure | (often is None)
     return {name: (times, bool(unsure)) for name, (times, unsure) in found.items()}
 
 
@@ -133,15 +136,15 @@ def _cost(
     else:
         total = done(node, types, module)
         product = (node, types) if node.opcode in PRODUCTS else None
-    read, written = _moved(node, types, module)
+    read, wrote = _moved(node, types, module)
     main = product[0] if product else next(iter(reversed(held)), node)
     own = [str(main.owner)] if main.owner else []
     dtype = _dtype(product[1].get(product[0].operands[0])) if product else _dtype(node.type)
     return KernelCost(
         names.get(node.id, node.id), node.id, node.opcode,
         tuple(dict.fromkeys([*own, *lines_of(held)])), dtype, product is not None,
-        total.flops, runs * total.flops, runs * total.transcendentals, read, written, runs, unsure,
-        total.unknown,
+        total.flops, runs * total.flops, runs * total.transcendentals, read, wrote, runs, unsure,
+        total.unknown, node.opcode.removesuffix("-start") in EXCHANGES,
     )  # fmt: skip
 
 
@@ -172,19 +175,19 @@ def _moved(node: Node, types: Mapping[str, Type], module: Module) -> tuple[int |
     if region is not None:
         return _fused(node, region)
     sizes = [types[name].bytes for name in dict.fromkeys(node.operands) if name in types]
-    written = node.type.bytes
+    wrote = written(node).bytes
     match node.opcode:
         case opcode if opcode in _SLICES and sizes:
-            sizes[0] = written
+            sizes[0] = wrote
         case "dynamic-update-slice" if len(node.operands) > 1:
             update = types.get(node.operands[1])
-            written = update.bytes if update else None
+            wrote = update.bytes if update else None
             sizes[0] = 0
         case "scatter" if len(sizes) == 3:
-            sizes[0] = written = sizes[2]
+            sizes[0] = wrote = sizes[2]
         case "iota" | "constant":
             sizes = []
-    return _sum(sizes), written
+    return _sum(sizes), wrote
 
 
 def _fused(node: Node, region: Region) -> tuple[int | None, int | None]:
@@ -202,12 +205,12 @@ def _fused(node: Node, region: Region) -> tuple[int | None, int | None]:
             if operand not in seen:
                 read.append(_needed(one, users, inner))
             seen.add(operand)
-    written: list[int | None] = []
+    wrote: list[int | None] = []
     for name in region.results:
         root = inner[name]
         parts = [inner[o] for o in root.operands] if root.opcode == "tuple" else [root]
-        written += [_put(part, inner) for part in parts]
-    return _sum(read), _sum(written)
+        wrote += [_put(part, inner) for part in parts]
+    return _sum(read), _sum(wrote)
 
 
 def _needed(one: Node, users: Mapping[str, list[Node]], inner: Mapping[str, Node]) -> int | None:

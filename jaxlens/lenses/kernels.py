@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Kernel
-from jaxlens.ir.graph import Module, Node
-from jaxlens.lenses.cost import trip_count
+from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
+from jaxlens.lenses.started import written
+from jaxlens.lenses.trips import trips
 
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
 
@@ -83,16 +84,18 @@ def places(module: Module) -> dict[str, str]:
                 found[node.id] = words[name]
             if node.opcode in _CONTROL:
                 # What goes on beside other work runs as often as the instruction that starts it.
-                place = words[name] if node.opcode == "async-start" else _place(node)
+                place = (
+                    words[name] if node.opcode == "async-start" else _place(node, region, module)
+                )
                 for inner in node.regions:
                     words.setdefault(inner, place)
     return found
 
 
-def _place(node: Node) -> str:
+def _place(node: Node, region: Region, module: Module) -> str:
     if node.opcode == "while":
-        trips = trip_count(node)
-        return f"in {node.id}, {'trips unknown' if trips is None else count(trips, 'trip')}"
+        often = trips(node, region, module)
+        return f"in {node.id}, {'trips unknown' if often is None else count(often, 'trip')}"
     return f"in {node.id}"
 
 
@@ -108,7 +111,7 @@ def _work(
     sizes = [nodes[name].type.bytes for name in dict.fromkeys(node.operands) if name in nodes]
     read = None if None in sizes else sum(size for size in sizes if size is not None)
     place = where.get(node.id, "")
-    return Work(kernel, node, inside(node, module), read, node.type.bytes, place)
+    return Work(kernel, node, inside(node, module), read, written(node).bytes, place)
 
 
 def inside(node: Node, module: Module) -> tuple[Node, ...]:

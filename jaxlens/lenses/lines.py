@@ -1,8 +1,9 @@
 """Which line of Python owns which nodes: the base of every tint over the user's code.
 
 A node belongs to the innermost of its frames that is the user's (`Node.owner`). A node
-without frames belongs to the line of the one call that reaches its body; where several
-lines reach it, to none, and the count of such nodes is given.
+without such frames (JAX and libraries jit functions of their own, and inside of one stand no
+frames of its caller) belongs to the line of the one call that reaches its body; where several
+lines reach it, to a library's line or to none, and the count of the latter is given.
 """
 
 from array import array
@@ -72,7 +73,7 @@ class Owners(Mapping[str, Span]):
             ident: owner
             for row in self._rows
             for ident, place in zip(row.ids, row.place, strict=True)
-            if (owner := row.places[place].owner or self._handed[row.name]) is not None
+            if (owner := _owner(row.places[place], self._handed[row.name])) is not None
         }
 
     @cached_property
@@ -90,7 +91,7 @@ class Owners(Mapping[str, Span]):
     def at(self, region: str, step: int) -> Span | None:
         """The span that owns a node, by its region and its place there; None for none."""
         row = self._row[region]
-        return row.places[row.place[step]].owner or self._handed[region]
+        return _owner(row.places[row.place[step]], self._handed[region])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._spans)
@@ -131,7 +132,7 @@ def lines(module: Module) -> Lines:
         to_made: dict[int, list[str]] = {}
         for n, nodes in counts.items():
             place = row.places[n]
-            owner = place.owner or handed[row.name]
+            owner = _owner(place, handed[row.name])
             for span in (*((owner,) if owner else ()), *place.spans):
                 names.setdefault(span.key or span.file, span.file)
             if owner is not None:
@@ -198,6 +199,14 @@ def _sort(row: _Rows, lists: Mapping[int, list[str]]) -> None:
                 add(ident)
 
 
+def _owner(place: Place, handed: Span | None) -> Span | None:
+    """The span that owns nodes of a place, where the calls of their region hand one down."""
+    own = place.owner
+    if own is None or (own.library and handed is not None and not handed.library):
+        return handed
+    return own
+
+
 def _handed(rows: Sequence[_Rows]) -> dict[str, Span | None]:
     """The span that nodes without frames have from the calls of their region, by region."""
     callers: dict[str, list[tuple[_Rows, int]]] = {}
@@ -208,7 +217,7 @@ def _handed(rows: Sequence[_Rows]) -> dict[str, Span | None]:
     handed: dict[str, Span | None] = {}
     for row in rows:
         calls = callers.get(row.name, ())
-        found = [who.places[who.place[n]].owner or handed[who.name] for who, n in calls]
+        found = [_owner(who.places[who.place[n]], handed[who.name]) for who, n in calls]
         distinct = {spot(span): span for span in found if span is not None}
         one = len(distinct) == 1 and None not in found
         handed[row.name] = next(iter(distinct.values())) if one else None

@@ -33,7 +33,7 @@ class Point:
 
     Attributes:
         kernel: What it does.
-        bound: What bounds it.
+        bound: What bounds it; unknown of what travels between devices.
         seconds: The best possible time of all its executions.
         measured: What they took; None where that was not measured.
     """
@@ -135,7 +135,7 @@ def points(
         busy = work / limits.flops(kernel.dtype, kernel.product)
         moving = (kernel.bytes or 0) / limits.bandwidth
         bound: Bound = "compute" if busy > moving else "memory"
-        if kernel.unknown or kernel.bytes is None:
+        if kernel.unknown or kernel.bytes is None or kernel.travels:
             bound = "unknown"
         took = seconds.get(kernel.instruction) if seconds else None
         found.append(Point(kernel, bound, max(busy, moving), took))
@@ -224,11 +224,18 @@ def _bounds(found: Sequence[Point], limits: Limits) -> list[Finding]:
             )
         ]
     line, took = _most([p.kernel for p in found], [p.seconds for p in found])
+    travels = sum(point.kernel.travels for point in found)
+    apart = (
+        f" How fast devices exchange data is not in these limits: {count(travels, 'kernel')} "
+        "may take longer."
+        if travels
+        else ""
+    )
     memory = sum(point.seconds for point in found if point.bound == "memory")
     return [
         Finding(
             f"On {limits.name} a run takes {duration(whole)} at best, {_share(took, whole)} of it "
-            f"for {line}; {_share(memory, whole)} of it is bound by memory.",
+            f"for {line}; {_share(memory, whole)} of it is bound by memory.{apart}",
             "estimate", (found[0].kernel.instruction,),
         )
     ]  # fmt: skip

@@ -15,7 +15,8 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, PassStage
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.shardings import Device, Tiling, axes, groups, partitions, parts, tiling, whole
-from jaxlens.lenses.cost import trip_count
+from jaxlens.lenses.started import written
+from jaxlens.lenses.trips import trips
 
 # How often a device of a group of n sends each byte: so many times (n - 1) / n; of a permute once.
 _SENT: Mapping[str, int] = {
@@ -277,6 +278,7 @@ def _collectives(
 ) -> Iterator[Collective]:
     runs = _runs(module)
     for region in module.regions.values():
+        nodes = {node.id: node for node in region.nodes}
         types = {node.id: node.type for node in region.nodes}
         for node in region.nodes:
             opcode = node.opcode.removesuffix("-start")
@@ -286,17 +288,14 @@ def _collectives(
             joined = groups(said, devices)
             yield Collective(
                 node.id, opcode, _bytes(node, opcode, types), joined, _over(joined, mesh),
-                runs[region.name], _lines(capture, node),
+                runs[region.name], _lines(capture, node, nodes),
             )  # fmt: skip
 
 
 def _bytes(node: Node, opcode: str, types: Mapping[str, Type]) -> int | None:
     """What one device puts in, or gets out of an all-gather."""
     if opcode == "all-gather":
-        type = node.type
-        if node.opcode.endswith("-start") and type.parts:
-            type = type.parts[-1]  # operands stand before the results
-        return type.bytes
+        return written(node).bytes
     sizes = [types[name].bytes for name in node.operands if name in types]
     return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -307,8 +306,8 @@ def _runs(module: Module) -> dict[str, int | None]:
     for region in module.regions.values():  # callers before callees
         times = found.setdefault(region.name, 1)
         for node in region.nodes:
-            trips = trip_count(node) if node.opcode == "while" else 1
-            inner = times * trips if times is not None and trips is not None else None
+            often = trips(node, region, module) if node.opcode == "while" else 1
+            inner = times * often if times is not None and often is not None else None
             for name in node.regions:
                 found.setdefault(name, inner)
     return found
@@ -324,10 +323,17 @@ def _over(joined: tuple[Device, ...], mesh: Sequence[tuple[str, int]]) -> tuple[
     return tuple(reversed(names))
 
 
-def _lines(capture: Capture, node: Node) -> tuple[str, ...]:
-    """Lines of all that was combined in it; links know more than the instruction's own frames."""
+def _lines(capture: Capture, node: Node, nodes: Mapping[str, Node]) -> tuple[str, ...]:
+    """Lines of all that was combined in it; links know more than the instruction's own frames.
+
+    Where the compiler kept the place of one of several only, the others are those of the operands.
+    """
     try:
         found = capture.links.back(node.id, "source", at="optimized")
     except UnavailableError:
         found = ()
-    return found or ((str(node.owner),) if node.owner else ())
+    lines = found or ((str(node.owner),) if node.owner else ())
+    if len(lines) == 1 and len(node.operands) > 1:
+        owners = [nodes[name].owner for name in node.operands if name in nodes]
+        lines = tuple(dict.fromkeys([*lines, *(str(owner) for owner in owners if owner)]))
+    return lines

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.lenses.cost import trip_count
 from jaxlens.lenses.fusion import PLUMBING
+from jaxlens.lenses.started import ENDS, written
+from jaxlens.lenses.trips import trips
 
 # Bodies of these run instruction by instruction; they move nothing themselves.
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-_SILENT = PLUMBING | _CONTROL | {"async-done", "async-update", "copy-done", "after-all"}
+_SILENT = PLUMBING | _CONTROL | ENDS | {"after-all"}
 _TAKING = frozenset({"dynamic-slice", "slice", "gather"})
 _PLACING: Mapping[str, int] = {"dynamic-update-slice": 1, "scatter": 2}
 """What updates a part of its first operand in place, and which operand the part is."""
@@ -30,7 +31,7 @@ class Traffic:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.nodes = {node.id: node for node in module.nodes()}
-        self._sizes = {id: node.type.bytes or 0 for id, node in self.nodes.items()}
+        self._sizes = {id: written(node).bytes or 0 for id, node in self.nodes.items()}
 
     def size(self, id: str) -> int:
         """Bytes of a value; 0 where that is not known."""
@@ -101,13 +102,13 @@ class Traffic:
     def times(self) -> Mapping[str, int]:
         """How often each computation runs that runs instruction by instruction.
 
-        A loop's as often as XLA says that it trips, once where it does not say; branches once.
+        A loop's as often as it is known to trip, once where that is unknown; branches once.
         """
         found: Counter[str] = Counter({self.module.entry: 1})
         for name, region in self.module.regions.items():  # callers come before callees
             for node in region.nodes if found[name] else ():
                 if node.opcode in _CONTROL:
-                    trips = trip_count(node) if node.opcode == "while" else 1
+                    often = trips(node, region, self.module) if node.opcode == "while" else 1
                     for inner in node.regions:
-                        found[inner] += found[name] * (1 if trips is None else trips)
+                        found[inner] += found[name] * (1 if often is None else often)
         return found

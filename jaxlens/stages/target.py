@@ -89,7 +89,8 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
         TargetError: There is no such device here, nor a description of it.
     """
     if name is None:
-        return Place(_target(_devices(leaves, settings)))
+        devices = _devices(leaves, settings)
+        return Place(_target(devices, absent=_only_described(devices[0])))
     platform, _, rest = name.strip().lower().partition(":")
     platform = _SYNONYMS.get(platform, platform)
     if rest:
@@ -143,6 +144,11 @@ def _has_devices(sharding: Any) -> bool:
         return bool(sharding.device_set)
     except (AttributeError, ValueError, TypeError):  # none, or a mesh without devices
         return False
+
+
+def _only_described(device: Any) -> bool:
+    """Whether it is one of a topology's, for which JAX compiles and on which nothing can run."""
+    return getattr(device.client, "runtime_type", "") == "compile_only_runtime"
 
 
 def _target(devices: Sequence[Any], absent: bool = False) -> Target:

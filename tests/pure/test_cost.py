@@ -6,9 +6,9 @@ import fixed_captures as fixed
 import pytest
 
 from jaxlens.ir.facts import Stage
-from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.cost import cost, count_module, of, trip_count
+from jaxlens.lenses.cost import cost, count_module, of
 from jaxlens.lenses.flops import flops
 from jaxlens.lenses.report import Finding
 
@@ -147,6 +147,14 @@ def test_a_body_called_from_two_lines_is_counted_for_each() -> None:
     assert found.by_node["a"] == 128
 
 
+def test_what_a_library_jits_is_counted_for_the_line_that_calls_it() -> None:
+    add = eqn("add", f32(8, 8), "x", "x", id="a")
+    add = replace(add, spans=(Span("lib/norm.py", 9, library=True),))
+    call = eqn("jit", f32(8, 8), "x", id="j", line=2, jaxpr="f", regions=("f",))
+    assert count_module(program(main=(call,), f=(add,))).by_line == {"cell 3:2": 64}
+    assert count_module(program(main=(add,))).by_line == {"lib/norm.py:9": 64}
+
+
 def test_thousands_of_nested_bodies_are_counted() -> None:
     bodies = {
         f"b{i}": (eqn("jit", f32(8, 8), "x", id=f"j{i}", regions=(f"b{i + 1}",)),)
@@ -159,12 +167,6 @@ def test_thousands_of_nested_bodies_are_counted() -> None:
 def test_what_has_no_rule_is_named() -> None:
     found = count_module(program(main=(eqn("mystery", f32(8), "x", id="m"),)))
     assert found.unknown == {"mystery": 1}
-
-
-def test_trip_counts_of_hlo() -> None:
-    config = '{"known_trip_count":{"n":"128"},"known_init_step":{"init":"0","step":"1"}}'
-    assert trip_count(Node("w", "while", attrs={"backend_config": config})) == 128
-    assert trip_count(Node("w", "while")) is None
 
 
 def texts(findings: tuple[Finding, ...]) -> str:

@@ -30,6 +30,18 @@ def test_a_node_without_frames_belongs_to_the_only_call_of_its_body():
     assert found["e1"].line == 5
 
 
+def test_a_body_that_a_library_jits_belongs_to_the_line_that_calls_the_library():
+    call = Node("e0", "jit", regions=("solve",), spans=(at(9, "lib.py", True), at(5)))
+    inner = Node("e1", "jit", regions=("step",), spans=(at(30, "lib.py", True),))
+    leaf = Node("e2", "mul", spans=(at(40, "lib.py", True),))
+    back = Node("e3", "sin", spans=(at(7), at(41, "lib.py", True)))  # a function of the user's
+    found = lines(module(("main", [call]), ("solve", [inner]), ("step", [leaf, back])))
+    assert found.own == {("/m.py", 5): ("e0", "e1", "e2"), ("/m.py", 7): ("e3",)}
+    assert found.made[("/lib.py", 40)] == ("e2",)
+    twice = [Node(f"e{i}", "jit", regions=("step",), spans=(at(i),)) for i in (5, 6)]
+    assert owners(module(("main", twice), ("step", [leaf])))["e2"].file == "lib.py"
+
+
 def test_two_calls_from_two_lines_leave_it_to_none():
     calls = [Node(f"e{i}", "jit", regions=("relu",), spans=(at(i + 5),)) for i in range(2)]
     found = lines(module(("main", calls), ("relu", [Node("e2", "max")])))

@@ -17,6 +17,7 @@ from typing import Any
 
 ROOT = Path.cwd() if __name__ != "__main__" else Path(__file__).resolve().parents[2]
 PROGRAMS = ("mlp_step", "scan_rnn", "attention")
+SHARDED = ("sharded_step", "exchanges")  # over the four chips of a TPU's topology
 LARGEST = 200_000
 
 
@@ -34,10 +35,25 @@ def record(targets: list[str]) -> None:
     for target in targets or ["cpu"]:
         for name in PROGRAMS:
             f, args = programs[name]()
-            path = ROOT / "tests/records" / f"{name}.{target.replace(':', '-')}.jaxlens"
-            capture(f, args, target=target, name=name).save(path)
-            size = path.stat().st_size
-            print(f"{path.name}: {size:,} B{', TOO LARGE' if size > LARGEST else ''}")
+            save(capture(f, args, target=target, name=name), name, target)
+        for name in SHARDED if target.startswith("tpu:") else ():
+            f, args = programs[name](described(target))
+            save(capture(f, args, name=name), name, target)
+
+
+def described(target: str) -> Any:
+    """The devices of a topology that is not here."""
+    from jax.experimental import topologies
+
+    platform, _, name = target.partition(":")
+    return topologies.get_topology_desc(platform=platform, topology_name=name).devices
+
+
+def save(taken: Any, name: str, target: str) -> None:
+    path = ROOT / "tests/records" / f"{name}.{target.replace(':', '-')}.jaxlens"
+    taken.save(path)
+    size = path.stat().st_size
+    print(f"{path.name}: {size:,} B{', TOO LARGE' if size > LARGEST else ''}")
 
 
 if __name__ == "__main__":
