@@ -89,11 +89,11 @@ KITS: Mapping[Kit, Parts] = {
     "passes": Parts(
         styles=(),
         scripts=("passes_rows.js", "passes_slide.js", "passes.js"),
-        late=("passes.css",),
+        late=("buttons.css", "passes.css"),
         needs="lens",
     ),
     "jaxpr": Parts(styles=(), scripts=("jaxpr_rows.js",), needs="lens"),
-    "tape": Parts(styles=(), scripts=("tape.js",), late=("tape.css",), needs="lens"),
+    "tape": Parts(styles=(), scripts=("tape.js",), late=("buttons.css", "tape.css"), needs="lens"),
     "chart": Parts(styles=(), scripts=("chart.js",), late=("chart.css",), needs="lens"),
 }
 
