@@ -137,7 +137,8 @@ class Part:
 
     Attributes:
         name: XLA's name: a pipeline, a pass ("algsimp"), a step ("Codegen"), a kernel.
-        kind: "kernel" for the lowering of one kernel to LLVM IR.
+        kind: "kernel" for the lowering of one kernel to LLVM IR, "llvm" for LLVM's passes over it,
+            "code" for making its machine code.
         seconds: Wall clock, all of its times together.
         times: How often it was done there.
         inside: Index of the part that it was done within; -1 for the compile itself.
@@ -145,7 +146,7 @@ class Part:
     """
 
     name: str
-    kind: Literal["pipeline", "pass", "step", "kernel"]
+    kind: Literal["pipeline", "pass", "step", "kernel", "llvm", "code"]
     seconds: float
     times: int = 1
     inside: int = -1

@@ -99,7 +99,8 @@ ABOUT: Mapping[str, About] = {
     "times": About(
         "Where does compile time go?",
         measured="seconds of each step, once, on this machine; within the compile by XLA's own "
-        "profiler, for which it is compiled again if it was before",
+        "profiler, for which it is compiled again if it was before; of LLVM over each kernel by "
+        "the times of its dumps",
         ours="equations by line and call path, every call written out; a loop is called unrolled "
         "where four or more blocks of equations do the same and each reads the one before alike",
     ),

@@ -8,7 +8,7 @@ beside it and is counted apart.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxlens.ir.facts import Part, Profile
 
@@ -40,6 +40,8 @@ class CompileParts:
         passes: HLO passes, the slowest first.
         kernels: Seconds of lowering a kernel to LLVM IR, by kernel, on any thread.
         llvm: Seconds of LLVM's work on all threads together.
+        optimised: Seconds of LLVM's passes, by kernel, on any thread; empty where unknown.
+        generated: Seconds of making machine code, likewise.
     """
 
     seconds: float
@@ -47,6 +49,16 @@ class CompileParts:
     passes: tuple[PassTime, ...]
     kernels: Mapping[str, float]
     llvm: float
+    optimised: Mapping[str, float] = field(default_factory=dict)
+    generated: Mapping[str, float] = field(default_factory=dict)
+
+    def of_llvm(self, name: str) -> float:
+        """Seconds of LLVM's work on a kernel."""
+        return self.optimised.get(name, 0.0) + self.generated.get(name, 0.0)
+
+    def of_kernel(self, name: str) -> float:
+        """Seconds of all three steps of a kernel."""
+        return self.kernels.get(name, 0.0) + self.of_llvm(name)
 
 
 def compile_parts(profile: Profile) -> CompileParts:
@@ -62,12 +74,19 @@ def compile_parts(profile: Profile) -> CompileParts:
         if not part.aside:
             groups[names[-1]] += max(seconds, 0.0)
     groups[REST] += max(profile.seconds - sum(groups.values()), 0.0)
-    kernels: Counter[str] = Counter()
-    for part in profile.parts:
-        if part.kind == "kernel":
-            kernels[part.name] += part.seconds  # type: ignore[assignment]
     busy = sum(part.seconds for part in profile.parts if part.name == _TASK)
-    return CompileParts(profile.seconds, groups, _passes(profile, own), dict(kernels), busy)
+    by_kernel = (_by_name(profile, kind) for kind in ("kernel", "llvm", "code"))
+    lowered, optimised, generated = by_kernel
+    passes = _passes(profile, own)
+    return CompileParts(profile.seconds, groups, passes, lowered, busy, optimised, generated)
+
+
+def _by_name(profile: Profile, kind: str) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for part in profile.parts:
+        if part.kind == kind:
+            found[part.name] += part.seconds  # type: ignore[assignment]
+    return dict(found)
 
 
 def _group(part: Part) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Trial
-from jaxlens.lenses.compile_parts import PASSES, REST, CompileParts
+from jaxlens.lenses.compile_parts import LLVM, PASSES, REST, CompileParts
 from jaxlens.lenses.equations import Equations
 from jaxlens.lenses.kernels import Work, works
 from jaxlens.lenses.lines import lines
@@ -88,6 +88,9 @@ def _most(facts: Times) -> str:
     name = max(every, key=lambda n: every[n])
     slowest = facts.compile.passes[:1]
     which = f", most of it in `{slowest[0].name}`" if name == PASSES and slowest else ""
+    kernels = facts.compile.optimised
+    if name == LLVM and len(kernels) > 1:
+        which = f", longest over `{max(kernels, key=facts.compile.of_llvm)}`"
     what = "What the profile has no name for" if name == REST else name[0].upper() + name[1:]
     return f"{what} took {every[name] / total:.0%} of {duration(total)}{which}"
 
@@ -222,31 +225,50 @@ def _works(capture: Capture) -> list[Work]:
 
 
 def _kernels(facts: Times, done: list[Work]) -> Iterator[Table]:
-    """The kernels that took longest to become LLVM IR, and the lines behind them."""
-    known = facts.compile.kernels if facts.compile else {}
-    if not known:
+    """The kernels that took longest, and the lines behind them."""
+    parts = facts.compile
+    names = list(dict.fromkeys([*parts.kernels, *parts.optimised])) if parts else []
+    if parts is None or not names:
         return
     by_name = {work.kernel.name: work for work in done}
+    known = {name: parts.of_kernel(name) for name in names}
     ranked = sorted(known.items(), key=lambda item: (-item[1], item[0]))
+    steps = [("to LLVM IR", parts.kernels)]
+    if parts.optimised:
+        steps += [("LLVM passes", parts.optimised), ("machine code", parts.generated)]
     rows = []
     for name, seconds in ranked[:_ROWS]:
         work = by_name.get(name)
         ir = len(work.kernel.llvm_before) if work else 0
+        each = [Cell(duration(of[name]) if name in of else "", of.get(name, 0)) for _, of in steps]
         rows.append((
-            Cell(name, ids=(name,)), Cell(listed(work.lines, 2) if work else ""),
+            Cell(name, ids=(name,)), Cell(listed(work.lines, 2) if work else ""), *each,
             Cell(duration(seconds), seconds, bar=seconds / (ranked[0][1] or 1.0)),
             Cell(amount(ir) if ir else "", ir),
         ))  # fmt: skip
     left = len(ranked) - len(rows)
     more = f" {count(left, 'more kernel')} below these." if left else ""
+    columns = ("kernel", "from lines", *(title for title, _ in steps), "in all", "LLVM IR")
     yield Table(
-        "Kernels", ("kernel", "from lines", "to LLVM IR", "LLVM IR"), tuple(rows),
-        "Threads lower kernels side by side. LLVM takes all of them together, and XLA does not "
-        f"say which of them it spent its time on; the size of their LLVM IR is what it is given."
-        f"{more}",
-        volatile=True, right=(2, 3), stage="kernels",
+        "Kernels", columns, tuple(rows),
+        f"{_how(parts)}{more}",
+        volatile=True, right=tuple(range(2, len(columns))), stage="kernels",
     )  # fmt: skip
     yield _kernel_lines(known, by_name)
+
+
+def _how(parts: CompileParts) -> str:
+    """How seconds of kernels are known."""
+    if parts.optimised:
+        return (
+            "Threads work side by side. To LLVM IR by XLA's profiler, where it names the kernel; "
+            "LLVM by the times at which XLA wrote a kernel's dumps, as fine as the file system's "
+            "clock."
+        )
+    return (
+        "Threads lower kernels side by side. LLVM takes all of them together, and XLA does not "
+        "say which of them it spent its time on; the size of their LLVM IR is what it is given."
+    )
 
 
 def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Table:
@@ -269,8 +291,8 @@ def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Ta
         for line, taken in ranked[:_ROWS]
     )  # fmt: skip
     return Table(
-        "Kernels by line", ("line", "kernels", "to LLVM IR"), rows,
-        "A kernel of several lines is shared out by its instructions.",
+        "Kernels by line", ("line", "kernels", "seconds"), rows,
+        "Of the steps above; a kernel of several lines is shared out by its instructions.",
         volatile=True, right=(1, 2),
     )  # fmt: skip
 

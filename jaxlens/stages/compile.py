@@ -30,6 +30,7 @@ from jaxlens.stages.disassemble import readable
 from jaxlens.stages.dump import Dump, folder, read, remove
 from jaxlens.stages.interruptible import Abandon, interruptible
 from jaxlens.stages.kernels import asm_text, kernels, llvm_text
+from jaxlens.stages.llvm_times import llvm_parts
 from jaxlens.stages.memory import memory
 
 # The passes that make fusions have it in their names, but for CPU's library rewriter.
@@ -222,11 +223,13 @@ def _compile(
             seconds = time.perf_counter() - start
             seen = _seen(session, lowered, seconds)
         start = time.perf_counter()
-        files = Dump() if abandon.asked else read(path)
+        files = Dump() if abandon.asked else read(path, clock=session is not None)
         times = (
             Timing("compile", seconds, "XLA, writing its dumps too"),
             Timing("read dumps", time.perf_counter() - start),
         )
+    if seen is not None and seen.parts:
+        seen = replace(seen, parts=(*seen.parts, *llvm_parts(files)))
     return Compiled(name, _platform(executable), executable, files, times, passes, profile=seen)
 
 

@@ -47,6 +47,8 @@ class Dump:
         llvm_after: LLVM IR after LLVM's optimisations, by unit.
         objects: Object files, by unit.
         ptx: PTX, by unit.
+        written: When LLVM IR before and after optimisation and the object were written, by unit,
+            in nanoseconds; empty where nobody asked.
     """
 
     before: str = ""
@@ -62,6 +64,7 @@ class Dump:
     llvm_after: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     objects: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     ptx: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    written: Mapping[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
 
 
 @contextmanager
@@ -121,10 +124,14 @@ def _memory() -> str | None:
     return None
 
 
-def read(path: Path) -> Dump:
+def read(path: Path, clock: bool = False) -> Dump:
     """Reads the dump of the first module that was optimised.
 
     A compile can dump helpers of its own beside the program (autotuning does); they come later.
+
+    Args:
+        path: The folder.
+        clock: Whether to look when the files of kernels were written.
     """
     names = sorted(entry.name for entry in os.scandir(path)) if path.is_dir() else []
     stem = _stem(names)
@@ -147,6 +154,7 @@ def read(path: Path) -> Dump:
         llvm_after=_units(rests, "ir-with-opt.ll"),
         objects={u.removeprefix("obj-file."): b for u, b in _units(rests, "o").items()},
         ptx=_units(rests, "ptx"),
+        written=dict(_written(rests)) if clock else {},
     )
 
 
@@ -163,6 +171,15 @@ def _only(rests: Mapping[str, Path], ending: str) -> str:
     """The text of the one file with that ending; a pass's dump can have it too."""
     found = [p for r, p in rests.items() if r.endswith(ending) and not _PASS.fullmatch(r)]
     return _text(found[0]) if found else ""
+
+
+def _written(rests: Mapping[str, Path]) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    for rest in rests:
+        unit = rest.removesuffix(".ir-no-opt.ll")
+        names = (rest, f"{unit}.ir-with-opt.ll", f"obj-file.{unit}.o")
+        if unit != rest and all(name in rests for name in names):
+            begun, optimised, done = (os.stat(rests[name]).st_mtime_ns for name in names)
+            yield unit, (begun, optimised, done)
 
 
 def _units(rests: Mapping[str, Path], kind: str) -> dict[str, bytes]:

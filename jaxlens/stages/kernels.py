@@ -98,7 +98,7 @@ class _Code:
 
     def __init__(self, dump: Dump) -> None:
         self._dump = dump
-        self.units = dict(_symbols(dump))
+        self.units = dict(symbols_of(dump))
         self.before = dict(_defined(dump.llvm_before)) if dump.ptx else {}
         self.launches = launches.read(dump.thunks, dump.thunk_names)
         self.taken: dict[str, str] = {}
@@ -149,7 +149,7 @@ class _Code:
         return makers
 
 
-def _symbols(dump: Dump) -> Iterator[tuple[str, str]]:
+def symbols_of(dump: Dump) -> Iterator[tuple[str, str]]:
     """Every symbol of generated code with its unit; object files are opened if they must be."""
     if not dump.ptx:
         yield from _defined(dump.llvm_after or dump.llvm_before)

@@ -198,6 +198,27 @@ def test_parts_are_no_more_than_the_clock_and_name_the_passes_of_the_dumps() -> 
     assert parts.kernels
 
 
+def test_llvm_s_seconds_by_kernel_are_within_those_of_its_threads() -> None:
+    def f(x, y):
+        for n in range(40):
+            x = jnp.sin(x) * (n + 1.5) + jnp.exp(-x * x)
+        return x, (y + 1).sum()
+
+    answer = jaxlens.times(f, X, jnp.ones((64, 64)))
+    parts, llvm = answer.compile, answer.compile.of_llvm
+    kernels = {k.name: k for k in answer.capture.kernels if k.llvm_before}
+    assert set(parts.optimised) == set(parts.generated) == set(kernels)
+    # XLA's profiler times LLVM's threads without a word of kernels, and a little more round them.
+    busy = sum(llvm(name) for name in kernels)
+    assert 0.5 * parts.llvm < busy < 1.1 * parts.llvm
+    longest = max(kernels, key=lambda name: len(kernels[name].llvm_before))
+    assert longest == max(kernels, key=llvm)
+    assert llvm(longest) > 0.6 * busy
+    table = next(t for t in answer.tables if t.title == "Kernels")
+    assert table.columns[2:6] == ("to LLVM IR", "LLVM passes", "machine code", "in all")
+    assert table.rows[0][0].text == longest
+
+
 def test_one_compile_is_enough_and_a_second_says_so() -> None:
     cap = jaxlens.capture(sine, X)
     assert cap.profile is cap.profile
