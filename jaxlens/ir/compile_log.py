@@ -16,7 +16,8 @@ from jaxlens.ir.graph import Span
 PartKind = Literal["function", "input", "static", "structure", "option", "setting", "mesh"]
 ChangeKind = Literal[
     "function", "type", "new", "gone", "static", "structure", "option", "setting", "mesh",
-    "place", "holder", "donated", "lost", "failed", "other",
+    "place", "holder", "donated", "lost", "failed", "other", "field", "calling",
+    "closed",
 ]  # fmt: skip
 StepKind = Literal["trace", "lower", "compile"]
 Layer = Literal["", "trace", "lower", "compile", "fast path"]
@@ -24,7 +25,7 @@ Layer = Literal["", "trace", "lower", "compile", "fast path"]
 TYPE = re.compile(r"(weak )?([\w<>]+)\[([^\]]*)\](.*)")
 """A type as a key's part says it: weakness, dtype, shape, and how it is sharded."""
 
-_FIRST = ("function", "setting", "option", "donated", "structure", "static")
+_FIRST = ("function", "setting", "option", "donated", "structure", "field", "static")
 _TEXTS: Mapping[str, str] = {
     "function": "{name}: {new}",
     "type": "{name}: {new}, was {old}",
@@ -32,6 +33,9 @@ _TEXTS: Mapping[str, str] = {
     "gone": "{name}: gone",
     "static": "{name}: static value {new}, was {old}",
     "structure": "{name}: pytree {new}, was {old}",
+    "field": "{name}: kept in the pytree {new}, was {old}",
+    "closed": "{name}, which it closes over: {new}, was {old}",
+    "calling": "{name}: passed {new}, was {old}",
     "option": "jit's {name}: {new}, was {old}",
     "setting": "{name}: {new}, was {old}",
     "mesh": "{name}: {new}, was {old}",

@@ -87,11 +87,25 @@ def _because(group: Group) -> Iterator[str]:
 
 def _with(calls: Sequence[Call]) -> str:
     """The arguments that changed together with the main one, in all calls of a cause."""
-    if calls[0].main.kind != "type":
+    kind = calls[0].main.kind
+    if kind == "function":
+        return _closed(calls)
+    if kind not in ("type", "static", "field", "calling"):
         return ""
-    each = [{c.name for c in call.changes if c.kind == "type"} for call in calls]
+    each = [{c.name for c in call.changes if c.kind == kind} for call in calls]
     names = sorted(set.intersection(*each) - {calls[0].main.name})
     return f" (and {listed(names, 3)} with it)" if names else ""
+
+
+def _closed(calls: Sequence[Call]) -> str:
+    """The values that function objects of one line close over, where they differ."""
+    found: dict[str, list[str]] = {}
+    for call in calls:
+        for change in call.changes:
+            if change.kind == "closed":
+                found.setdefault(change.name, [change.old]).append(change.new)
+    told = [f"{name} ({_listed_values(values)})" for name, values in found.items()]
+    return f" with another {listed(told, 3)}" if told else ""
 
 
 def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
@@ -101,7 +115,10 @@ def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
     if key[0] == "type":
         return _type_said(key, name, calls, group)
     changes = [call.main for call in calls]
-    values = _listed_values([changes[0].old, *(c.new for c in changes)])
+    values = _listed_values([_bare(changes[0].old), *(_bare(c.new) for c in changes)])
+    if key[0] in ("static", "field") and change.new.startswith("another "):
+        kind = "static" if key[0] == "static" else "kept in the pytree"
+        return f"{name} is {kind} and equals no other: each call passed another {change.old}"
     if key[0] == "static":
         return f"{name} is static and its value changed: {values}"
     if key[0] == "function":
@@ -112,6 +129,10 @@ def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
         return _place_said(name, changes)
     if key[0] == "structure":
         return f"{name} came in other containers: {values}"
+    if key[0] == "field":
+        return f"{name} is kept in the pytree and its value changed: {values}"
+    if key[0] == "calling":
+        return f"{name} was passed {change.new}, and {change.old} before"
     if key[0] == "donated":
         return f"{name} was {change.new}, and {change.old} before"
     if key[0] == "option":
@@ -119,6 +140,12 @@ def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
     if key[0] in ("new", "gone"):
         return f"{listed([str(c).replace(': ', ' is ') for c in calls[-1].changes], 4)}"
     return str(change)
+
+
+def _bare(text: str) -> str:
+    """Containers without the name of JAX's type for them."""
+    inside = text.removeprefix("PyTreeDef(")
+    return text if inside == text or not text.endswith(")") else inside[:-1]
 
 
 def _place_said(name: str, changes: Sequence[Change]) -> str:
@@ -142,9 +169,15 @@ def _type_said(key: tuple[str, ...], name: str, calls: Sequence[Call], group: Gr
         kinds = [match[2] for t in types if (match := TYPE.fullmatch(t))]
         return f"{name}'s dtype changed: {_listed_values(kinds)}"
     if key[2] == "weak":
-        return f"{name}'s weak type changed: {_listed_values(types)}"
+        return f"{name}'s weak type changed: {_listed_values(types)}{_held(name, calls[-1])}"
     what = "shape" if key[2] == "shape" else "type"
     return f"{name}'s {what} changed: {_listed_values(types)}"
+
+
+def _held(name: str, call: Call) -> str:
+    """What a value of another weak type came as."""
+    holder = next((part.holder for part in call.parts if part.name == name), "")
+    return f" (it came as {holder})" if holder and holder != "tracer" else ""
 
 
 def _listed_values(values: Sequence[str]) -> str:

@@ -5,6 +5,8 @@ made the way JAX makes it and compared, then the lowering's. Nothing is traced a
 is made. A miss is explained by the nearest earlier key.
 """
 
+import inspect
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +16,10 @@ import jax
 from jaxlens.ir.compile_log import Change, ChangeKind
 from jaxlens.ir.facts import Verdict
 from jaxlens.ir.jaxpr_types import type_of
-from jaxlens.stages import compat
+from jaxlens.stages import compat, equinox_keys, flax_keys
 from jaxlens.stages.calls import Opened
-from jaxlens.stages.inputs import leaves, root_names, static_text
+from jaxlens.stages.differing import Kept, PyTreeDef, differences
+from jaxlens.stages.inputs import leaves, root_names, signature_of, static_text
 
 _MOST = 12
 
@@ -41,6 +44,7 @@ class Key:
         structures: Pytree structure by argument.
         mesh: The mesh that is set.
         defaults: What static arguments are where they are not given.
+        keywords: The arguments that were passed by keyword.
     """
 
     context: Mapping[str, Any]
@@ -50,6 +54,7 @@ class Key:
     structures: Mapping[str, Any]
     mesh: Any
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    keywords: frozenset[str] = frozenset()
 
 
 def verdict(call: Opened, name: str) -> Verdict:
@@ -148,9 +153,25 @@ def changes(new: Key, old: Key) -> Iterator[Change]:
         elif new.inputs[name] != was:
             yield Change("type", name, new.inputs[name], was)
     if new.inputs.keys() == old.inputs.keys():
-        yield from _changed("structure", new.structures, old.structures)
+        yield from _changed("structure", *_dynamic(new, old))
+    for name in sorted(new.keywords ^ old.keywords):
+        if all(name in (*key.structures, *key.statics) for key in (new, old)):
+            yield Change("calling", name, *_CALLED[name in new.keywords])
     if new.mesh != old.mesh:
         yield Change("mesh", "mesh", _mesh_text(new.mesh), _mesh_text(old.mesh))
+
+
+def _dynamic(new: Key, old: Key) -> list[dict[str, Any]]:
+    """The containers of both, without the arguments that hold no array in the only one of them."""
+    told = {*new.statics, *old.statics}
+    both = new.structures.keys() & old.structures.keys()
+    return [
+        {name: tree for name, tree in key.structures.items() if name in both or name not in told}
+        for key in (new, old)
+    ]
+
+
+_CALLED = {True: ("by keyword", "by position"), False: ("by position", "by keyword")}
 
 
 def apart(found: Iterable[Change]) -> float:
@@ -159,6 +180,8 @@ def apart(found: Iterable[Change]) -> float:
 
 
 def _distance(change: Change) -> float:
+    if change.kind in ("new", "gone"):
+        return 1.5  # another container; fewer of them than values
     if change.kind != "type":
         return 1.0
     new, old = (text.replace("[", ",").split(",") for text in (change.new, change.old))
@@ -189,27 +212,38 @@ def _changed(
     defaults: Mapping[str, Any] | None = None,
 ) -> Iterator[Change]:
     for name in dict.fromkeys((*new, *old)):
-        if name not in old or name not in new or new[name] != old[name]:
-            path, pair = "", (new, old)
-            if kind == "static" and name in new and name in old:
-                path, *values = _narrowed(new[name], old[name])
-                pair = ({name: values[0]}, {name: values[1]})
-            now, was = (_value_text(side, name, defaults or {}) for side in pair)
-            yield Change(kind, name + path, f"another {now}" if now == was else now, was)
+        if name in old and name in new:
+            if new[name] != old[name]:
+                yield from _parts(kind, name, new[name], old[name])
+        else:
+            yield _change(
+                kind, name, *(_value_text(side, name, defaults or {}) for side in (new, old))
+            )
 
 
-def _narrowed(new: Any, old: Any) -> tuple[str, Any, Any]:
-    """The one part in which two nested values differ, with its path."""
-    path = ""
-    while type(new) is type(old) and isinstance(new, tuple | list | dict) and len(new) == len(old):
-        places = list(new) if isinstance(new, dict) else range(len(new))
-        if isinstance(new, dict) and new.keys() != old.keys():
-            break
-        differ = [place for place in places if new[place] != old[place]]
-        if len(differ) != 1:
-            break
-        path, new, old = f"{path}[{differ[0]!r}]", new[differ[0]], old[differ[0]]
-    return path, new, old
+def _parts(kind: ChangeKind, name: str, new: Any, old: Any) -> Iterator[Change]:
+    """The parts in which two values of one name differ."""
+    if kind not in ("static", "structure"):
+        yield _change(kind, name, static_text(new), static_text(old))
+        return
+    for path, now, was in differences(name, new, old):
+        if isinstance(now, Kept) and isinstance(was, Kept):
+            yield _change("field", path, static_text(now.value), static_text(was.value))
+        else:
+            yield _change(kind, path, tree_text(now), tree_text(was))
+
+
+def _change(kind: ChangeKind, name: str, now: str, was: str) -> Change:
+    return Change(kind, name, f"another {now}" if now == was else now, was)
+
+
+def tree_text(value: Any) -> str:
+    """A static value, or containers in short where what they hold has one order."""
+    if isinstance(value, PyTreeDef):
+        kind, kept = value.node_data() or (None, None)
+        if kind is OrderedDict and kept:
+            return f"OrderedDict of {', '.join(map(str, kept))}"
+    return static_text(value)
 
 
 def _value_text(values: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> str:
@@ -228,18 +262,29 @@ def key_of(call: Opened, context: Any, rest: tuple[Any, ...]) -> Key:
     names = compat.context_names()
     if len(names) != len(context):  # made before the import of a module that has settings
         names = tuple(f"JAX setting {i}" for i in range(len(context)))
+    settings_of = dict(zip(names, context, strict=True))
+    options = {k: v for k, v in info._asdict().items() if not k.startswith("fun_")}
+    texts = [aval_text(aval) for aval in avals]
+    trees, fixed = compat.signature_tree(signature), compat.static_values(signature)
+    if trees and fixed and (user := equinox_keys.taken(call.function, trees, fixed[0])):
+        held = equinox_keys.named(user, texts)
+        return Key(
+            settings_of, options, held.statics, held.inputs, held.structures, mesh,
+            _defaults(signature_of(user.function)), frozenset(user.kwargs),
+        )  # fmt: skip
     structures = _structures(call, info, signature)
     paths = [path for root, tree in structures.items() for path in _paths(root, tree)]
     if len(paths) != len(avals):
         paths = [f"input {i}" for i in range(len(avals))]
     return Key(
-        dict(zip(names, context, strict=True)),
-        {k: v for k, v in info._asdict().items() if not k.startswith("fun_")},
+        settings_of,
+        options,
         _statics(call, info, signature),
-        {path: aval_text(aval) for path, aval in zip(paths, avals, strict=True)},
+        dict(zip(paths, texts, strict=True)),
         structures,
         mesh,
-        _defaults(call),
+        _defaults(call.signature),
+        _keywords(signature),
     )
 
 
@@ -270,8 +315,11 @@ def _structures(call: Opened, info: Any, signature: Any) -> dict[str, Any]:
 
 def _paths(root: str, tree: Any) -> Iterator[str]:
     filled = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]:
-        yield root + jax.tree_util.keystr(path)
+    found, _ = jax.tree_util.tree_flatten_with_path(filled, is_leaf=flax_keys.is_states)
+    for path, leaf in found:
+        way = root + jax.tree_util.keystr(path)
+        inside = flax_keys.paths(leaf) if flax_keys.is_states(leaf) else [""]
+        yield from (way + step for step in inside)
 
 
 def _statics(call: Opened, info: Any, signature: Any) -> dict[str, Any]:
@@ -285,8 +333,13 @@ def _statics(call: Opened, info: Any, signature: Any) -> dict[str, Any]:
     return dict(zip((*(every[i] for i in positions), *keywords), values, strict=False))
 
 
-def _defaults(call: Opened) -> dict[str, Any]:
-    parameters = call.signature.parameters.values() if call.signature else ()
+def _keywords(signature: Any) -> frozenset[str]:
+    dynamic, fixed = compat.signature_tree(signature), compat.static_values(signature)
+    return frozenset((*(dynamic[-1] if dynamic else ()), *(fixed[1] if fixed else ())))
+
+
+def _defaults(signature: inspect.Signature | None) -> dict[str, Any]:
+    parameters = signature.parameters.values() if signature else ()
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 

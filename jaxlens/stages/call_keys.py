@@ -5,9 +5,8 @@ with those of other objects made by the same line of Python, which only a log ca
 knows a function by its identity and forgets it when it dies.
 """
 
-import functools
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +14,12 @@ from typing import Any
 import jax
 
 from jaxlens.ir.compile_log import TYPE, Change, Part
-from jaxlens.ir.graph import Span
-from jaxlens.ir.spans import describe
-from jaxlens.stages import cache, compat, compat_calls
+from jaxlens.stages import cache, closed_values, compat, compat_calls, equinox_keys
 from jaxlens.stages.calls import Opened, function_name
 from jaxlens.stages.compat_calls import LOWERING, Caller, Stack
+from jaxlens.stages.differing import same
 from jaxlens.stages.inputs import signature_of, static_text
+from jaxlens.stages.places import Place, made_anew, place_of
 
 _MOST = 256  # earlier keys that a call is compared with
 
@@ -28,46 +27,20 @@ _MOST = 256  # earlier keys that a call is compared with
 _SHOWN = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What line of Python a function object came from.
-
-    Attributes:
-        wrappers: What is round the innermost function: "functools.partial", "jax.grad".
-        file: Its file, as Python knows it.
-        line: Its first line.
-        name: Its qualified name.
-        site: The user's line that calls, for a function that a library made.
-    """
-
-    wrappers: tuple[str, ...]
-    file: str
-    line: int
-    name: str
-    site: str = ""
-
-    @property
-    def span(self) -> Span | None:
-        """The same as a span; None for a function of JAX's."""
-        file = describe(self.file)
-        if file.own or not self.line:
-            return None
-        name = self.name.rpartition(".")[2]
-        return Span(file.name, self.line, self.line, -1, -1, name, self.file, file.library)
-
-
 @dataclass(slots=True)
 class Met:
     """One call's key.
 
     Attributes:
-        fun: Gives the function object while it lives.
+        fun: Gives the function object while it lives; the user's, in one that Equinox made.
         name: The function's name.
         place: Where the function object came from.
         key: What it is traced by.
         places: Where each input lies, by name.
         holders: What holds each input, by name.
         exact: The key as JAX has it: trace context, and jit's settings, signature, types, mesh.
+        inner: Gives the function object that JAX traces while it lives, or an equal one.
+        closed: Plain values that the function closes over, by name.
         parts: The key as rows.
 
     It keeps neither the function nor an array alive: a watched program frees what it would free.
@@ -80,6 +53,8 @@ class Met:
     places: dict[str, str]
     holders: dict[str, str]
     exact: tuple[Any, tuple[Any, ...]]
+    inner: Callable[[], Any]
+    closed: dict[str, Any]
     parts: tuple[Part, ...] = field(default=())
 
 
@@ -107,14 +82,17 @@ def of_call(opened: Opened, info: Any, place: Place | None = None) -> Met | None
     exact, leaves = asked
     key = cache.key_of(opened, *exact)
     names = list(key.inputs)
+    function = named_function(opened.function, exact[1][1])
     found = Met(
-        _reference(opened.function),
-        function_name(opened.function),
-        place or place_of(opened.function),
+        _reference(user_function(opened.function, exact[1][1])),
+        function_name(function),
+        place or place_of(function),
         key,
         {name: lies(leaf) for name, leaf in zip(names, leaves, strict=False)},
         {name: holder(leaf) for name, leaf in zip(names, leaves, strict=False)},
         exact,
+        _again(opened.function),
+        closed_values.values(function),
     )
     found.parts = tuple(parts(found))
     return found
@@ -152,6 +130,19 @@ def _is_default(name: str, value: Any) -> bool:
     return "Unspecified" in repr(value) or repr(value) == "(None,)"
 
 
+def named_function(fun: Any, signature: Any) -> Any:
+    """What the user calls, in a function that Equinox made for it; or `fun` itself."""
+    fixed = compat.static_values(signature)
+    found = equinox_keys.user_function(fun, fixed[0]) if fixed else None
+    return fun if found is None else found
+
+
+def user_function(fun: Any, signature: Any) -> Any:
+    """The object by which a function is told from others: a model's parts are in the key."""
+    found = named_function(fun, signature)
+    return found if jax.tree_util.all_leaves([found]) else fun
+
+
 def _reference(fun: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(fun)
@@ -159,29 +150,15 @@ def _reference(fun: Any) -> Callable[[], Any]:
         return lambda: None
 
 
-def place_of(fun: Any) -> Place:
-    """Where a function object came from, partials, methods and transforms opened."""
-    wrappers: list[str] = []
-    while True:
-        if isinstance(fun, functools.partial):
-            wrappers.append("functools.partial")
-            fun = fun.func
-        elif hasattr(fun, "__func__"):
-            wrappers.append("bound method")
-            fun = fun.__func__
-        elif name := compat.transform_name(fun):
-            wrappers.append(f"jax.{name}")
-            fun = fun.__wrapped__
-        elif hasattr(fun, "__wrapped__"):
-            if compat.jit_parts(fun) is not None:
-                wrappers.append("jax.jit")
-            fun = fun.__wrapped__
-        else:
-            break
-    code = getattr(fun, "__code__", None) or getattr(type(fun).__call__, "__code__", None)
-    if code is None:
-        return Place(tuple(wrappers), "", 0, function_name(fun))
-    return Place(tuple(wrappers), code.co_filename, code.co_firstlineno, code.co_qualname)
+def _again(fun: Any) -> Callable[[], Any]:
+    """The function while it lives, or one of the same code where it closes over plain values."""
+    living, recipe = _reference(fun), closed_values.recipe(fun)
+
+    def found() -> Any:
+        held = living()
+        return held if held is not None or recipe is None else recipe()
+
+    return found
 
 
 def lies(leaf: Any) -> str:
@@ -227,11 +204,21 @@ def trace_changes(new: Met, memory: Sequence[Met]) -> Told:
     if keys:
         near = _nearest(new.key, keys)
         return Told(tuple(_placed(new, change) for change in near), len(keys))
-    others = [m.key for m in reversed(memory) if m.place == new.place]
-    others += [key for own, key in held if not own]
+    others = [(m.key, m.closed) for m in reversed(memory) if m.place == new.place]
+    others += [(key, {}) for own, key in held if not own]
     if not others:
         return Told()
-    return Told((made_anew(new.name, new.place), *_nearest(new.key, others)), len(others))
+    near = _nearest(new.key, [key for key, _ in others])
+    was = next(closed for key, closed in others if tuple(_plainer(new.key, key)) == near)
+    made = made_anew(new.name, new.place)
+    return Told((made, *near, *_closed_changes(new.closed, was)), len(others))
+
+
+def _closed_changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterable[Change]:
+    """The plain values that two function objects of one line close over, where they differ."""
+    for name, value in new.items():
+        if name in old and not same(value, old[name]):
+            yield Change("closed", name, static_text(value), static_text(old[name]))
 
 
 LOST = (
@@ -246,7 +233,8 @@ def _held(new: Met, memory: Sequence[Met]) -> list[tuple[bool, cache.Key]]:
     What is remembered anyway is left out.
     """
     fun, found = new.fun(), []
-    for held, context, rest in compat_calls.every_trace_key():
+    for inner, context, rest in compat_calls.every_trace_key():
+        held = user_function(inner, rest[1])
         own = held is fun
         if (own and (context, rest) == new.exact) or (not own and place_of(held) != new.place):
             continue
@@ -254,7 +242,7 @@ def _held(new: Met, memory: Sequence[Met]) -> list[tuple[bool, cache.Key]]:
             continue
         if any(m.fun() is held and m.exact == (context, rest) for m in memory):
             continue
-        call = Opened(held, (), {}, signature_of(held))
+        call = Opened(inner, (), {}, signature_of(inner))
         found.append((own, cache.key_of(call, context, rest)))
     return found[:_MOST]
 
@@ -291,27 +279,6 @@ def _plainer(new: cache.Key, old: cache.Key) -> Iterable[Change]:
 
 
 _DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}
-
-
-def made_anew(name: str, place: Place) -> Change:
-    """The change that stands for a new object of an old function."""
-    span = place.span
-    where = f" (defined at {span.file}:{span.line})" if span else ""
-    if place.site and span:
-        return Change("function", name, f"a new function object that {span.file} made")
-    wrapper = place.wrappers[0] if place.wrappers else ""
-    inner = place.name.rpartition(".")[2]
-    if wrapper == "functools.partial":
-        text = f"a new functools.partial of {inner}"
-    elif wrapper == "bound method":
-        text = f"a new bound method {inner}"
-    elif wrapper:
-        text = f"a new function that {wrapper} made of {inner}"
-    else:
-        text = "a new function object of the same lambda" if inner == "<lambda>" else (
-            "a new function object of the same def"
-        )  # fmt: skip
-    return Change("function", name, f"{text}{where}")
 
 
 def lower_changes(stack: Stack, new: Met | None) -> Told:

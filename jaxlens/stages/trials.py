@@ -211,7 +211,7 @@ def _fails(call: _Call, places: Sequence[_Place], closed: Mapping[str, Any]) -> 
         every = list(leaves)
         for i, array in zip(abstract, arrays, strict=True):
             every[i] = array
-        roots = tree.unflatten(every)
+        roots = jax.tree_util.tree_unflatten(tree, every)
         for (root, way), value in zip(places, data, strict=True):
             roots[root] = _replaced(roots[root], way, value)
         function = closed_values.with_values(call.function, seen) if seen else call.function

@@ -17,11 +17,12 @@ from typing import Any
 
 from jaxlens.ir.compile_log import Log, Part, Step, StepKind
 from jaxlens.ir.spans import describe
-from jaxlens.stages import call_keys, compat_calls, watching_core
+from jaxlens.stages import call_keys, compat_calls, equinox_keys, watching_core
 from jaxlens.stages.cache import aval_text
-from jaxlens.stages.call_keys import Met, Place, Told
+from jaxlens.stages.call_keys import Met, Told
 from jaxlens.stages.calls import function_name
 from jaxlens.stages.compat_calls import Caller, Stack
+from jaxlens.stages.places import Place, place_of
 from jaxlens.stages.seen import Seen, user_line
 
 _REMEMBERED = 64  # earlier calls of one line that a call is compared with
@@ -185,9 +186,10 @@ class _Recorder:
                 seen.told = told
             elif seen.under and stack.program is not None:
                 source = compat_calls.program_source(stack.program)
-                earlier = self._programs[source, seen.function, len(seen.parts)]
-                seen.told = call_keys.program_changes(seen.parts, earlier)
-                earlier.append(seen.parts)
+                parts = _program_parts(stack.program)
+                earlier = self._programs[source, seen.function, len(parts)]
+                seen.told = call_keys.program_changes(parts, earlier)
+                earlier.append(parts)
         elif kind == "compile" and seen.role == "user":
             seen.program = _fingerprint(stack.module)
             seen.others = compat_calls.on_disk(name)
@@ -235,7 +237,7 @@ class _Recorder:
         if stack.traces != 1 or _is_ours(stack):
             return
         caller = stack.caller
-        if caller is None or _is_jaxs(call_keys.place_of(caller.fun), caller.fun):
+        if caller is None or _is_jaxs(place_of(caller.fun), caller.fun):
             return
         seen = self._new(function_name(caller.fun), stack)
         seen.begun.add("trace")
@@ -254,7 +256,7 @@ class _Recorder:
         last = self._local.last
         if last is not None and last.token == caller.token and last.begun == {"trace"}:
             return
-        place = call_keys.place_of(caller.fun)
+        place = place_of(caller.fun)
         if _is_jaxs(place, caller.fun):
             return  # operations: thousands, and of no interest unless they compile
         seen = self._new(function_name(caller.fun), stack)
@@ -308,11 +310,12 @@ class _Recorder:
                 watch.hear(seen)
 
     def _meet(self, seen: Seen, caller: Caller) -> None:
-        place = call_keys.place_of(caller.fun)
-        seen.role = "op" if _is_jaxs(place, caller.fun) else "user"
+        fun = equinox_keys.user_function(caller.fun, caller.args[2:]) or caller.fun
+        place = place_of(fun)
+        seen.role = "op" if _is_jaxs(place, fun) else "user"
         if seen.role == "op":
             return
-        seen.function = function_name(caller.fun)
+        seen.function = function_name(fun)
         if place.span is not None and place.span.library and seen.line is not None:
             # A library makes many functions of one def: they are told apart by who calls.
             place = replace(place, site=f"{seen.function} {seen.line.file}:{seen.line.line}")
@@ -370,11 +373,16 @@ def _of_program(seen: Seen, stack: Stack) -> None:
         place = Place((), file, int(line), seen.function)
         seen.role = "op" if _is_jaxs(place, None) else "user"
         seen.defined = place.span
+    seen.parts = _program_parts(program)
+    seen.under = _transform(stack) if stack.under else ""
+
+
+def _program_parts(program: Any) -> tuple[Part, ...]:
+    """The inputs of a jaxpr by name."""
     names = compat_calls.program_names(program)
     avals = tuple(getattr(program, "in_avals", ()))
     every = names if len(names) == len(avals) else [f"input {i}" for i in range(len(avals))]
-    seen.parts = tuple(Part(n, "input", aval_text(a)) for n, a in zip(every, avals, strict=True))
-    seen.under = _transform(stack) if stack.under else ""
+    return tuple(Part(n, "input", aval_text(a)) for n, a in zip(every, avals, strict=True))
 
 
 def _transform(stack: Stack) -> str:

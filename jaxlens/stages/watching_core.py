@@ -14,8 +14,9 @@ from typing import Any
 
 from jaxlens.ir.compile_log import Change, Step, StepKind
 from jaxlens.stages import core_cache, one_key
-from jaxlens.stages.call_keys import Place, Told, made_anew, place_of
+from jaxlens.stages.call_keys import Told
 from jaxlens.stages.compat_calls import stack
+from jaxlens.stages.places import Place, made_anew, place_of
 from jaxlens.stages.seen import Seen, user_line
 
 _STEPS: tuple[StepKind, ...] = ("trace", "lower", "compile")

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import inspect
 import subprocess
 import sys
 import textwrap
@@ -163,7 +164,8 @@ def test_a_def_in_a_loop_that_closes_over_another_value():
             jax.jit(lambda x, rate=rate: x - rate)(X)
     texts = [finding.text for finding in log.findings]
     assert "because it was a new function object of the same def" in texts[0]
-    assert "each object closes over other values" in texts[1]
+    assert "with another rate (0.1, 0.2)" in texts[0]
+    assert "with rate as an argument (traced so: it works" in texts[1]
 
 
 @pytest.mark.parametrize(
@@ -746,15 +748,15 @@ def test_a_trial_changes_no_cache_and_prints_nothing(capsys):
     assert f._cache_size() == before
 
 
-def test_a_function_that_is_gone_is_said_to_be_untried():
+def test_a_function_that_is_gone_with_an_array_is_said_to_be_untried():
     with jaxlens.recompiles() as log:
 
-        def run():
-            f = jax.jit(lambda x, n: x * n, static_argnums=1)
+        def run(y):
+            f = jax.jit(lambda x, n: x * n + y, static_argnums=1)
             for n in range(3):
                 f(X, n)
 
-        run()
+        run(X)
         gc.collect()
     (cure,) = cures(log)
     assert cure.endswith("(not tried).")
@@ -800,9 +802,47 @@ def test_functions_that_equinox_made_are_told_apart():
         other(X)
     calls = list(log.log.compiles)
     assert [call.function for call in calls] == ["step", "step", "step", "<lambda>"]
-    assert calls[1].reason.endswith("[0]: f32[5,4], was f32[3,4]")
-    assert calls[2].reason.endswith(": static value False, was True")
+    assert calls[1].reason == "x: f32[5,4], was f32[3,4]"
+    assert calls[2].reason == "flag: static value False, was True"
     assert calls[3].reason == "never called before"
+    assert calls[0].defined.line == inspect.getsourcelines(step.__wrapped__)[1]
+
+
+def test_the_parts_of_equinox_modules_have_the_users_names():
+    eqx = pytest.importorskip("equinox")
+
+    class Scale(eqx.Module):
+        w: jax.Array
+        n: int = eqx.field(static=True)
+
+        @eqx.filter_jit
+        def __call__(self, x, *, rate=0.1):
+            return x @ self.w * self.n * rate
+
+    w = np.ones((784, 2), np.float32)
+    with Compiles() as truth, jaxlens.recompiles() as log:
+        Scale(jnp.asarray(w), 1)(X)
+        Scale(jnp.asarray(w), 2)(X)
+        Scale(jnp.asarray(w[:, :1]), 2)(X)
+        Scale(jnp.asarray(w[:, :1]), 2)(X, rate=0.2)
+    assert truth.names.count("jit(__call__)") == log.compiles == 4
+    assert [call.reason for call in log.log.compiles] == [
+        "never called before",
+        "self.n: kept in the pytree 2, was 1",
+        "self.w: f32[784,1], was f32[784,2]",
+        "rate: static value 0.2, was not given (so 0.1)",
+    ]
+    assert "pass rate as data: as a jax.Array (traced so: it works" in str(log).replace("\n  ", " ")
+
+
+def test_two_functions_of_one_name_that_equinox_jitted_in_a_loop():
+    eqx = pytest.importorskip("equinox")
+    with jaxlens.recompiles() as log:
+        for rate in (2.0, 3.0):
+            eqx.filter_jit(lambda x, rate=rate: x * rate)(X)
+    (again,) = log.log.recompiles
+    assert again.main.kind == "function"
+    assert "rate, which it closes over: 3.0, was 2.0" in again.reason
 
 
 def test_functions_that_flax_made():
@@ -823,6 +863,35 @@ def test_functions_that_flax_made():
     assert log.findings[0].text == (
         "step compiled 2 times; 1 of them because x's first axis changed: 3, 2."
     )
+    with jaxlens.recompiles() as log:
+        step(nnx.Linear(4, 5, rngs=nnx.Rngs(0)), np.ones((2, 4), np.float32))
+    (again,) = log.log.recompiles
+    assert again.reason.split("; ") == [
+        "model.bias: f32[5], was f32[2]",
+        "model.kernel: f32[4,5], was f32[4,2]",
+        "model.out_features: kept in the pytree 5, was 2",
+    ]
+
+
+def test_the_arrays_of_flax_models_have_the_users_names():
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Net(nnx.Module):
+        def __init__(self):
+            keys = nnx.Rngs(0)
+            self.layers = nnx.List([nnx.Linear(4, 3, rngs=keys), nnx.Linear(3, 2, rngs=keys)])
+            self.shared = self.layers[0]
+            self.table = nnx.Param(jnp.ones(7))
+
+    step = nnx.jit(lambda both, x: both["net"].layers[0](x))
+    with jaxlens.recompiles() as log:
+        step({"net": Net()}, np.ones((3, 4), np.float32))
+    named = {part.name: part.text for part in log.log.compiles[0].parts if part.kind == "input"}
+    net = "both['net']"
+    assert named["x"] == "f32[3,4]"
+    assert named[f"{net}.layers[1].kernel"] == "f32[3,2]"
+    assert named[f"{net}.table"] == "f32[7]"
+    assert len(named) == 6
 
 
 @pytest.mark.models

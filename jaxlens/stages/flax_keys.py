@@ -1,0 +1,52 @@
+"""The arrays of a Flax model under the user's names, where `flax.nnx` hands them to jit.
+
+`nnx.jit` takes a model apart into a record of its structure and a flat list of arrays: what jit is
+given is `model.states[0][3]`. The record says, in preorder, which attribute each array belongs to.
+
+Tried with Flax 0.12. Where the record is another, the names are those of the flat list.
+"""
+
+from typing import Any
+
+import jax
+
+
+def is_states(value: Any) -> bool:
+    """Whether it is a model that `flax.nnx` has taken apart."""
+    kind = type(value)
+    return kind.__name__ == "NodeStates" and kind.__module__.startswith("flax.nnx")
+
+
+def paths(value: Any) -> list[str]:
+    """The path of each array of a model that was taken apart: ".layers[0].kernel"."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(value)
+    plain = [jax.tree_util.keystr(path) for path, _ in flat]
+    try:
+        found = _of_graph(value._graphdef)
+    except (AttributeError, StopIteration, TypeError):
+        return plain
+    return found if len(found) == len(plain) else plain
+
+
+def _of_graph(graph: Any) -> list[str]:
+    """The attributes that hold an array, in preorder."""
+    nodes, attributes = iter(graph.nodes), iter(graph.attributes)
+    found: list[str] = []
+    pending = [("", getattr(next(nodes), "num_attributes", 0))]
+    while pending:
+        path, left = pending.pop()
+        if not left:
+            continue
+        pending.append((path, left - 1))
+        key, attribute = next(attributes)
+        step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+        kind = type(attribute).__name__
+        if kind == "NodeAttr":
+            node = next(nodes)
+            if hasattr(node, "num_attributes"):
+                pending.append((path + step, node.num_attributes))
+            elif type(node).__name__ != "NodeRef":
+                found.append(path + step)
+        elif "Array" in kind:
+            found.append(path + step)
+    return found
