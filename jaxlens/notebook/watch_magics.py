@@ -2,6 +2,7 @@
 
 import ast
 import keyword
+import re
 import tokenize
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
@@ -19,6 +20,7 @@ from jaxlens.notebook.tracebacks import of_the_user
 if TYPE_CHECKING:
     from jaxlens.watches import RecompileLog  # %load_ext does without
 
+_OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
 _HELP = argument("-h", "--help", action="store_true", help="show this and do nothing")
 
 
@@ -68,13 +70,13 @@ class Watchers(Magics):
                 display(self._faces(log), raw=True)
         return result
 
-    @cell_magic
+    @line_cell_magic
     @no_var_expand
     @magic_arguments()
     @argument("n", nargs="?", type=int, default=0, metavar="N", help="compiles that may happen")
     @argument("--operations", action="store_true", help="count JAX's own operations too")
     @_HELP
-    def norecompile(self, line: str, cell: str) -> None:
+    def norecompile(self, line: str, cell: str | None = None) -> Any:
         """Run the cell, and fail if anything is compiled in it, or more than N functions are.
 
         What the cell did stays done; the error says in one line what compiled, and why.
@@ -82,29 +84,27 @@ class Watchers(Magics):
             %%norecompile
             params = step(params, batch)      compiled before: nothing may compile now
 
+        In one line, which gives the value:  params = %norecompile 1 step(params, batch)
         In Python, for tests too:  with jaxlens.assert_compiles(0): ...
         """
-        options, _ = self._options(self.norecompile, line, cell)
+        options, rest = self._options(self.norecompile, line, cell)
         if options.help:
-            self._help(self.norecompile)
-            return
+            return self._help(self.norecompile)
+        magic = "%norecompile" if cell is None else "%%norecompile"
         if options.n < 0:
-            raise OptionError(f"%%norecompile takes a count of 0 or more, got {options.n}")
+            raise OptionError(f"{magic} takes a count of 0 or more, got {options.n}")
         with of_the_user(self.shell), self._watched() as log:
-            self._run(cell, "", "")
+            result = self._run(cell, rest, magic)
             log.__exit__()
             from jaxlens.watches import check
 
             check(log.log, options.n, options.operations)
+        return result
 
     def _options(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
         """The options that a line begins with, and the text behind them."""
         called = ("%" if cell is None else "%%") + magic.__name__
-        words, rest = line.split(), ""
-        if cell is None:
-            taken = 2 if words[:1] == ["-o"] else int(words[:1] in (["-h"], ["--help"]))
-            rest = line.split(None, taken)[taken] if len(words) > taken else ""
-            words = words[:taken]
+        words, rest = (line.split(), "") if cell is not None else _split(line, magic.parser)
         known = [name for action in magic.parser._actions for name in action.option_strings]
         for word in words:
             name = word.partition("=")[0]
@@ -156,6 +156,26 @@ class Watchers(Magics):
         if "text/html" in self.shell.display_formatter.active_types:
             return dict(self._show(log.answer))
         return {"text/plain": log.answer.text(times=True)}
+
+
+def _split(line: str, parser: Any) -> tuple[list[str], str]:
+    """The options in front of an expression, and the expression."""
+    valued = {name for a in parser._actions for name in a.option_strings if a.nargs != 0}
+    counts = any(not action.option_strings for action in parser._actions)
+    words, rest = [], line.strip()
+    while rest:
+        word, _, after = rest.partition(" ")
+        is_count = counts and after.strip() and word.lstrip("-").isdigit()
+        if not (_OPTION.match(word) or is_count):
+            break
+        words.append(word)
+        rest = after.strip()
+        if word in valued:
+            value, _, after = rest.partition(" ")
+            words += [value] if value else []
+            rest = after.strip()
+        counts = counts and not is_count
+    return words, rest
 
 
 def _is_quiet(cell: str) -> bool:
