@@ -11,7 +11,8 @@ from operator import sub
 
 from jaxlens.ir.columns import Columns, Program, columns, namer
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.render.figure_fold import Folding, Run
+from jaxlens.render.figure_fold import Folding
+from jaxlens.render.figure_runs import Run
 
 PARAMETER = -1  # "made by step -1": it comes in
 

@@ -6,7 +6,7 @@ from collections import Counter
 from jaxlens.ir.graph import Span
 from jaxlens.render.figure import Box
 from jaxlens.render.figure_body import Body
-from jaxlens.render.figure_fold import Run
+from jaxlens.render.figure_runs import Run
 from jaxlens.render.figure_text import DETAIL_COLUMNS, columns
 
 _WAYS = {"jvp": "forward", "transpose(jvp)": "backward"}

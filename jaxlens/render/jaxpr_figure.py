@@ -13,9 +13,9 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.render.figure import Box, Edge, Figure, Panel, Panels
 from jaxlens.render.figure_body import Body, bodies_of, plain
 from jaxlens.render.figure_family import alike, detail, family, hint, label
-from jaxlens.render.figure_fold import Run
 from jaxlens.render.figure_folded import fold_box, fold_name, fold_title
 from jaxlens.render.figure_ports import Ports, inputs_of, outputs_of
+from jaxlens.render.figure_runs import Run
 from jaxlens.render.stretch import Path, open_paths
 
 AUTO = 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Node, Type, Value
 from jaxlens.render.figure_body import bodies_of
-from jaxlens.render.figure_fold import Run
+from jaxlens.render.figure_runs import Run
 from jaxlens.render.jaxpr_figure import figure
 
 
