@@ -137,9 +137,7 @@ class _Recorder:
         )
         stop, self._hears_notes = compat_calls.listen(listeners)
         self._ends.append(stop)
-        of_core = watching_core.listen(self._tell, self._safe)
-        if of_core is not None:
-            self._ends.append(of_core)
+        self._ends.append(watching_core.listen(self._tell, self._safe))
 
     def _end(self) -> None:
         while self._ends:

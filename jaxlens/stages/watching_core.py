@@ -8,7 +8,10 @@ import sys
 import time
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType
 from typing import Any
 
@@ -21,28 +24,72 @@ from jaxlens.stages.seen import Seen, user_line
 
 _STEPS: tuple[StepKind, ...] = ("trace", "lower", "compile")
 _REMEMBERED = 64
+_SOURCES = "jaxlens.core.sources"
 
 
 def listen(
     hear: Callable[[Seen], None], safe: Callable[[Callable[..., None]], Callable[..., None]]
-) -> Callable[[], None] | None:
-    """Hears the core's steps until the function returned is called; None where it is not loaded.
+) -> Callable[[], None]:
+    """Hears the core's steps until the function returned is called, also if it is loaded later.
 
     Args:
         hear: Takes a call into the logs.
         safe: Keeps a mistake of ours from the user's call.
     """
-    if "jaxlens.core" not in sys.modules:
-        return None
-    from jaxlens.core import sources
+    listening = ExitStack()
 
-    listening = sources.listen(safe(_Listener(hear)))
-    listening.__enter__()
+    def begin() -> None:
+        listening.enter_context(sys.modules[_SOURCES].listen(safe(_Listener(hear))))
 
-    def stop() -> None:
-        listening.__exit__(None, None, None)
+    if _SOURCES in sys.modules:
+        begin()
+    else:
+        listening.enter_context(_awaited(begin))
+    return listening.close
 
-    return stop
+
+@contextmanager
+def _awaited(then: Callable[[], None]) -> Iterator[None]:
+    """Within it, the first import of the core's stream of events is told of."""
+    finder = _Finder(then)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            sys.meta_path.remove(finder)
+
+
+class _Finder(MetaPathFinder):
+    """Finds one module as Python would, and loads it with a word afterwards."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The module's own spec, with our loader round its own; None for every other module."""
+        spec = PathFinder.find_spec(name, path) if name == _SOURCES else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._then)
+        return spec
+
+
+class _Loader(Loader):
+    """Loads as another loader does, leaves that one in the module, and says so."""
+
+    def __init__(self, own: Any, then: Callable[[], None]) -> None:
+        self._own = own
+        self._then = then
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        """As the module's own loader makes it."""
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        """Runs the module."""
+        module.__loader__ = module.__spec__.loader = self._own
+        self._own.exec_module(module)
+        self._then()
 
 
 class _Listener:

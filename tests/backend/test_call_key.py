@@ -1,6 +1,9 @@
 """The key of a call before the call, held against what JAX then does."""
 
 import functools
+import subprocess
+import sys
+import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -129,3 +132,31 @@ def test_the_core_has_no_listener_left():
     with pytest.raises(KeyError), jaxlens.recompiles():
         raise KeyError
     assert core.sources.listeners == before
+
+
+LATE = """
+    import sys
+    import numpy as np
+    import jaxlens
+    finders = list(sys.meta_path)
+    with jaxlens.recompiles() as log:
+        assert "jaxlens.core" not in sys.modules
+        from jaxlens import core
+        f = core.jit(lambda a: a * 2)
+        for n in (3, 4, 3):
+            f(np.ones(n, np.float32))
+    assert sys.meta_path == finders
+    assert core.sources.listeners == ()
+    assert type(core.sources.__loader__).__name__ == "SourceFileLoader"
+    print([call.reason for call in log.log.calls])
+    with jaxlens.recompiles():
+        pass
+    assert sys.meta_path == finders
+"""
+
+
+def test_a_core_that_is_imported_while_somebody_watches():
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LATE)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['never called before', 'a: f32[4], was f32[3]']"
