@@ -15,7 +15,7 @@ from jaxlens.lenses.kernels import works
 from jaxlens.render.blocks import walk
 from jaxlens.render.document import Document, GraphPane, Listing
 from jaxlens.render.html_data import lines_data
-from jaxlens.render.jaxpr_lines import Rows
+from jaxlens.render.jaxpr_stretches import Rows
 from jaxlens.render.machine_lines import Machine, kernel_lines
 from jaxlens.render.passes_data import step_rows
 

@@ -25,7 +25,7 @@ from jaxlens.render.document import Line, Piece
 from jaxlens.render.equation_lines import operands, params
 from jaxlens.render.html_data import Room
 from jaxlens.render.html_marks import MARKS, marked
-from jaxlens.render.jaxpr_lines import Rows, Stretch
+from jaxlens.render.jaxpr_stretches import Rows, Stretch
 from jaxlens.render.page import packed
 from jaxlens.render.visible import visible
 
