@@ -4,14 +4,7 @@
 """
 
 # First: jax tells jaxlib to be quiet, which must be said before jaxlib is loaded.
-from jaxlens.core.device import (
-    Array,
-    array,
-    block_until_ready,
-    device_get,
-    device_put,
-    devices,
-)
+from jaxlens.core.device import Array, array, block_until_ready, device_get, device_put, devices
 
 # isort: split
 from jaxlens.core import lax, nn, numpy, random

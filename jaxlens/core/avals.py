@@ -96,6 +96,8 @@ class ShapedArray:
         found = cls._all.get((shape, dtype, weak_type))
         if found is None:
             shape, dtype, weak_type = tuple(map(index, shape)), np.dtype(dtype), bool(weak_type)
+            if min(shape, default=0) < 0:
+                raise TypeError(f"A shape must have no negative lengths, got {shape}.")
             new = object.__new__(cls)
             new.shape, new.dtype, new.weak_type = shape, dtype, weak_type
             new.ndim, new.size = len(shape), prod(shape)

@@ -16,14 +16,15 @@ from jaxlens.core import sources
 from jaxlens.core.avals import Setting
 from jaxlens.core.forward import forced
 from jaxlens.core.jaxprs import ClosedJaxpr, subjaxprs
-from jaxlens.core.primitives.shapes import broadcast_leading, moveaxis
-from jaxlens.core.signatures import arguments
-from jaxlens.core.staging import as_function, aval_of, flat, trace
+from jaxlens.core.primitives.shapes import axis_of, broadcast_leading, moveaxis
+from jaxlens.core.signatures import arguments, types_of
+from jaxlens.core.staging import as_function, flat, trace
 from jaxlens.core.staging import axes as _axes
 from jaxlens.core.tracers import (
     Interpreter,
     Primitive,
     Tracer,
+    aval_of,
     current,
     interpreting,
     mapped_axis,
@@ -227,15 +228,17 @@ def counted(
         size: How many examples there are, where it is said.
     """
     leaves, in_tree = tree_flatten((tuple(args), kwargs))
-    dims = prefix_leaves(in_axes, tree_flatten(tuple(args))[1], f"{what} in_axes")
+    avals = types_of(f, in_tree, leaves)
+    axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    dims = prefix_leaves(axes, in_tree.children[0], f"{what} in_axes")
     dims += [0] * (len(leaves) - len(dims))
     sizes = {} if size is None else {"axis_size": size}
     for n, (_, name) in enumerate(arguments(f, in_tree)):
-        aval, dim = aval_of(leaves[n]), dims[n]
+        aval, dim = avals[n], dims[n]
         if dim is None:
             continue
         if not isinstance(dim, int) or not -aval.ndim <= dim < aval.ndim:
-            raise ValueError(
+            raise (ValueError if isinstance(dim, int) else TypeError)(
                 f"{what}: in_axes says axis {dim!r} of argument {name}, which is "
                 f"{aval.str_short()}: "
                 f"{f'give an axis from 0 to {aval.ndim - 1}, or ' if aval.ndim else 'give '}None "
@@ -259,4 +262,4 @@ def _delivered(size: int, value: Any, dim: Dim, wanted: Any) -> Any:
             )
         return value
     front = to_front(size, value, dim)
-    return moveaxis(front, 0, wanted % aval_of(front).ndim)
+    return moveaxis(front, 0, axis_of(wanted, aval_of(front).ndim))

@@ -20,8 +20,8 @@ from jaxlens.core.forward import instantiate, jvp_jaxpr, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, kept, merge, split, used
 from jaxlens.core.primitives.shapes import fronts
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
-from jaxlens.core.staging import Staging, as_function, aval_of, trace
-from jaxlens.core.tracers import Linear, Primitive, Zero, interpreting, mapped_axis
+from jaxlens.core.staging import Staging, as_function, trace
+from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of, interpreting, mapped_axis
 
 Flags = tuple[bool, ...]
 Jaxprs = ClosedJaxpr | tuple[ClosedJaxpr, ...]  # of a call, or of branches

@@ -27,8 +27,8 @@ from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, split
 from jaxlens.core.primitives.shapes import reduce_sum
 from jaxlens.core.reverse import Partial
 from jaxlens.core.signatures import Static, filled, without_static
-from jaxlens.core.staging import as_function, aval_of, traced
-from jaxlens.core.tracers import Primitive, interpreting, mapped_axis
+from jaxlens.core.staging import as_function, traced
+from jaxlens.core.tracers import Primitive, aval_of, interpreting, mapped_axis
 from jaxlens.core.trees import TreeDef, prefix_leaves, tree_flatten
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True)

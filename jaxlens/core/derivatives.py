@@ -9,6 +9,7 @@ After "The Autodiff Cookbook" (docs.jax.dev).
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.primitives import pieces
 from jaxlens.core.primitives.shapes import reshape
 from jaxlens.core.reverse import backward_pass, linearize_flat
-from jaxlens.core.staging import as_function, aval_of, flat
-from jaxlens.core.tracers import Linear, current
-from jaxlens.core.trees import TreeDef, flatten_like, tree_flatten, tree_map
+from jaxlens.core.signatures import arguments, name_of, type_of, types_of
+from jaxlens.core.staging import as_function, flat
+from jaxlens.core.tracers import Linear, aval_of, current
+from jaxlens.core.trees import TreeDef, leaves_of, tree_flatten, tree_map, tree_structure
 
 Argnums = int | Sequence[int]
 
@@ -35,7 +37,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     results, out_tree, closed, in_tree = _linearized(f, primals)
 
     def pushforward(*tangents: Any) -> Any:
-        given = flatten_like(in_tree, (tuple(tangents), {}), "the tangents of linearize")
+        given = leaves_of(in_tree, (tangents, {}), "the tangents of linearize", TypeError)
         for aval, tangent in zip(closed.in_avals, given, strict=True):
             fitting(aval, tangent, "linearize: a tangent")
         return out_tree.unflatten(as_function(closed)(*given))
@@ -47,6 +49,7 @@ def _linearized(
     f: Callable[..., Any], primals: Sequence[Any]
 ) -> tuple[list[Any], TreeDef, ClosedJaxpr, TreeDef]:
     leaves, in_tree = tree_flatten((tuple(primals), {}))
+    types_of(f, in_tree, leaves)
     flat_f, out_trees = flat(f, in_tree)
     results, closed = linearize_flat(flat_f, leaves)
     return results, out_trees[0], closed, in_tree
@@ -69,6 +72,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     def value_of(*args: Any) -> Any:
         found = f(*args)
         if has_aux:
+            if not isinstance(found, tuple | list) or len(found) != 2:
+                raise TypeError(f"has_aux: expected a pair (value, aux), got {found!r:.60}.")
             found, own = found
             aux[:] = [tree_map(_undifferentiated, own)]
         return found
@@ -76,7 +81,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     results, out_tree, closed, in_tree = _linearized(value_of, primals)
 
     def pullback(ct: Any) -> Any:
-        cts = flatten_like(out_tree, ct, "the cotangent of vjp")
+        cts = leaves_of(out_tree, ct, "the cotangent of vjp")
         expected = [tangent_aval(aval_of(result)) for result in results]
         cts = list(map(fitting, expected, cts, ["vjp: the cotangent"] * len(cts)))
         args = list(map(Linear, closed.in_avals))
@@ -142,46 +147,50 @@ def _of_one(
         given = dict(zip(places, chosen if named is argnums else (chosen,), strict=True))
         return f(*(given.get(n, arg) for n, arg in enumerate(args)), **kwargs)
 
-    for place in places:
-        _check_input(args[place], place)
+    leaves, in_tree = tree_flatten((args, kwargs))
+    for leaf, (where, name) in zip(leaves, arguments(f, in_tree), strict=True):
+        if where in places and not is_inexact(type_of(f, leaf, name).dtype):
+            raise TypeError(
+                f"grad requires real- or complex-valued inputs (input dtype that is a sub-dtype "
+                f"of np.inexact), but argument {name} is {aval_of(leaf).str_short()}: convert it "
+                f"with .astype(float)."
+            )
     return of_one, tuple(args[n] for n in places) if named is argnums else args[places[0]]
 
 
 def _place(argnum: int, count: int, f: Callable[..., Any]) -> int:
-    if not -count <= argnum < count:
-        name = getattr(f, "__name__", "the function")
-        raise ValueError(
-            f"grad: argnums names argument {argnum}, but {name} was called with {count} "
+    if not -count <= index(argnum) < count:
+        raise TypeError(
+            f"grad: argnums names argument {argnum}, but {name_of(f)} was called with {count} "
             f"positional ones."
         )
     return argnum % count
 
 
-def _check_input(arg: Any, place: int) -> None:
-    leaves, tree = tree_flatten(arg)
-    for leaf, path in zip(leaves, tree.paths(), strict=True):
-        if not is_inexact(aval_of(leaf).dtype):
-            raise TypeError(
-                f"grad requires real- or complex-valued inputs (input dtype that is a sub-dtype "
-                f"of np.inexact), but argument {place}{''.join(path)} is "
-                f"{aval_of(leaf).str_short()}: convert it with .astype(float)."
-            )
-
-
 def _one(value: Any) -> Any:
     """The cotangent 1 of a scalar."""
+    if (kind := tree_structure(value).kind) is not None:
+        raise TypeError(
+            f"Gradient only defined for scalar-output functions. Output was a {kind.__name__}: "
+            f"return a scalar, or (scalar, rest) with has_aux=True."
+        )
     aval = aval_of(value)
     if aval.shape:
         raise TypeError(
             f"Gradient only defined for scalar-output functions. Output had shape: {aval.shape}: "
             f"sum it, or use core.jacrev."
         )
+    _check_real("grad", value)
+    return np.ones((), aval.dtype)[()]
+
+
+def _check_real(what: str, value: Any) -> None:
+    aval = aval_of(value)
     if not is_inexact(aval.dtype) or aval.dtype.kind == "c":
         raise TypeError(
-            f"grad requires real-valued outputs, got {aval.str_short()}: take its real part or "
+            f"{what} requires real-valued outputs, got {aval.str_short()}: take its real part or "
             f"convert it with .astype(float)."
         )
-    return np.ones((), aval.dtype)[()]
 
 
 def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -211,6 +220,7 @@ def jacrev(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         value, pullback = vjp(*_of_one(f, argnums, args, kwargs))
+        tree_map(partial(_check_real, "jacrev"), value)
         (rows,) = vmap(pullback)(_basis(value))
         leaves, in_tree = tree_flatten(rows)
         by_input = map(partial(_split, value, 0), leaves)

@@ -24,8 +24,7 @@ from jaxlib import _jax
 
 from jaxlens.core.avals import ShapedArray, canonical, float0
 from jaxlens.core.parallel import meshes
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Tracer, Value, leaked
+from jaxlens.core.tracers import Tracer, Value, aval_of, leaked
 from jaxlens.core.trees import tree_leaves, tree_map
 
 Buffer = Any  # jax.Array; or `Donated`

@@ -18,9 +18,18 @@ from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, float0, tangent_aval
 from jaxlens.core.jaxprs import ClosedJaxpr, merge, split
 from jaxlens.core.primitives.shapes import dense
-from jaxlens.core.staging import as_function, aval_of, flat, trace
-from jaxlens.core.tracers import Interpreter, Primitive, Tracer, Zero, current, interpreting
-from jaxlens.core.trees import flatten_like, tree_flatten
+from jaxlens.core.signatures import types_of
+from jaxlens.core.staging import as_function, flat, trace
+from jaxlens.core.tracers import (
+    Interpreter,
+    Primitive,
+    Tracer,
+    Zero,
+    aval_of,
+    current,
+    interpreting,
+)
+from jaxlens.core.trees import leaves_of, tree_flatten
 
 
 class JVPTracer(Tracer):
@@ -144,10 +153,12 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         ValueError: A tangent has another shape than its argument.
         TypeError: It has another dtype.
     """
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError("jvp: primals and tangents must be tuples, with an entry per argument.")
     leaves, in_tree = tree_flatten((tuple(primals), {}))
-    directions = flatten_like(in_tree, (tuple(tangents), {}), "the tangents of jvp")
+    directions = leaves_of(in_tree, (tuple(tangents), {}), "the tangents of jvp", TypeError)
     names = ["jvp: the tangent of `primals" + "".join(path[1:]) + "`" for path in in_tree.paths()]
-    expected = [tangent_aval(aval_of(leaf)) for leaf in leaves]
+    expected = list(map(tangent_aval, types_of(f, in_tree, leaves)))
     moving = list(map(fitting, expected, directions, names, [TypeError] * len(names)))
     flat_f, out_trees = flat(f, in_tree)
     with sources.named_scope("jvp()"):

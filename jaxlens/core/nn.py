@@ -8,7 +8,7 @@ import numpy as np
 from jaxlens.core import numpy as cnp
 from jaxlens.core.custom import custom_jvp
 from jaxlens.core.primitives import functions, shapes
-from jaxlens.core.staging import aval_of
+from jaxlens.core.tracers import aval_of
 
 Axis = int | Sequence[int] | None
 

@@ -22,8 +22,8 @@ from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.parallel.meshes import layout
 from jaxlens.core.stages import Lowered, Traced
-from jaxlens.core.staging import aval_of, flat, named_axes, trace
-from jaxlens.core.tracers import GROUND, Primitive, Tracer, current
+from jaxlens.core.staging import flat, named_axes, trace
+from jaxlens.core.tracers import GROUND, Primitive, Tracer, aval_of, current
 from jaxlens.core.trees import TreeDef, tree_flatten, tree_leaves
 
 jit_p = Primitive("jit", multiple_results=True)
@@ -115,10 +115,7 @@ class Jitted:
         if self.static:
             args, kwargs, static = signatures.without_static(self.static, args, kwargs)
         leaves, in_tree = tree_flatten((args, kwargs))
-        try:
-            avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in leaves])
-        except TypeError:
-            raise signatures.no_array(self.f, in_tree, leaves, static) from None
+        avals = tuple(signatures.types_of(self.f, in_tree, leaves, static))
         axes = tuple(named_axes().items())
         return leaves, Key(self.name, avals, in_tree, static, common_device(leaves), axes, x64())
 

@@ -19,7 +19,7 @@ from jaxlens.core.avals import ShapedArray, canonical
 from jaxlens.core.primitives import elementwise as ew
 from jaxlens.core.primitives import functions as fn
 from jaxlens.core.primitives import shapes
-from jaxlens.core.staging import aval_of
+from jaxlens.core.tracers import aval_of
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)

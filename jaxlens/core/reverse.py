@@ -17,8 +17,16 @@ from jaxlens.core.avals import float0, tangent_aval
 from jaxlens.core.forward import forced, instantiate, jvp_flat, nonzero, with_zeros
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, merge, split, used
 from jaxlens.core.primitives.elementwise import add_any_p
-from jaxlens.core.staging import StagedTracer, Staging, as_function, aval_of, trace
-from jaxlens.core.tracers import Interpreter, Linear, Primitive, Zero, current, interpreting
+from jaxlens.core.staging import StagedTracer, Staging, as_function, trace
+from jaxlens.core.tracers import (
+    Interpreter,
+    Linear,
+    Primitive,
+    Zero,
+    aval_of,
+    current,
+    interpreting,
+)
 
 
 class Partial(Staging):

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import ForeignTracerError
+from jaxlens.core.tracers import ForeignTracerError, aval_of
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
@@ -59,23 +58,34 @@ def arguments(
     return found
 
 
-def no_array(
-    f: Callable[..., Any], in_tree: TreeDef, leaves: Sequence[Any], static: Static
-) -> Exception:
-    """The error for a function that was given something that is no array."""
-    for leaf, (_, argument) in zip(leaves, arguments(f, in_tree, static), strict=True):
-        try:
-            aval_of(leaf)
-        except ForeignTracerError as error:
-            return error
-        except TypeError:
-            kind = type(leaf).__name__ + (f" of {leaf.dtype}" if hasattr(leaf, "dtype") else "")
-            return TypeError(
-                f"Cannot interpret value of type {kind} as an array: argument {argument} of "
-                f"{name_of(f)}, {str(leaf)!r:.60}. Give arrays and numbers; register the class of "
-                f"a container (core.register_pytree_node), or name the argument in static_argnums."
-            )
-    raise AssertionError("all leaves are arrays")
+def types_of(
+    f: Callable[..., Any], in_tree: TreeDef, leaves: Sequence[Any], static: Static = ()
+) -> list[ShapedArray]:
+    """The types of the leaves of `(args, kwargs)`.
+
+    Raises:
+        TypeError: One is no array; names the argument.
+    """
+    try:
+        return list(map(aval_of, leaves))
+    except TypeError:
+        pairs = zip(leaves, arguments(f, in_tree, static), strict=True)
+        return [type_of(f, leaf, argument) for leaf, (_, argument) in pairs]
+
+
+def type_of(f: Callable[..., Any], leaf: Any, argument: str) -> ShapedArray:
+    """The type of what a function is given as an argument; raises as `types_of` does."""
+    try:
+        return aval_of(leaf)
+    except ForeignTracerError:
+        raise
+    except TypeError:
+        kind = type(leaf).__name__ + (f" of {leaf.dtype}" if hasattr(leaf, "dtype") else "")
+        raise TypeError(
+            f"Cannot interpret value of type {kind} as an array: argument {argument} of "
+            f"{name_of(f)}, {str(leaf)!r:.60}. Give arrays and numbers; register the class of "
+            f"a container (core.register_pytree_node), or name the argument in static_argnums."
+        ) from None
 
 
 def fitting(

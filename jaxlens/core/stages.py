@@ -19,8 +19,7 @@ from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, split, used
 from jaxlens.core.lower import lower_jaxpr
 from jaxlens.core.parallel.meshes import Layout, layout
 from jaxlens.core.signatures import fitting
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Tracer
+from jaxlens.core.tracers import Tracer, aval_of
 from jaxlens.core.trees import TreeDef
 
 _INLINE = 1024  # elements of a constant that stands in the program; larger ones are arguments

@@ -9,20 +9,19 @@ After "JAX: composable transformations" (Frostig, Johnson, Leary, MLSys 2018) an
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray, canonical
+from jaxlens.core.avals import ShapedArray
 from jaxlens.core.jaxprs import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, hoisted, kept
+from jaxlens.core.signatures import types_of
 from jaxlens.core.tracers import (
-    ForeignTracerError,
+    KINDS,
     Interpreter,
     Primitive,
     Tracer,
-    Value,
+    aval_of,
     interpreting,
     leaked,
 )
@@ -30,42 +29,6 @@ from jaxlens.core.trees import TreeDef, tree_flatten
 
 axes: ContextVar[dict[str, int]] = ContextVar("axes", default={})  # noqa: B039 - never changed
 named_axes = axes.get  # the axes that are mapped around, by name, and their sizes
-
-_WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
-_KINDS = (bool, int, float, complex, np.ndarray, np.generic)
-
-
-def aval_of(value: Any) -> ShapedArray:
-    """The type of anything that can be an argument of a primitive.
-
-    Raises:
-        TypeError: It is no array and no number.
-    """
-    if isinstance(value, Value):
-        return value.aval
-    kind = type(value)
-    if kind in _WEAK:
-        return ShapedArray((), canonical(_WEAK[kind]), True)
-    if isinstance(value, _KINDS):
-        array = np.asarray(value)
-        return ShapedArray(array.shape, canonical(array.dtype))
-    if _is_foreign_tracer(kind):  # type: ignore[arg-type]
-        raise ForeignTracerError(
-            f"{sources.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
-            f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."
-        )
-    if hasattr(value, "shape") and hasattr(value, "dtype"):  # JAX's array, or a type alone
-        weak = bool(getattr(value, "weak_type", False))
-        return ShapedArray(tuple(value.shape), canonical(value.dtype), weak)
-    raise TypeError(
-        f"{sources.line()}: expected an array or a number, got {kind.__name__}: {str(value)[:60]}"
-    )
-
-
-@cache
-def _is_foreign_tracer(kind: Any) -> bool:
-    names = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
-    return ("jax", "Tracer") in names
 
 
 class StagedTracer(Tracer):
@@ -128,7 +91,7 @@ class Staging(Interpreter):
                 raise leaked(value)
         else:
             aval = aval_of(value)
-            if not aval.shape and isinstance(value, _KINDS):
+            if not aval.shape and isinstance(value, KINDS):
                 return Literal(value, aval)
         if id(value) not in self._seen:
             self._seen[id(value)] = Var(aval_of(value))
@@ -201,7 +164,8 @@ def traced(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -
     run twice is compiled once.
     """
     leaves, in_tree = tree_flatten((tuple(args), kwargs))
-    found: Traced = _traced(f, in_tree, tuple(map(aval_of, leaves)), tuple(named_axes().items()))
+    avals = tuple(types_of(f, in_tree, leaves))
+    found: Traced = _traced(f, in_tree, avals, tuple(named_axes().items()))
     return found
 
 
@@ -216,7 +180,7 @@ def make_jaxpr(f: Callable[..., Any]) -> Callable[..., ClosedJaxpr]:
 
     def jaxpr_of(*args: Any, **kwargs: Any) -> ClosedJaxpr:
         leaves, in_tree = tree_flatten((args, kwargs))
-        return trace(flat(f, in_tree)[0], list(map(aval_of, leaves)))
+        return trace(flat(f, in_tree)[0], types_of(f, in_tree, leaves))
 
     return jaxpr_of
 

@@ -13,10 +13,13 @@ interpreter. Every rule of a primitive is an attribute of it, so a primitive is 
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import numpy as np
+
 from jaxlens.core import sources
-from jaxlens.core.avals import Setting, ShapedArray
+from jaxlens.core.avals import Setting, ShapedArray, canonical
 
 Rule = Callable[..., Any]
 
@@ -264,3 +267,42 @@ class Tracer(Value):
         "call the function of jaxlens.core.numpy in place of JAX's",
         TracerArrayConversionError,
     )
+
+
+# ---- the type of anything ----------------------------------------------------------------------
+
+_WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
+KINDS = (bool, int, float, complex, np.ndarray, np.generic)
+
+
+def aval_of(value: Any) -> ShapedArray:
+    """The type of anything that can be an argument of a primitive.
+
+    Raises:
+        TypeError: It is no array and no number.
+    """
+    if isinstance(value, Value):
+        return value.aval
+    kind = type(value)
+    if kind in _WEAK:
+        return ShapedArray((), canonical(_WEAK[kind]), True)
+    if isinstance(value, KINDS):
+        array = np.asarray(value)
+        return ShapedArray(array.shape, canonical(array.dtype))
+    if _is_foreign_tracer(kind):  # type: ignore[arg-type]
+        raise ForeignTracerError(
+            f"{sources.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
+            f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."
+        )
+    if hasattr(value, "shape") and hasattr(value, "dtype"):  # JAX's array, or a type alone
+        weak = bool(getattr(value, "weak_type", False))
+        return ShapedArray(tuple(value.shape), canonical(value.dtype), weak)
+    raise TypeError(
+        f"{sources.line()}: expected an array or a number, got {kind.__name__}: {str(value)[:60]}"
+    )
+
+
+@cache
+def _is_foreign_tracer(kind: Any) -> bool:
+    names = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
+    return ("jax", "Tracer") in names

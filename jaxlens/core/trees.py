@@ -42,7 +42,7 @@ def _flatten_dict(d: dict[Any, Any]) -> tuple[Sequence[Any], Hashable]:
     try:
         keys = tuple(sorted(d))
     except TypeError:
-        raise TypeError(
+        raise ValueError(
             f"A dict in a pytree must have keys that can be sorted, got {list(d)[:4]}: "
             f"use keys of one type."
         ) from None
@@ -275,6 +275,20 @@ def flatten_like(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
         raise ValueError(f"{what}: expected the containers {treedef}, got {tree_structure(tree)}")
     pairs = zip(treedef.children, children, strict=True)
     return [leaf for child, inner in pairs for leaf in flatten_like(child, inner, what)]
+
+
+def leaves_of(
+    treedef: TreeDef, tree: Any, what: str, error: type[Exception] = ValueError
+) -> list[Any]:
+    """The leaves of a tree that must have these containers and no others.
+
+    Raises:
+        ValueError: It has others; or `error`.
+    """
+    leaves, found = tree_flatten(tree)
+    if found is not treedef:
+        raise error(f"{what}: expected the containers {treedef}, got {found}")
+    return leaves
 
 
 def prefix_leaves(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:

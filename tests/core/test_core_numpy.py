@@ -109,6 +109,11 @@ CASES: dict[str, list[Function]] = {
     ],
     "swapaxes": [lambda m: m.swapaxes(C, 0, -1)],
     "moveaxis": [lambda m: m.moveaxis(C, 0, -1), lambda m: m.moveaxis(C, -1, 1)],
+    "expand_dims": [
+        lambda m: m.expand_dims(V, 0), lambda m: m.expand_dims(M, -1),
+        lambda m: m.expand_dims(M, (0, 3)),
+    ],
+    "broadcast_to": [lambda m: m.broadcast_to(V, (2, 4)), lambda m: m.broadcast_to(2, (3,))],
     "squeeze": [lambda m: m.squeeze(C[:1, :1]), lambda m: m.squeeze(C[:1, :1], 1)],
     "concatenate": [lambda m: m.concatenate([M, I], -1), lambda m: m.concatenate([V, V])],
     "stack": [lambda m: m.stack([M, I]), lambda m: m.stack([M, M], -1)],
@@ -144,7 +149,7 @@ CASES: dict[str, list[Function]] = {
         lambda m: m.mean(M), lambda m: m.mean(I, 1), lambda m: m.mean(C, (1, 2), keepdims=True),
         lambda m: m.mean(M.astype(m.bfloat16), 0), lambda m: m.mean(Z),
     ],
-    "var": [lambda m: m.var(M), lambda m: m.var(M, 0, ddof=1), lambda m: m.var(I)],
+    "var": [lambda m, x=x: m.var(x) for x in (M, I, Z)] + [lambda m: m.var(M, 0, ddof=1)],
     "std": [lambda m: m.std(C, 1, keepdims=True)],
     "prod": [lambda m: m.prod(M, 1), lambda m: m.prod(I), lambda m: m.prod(M, keepdims=True)],
     "max": [
@@ -157,7 +162,9 @@ CASES: dict[str, list[Function]] = {
     "argmax": [lambda m: m.argmax(M), lambda m: m.argmax(M, -1), lambda m: m.argmax(I, 0)],
     "argmin": [lambda m: m.argmin(M), lambda m: m.argmin(M, 1)],
     "cumsum": [lambda m: m.cumsum(M), lambda m: m.cumsum(M, 1), lambda m: m.cumsum(B, 0)],
-    "cumprod": [lambda m: m.cumprod(M), lambda m: m.cumprod(I, -1)],
+    "cumprod": [
+        lambda m: m.cumprod(M), lambda m: m.cumprod(I, -1), lambda m: m.cumprod(I.astype(np.int8)),
+    ],
     "sort": [lambda m: m.sort(M), lambda m: m.sort(I, 0)],
     "argsort": [lambda m: m.argsort(M), lambda m: m.argsort(I, 0)],
     "take": [lambda m: m.take(M, np.array([0, 5, 7])), lambda m: m.take(M, np.array([2, 0]), 1)],
@@ -187,9 +194,14 @@ CASES: dict[str, list[Function]] = {
     "imag": [lambda m: m.imag(Z), lambda m: m.imag(M)],
     "conj": [lambda m: m.conj(Z), lambda m: m.array(Z).conj()],
     "abs": [lambda m: abs(m.array(I)), lambda m: m.abs(Z)],
+    # A number of Python's makes an integer a float that still gives way.
+    "multiply": [
+        lambda m: m.array(I) * 2.5, lambda m: m.array(B) * 2, lambda m: 2j * m.array(I),
+        lambda m: m.array(I) * 2.5 * m.ones(4, m.bfloat16), lambda m: m.array(V).at[1].mul(3.0),
+    ],
     "negative": [lambda m: -m.array(I)],
     "bitwise_not": [lambda m: ~m.array(I), lambda m: ~m.array(B)],
-    "axes_of": [], "axis_of": [], "sizes_of": [],
+    "axes_of": [], "sizes_of": [],
 }  # fmt: skip
 for name in ELEMENTS:
     CASES.setdefault(name, []).extend(
@@ -246,6 +258,15 @@ ERRORS: dict[str, tuple[type, str, Function]] = {
     "einsum, ranks": (ValueError, ".", lambda m: m.einsum("ijk->k", M)),
     "reshape": (TypeError, "cannot reshape", lambda m: m.array(M).reshape(5, -1)),
     "split": (ValueError, "equal", lambda m: m.split(M, 3, 1)),
+    "joined, ranks": (TypeError, "number of axes", lambda m: m.concatenate([V, M])),
+    "joined, none": (ValueError, "got none", lambda m: m.concatenate([])),
+    "stacked": (ValueError, "the same shape", lambda m: m.stack([V, V[:2]])),
+    "negative length": (TypeError, r"no negative lengths, got \(-1,", lambda m: m.zeros((-1, 2))),
+    "permutation": (TypeError, r"axes of f32\[3,4\]", lambda m: m.array(M).transpose(0, 0)),
+    "negative power": (TypeError, "negative powers", lambda m: m.array(I) ** -1),
+    "where": (ValueError, "Incompatible shapes", lambda m: m.where(B, M, M.T)),
+    "new axis": (ValueError, "axis 3 is out of bounds", lambda m: m.expand_dims(M, 3)),
+    "broadcast": (ValueError, "does not fit", lambda m: m.broadcast_to(m.array(M), (4,))),
     "item": (TypeError, ".", lambda m: m.array(M).__setitem__(0, 1)),
 }
 

@@ -427,6 +427,57 @@ def test_export_says_what_it_cannot_write():
         core.export(core.jit(lambda x: x.u))(namedtuple("Point", "u")(X)).serialize()
 
 
+CONTAINERS = {
+    "make_jaxpr": lambda m, f, x: m.make_jaxpr(f)(1.0, {"a": [x]}),
+    "vmap": lambda m, f, x: m.vmap(f)(np.ones(2), {"a": [x]}),
+    "grad": lambda m, f, x: m.grad(f, 1)(1.0, {"a": [x]}),
+    "jvp": lambda m, f, x: m.jvp(f, (1.0, {"a": [x]}), (1.0, {"a": [x]})),
+    "linearize": lambda m, f, x: m.linearize(f, 1.0, {"a": [x]}),
+    "checkpoint": lambda m, f, x: m.checkpoint(f)(1.0, {"a": [x]}),
+    "cond": lambda m, f, x: getattr(m, "lax", m).cond(True, f, f, 1.0, {"a": [x]}),
+}
+
+
+@pytest.mark.parametrize("transform", CONTAINERS)
+def test_every_transform_names_an_unregistered_container(transform):
+    def step(x, params):
+        return x
+
+    with pytest.raises(TypeError, match=r"object .* argument params\['a'\]\[0\] of step") as ours:
+        CONTAINERS[transform](core, step, object())
+    with pytest.raises(ours.type):
+        CONTAINERS[transform](jax, step, object())
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda m: m.vmap(lambda x: x, out_axes=3)(X), "axis 3 is out of bounds"),
+        (lambda m: m.vmap(lambda x: x, in_axes=0.5)(X), "axis 0.5 of argument x"),
+        (lambda m: m.grad(lambda x: x, 2)(1.0), "argument 2, but .* was called with 1"),
+        (lambda m: m.grad(lambda x: x, "x")(1.0), "integer|int"),
+        (lambda m: m.grad(lambda x: x, has_aux=True)(1.0), "expected a pair|two-element|tuple"),
+        (lambda m: m.grad(lambda x: (x, x))(1.0), "Output was a tuple"),
+        (lambda m: m.grad(lambda x: {"a": x})(1.0), "Output was a dict"),
+        (lambda m: m.jacrev(lambda x: (x > 1) * 1)(3.0), "jacrev requires real-valued outputs"),
+        (lambda m: m.jvp(lambda x: x, (X,), (X, X)), "containers"),
+        (lambda m: m.jvp(lambda x: x, X, X), "must be tuples"),
+        (lambda m: m.vjp(lambda x: x, X)[1]((X,)), "the cotangent of vjp: expected the containers"),
+        (lambda m: m.linearize(lambda x: x, X)[1]((X,)), "the tangents of linearize: expected"),
+    ],
+)
+def test_wrong_use_of_transforms(f, words):
+    with pytest.raises((TypeError, ValueError), match=words) as ours:
+        f(core)
+    with pytest.raises(ours.type):
+        f(jax)
+
+
+def test_axes_may_come_in_a_list():
+    for m in (core, jax):
+        assert m.vmap(lambda a, b: a * b, in_axes=[0, None])(X, 2.0).shape == X.shape
+
+
 @pytest.mark.parametrize(
     ("f", "words"),
     [

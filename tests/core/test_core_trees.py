@@ -139,5 +139,5 @@ def test_a_prefix_stands_for_all_below():
 
 
 def test_keys_that_cannot_be_sorted_are_named():
-    with pytest.raises(TypeError, match=r"keys that can be sorted, got \[1, 'a'\]"):
+    with pytest.raises(ValueError, match=r"keys that can be sorted, got \[1, 'a'\]"):
         core.tree_flatten({1: 0, "a": 0})

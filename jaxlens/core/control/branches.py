@@ -21,8 +21,8 @@ from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.primitives.elementwise import eq, ne_p, select_n
 from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
 from jaxlens.core.primitives.shapes import broadcast_in_dim, convert_element_type, fronts
-from jaxlens.core.staging import as_function, aval_of, traced
-from jaxlens.core.tracers import Primitive
+from jaxlens.core.staging import as_function, traced
+from jaxlens.core.tracers import Primitive, aval_of
 from jaxlens.core.trees import tree_flatten
 
 cond_p = Primitive("cond", multiple_results=True)

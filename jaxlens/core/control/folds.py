@@ -21,8 +21,8 @@ from jaxlens.core.primitives import contractions as sums
 from jaxlens.core.primitives.cumulative import prefixes, reduce_prod
 from jaxlens.core.primitives.pieces import concatenate, slice_in_axis
 from jaxlens.core.primitives.shapes import broadcast_in_dim, others, reduce_sum, reshape, transpose
-from jaxlens.core.staging import as_function, aval_of, traced
-from jaxlens.core.tracers import Value
+from jaxlens.core.staging import as_function, traced
+from jaxlens.core.tracers import Value, aval_of
 from jaxlens.core.trees import flatten_like, tree_flatten
 
 # ---- reduce -------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
 from jaxlens.core.primitives.contractions import reduce_or
 from jaxlens.core.primitives.shapes import convert_element_type
 from jaxlens.core.reverse import Partial, partial_jaxpr
-from jaxlens.core.staging import Staging, Traced, as_function, aval_of, trace, traced
-from jaxlens.core.tracers import Primitive, Value, interpreting
+from jaxlens.core.staging import Staging, Traced, as_function, trace, traced
+from jaxlens.core.tracers import Primitive, Value, aval_of, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 while_p = Primitive("while", multiple_results=True)

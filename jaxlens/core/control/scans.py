@@ -26,8 +26,8 @@ from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
 from jaxlens.core.primitives.elementwise import add_any_p, add_p, lt
 from jaxlens.core.primitives.shapes import i64s, moveaxis
 from jaxlens.core.reverse import Partial, backward_pass, partial_jaxpr
-from jaxlens.core.staging import as_function, aval_of, trace, traced
-from jaxlens.core.tracers import Linear, Primitive, Tracer, Zero, interpreting
+from jaxlens.core.staging import as_function, trace, traced
+from jaxlens.core.tracers import Linear, Primitive, Tracer, Zero, aval_of, interpreting
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 scan_p = Primitive("scan", multiple_results=True)

@@ -12,25 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.avals import ShapedArray, canonical
+from jaxlens.core.avals import ShapedArray, broadcast_shapes, canonical
 from jaxlens.core.device import array as device_array
 from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.primitives import pieces, shapes
-from jaxlens.core.primitives.shapes import broadcast_to, expand_dims
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import GROUND, Value, current
+from jaxlens.core.primitives.shapes import axis_of
+from jaxlens.core.tracers import GROUND, Value, aval_of, current
 from jaxlens.core.trees import tree_leaves
 
 Axis = int | Sequence[int] | None
 Shape = int | Sequence[int]
 float32, int32 = np.dtype("float32"), np.dtype("int32")
-
-
-def axis_of(axis: int, ndim: int) -> int:
-    """An axis counted from the front."""
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
-    return axis % ndim
 
 
 def axes_of(axis: Axis, aval: ShapedArray) -> tuple[int, ...]:
@@ -52,7 +44,7 @@ def array(x: Any, dtype: Any = None) -> Any:
         return stack([array(item, dtype) for item in x])
     if isinstance(x, Value):
         return x if dtype is None else uf.astype(x, dtype)
-    if current() is GROUND:
+    if current() is GROUND or np.ndim(x):
         return device_array(x, dtype)
     if dtype is None and isinstance(x, int | float | complex):
         return x  # a literal
@@ -65,7 +57,9 @@ asarray = array
 
 def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
     """An array of one number."""
-    return broadcast_to(array(value) if dtype is None else uf.astype(value, dtype), sizes_of(shape))
+    return shapes.broadcast_to(
+        array(value) if dtype is None else uf.astype(value, dtype), sizes_of(shape)
+    )
 
 
 def zeros(shape: Shape, dtype: Any = float32) -> Any:
@@ -173,6 +167,21 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
     return shapes.moveaxis(x, axis_of(source, ndim), axis_of(destination, ndim))
 
 
+def expand_dims(x: Any, axis: Shape) -> Any:
+    """New axes of length 1, at these places of the result."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    ndim = aval_of(x).ndim + len(axes)
+    return shapes.expand_dims(x, [axis_of(one, ndim) for one in axes])
+
+
+def broadcast_to(x: Any, shape: Shape) -> Any:
+    """New axes in front, and axes of length 1 repeated, to this shape."""
+    sizes, own = sizes_of(shape), aval_of(x).shape
+    if broadcast_shapes(own, sizes) != sizes:
+        raise ValueError(f"broadcast_to: an array of shape {own} does not fit into {sizes}.")
+    return shapes.broadcast_to(x, sizes)
+
+
 def squeeze(x: Any, axis: Axis = None) -> Any:
     """Without axes of length 1."""
     aval = aval_of(x)
@@ -180,15 +189,26 @@ def squeeze(x: Any, axis: Axis = None) -> Any:
     return shapes.squeeze(x, ones_ if axis is None else axes_of(axis, aval))
 
 
+def _joined(xs: Sequence[Any], name: str, same: bool = False) -> list[Any]:
+    """Arrays of one dtype and one rank, or one shape."""
+    shapes_ = [aval_of(x).shape for x in xs]
+    if len({shape if same else len(shape) for shape in shapes_}) != 1:
+        raise (ValueError if same or not xs else TypeError)(
+            f"{name}: expected arrays with the same {'shape' if same else 'number of axes'}, got "
+            f"{', '.join(map(str, shapes_)) or 'none'}."
+        )
+    return uf.alike(*xs)
+
+
 def concatenate(xs: Sequence[Any], axis: int = 0) -> Any:
     """Arrays one after another along an axis."""
-    arrays = uf.together(*xs)
+    arrays = _joined(xs, "concatenate")
     return pieces.concatenate(arrays, axis_of(axis, aval_of(arrays[0]).ndim))
 
 
 def stack(xs: Sequence[Any], axis: int = 0) -> Any:
     """Arrays one after another along a new axis."""
-    arrays = uf.together(*xs)
+    arrays = _joined(xs, "stack", same=True)
     return pieces.stack(arrays, axis_of(axis, aval_of(arrays[0]).ndim + 1))
 
 
@@ -228,7 +248,7 @@ def roll(x: Any, shift: int, axis: int | None = None) -> Any:
 def tile(x: Any, reps: Shape) -> Any:
     """Copies of an array side by side."""
     for axis, count in enumerate(reversed(sizes_of(reps)), 1):
-        x = expand_dims(x, [0]) if aval_of(x).ndim < axis else x
+        x = shapes.expand_dims(x, [0]) if aval_of(x).ndim < axis else x
         x = concatenate([x] * count, -axis) if count != 1 else x
     return x
 
@@ -238,6 +258,6 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Any:
     if axis is None:
         return repeat(ravel(x), repeats, 0)
     place, shape = axis_of(axis, aval_of(x).ndim), aval_of(x).shape
-    wide = expand_dims(x, [place + 1])
-    many = broadcast_to(wide, (*shape[: place + 1], repeats, *shape[place + 1 :]))
+    wide = shapes.expand_dims(x, [place + 1])
+    many = shapes.broadcast_to(wide, (*shape[: place + 1], repeats, *shape[place + 1 :]))
     return reshape(many, (*shape[:place], shape[place] * repeats, *shape[place + 1 :]))

@@ -14,11 +14,11 @@ import numpy as np
 
 from jaxlens.core.avals import bfloat16, broadcast_shapes, canonical, is_inexact
 from jaxlens.core.numpy import ufuncs as uf
-from jaxlens.core.numpy.arrays import Axis, axes_of, axis_of, float32, int32, ravel
+from jaxlens.core.numpy.arrays import Axis, axes_of, float32, int32, ravel
 from jaxlens.core.primitives import contractions, cumulative, indexing, shapes, sorting
 from jaxlens.core.primitives.contractions import dot_general
-from jaxlens.core.primitives.shapes import broadcast_to, convert_element_type, expand_dims
-from jaxlens.core.staging import aval_of
+from jaxlens.core.primitives.shapes import axis_of, broadcast_to, convert_element_type, expand_dims
+from jaxlens.core.tracers import aval_of
 
 _HALF = (np.dtype("float16"), bfloat16)
 
@@ -56,7 +56,8 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The mean square distance from the mean, over axes."""
     axes = axes_of(axis, aval_of(x))
-    centred = uf.square(uf.subtract(x, mean(x, axes, keepdims=True)))
+    apart = uf.subtract(x, mean(x, axes, keepdims=True))
+    centred = uf.square(uf.abs(apart) if aval_of(apart).dtype.kind == "c" else apart)
     return uf.divide(sum(centred, axes, keepdims), _count(x, axes) - ddof)
 
 
@@ -118,16 +119,21 @@ def _one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
     return x, axis_of(axis, aval_of(x).ndim)
 
 
+def _no_truth(x: Any) -> Any:
+    dtype = aval_of(x).dtype
+    return uf.typed(x, int32 if dtype == np.bool_ else dtype, False)
+
+
 def cumsum(x: Any, axis: int | None = None) -> Any:
     """Sums of the elements so far."""
     flat, place = _one_axis(x, axis)
-    return cumulative.cumsum(uf.typed(flat, _counting(aval_of(x).dtype), False), place)
+    return cumulative.cumsum(_no_truth(flat), place)
 
 
 def cumprod(x: Any, axis: int | None = None) -> Any:
     """Products of the elements so far."""
     flat, place = _one_axis(x, axis)
-    return cumulative.cumprod(uf.typed(flat, _counting(aval_of(x).dtype), False), place)
+    return cumulative.cumprod(_no_truth(flat), place)
 
 
 def sort(x: Any, axis: int = -1) -> Any:

@@ -16,8 +16,7 @@ from jaxlens.core.avals import broadcast_shapes, canonical, is_inexact, promote
 from jaxlens.core.primitives import elementwise as ew
 from jaxlens.core.primitives import functions as fn
 from jaxlens.core.primitives.shapes import broadcast_to, convert_element_type, expand_dims
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Primitive
+from jaxlens.core.tracers import Primitive, aval_of
 
 
 def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
@@ -25,7 +24,7 @@ def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
     if isinstance(x, bool | int | float | complex | np.generic):
         scalar = np.asarray(x).astype(dtype)[()]
         return scalar.item() if weak and dtype.kind != "b" else scalar
-    return convert_element_type(x, dtype, weak and aval_of(x).weak_type)
+    return convert_element_type(x, dtype, weak)
 
 
 def alike(*xs: Any, inexact: bool = False) -> list[Any]:
@@ -121,8 +120,6 @@ def truth(x: Any) -> Any:
 def power(x: Any, y: Any) -> Any:
     """`x ** y`; a Python integer as `y` multiplies."""
     if isinstance(y, int) and not isinstance(y, bool):
-        if aval_of(x).dtype.kind in "iu" and y < 0:
-            raise ValueError("power: an integer array to a negative power: use a float exponent.")
         return ew.integer_pow(x, y)
     return fn.pow_p.bind(*together(x, y))
 
@@ -190,7 +187,7 @@ def isnan(x: Any) -> Any:
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where the condition holds, `y` elsewhere."""
     x, y = together(x, y)
-    shape = np.broadcast_shapes(*(aval_of(each).shape for each in (condition, x, y)))
+    shape = broadcast_shapes(*(aval_of(each).shape for each in (condition, x, y)))
     chosen = truth(condition)
     if aval_of(chosen).shape:
         chosen = broadcast_to(chosen, shape)

@@ -25,8 +25,7 @@ from jaxlens.core.parallel.meshes import Names, names_of
 from jaxlens.core.primitives.contractions import reduce_max, reduce_min
 from jaxlens.core.primitives.gathering import GatherDimensionNumbers, GatherScatterMode, gather
 from jaxlens.core.primitives.shapes import fronts, iota, linear, moveaxis, reduce_sum, reshape
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive, Value
+from jaxlens.core.tracers import Linear, Primitive, Value, aval_of
 from jaxlens.core.trees import tree_map
 
 

@@ -32,8 +32,8 @@ from jaxlens.core.primitives.elementwise import div_p
 from jaxlens.core.primitives.shapes import expand_dims, reshape, squeeze
 from jaxlens.core.programs import jit
 from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
-from jaxlens.core.staging import as_function, aval_of, flat, named_axes, trace
-from jaxlens.core.tracers import Linear, interpreting
+from jaxlens.core.staging import as_function, flat, named_axes, trace
+from jaxlens.core.tracers import Linear, aval_of, interpreting
 from jaxlens.core.trees import prefix_leaves, tree_flatten, tree_map, tree_structure
 
 

@@ -44,8 +44,8 @@ from jaxlens.core.primitives.shapes import (
     undone,
     without,
 )
-from jaxlens.core.staging import aval_of, trace
-from jaxlens.core.tracers import Linear, Primitive, Zero
+from jaxlens.core.staging import trace
+from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
 DotDimensions = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]  # contracting, batch; of each side
 

@@ -20,8 +20,7 @@ from jaxlens.core.avals import ShapedArray
 from jaxlens.core.primitives.contractions import bilinear
 from jaxlens.core.primitives.pieces import rev
 from jaxlens.core.primitives.shapes import broadcast_leading, i64s, moveaxis, reshape, type_of
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive
+from jaxlens.core.tracers import Linear, Primitive, aval_of
 
 Sizes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]  # per axis of space: before and after

@@ -30,8 +30,7 @@ from jaxlens.core.primitives.shapes import (
     squeeze,
     transpose,
 )
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Primitive
+from jaxlens.core.tracers import Primitive, aval_of
 
 
 def _derived(f: Callable[..., Any]) -> Callable[..., Any]:

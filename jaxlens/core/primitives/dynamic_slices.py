@@ -33,8 +33,7 @@ from jaxlens.core.primitives.shapes import (
     movement,
     type_of,
 )
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive, Value
+from jaxlens.core.tracers import Linear, Primitive, Value, aval_of
 
 
 def wrapped(index: Any, n: int) -> Any:

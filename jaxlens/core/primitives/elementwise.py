@@ -30,8 +30,7 @@ from jaxlens.core.primitives.shapes import (
     reduce_sum,
     reshape,
 )
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive, Zero
+from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
 # Kinds of dtype (NumPy's letters) that an op takes.
 _KINDS = {"b": "bool", "i": "integer", "u": "unsigned", "f": "floating", "c": "complex"}

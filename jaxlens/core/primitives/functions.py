@@ -39,8 +39,7 @@ from jaxlens.core.primitives.elementwise import (
     where,
 )
 from jaxlens.core.primitives.shapes import convert_element_type, linear
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Primitive
+from jaxlens.core.tracers import Primitive, aval_of
 
 _FLOAT, _REAL, _NUMBER, _ORDERED, _ANY = "f", "iuf", "iufc", "biuf", "biufc"
 

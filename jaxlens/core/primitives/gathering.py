@@ -38,8 +38,8 @@ from jaxlens.core.primitives.shapes import (
     reshape,
     type_of,
 )
-from jaxlens.core.staging import aval_of, trace
-from jaxlens.core.tracers import Linear, Primitive, Zero
+from jaxlens.core.staging import trace
+from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
 Numbers = tuple[int, ...]
 

@@ -41,8 +41,7 @@ from jaxlens.core.primitives.shapes import (
     reshape,
     squeeze,
 )
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Tracer, Value
+from jaxlens.core.tracers import Tracer, Value, aval_of
 
 INT = np.dtype("int32")
 ARRAYS = -1
@@ -158,6 +157,7 @@ class At:
     # A place that is named twice is added to twice.
     set, add = _update("set", "x[index] = value"), _update("add", "x[index] += value")
     subtract, multiply = _update("sub", "x[index] -= value"), _update("mul", "x[index] *= value")
+    mul = multiply
     min = _update("min", "x[index] = minimum(x[index], value)")
     max = _update("max", "x[index] = maximum(x[index], value)")
 

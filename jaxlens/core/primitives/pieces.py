@@ -30,8 +30,7 @@ from jaxlens.core.primitives.shapes import (
     squeeze,
     type_of,
 )
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear
+from jaxlens.core.tracers import Linear, aval_of
 
 Padding = tuple[tuple[int, int, int], ...]  # per axis: before, after, between two neighbours
 

@@ -15,8 +15,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, canonical, float0, is_inexact, tangent_aval
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Linear, Primitive, Zero
+from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
 Axes = tuple[int, ...]
 
@@ -96,6 +95,13 @@ def movement(name: str, wider: Callable[..., Any] | None = None, **rules: Any) -
 def bump(axes: Sequence[int], dim: int) -> Axes:
     """What axes are called once there is a new one at `dim`."""
     return tuple(axis + (axis >= dim) for axis in axes)
+
+
+def axis_of(axis: int, ndim: int) -> int:
+    """An axis counted from the front."""
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return axis % ndim
 
 
 def resized(shape: Sequence[int], axis: int, n: int) -> Axes:
@@ -218,7 +224,9 @@ transpose_p = movement(
 @transpose_p.rule("abstract")
 def _(x: ShapedArray, *, permutation: Axes) -> ShapedArray:
     if sorted(permutation) != list(range(x.ndim)):
-        raise ValueError(f"transpose: {permutation} is no permutation of the axes of {x}.")
+        raise TypeError(
+            f"transpose: {permutation} is no permutation of the axes of {x.str_short()}."
+        )
     return x.update(shape=tuple(x.shape[axis] for axis in permutation))
 
 
@@ -283,7 +291,7 @@ squeeze_p = movement(
 def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
     found = without(x, dimensions, "squeeze")
     if any(x.shape[axis] != 1 for axis in dimensions):
-        raise ValueError(f"squeeze: axes {dimensions} of {x} must have length 1.")
+        raise ValueError(f"squeeze: axes {dimensions} of {x.str_short()} must have length 1.")
     return found
 
 

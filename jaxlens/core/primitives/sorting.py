@@ -19,8 +19,7 @@ from jaxlens.core.primitives.elementwise import kind
 from jaxlens.core.primitives.gathering import gather_along
 from jaxlens.core.primitives.pieces import rev
 from jaxlens.core.primitives.shapes import expand_dims, fronts, iota
-from jaxlens.core.staging import aval_of
-from jaxlens.core.tracers import Primitive, Zero
+from jaxlens.core.tracers import Primitive, Zero, aval_of
 
 sort_p = Primitive("sort", multiple_results=True)
 
