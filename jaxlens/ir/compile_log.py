@@ -17,7 +17,7 @@ PartKind = Literal["function", "input", "static", "structure", "option", "settin
 ChangeKind = Literal[
     "function", "type", "new", "gone", "static", "structure", "option", "setting", "mesh",
     "place", "holder", "donated", "lost", "failed", "other", "field", "calling",
-    "closed",
+    "closed", "disk",
 ]  # fmt: skip
 StepKind = Literal["trace", "lower", "compile"]
 Layer = Literal["", "trace", "lower", "compile", "fast path"]
@@ -34,6 +34,7 @@ _TEXTS: Mapping[str, str] = {
     "static": "{name}: static value {new}, was {old}",
     "structure": "{name}: pytree {new}, was {old}",
     "field": "{name}: kept in the pytree {new}, was {old}",
+    "disk": "{name}: {new}, was {old}",
     "closed": "{name}, which it closes over: {new}, was {old}",
     "calling": "{name}: passed {new}, was {old}",
     "option": "jit's {name}: {new}, was {old}",
@@ -78,7 +79,24 @@ class Change:
     old: str = ""
 
     def __str__(self) -> str:
-        return _TEXTS[self.kind].format(name=self.name, new=self.new, old=self.old)
+        text = _TEXTS[self.kind].format(name=self.name, new=self.new, old=self.old)
+        return text.removesuffix(", was ")
+
+
+@dataclass(frozen=True, slots=True)
+class DiskKey:
+    """The key by which the persistent cache looked a program up.
+
+    Attributes:
+        parts: Each part with its hash, which is the same in every process.
+        changes: What differs from the nearest earlier key of a program of that name, which this
+            process asked for while somebody watched.
+        earlier: How many such keys there were.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    changes: tuple[Change, ...] = ()
+    earlier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +111,7 @@ class Step:
         failed: Name of the exception that it ended in.
         others: How many programs of that name the persistent cache held under other keys, where
             it was asked in vain; None where it was not asked, or held the program.
+        disk: The key by which the persistent cache was asked; None where it was not.
     """
 
     kind: StepKind
@@ -100,6 +119,7 @@ class Step:
     served: str = ""
     failed: str = ""
     others: int | None = None
+    disk: DiskKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from jaxlens.ir.compile_log import CallKey, Part
+from jaxlens.ir.compile_log import CallKey, DiskKey, Part
 from jaxlens.lenses.report import Cell, Finding, Report, Table, Trust
 from jaxlens.lenses.verdict import sentence
 
+_DIGITS = 16
 KINDS = {
     "function": "function", "input": "array", "static": "static value", "structure": "containers",
     "option": "jit's option", "setting": "setting", "mesh": "mesh",
@@ -34,3 +35,11 @@ def key_table(parts: Sequence[Part], title: str = "") -> Table:
     told = {name: texts for name, texts in columns.items() if any(texts)}
     rows = (tuple(map(Cell, row)) for row in zip(*told.values(), strict=True))
     return Table(title, tuple(told), tuple(rows))
+
+
+def disk_table(key: DiskKey) -> Table:
+    """The key of the persistent cache, part by part: hashes, to be held against another process."""
+    rows = tuple((Cell(name), Cell(digest[:_DIGITS])) for name, digest in key.parts)
+    note = "equal hashes are equal parts, in any process"
+    title = "The key that the persistent cache was asked by"
+    return Table(title, ("part", "hash"), rows, note, volatile=True)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.compile_log import Call, Log, Step
+from jaxlens.ir.compile_log import Call, Change, Log, Step
 from jaxlens.lenses.recompile_tables import DONE, at, place
 from jaxlens.lenses.report import Finding, count
 from jaxlens.lenses.sentences import listed
@@ -44,16 +44,32 @@ def asides(log: Log, where: str) -> Iterator[Finding]:
 
 
 def _not_on_disk(log: Log) -> Iterator[Finding]:
-    """First calls that the persistent cache should have served, one would think."""
-    first = [c for c in log.compiles if not c.changes and (s := c.step("compile")) and s.others]
-    for call in first:
+    """Calls that the persistent cache should have served, one would think."""
+    for call in log.compiles:
         step = call.step("compile")
-        n = step.others if step and step.others else 0
+        known = call.changes and call.main.kind != "lost"
+        if step is None or known or not step.others:
+            continue
+        held = "under another key" if step.others == 1 else "under other keys"
         yield Finding(
-            f"{call.function} is not in the persistent cache, which holds {count(n, 'program')} of "
-            "that name under other keys; it keeps their hashes alone, so that what differs (the "
-            "program, the devices, XLA's flags, the version) cannot be read there."
+            f"{call.function} is not in the persistent cache, which holds "
+            f"{count(step.others, 'program')} of that name {held}{_apart(step)}."
         )
+
+
+def _apart(step: Step) -> str:
+    """What tells the key of a program from the nearest that this process knows."""
+    if step.disk is not None and step.disk.changes:
+        told = listed([_part(change) for change in step.disk.changes], 4)
+        return f"; the nearest key of this process differs in {told}"
+    return (
+        "; it keeps their hashes alone, so that what differs (the program, the devices, XLA's "
+        "flags, the version) cannot be read there"
+    )
+
+
+def _part(change: Change) -> str:
+    return f"{change.name} ({change.new}, was {change.old})" if change.old else change.name
 
 
 def _doing(step: Step) -> str:

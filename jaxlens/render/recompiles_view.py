@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from jaxlens.ir.compile_log import Call, Log
-from jaxlens.lenses.call_key import key_table
+from jaxlens.lenses.call_key import disk_table, key_table
 from jaxlens.lenses.recompiles import recompiles
 from jaxlens.render.document import Block, Document, Fold, TableBlock
 from jaxlens.render.hlo_view import of_report
@@ -33,11 +33,17 @@ def _first(log: Log) -> str:
 def _keys(log: Log) -> Iterator[Block]:
     """The key of each call, behind a heading."""
     calls = [call for call in log.calls if call.parts and call.role == "user"]
-    folds = tuple(
-        Fold(_title(call), (TableBlock(key_table(call.parts)),)) for call in calls[:_KEYS]
-    )
+    folds = tuple(Fold(_title(call), tuple(_tables(call))) for call in calls[:_KEYS])
     if folds:
         yield Fold("The key of each call", folds)
+
+
+def _tables(call: Call) -> Iterator[Block]:
+    """The key of a call, and that by which the persistent cache was asked for its program."""
+    yield TableBlock(key_table(call.parts))
+    step = call.step("compile")
+    if step is not None and step.disk is not None:
+        yield TableBlock(disk_table(step.disk))
 
 
 def _title(call: Call) -> str:

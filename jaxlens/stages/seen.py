@@ -8,6 +8,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import spans
 from jaxlens.stages.call_keys import Met, Told
 from jaxlens.stages.compat_calls import Stack
+from jaxlens.stages.disk_keys import DiskPart
 
 UNNAMED = "a part of JAX's key that this lens has no name for"
 
@@ -23,6 +24,7 @@ class Seen:
         traced: Whether a Python function really ran.
         disk: Whether the persistent cache held its program; None where it was not asked.
         others: How many programs of its name the persistent cache held before its compile.
+        disk_parts: The parts of the key by which the persistent cache is asked, by name.
         hidden: Whether it repeats an earlier one.
     """
 
@@ -43,6 +45,7 @@ class Seen:
     traced: bool = False
     disk: bool | None = None
     others: int | None = None
+    disk_parts: dict[str, DiskPart] = field(default_factory=dict)
     hidden: bool = False
 
     def frozen(self, number: int) -> Call:

@@ -11,13 +11,13 @@ import itertools
 import sys
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from jaxlens.ir.compile_log import Log, Part, Step, StepKind
+from jaxlens.ir.compile_log import DiskKey, Log, Part, Step, StepKind
 from jaxlens.ir.spans import describe
-from jaxlens.stages import call_keys, compat_calls, equinox_keys, watching_core
+from jaxlens.stages import call_keys, compat_calls, disk_keys, equinox_keys, watching_core
 from jaxlens.stages.cache import aval_text
 from jaxlens.stages.call_keys import Met, Told
 from jaxlens.stages.calls import function_name
@@ -109,6 +109,7 @@ class _Recorder:
         self._watches: list[Watch] = []
         self._memory: defaultdict[Place, deque[Met]] = defaultdict(_short)
         self._programs: defaultdict[Any, deque[tuple[Part, ...]]] = defaultdict(_short)
+        self._disk_keys: defaultdict[str, deque[disk_keys.Parts]] = defaultdict(_short)
         self._local = _Local()
         self._ends: list[Callable[[], None]] = []
         self._hears_notes = True
@@ -133,6 +134,7 @@ class _Recorder:
             begin=self._safe(self._began),
             end=self._safe(self._ended),
             disk=self._safe(self._disk),
+            part=self._safe(self._part),
             note=self._safe(self._note),
         )
         stop, self._hears_notes = compat_calls.listen(listeners)
@@ -205,7 +207,8 @@ class _Recorder:
         if kind == "compile" and seen.disk:
             served = "disk"
         others = seen.others if kind == "compile" and seen.disk is False else None
-        seen.steps.append(Step(kind, seconds, served, failed, others))
+        disk = self._disk_key(seen) if kind == "compile" and seen.disk is not None else None
+        seen.steps.append(Step(kind, seconds, served, failed, others, disk))
         if kind == "trace" and served and seen.layer == "trace":
             seen.layer = ""  # the caches below may still miss
 
@@ -214,6 +217,20 @@ class _Recorder:
             if kind == "compile" and seen is not None:
                 seen.disk = held
                 return
+
+    def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
+        for kind, seen in reversed(self._local.open):
+            if kind == "compile" and seen is not None and seen.role == "user":
+                seen.disk_parts[name] = disk_keys.part(name, digest, about)
+                return
+
+    def _disk_key(self, seen: Seen) -> DiskKey | None:
+        if not seen.disk_parts:
+            return None
+        earlier = self._disk_keys[seen.function]
+        found = disk_keys.key(seen.disk_parts, earlier)
+        earlier.append(seen.disk_parts)
+        return found
 
     def _note(self, what: str) -> None:
         local = self._local

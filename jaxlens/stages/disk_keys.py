@@ -1,0 +1,119 @@
+"""The key by which the persistent cache looks a program up, part by part, and what is new in it.
+
+JAX hashes the parts of that key one after the other and logs the hash of each, where somebody
+listens. What a hash stands for is not in it; of the compile options, the devices and XLA's flags
+what was hashed is read beside it, so that the option that differs has a name.
+"""
+
+import contextlib
+import enum
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlens.ir.compile_log import Change, DiskKey
+
+_LINE = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
+_DEVICES = re.compile(r"Computation\d+\{([^}]*)\}")
+_NAMES = {
+    "computation": "the program",
+    "jax_lib version": "jaxlib's version",
+    "backend version": "the backend's version",
+    "XLA flags": "XLA_FLAGS",
+    "compile_options": "the compile options",
+    "accelerator_config": "the devices",
+    "compression": "the compression",
+    "custom_hook": "JAX's custom hook",
+}
+# Where the programs are dumped is no part of the key.
+_LEFT_OUT = ("xla_dump_", "xla_force_host_platform_device_count", "xla_gpu_cuda_data_dir")
+
+
+@dataclass(frozen=True, slots=True)
+class DiskPart:
+    """One part of a key.
+
+    Attributes:
+        digest: Its hash.
+        values: What was hashed, by name, where that can be read.
+    """
+
+    digest: str
+    values: Mapping[str, str]
+
+
+Parts = Mapping[str, DiskPart]
+
+
+def part(name: str, digest: str, seen: Mapping[str, Any]) -> DiskPart:
+    """A part with what was hashed for it.
+
+    Args:
+        name: As JAX calls it.
+        digest: Its hash.
+        seen: The variables of the function that makes the key, and the flags that it read.
+    """
+    try:
+        return DiskPart(digest, dict(_values(name, seen)))
+    except (AttributeError, TypeError, ValueError):
+        return DiskPart(digest, {})
+
+
+def _values(name: str, seen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if name == "XLA flags":
+        yield from (_pair(flag) for flag in seen.get("flags", ()))
+    elif name == "accelerator_config" and "devices" in seen:
+        kinds = [device.device_kind for device in seen["devices"].flat]
+        yield "devices", f"{len(kinds)} of {', '.join(sorted(set(kinds)))}"
+    elif name == "compile_options" and "compile_options" in seen:
+        options = seen["compile_options"]
+        yield from _plain(options.executable_build_options)
+        yield from _LINE.findall(str(options.executable_build_options.debug_options))
+        yield from ((option, str(value)) for option, value in options.env_option_overrides)
+        yield "number of replicas", str(options.num_replicas)
+        yield "number of partitions", str(options.num_partitions)
+        yield "devices", ", ".join(_DEVICES.findall(str(options.device_assignment)))
+
+
+def _plain(options: Any) -> Iterator[tuple[str, str]]:
+    """The options that are numbers, texts or one of several."""
+    for name in dir(options):
+        if not name.startswith("_"):
+            with contextlib.suppress(AttributeError, RuntimeError, TypeError, ValueError):
+                value = getattr(options, name)
+                if isinstance(value, bool | int | float | str | enum.Enum):
+                    yield name, str(value)
+
+
+def _pair(flag: str) -> tuple[str, str]:
+    name, _, value = flag.partition("=")
+    return name, value or "set"
+
+
+def key(new: Parts, earlier: Sequence[Parts]) -> DiskKey:
+    """A key as data, compared with the nearest earlier one of a program of its name.
+
+    Args:
+        new: Its parts.
+        earlier: Those of earlier programs of this process, oldest first.
+    """
+    found = [tuple(_changes(new, old)) for old in reversed(earlier)]
+    digests = tuple((_NAMES.get(name, name), held.digest) for name, held in new.items())
+    return DiskKey(digests, min(found, key=len, default=()), len(earlier))
+
+
+def _changes(new: Parts, old: Parts) -> Iterator[Change]:
+    for name, held in new.items():
+        was = old.get(name)
+        if was is None or was.digest == held.digest:
+            continue
+        told = list(_told(held.values, was.values))
+        yield from told or [Change("disk", _NAMES.get(name, name), "another", "")]
+
+
+def _told(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator[Change]:
+    for name in dict.fromkeys((*new, *old)):
+        now, was = new.get(name, "not set"), old.get(name, "not set")
+        if now != was and not name.removeprefix("--").startswith(_LEFT_OUT):
+            yield Change("disk", name, now, was)

@@ -1,0 +1,125 @@
+"""What the persistent cache's key differs in, provoked part by part, each in one process."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = pytest.mark.backend
+
+START = """
+    import json, logging, os, sys
+    import jax, numpy as np
+    jax.config.update("jax_num_cpu_devices", 2)
+    jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    import jaxlens
+    X = np.ones(3, np.float32)
+
+    def step(x):
+        return x * 2
+"""
+
+ONE_BY_ONE = """
+    found = {}
+    def look(name, call):
+        jax.clear_caches()
+        with jaxlens.recompiles() as log:
+            call()
+        changes = log.log.compiles[0].step("compile").disk.changes
+        found[name] = [str(change) for change in changes], [f.text for f in log.findings]
+
+    def other(x):
+        return x * 3
+    other.__name__ = "step"
+
+    def both():
+        os.environ["XLA_FLAGS"] = "--xla_cpu_enable_fast_min_max=true"
+        jax.jit(step)(X)
+        del os.environ["XLA_FLAGS"]
+
+    look("first", lambda: jax.jit(step)(X))
+    look("same", lambda: jax.jit(step)(X))
+    fast = {"xla_cpu_enable_fast_math": True}
+    look("option", lambda: jax.jit(step, compiler_options=fast)(X))
+    look("flags", both)
+    look("device", lambda: jax.jit(step)(jax.device_put(X, jax.devices()[1])))
+    look("program", lambda: jax.jit(other)(X))
+    print(json.dumps(found))
+"""
+
+
+def run(code, folder, *more):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(START) + textwrap.dedent(code), str(folder), *more],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
+    )
+    return done.stdout, done.stderr
+
+
+def test_the_part_that_differs_is_named(tmp_path):
+    found = json.loads(run(ONE_BY_ONE, tmp_path)[0])
+    changes = {name: told for name, (told, _) in found.items()}
+    assert changes["first"] == changes["same"] == []
+    assert found["first"][1] == [
+        "Nothing recompiled; 1 function was compiled for the first time: step."
+    ]
+    assert found["same"][1][-1].startswith("1 program came out of the persistent cache")
+    assert changes["option"] == ["xla_cpu_enable_fast_math: True, was false"]
+    assert changes["flags"] == ["--xla_cpu_enable_fast_min_max: true, was not set"]
+    assert "devices: 1, was 0" in changes["device"]
+    assert changes["program"] == ["the program: another"]
+    assert found["option"][1][-1] == (
+        "step is not in the persistent cache, which holds 1 program of that name under another "
+        "key; the nearest key of this process differs in xla_cpu_enable_fast_math (True, was "
+        "false)."
+    )
+
+
+TWICE = """
+    heard = []
+    logging.getLogger("jax").addHandler(type("Heard", (logging.Handler,), {
+        "emit": lambda self, record: heard.append(record.name)})())
+    own = logging.getLogger("jax._src.cache_key")
+    levels = own.level, list(own.filters)
+    with jaxlens.recompiles() as log:
+        jax.jit(step)(X)
+    assert (own.level, list(own.filters)) == levels
+    assert "jax._src.cache_key" not in heard
+    parts = dict(log.log.compiles[0].step("compile").disk.parts)
+    own.setLevel(logging.DEBUG)
+    jax.clear_caches()
+    with jaxlens.recompiles():
+        jax.jit(step)(X)
+    assert "jax._src.cache_key" in heard
+    print(json.dumps([parts, "The key that the persistent cache was asked by" in log.html()]))
+"""
+
+
+def test_hashes_are_those_of_any_process_and_nobody_else_hears_them(tmp_path):
+    (first, shown), (second, _) = (json.loads(run(TWICE, tmp_path)[0]) for _ in range(2))
+    assert first == second
+    assert shown
+    assert next(iter(first)) == "the program"
+    assert len(first) == 8
+    assert all(len(digest) == 64 for digest in first.values())
+
+
+def test_a_cache_that_is_off_has_no_key():
+    import jax
+
+    import jaxlens
+
+    level = logging.getLogger("jax._src.cache_key").level
+    with jaxlens.recompiles() as log:
+        jax.jit(lambda x: x * 5)(1.0)
+    assert log.log.compiles[0].step("compile").disk is None
+    assert logging.getLogger("jax._src.cache_key").level == level
