@@ -33,10 +33,6 @@ class Ran:
 
 @pytest.fixture(scope="session")
 def one_shell() -> Iterator[InteractiveShell]:
-    # A shell's reset collects all garbage: a second each time behind some thousand tests, unless
-    # what those left behind is out of its sight.
-    gc.collect()
-    gc.freeze()
     config = Config()
     config.HistoryManager.hist_file = ":memory:"
     main, hook = sys.modules["__main__"], sys.displayhook
@@ -52,6 +48,9 @@ def one_shell() -> Iterator[InteractiveShell]:
 def shell(one_shell: InteractiveShell) -> Iterator[InteractiveShell]:
     """An empty namespace, and the magics loaded."""
     one_shell.reset(new_session=True)
+    # A reset collects all garbage: a second each time behind some thousand tests, and half of one
+    # once the compiler is loaded, unless what is left then is out of sight of the next.
+    gc.freeze()
     one_shell.extension_manager.load_extension("jaxlens")
     yield one_shell
     one_shell.extension_manager.unload_extension("jaxlens")
