@@ -9,7 +9,7 @@ After "Structured control flow primitives" (docs.jax.dev, control-flow.html).
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
@@ -20,7 +20,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.avals import ShapedArray, promote
 from jaxlens.core.batching import batch_jaxpr
 from jaxlens.core.calls import Flags, cut, in_front, pruned, reordered, waiting
-from jaxlens.core.control.loops import converted, loop, loop_body, loop_jvp, looped, while_op
+from jaxlens.core.control.loops import converted, loop_body, loop_jvp, looped, while_loop, while_op
 from jaxlens.core.forward import instantiate, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
 from jaxlens.core.primitives.elementwise import add_any_p, add_p, lt
@@ -314,38 +314,25 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init:
                 f"fori_loop: `{name}` must be an integer scalar, got {aval.str_short()}."
             )
     lower, upper = (converted(bound, promote(*types)[0]) for bound in (lower, upper))
-    body, first = loop_body("fori_loop", body_fun, init, before=(aval_of(lower),))
-    count = len(body.consts)
     if isinstance(lower, Tracer) or isinstance(upper, Tracer):
-        carry = [lower, upper, *first]
-        test = _below(*(aval_of(x) for x in carry))
-        turn = _counting(body.jaxpr, count, aval_of(upper))
-        return body.out_tree.unflatten(loop(test, [], turn, body.consts, carry)[2:])
-    turn = _counting(body.jaxpr, count)
+        state = while_loop(_below, _counting(body_fun), (lower, upper, init))
+        return state[2]
     length = max(int(upper) - int(lower), 0)
-    return body.out_tree.unflatten(_turns(turn, body.consts, [lower, *first], [], length)[1:])
+    return scan(_counting(body_fun, True), (lower, init), length=length)[0][1]
 
 
-@kept
-def _counting(closed: ClosedJaxpr, count: int, *upper: ShapedArray) -> ClosedJaxpr:
-    """The body of a fori_loop, which also counts, and carries the upper bound if it has a type.
-
-    Args:
-        closed: The body, of its constants, the index and the carry.
-        count: How many constants it has.
-        upper: The type of the bound, which is carried behind the index, for a while loop.
-    """
-    consts, (index,), carry = cut(closed.in_avals, count, 1)
-    one = 1 if index.weak_type else np.ones((), index.dtype)[()]
-
-    def turn(*args: Any) -> list[Any]:
-        consts, (i,), bound, carry = cut(args, count, 1, len(upper))
-        return [add_p.bind(i, one), *bound, *as_function(closed)(*consts, i, *carry)]
-
-    return trace(turn, [*consts, index, *upper, *carry])
+def _below(state: tuple[Any, Any, Any]) -> Any:
+    return lt(state[0], state[1])
 
 
-@cache
-def _below(*types: ShapedArray) -> ClosedJaxpr:
-    """Whether the first is less than the second."""
-    return trace(lambda i, upper, *_: [lt(i, upper)], types)
+@lru_cache(maxsize=1024)  # one function each time is traced once
+def _counting(body_fun: Callable[[Any, Any], Any], known: bool = False) -> Callable[..., Any]:
+    """The body of a fori_loop, which also counts; of a scan if the number of turns is known."""
+
+    def turn(state: tuple[Any, ...], *_: Any) -> Any:
+        i, *bound, value = state
+        one = 1 if aval_of(i).weak_type else np.ones((), i.dtype)[()]
+        state = (add_p.bind(i, one), *bound, body_fun(i, value))
+        return (state, None) if known else state
+
+    return turn
