@@ -25,6 +25,9 @@ Layer = Literal["", "trace", "lower", "compile", "fast path"]
 TYPE = re.compile(r"(weak )?([\w<>]+)\[([^\]]*)\](.*)")
 """A type as a key's part says it: weakness, dtype, shape, and how it is sharded."""
 
+LOOPS = ("scan", "while", "cond")
+"""Operations that are given functions: outside of jit each is a program of its own."""
+
 _FIRST = ("function", "setting", "option", "donated", "structure", "field", "static")
 _TEXTS: Mapping[str, str] = {
     "function": "{name}: {new}",
@@ -153,7 +156,8 @@ class Call:
         parts: The key.
         thread: The thread that called, where it was not the one that watches; else "".
         under: The transform that ran it op by op ("grad"): no call of the function itself.
-        program: Fingerprint of the StableHLO program; "" where it was not compiled.
+        program: Fingerprint of the StableHLO program; "" where it was not compiled, and for an
+            operation that is none of `LOOPS`.
         cure: What would spare the call its work; None for a first call.
     """
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.compile_log import Call, Change, Log, Step
+from jaxlens.ir.compile_log import LOOPS, Call, Change, Log, Step
 from jaxlens.lenses.recompile_tables import DONE, at, place
 from jaxlens.lenses.report import Finding, count
 from jaxlens.lenses.sentences import listed
@@ -78,18 +78,33 @@ def _doing(step: Step) -> str:
 
 def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
     """Loops outside of jit, which compile their body anew for each new function object."""
-    loops = Counter(c.function for c in operations if c.function in ("scan", "while", "cond"))
-    for name, n in loops.items():
-        if n > 1:
+    for name in LOOPS:
+        calls = [call for call in operations if call.function == name]
+        if len(calls) < 2:
+            continue
+        programs = {call.program for call in calls if call.program}
+        yield Finding(
+            f"lax.{name} outside of jit compiled {len(calls)} times: each new function object as "
+            "its body is a new program; call it within one jitted function."
+        )
+        if len(programs) == 1:
+            every = "both" if len(calls) == 2 else f"all {len(calls)}"
             yield Finding(
-                f"lax.{name} outside of jit compiled {n} times: each new function object as its "
-                "body is a new program; call it within one jitted function."
+                f"Cure: make the function that lax.{name} is given once{_before(calls)} (their "
+                f"programs were compared: {every} are equal).",
+                "measured",
             )
+
+
+def _before(calls: Sequence[Call]) -> str:
+    lines = {place(call.line) for call in calls}
+    return f", before the loop at {next(iter(lines))}" if len(lines) == 1 and lines != {""} else ""
 
 
 def _one_line(operations: Sequence[Call]) -> Iterator[Finding]:
     """The lines whose operations compile again and again, in a loop as a rule."""
-    lines = Counter((place(call.line), call.function) for call in operations)
+    plain = [call for call in operations if call.function not in LOOPS]
+    lines = Counter((place(call.line), call.function) for call in plain)
     again = {line for (line, _), n in lines.items() if n >= _AGAIN and line}
     programs = Counter(line for call in operations if (line := place(call.line)) in again)
     for line, n in programs.most_common(_FEW):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from jaxlens.ir.compile_log import DiskKey, Log, Part, Step, StepKind
+from jaxlens.ir.compile_log import LOOPS, DiskKey, Log, Part, Step, StepKind
 from jaxlens.ir.spans import describe
 from jaxlens.stages import call_keys, compat_calls, disk_keys, equinox_keys, watching_core
 from jaxlens.stages.cache import aval_text
@@ -190,7 +190,7 @@ class _Recorder:
                 earlier = self._programs[source, seen.function, len(parts)]
                 seen.told = call_keys.program_changes(parts, earlier)
                 earlier.append(parts)
-        elif kind == "compile" and seen.role == "user":
+        elif kind == "compile" and (seen.role == "user" or seen.function in LOOPS):
             seen.program = _fingerprint(stack.module)
             seen.others = compat_calls.on_disk(name)
         return seen

@@ -218,6 +218,25 @@ def test_what_a_function_closes_over_may_have_to_stay():
     assert "with n as data tracing fails (TypeError)" in the_cure(log).tried
 
 
+def test_the_body_of_a_loop_outside_of_jit():
+    def looped(body):
+        jax.lax.scan(body, 0.0, np.ones(13, np.float32))
+
+    with Compiled() as truth, jaxlens.recompiles() as log:
+        for _ in range(3):
+            looped(lambda c, x: (c + x, None))
+    assert truth.names.count("jit(scan)") == 3
+    cure = next(f.text for f in log.findings if f.text.startswith("Cure: "))
+    assert cure.startswith("Cure: make the function that lax.scan is given once, before the loop")
+    assert cure.endswith("(their programs were compared: all 3 are equal).")
+
+    def body(c, x):
+        return c + x, None
+
+    looped(body)
+    assert hits(lambda: looped(body), lambda: looped(body))
+
+
 def test_keys_old_and_new():
     f = jax.jit(lambda key: jax.random.normal(key, (3,)))
     with jaxlens.recompiles() as log:
