@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlens.render.figure import Box, BoxKind, Figure, Panel
 from jaxlens.render.figure_text import box_detail, box_hint, box_label, edge_labels
+from jaxlens.render.open_places import Path, open_paths
 from jaxlens.render.palette import FAMILIES, LIGHT
-from jaxlens.render.stretch import Path, open_paths
 
 if TYPE_CHECKING:
     import graphviz

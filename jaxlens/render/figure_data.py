@@ -21,7 +21,7 @@ from jaxlens.render.figure_text import (
     shorten,
 )
 from jaxlens.render.layout import Layout, layout
-from jaxlens.render.stretch import lone, open_paths
+from jaxlens.render.open_places import lone, open_paths
 
 KINDS = get_args(BoxKind)
 _BUDGET = 80_000  # a third of it when packed

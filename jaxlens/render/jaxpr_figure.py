@@ -16,7 +16,7 @@ from jaxlens.render.figure_family import alike, detail, family, hint, label
 from jaxlens.render.figure_folded import fold_box, fold_name, fold_title
 from jaxlens.render.figure_ports import Ports, inputs_of, outputs_of
 from jaxlens.render.figure_runs import Run
-from jaxlens.render.stretch import Path, open_paths
+from jaxlens.render.open_places import Path, open_paths
 
 AUTO = 0
 _COMFORTABLE = 30

@@ -2,7 +2,7 @@
 
 Graphviz sees boxes of fixed size and labels of known width and no text of the program, so
 a name can neither steer it nor change what it draws, and all machines place alike. Each
-panel is placed once, with its inner panels closed; `stretch.py` opens them. Panels that look
+panel is placed once, with its inner panels closed; `scene.py` opens them. Panels that look
 alike but for their words, as a model's layers do, are placed once together.
 """
 

@@ -27,7 +27,9 @@ from jaxlens.render.figure_text import (
     is_small,
 )
 from jaxlens.render.layout import layout
-from jaxlens.render.stretch import HEADER, Drawn, Path, Scene, Wire, open_paths, scene
+from jaxlens.render.open_places import Path, open_paths
+from jaxlens.render.scene import HEADER, Drawn, Scene, scene
+from jaxlens.render.wires import Wire
 
 Form = Literal["card", "image", "page"]
 

@@ -16,7 +16,7 @@ from jaxlens.render import jaxpr_lines
 from jaxlens.render.document import GraphPane, SourcePane, Tabs
 from jaxlens.render.html_data import Room, web_data, web_html
 from jaxlens.render.jaxpr_figure import figure
-from jaxlens.render.stretch import open_paths
+from jaxlens.render.open_places import open_paths
 from jaxlens.render.weave import weave
 
 pytestmark = pytest.mark.backend

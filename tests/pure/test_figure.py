@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jaxlens.ir.graph import Module
 from jaxlens.render.jaxpr_figure import figure, fitting_depth
-from jaxlens.render.stretch import open_paths
+from jaxlens.render.open_places import open_paths
 
 
 def boxes_of(drawn):

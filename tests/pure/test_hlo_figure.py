@@ -11,7 +11,8 @@ from jaxlens.ir.hlo import read
 from jaxlens.render.figure import Figure
 from jaxlens.render.hlo_figure import figure, pane
 from jaxlens.render.layout import layout
-from jaxlens.render.stretch import open_paths, scene
+from jaxlens.render.open_places import open_paths
+from jaxlens.render.scene import scene
 
 RECORDS = Path(__file__).parent.parent / "records"
 LOOP = """HloModule jit_f, is_scheduled=true

@@ -15,7 +15,9 @@ from jaxlens.render.figure import Box, Edge, Figure, Panel
 from jaxlens.render.figure_data import graph_data
 from jaxlens.render.jaxpr_figure import figure
 from jaxlens.render.layout import Curve, Layout, Spot, layout
-from jaxlens.render.stretch import open_paths, scene, stretch
+from jaxlens.render.open_places import open_paths
+from jaxlens.render.scene import scene
+from jaxlens.render.stretch import stretch
 
 CLOSE = 1e-6
 
