@@ -45,6 +45,12 @@ def text(value: Any, depth: int = 0) -> str:
     return f"{kind.__name__} object"
 
 
+def fixed(value: Any) -> bool:
+    """Whether the same object is told in the same words later: nothing in it can change."""
+    kind = type(value)
+    return value is None or kind in _PLAIN or issubclass(kind, jax.core.Tracer)
+
+
 def _short(value: Any) -> str:
     """Of a built-in type; a long one is cut before it is written out."""
     if type(value) in (str, bytes) and len(value) > _LETTERS:
