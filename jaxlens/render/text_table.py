@@ -1,6 +1,7 @@
 """A table as aligned columns of text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import zip_longest
 
 from jaxlens.lenses.report import Table
@@ -23,10 +24,12 @@ def table_lines(table: Table, width: int) -> list[str]:
     rows = [[visible(cell.text) for cell in row] for row in table.rows]
     columns = list(zip(head, *rows, strict=True))
     widths = _narrowed(columns, table.right, width - 2)
+    fold = cache(_folded)  # the cells of a column are often the same
     lines = [visible(table.title)] if table.title else []
-    lines += _row(head, widths, table.right) + _row(["-" * w for w in widths], widths, ())
+    lines += _row(head, widths, table.right, fold)
+    lines += _row(["-" * w for w in widths], widths, (), fold)
     for row in rows:
-        lines += _row(row, widths, table.right)
+        lines += _row(row, widths, table.right, fold)
     if not rows:
         lines.append("  (no rows)")
     if table.note:
@@ -38,7 +41,9 @@ def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int
     """Takes from the widest column that has spaces until all fit, or none can give more."""
     widths = [max(map(len, column)) for column in columns]
     least = [
-        w if i in right else max(min(w, _LEAST), *(len(x) for t in column for x in words(t)), 0)
+        w
+        if i in right
+        else max(min(w, _LEAST), *(len(x) for t in set(column) for x in words(t)), 0)
         for i, (w, column) in enumerate(zip(widths, columns, strict=True))
     ]
     over = sum(widths) + _GAP * (len(widths) - 1) - total
@@ -52,12 +57,18 @@ def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int
     return widths
 
 
-def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
+def _folded(text: str, width: int) -> list[str]:
+    return [text] if len(text) <= width else wrap(text, width, break_on_hyphens=False)
+
+
+def _row(
+    row: Sequence[str],
+    widths: Sequence[int],
+    right: Sequence[int],
+    fold: Callable[[str, int], list[str]],
+) -> list[str]:
     """The lines of one row; a cell of several lines goes on below."""
-    cells = [
-        [text] if len(text) <= width else wrap(text, width, break_on_hyphens=False)
-        for text, width in zip(row, widths, strict=True)
-    ]
+    cells = map(fold, row, widths)
     lines = []
     for parts in zip_longest(*cells, fillvalue=""):
         fitted = (
