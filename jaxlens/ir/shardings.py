@@ -117,8 +117,8 @@ def groups(text: str, devices: int) -> tuple[Device, ...]:
 
 
 def axes(stablehlo: str) -> tuple[tuple[str, int], ...]:
-    """The first mesh that a StableHLO program names: `(("data", 4), ("model", 2))`."""
-    match = re.search(r"sdy\.mesh @[\w.\"]+ = <\[([^\]]*)\]", stablehlo)
+    """The first mesh with axes that a StableHLO program names: `(("data", 4), ("model", 2))`."""
+    match = re.search(r"sdy\.mesh @[\w.\"]+ = <\[([^\]]+)\]", stablehlo)
     return tuple((n, int(k)) for n, k in re.findall(r'"([^"]*)"=(\d+)', match[1])) if match else ()
 
 

@@ -5,11 +5,15 @@ Run by `test_sharding.py` in a process of its own, for the number of devices is 
 
 import json
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import programs
 
 import jaxlens
 from jaxlens import core
@@ -76,6 +80,12 @@ def of_the_core():
         lambda x: core.lax.psum(cnp.sin(x), "i"), mesh=mesh, in_specs=ins, out_specs=outs
     )
     return f, (jnp.ones((8, 4)),)
+
+
+def of_a_library():
+    """An Equinox model with an Optax update, data parallel: the gradients of six weights travel."""
+    update, (params, state, x, y) = programs.equinox_optax()
+    return update, (params, state, put(x.shape, "data"), put(y.shape, "data"))
 
 
 def alone():

@@ -96,6 +96,21 @@ def test_what_is_left_to_xla_is_read_off_the_program_of_one_device() -> None:
     assert "Every device holds 32.8 kB of inputs whole: w f32[64,128]" in words
 
 
+@pytest.mark.models
+def test_gradients_of_a_library_s_model_travel_once() -> None:
+    pytest.importorskip("equinox")
+    pytest.importorskip("optax")
+    found = seen("of_a_library")
+    weights = 16 * 4 + 16 + 16 * 16 + 16 + 16 + 1
+    assert {c["opcode"] for c in found["collectives"]} == {"all-reduce"}
+    assert all(c["over"] == ["data"] and c["trips"] == 1 for c in found["collectives"])
+    # One for each weight, or several in one; the loss itself is not asked for.
+    assert sum(c["bytes"] for c in found["collectives"]) == weights * 4
+    assert found["sent"] == pytest.approx(2 * 3 / 4 * weights * 4)
+    assert found["pieces"] == found["truth"]
+    assert [tiles for _, tiles in found["inputs"][-2:]] == [[4, 1], [4, 1]]
+
+
 def test_the_first_line_counts_the_devices_of_a_shard_map() -> None:
     assert seen("looped")["text"].splitlines()[0].endswith("on 8 x cpu")
     assert seen("of_the_core")["text"].splitlines()[0].endswith("on 4 x cpu")

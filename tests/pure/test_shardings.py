@@ -83,5 +83,8 @@ def test_the_mesh_of_a_program() -> None:
     text = 'module {\n  sdy.mesh @mesh = <["data"=4, "model"=2]> {x = 1}\n}'
     assert axes(text) == (("data", 4), ("model", 2))
     assert axes("module {}") == ()
+    empty = "module {\n  sdy.mesh @empty_mesh = <[]> {x = 1}\n"
+    assert axes(empty) == ()
+    assert axes(f'{empty}  sdy.mesh @mesh = <["data"=4]>\n}}') == (("data", 4),)
     assert partitions("module @f attributes {mhlo.num_partitions = 8 : i32} {") == 8
     assert partitions("module {}") == 1

@@ -1,0 +1,178 @@
+"""Lenses on programs written by others: each answer against a figure of JAX's, XLA's or NumPy's.
+
+Flops of kernels, fusions, equations and comparisons have tests of their own on these programs
+(`test_roofline_real.py`, `test_what_if.py`, `test_times_models.py`, `test_compare_live.py`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pytest
+from jax._src.ad_checkpoint import saved_residuals
+from jax._src.interpreters import partial_eval
+from jax._src.jaxpr_util import all_eqns
+from jax.extend import core as jax_core
+from test_memory_real import _temporaries, heap_peak
+from test_models import NAMES, capture, program
+
+import jaxlens
+from jaxlens.ir import buffers
+from jaxlens.ir.live import live
+from jaxlens.lenses.captured import of as captured_of
+from jaxlens.lenses.cost import of as cost_of
+
+pytestmark = [
+    pytest.mark.backend,
+    pytest.mark.models,
+    # The libraries' own deprecations are not ours to forbid.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+DTYPES = {"float32": "f32", "int32": "i32", "bool": "bool"}
+
+
+def nbytes(tree) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arguments_and_results_are_numpys(name: str) -> None:
+    f, args = program(name)
+    results = jax.eval_shape(f, *args)
+    use = jaxlens.memory(capture(name))
+    assert use.kind("argument") == use.arguments == nbytes(args)
+    tables = 8 * len(jax.tree.leaves(results))  # of pointers to several results
+    assert use.outputs - nbytes(results) in (0, tables)
+    assert jaxlens.cost(capture(name)).facts.cost.bytes == nbytes(args) + nbytes(results)
+    assert sum(use.by_line.values()) + use.kind("argument") == use.peak <= use.reserved
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "gpt_step"])
+def test_temporaries_peak_where_xlas_heap_simulator_says(name: str) -> None:
+    f, args = program(name)
+    found = max(_temporaries(live(buffers.read(capture(name).buffers))))
+    assert found == pytest.approx(heap_peak(jax.jit(f), args), rel=0.02, abs=64)
+
+
+@pytest.mark.parametrize(("name", "by"), [("flax_nnx", (0,)), ("numpyro_potential", (0, 1))])
+def test_residuals_are_those_that_jax_lists(name: str, by: tuple[int, ...]) -> None:
+    f, args = program(name)
+
+    def loss(*chosen):
+        full = [chosen[by.index(n)] if n in by else arg for n, arg in enumerate(args)]
+        found = f.__wrapped__(*full)
+        return found[0] if isinstance(found, tuple) else found
+
+    theirs, made = Counter(), Counter()
+    for aval, said in saved_residuals(loss, *(args[n] for n in by)):
+        kind = DTYPES[str(aval.dtype)], aval.shape
+        if "from the argument" in said:
+            continue  # inputs stay anyway
+        # What JAX can write down again when the backward pass begins is in its list alone.
+        again = any(words in said for words in ("a constant", "a literal", "broadcast_in_dim"))
+        (made if again else theirs)[kind] += 1
+    ours = Counter((one.type.dtype, one.type.shape) for one in jaxlens.memory(f, *args).residuals)
+    assert not theirs - ours
+    assert not ours - theirs - made
+
+
+@pytest.mark.parametrize("name", ["flax_nnx", "equinox_optax", "numpyro_potential", "gpt_step"])
+def test_flops_are_xlas_before_it_optimises(name: str) -> None:
+    """XLA sees what is left when equations that nobody reads are gone, so both count that.
+
+    Within 2 %: what adds 0.0 or multiplies by 1.0, as optimisers do, lowering takes away, and of
+    two scalars that are the same it keeps one.
+    """
+    f, args = program(name)
+    made = jax.jit(f).trace(*args).jaxpr
+    kept, used = partial_eval.dce_jaxpr(made.jaxpr, [True] * len(made.jaxpr.outvars))
+    leaves = [leaf for leaf, is_used in zip(jax.tree.leaves(args), used, strict=True) if is_used]
+    needed = jax_core.jaxpr_as_fun(jax_core.ClosedJaxpr(kept, made.consts))
+    theirs = jax.jit(needed).lower(*leaves).cost_analysis()
+    ours = cost_of(jaxlens.capture(needed, *leaves), compiled=False)
+    assert ours.flops == pytest.approx(theirs["flops"], rel=0.02)
+    assert ours.transcendentals == pytest.approx(theirs["transcendentals"], rel=0.002, abs=1)
+    whole = cost_of(capture(name), compiled=False)
+    assert sum(whole.by_line.values()) == whole.flops >= ours.flops
+
+
+def test_lines_of_the_user_own_what_libraries_do_for_them() -> None:
+    for name in ("flax_nnx", "equinox_optax", "diffrax_solve", "numpyro_potential"):
+        cost = jaxlens.cost(capture(name))
+        assert {line.partition(":")[0] for line in cost.by_line} == {"programs.py"}
+        assert cost.findings[0].text.startswith("programs.py:")
+    solve = jaxlens.cost(capture("diffrax_solve")).findings[0].text
+    assert "(found = diffrax.diffeqsolve()" in solve
+    assert solve.endswith("2 loops of unknown length counted once.")  # an adaptive step
+
+
+def held(jaxpr) -> Iterator[np.ndarray]:
+    """Every array that a closed jaxpr within holds."""
+    bodies = [jaxpr]
+    for _, eqn in all_eqns(jaxpr.jaxpr, revisit_inner_jaxprs=False):
+        for value in eqn.params.values():
+            several = value if isinstance(value, tuple | list) else (value,)
+            bodies += [one for one in several if isinstance(one, jax_core.ClosedJaxpr)]
+    seen: set[int] = set()
+    for const in (const for body in bodies for const in body.consts):
+        if id(const) not in seen:
+            seen.add(id(const))
+            yield np.asarray(const)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_captured_is_what_jaxs_jaxprs_hold(name: str) -> None:
+    f, args = program(name)
+    theirs = [(c.shape, c.nbytes) for c in held(jax.jit(f).trace(*args).jaxpr)]
+    ours = captured_of(capture(name), compiled=False).constants
+    assert sorted((c.type.shape, c.bytes) for c in ours) == sorted(theirs)
+    assert bool(theirs) == (name == "diffrax_solve")  # the tables of its Runge-Kutta method
+
+
+def test_what_was_folded_is_a_constant_from_that_pass_on() -> None:
+    answer = jaxlens.captured(capture("diffrax_solve"))
+    dumps = [stage.stage.text.replace("%", " ") for stage in answer.capture.passes]
+    assert len(answer.folded) > 5
+    for one in answer.folded:
+        assert f" {one.id} = " in dumps[one.step - 1]
+        assert f" {one.id} = " not in dumps[one.step]
+        assert f" {one.constant} = " in dumps[one.step]
+
+
+@pytest.mark.parametrize("name", ["flax_nnx", "numpyro_potential"])
+def test_rungs_are_what_jax_traces(name: str) -> None:
+    f, args = program(name)
+
+    def many(g) -> int:
+        closed = jax.make_jaxpr(g)(*args)
+        return sum(1 for _ in all_eqns(closed.jaxpr, revisit_inner_jaxprs=False))
+
+    first, last = jaxlens.ladder(f, *args).rungs
+    assert (first.equations, last.equations) == (many(f.__wrapped__), many(f))
+    assert last.forward + len(last.backward) == last.equations
+    assert not first.backward
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_device_holds_all_and_the_call_has_a_key_of_all_leaves(name: str) -> None:
+    f, args = program(name)
+    found = jaxlens.sharding(capture(name))
+    assert (found.devices, found.sent, found.collectives) == (1, 0, ())
+    parts = [part for part in jaxlens.key(jax.jit(f), *args).parts if part.kind == "input"]
+    assert len(parts) == len(jax.tree.leaves(args))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tape_records_each_equation_once(name: str) -> None:
+    f, args = program(name)
+    made = jaxlens.tape(f, *args)
+    recorded = Counter(ident for step in made.steps for ident in step.made)
+    assert set(recorded.values()) == {1}
+    every = sum(
+        1 for _ in all_eqns(jax.jit(f).trace(*args).jaxpr.jaxpr, revisit_inner_jaxprs=False)
+    )
+    late = every - len(recorded)
+    assert 0 <= late < every  # transforms record theirs when the function is done
