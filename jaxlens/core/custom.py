@@ -26,7 +26,7 @@ from jaxlens.core.forward import instantiate, nonzero, with_zeros
 from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, split
 from jaxlens.core.primitives.shapes import reduce_sum
 from jaxlens.core.reverse import Partial
-from jaxlens.core.signatures import Static, filled, without_static
+from jaxlens.core.signatures import Static, filled, unhashable, without_static
 from jaxlens.core.staging import as_function, traced
 from jaxlens.core.tracers import Primitive, aval_of, interpreting, mapped_axis
 from jaxlens.core.trees import TreeDef, prefix_leaves, tree_flatten
@@ -46,15 +46,10 @@ def without(
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Static]:
     """The function of the arguments that are not at these places, those, and the others."""
     args, kwargs, static = without_static(frozenset(places), args, kwargs)
-    for where, kind, value in static:
-        try:
-            hash(value)
-        except TypeError:
-            raise TypeError(
-                f"{getattr(f, '__name__', 'f')}: argument {where} is not to be traced, so it must "
-                f"hash, such as a function, a number or a tuple; got {kind.__name__}."
-            ) from None
-    return _filled(f, static) if static else f, args, kwargs, static
+    try:
+        return _filled(f, static) if static else f, args, kwargs, static
+    except TypeError:
+        raise unhashable(f, static, TypeError) from None
 
 
 # ---- functions with rules -----------------------------------------------------------------------

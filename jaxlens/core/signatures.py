@@ -181,7 +181,7 @@ def filled(f: Callable[..., Any], static: Static) -> Callable[..., Any]:
     return of_traced
 
 
-def unhashable(f: Callable[..., Any], static: Static) -> Exception:
+def unhashable(f: Callable[..., Any], static: Static, error: type = ValueError) -> Exception:
     """The error for a static value that does not hash."""
     for where, kind, value in static:
         try:
@@ -189,9 +189,10 @@ def unhashable(f: Callable[..., Any], static: Static) -> Exception:
         except TypeError:
             known = parameters(f)[0]
             name = known[where] if isinstance(where, int) and where < len(known) else where
-            return ValueError(
-                f"Non-hashable static arguments are used in a jit function: argument {name} of "
-                f"{name_of(f)} is of type {kind.__name__}. Give a value that hashes, such as a "
-                f"tuple for a list, or trace the argument."
+            found: Exception = error(
+                f"Non-hashable static arguments are used: argument {name} of {name_of(f)} is of "
+                f"type {kind.__name__}. Give a value that hashes, such as a tuple for a list, or "
+                f"trace the argument."
             )
+            return found
     raise

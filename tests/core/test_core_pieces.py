@@ -96,7 +96,7 @@ def test_iota() -> None:
         (lambda: pieces.concatenate([X, X[:2]], 1), TypeError, "agree but for axis 1"),
         (lambda: pieces.concatenate([X, X.astype(int)], 1), TypeError, "same dtypes"),
         (lambda: pieces.split(X, (1, 1), 0), ValueError, "add up"),
-        (lambda: pieces.rev(X, (2,)), ValueError, "different axes"),
+        (lambda: pieces.rev(X, (2,)), ValueError, "rev: axes must be different"),
     ],
 )
 def test_errors(call, kind, words: str) -> None:

@@ -20,7 +20,15 @@ from jaxlens.core.jaxprs import ClosedJaxpr
 from jaxlens.core.primitives import contractions as sums
 from jaxlens.core.primitives.cumulative import prefixes, reduce_prod
 from jaxlens.core.primitives.pieces import concatenate, slice_in_axis
-from jaxlens.core.primitives.shapes import broadcast_in_dim, others, reduce_sum, reshape, transpose
+from jaxlens.core.primitives.shapes import (
+    axis_of,
+    broadcast_in_dim,
+    others,
+    reduce_sum,
+    reshape,
+    transpose,
+    without,
+)
 from jaxlens.core.staging import as_function, traced
 from jaxlens.core.tracers import Value, aval_of
 from jaxlens.core.trees import flatten_like, tree_flatten
@@ -48,9 +56,8 @@ def reduce(
     if len(shapes) != 1:
         raise TypeError(f"reduce: the operands must have one shape, got {sorted(shapes)}.")
     ndim = len(*shapes)
-    axes = sorted(int(axis) + ndim * (axis < 0) for axis in dimensions)
-    if len(set(axes)) != len(axes) or not all(0 <= axis < ndim for axis in axes):
-        raise ValueError(f"reduce: dimensions must be different axes of {ndim}, got {dimensions}.")
+    axes = sorted(axis_of(axis, ndim) for axis in dimensions)
+    without(aval_of(leaves[0]), tuple(axes), "reduce")
     scalars = tree.unflatten(aval_of(leaf).update(shape=(), weak_type=False) for leaf in leaves)
     body = traced(computation, (scalars, scalars), {})
     for leaf, init, out in zip(leaves, inits, body.jaxpr.out_avals, strict=True):

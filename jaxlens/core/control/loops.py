@@ -72,7 +72,6 @@ def loop_body(
     f: Callable[..., Any],
     init: Any,
     carry_of: Callable[[TreeDef], TreeDef] = lambda tree: tree,
-    before: Sequence[Any] = (),
     after: Sequence[Any] = (),
 ) -> tuple[Traced, list[Any]]:
     """Traces the body of a loop, and checks that it returns what it is to be given next.
@@ -84,15 +83,14 @@ def loop_body(
         f: The body.
         init: What it is given first.
         carry_of: Where in its results the next value is; raises if there is none.
-        before: Its arguments before the carry.
-        after: Those after it.
+        after: Its arguments after the carry.
 
     Returns:
         The body, and the leaves of `init`.
     """
     leaves, tree = tree_flatten(init)
     while True:
-        body = traced(f, (*before, tree.unflatten(leaves), *after), {})
+        body = traced(f, (tree.unflatten(leaves), *after), {})
         out_tree = carry_of(body.out_tree)
         if out_tree != tree:
             raise TypeError(

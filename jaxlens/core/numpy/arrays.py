@@ -237,22 +237,6 @@ def flip(x: Any, axis: Axis = None) -> Any:
     return pieces.rev(x, axes_of(axis, aval_of(x)))
 
 
-def roll(x: Any, shift: int, axis: int | None = None) -> Any:
-    """Elements moved along an axis, those that fall off put in front."""
-    if axis is None:
-        return reshape(roll(ravel(x), shift, 0), aval_of(x).shape)
-    cut = -shift % max(aval_of(x).shape[axis], 1)
-    return concatenate(split(x, [cut], axis)[::-1], axis)
-
-
-def tile(x: Any, reps: Shape) -> Any:
-    """Copies of an array side by side."""
-    for axis, count in enumerate(reversed(sizes_of(reps)), 1):
-        x = shapes.expand_dims(x, [0]) if aval_of(x).ndim < axis else x
-        x = concatenate([x] * count, -axis) if count != 1 else x
-    return x
-
-
 def repeat(x: Any, repeats: int, axis: int | None = None) -> Any:
     """Each element several times."""
     if axis is None:

@@ -174,25 +174,9 @@ def _dot_general(x: Any, y: Any, numbers: Any) -> Any:
     return dot_general(x, y, numbers, preferred_element_type=aval_of(x).dtype)
 
 
-def vdot(x: Any, y: Any) -> Any:
-    """The inner product of all elements, those of `x` conjugated."""
-    return dot(uf.conj(ravel(x)), ravel(y))
-
-
 def outer(x: Any, y: Any) -> Any:
     """All products of an element of `x` with one of `y`."""
     return uf.multiply(expand_dims(ravel(x), [1]), expand_dims(ravel(y), [0]))
-
-
-def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
-    """Sums of products over pairs of axes; a number is that many last with that many first."""
-    x, y = uf.alike(x, y)
-    a, b = aval_of(x), aval_of(y)
-    if isinstance(axes, int):
-        axes = range(a.ndim - axes, a.ndim), range(axes)
-    left, right = ((side,) if isinstance(side, int) else side for side in axes)
-    pairs = tuple(axis_of(i, a.ndim) for i in left), tuple(axis_of(i, b.ndim) for i in right)
-    return _dot_general(x, y, (pairs, ((), ())))
 
 
 def matmul(x: Any, y: Any) -> Any:

@@ -29,6 +29,7 @@ from jaxlens.core.primitives.shapes import (
     reshape,
     squeeze,
     transpose,
+    without,
 )
 from jaxlens.core.tracers import Primitive, aval_of
 
@@ -51,8 +52,7 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
 
     def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
         accept(name, x.dtype, "iufc")
-        if not 0 <= axis < x.ndim:
-            raise ValueError(f"{name}: axis {axis} is out of bounds for {x.str_short()}.")
+        without(x, (axis,), name)
         return x
 
     def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:

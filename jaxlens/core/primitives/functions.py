@@ -10,7 +10,7 @@ of the NIST Handbook of Mathematical Functions (dlmf.nist.gov), chapters 4 and 7
 """
 
 from collections.abc import Callable
-from math import log, pi, sqrt
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from jaxlens.core.primitives.elementwise import (
     full_like,
     ge,
     gt,
-    integer_pow,
     kind,
     like,
     lt,
@@ -66,11 +65,6 @@ def _one_minus(x: Any) -> Any:
 
 sqrt_p = _smooth("sqrt", hlo.sqrt, lambda t, z, x: mul(t, div(like(x, 0.5), z)))
 rsqrt_p = _smooth("rsqrt", hlo.rsqrt, lambda t, z, x: mul(t, mul(like(x, -0.5), div(z, x))))
-cbrt_p = elementwise(
-    "cbrt", hlo.cbrt, _FLOAT, lambda t, z, x: mul(t, mul(like(x, 1 / 3), integer_pow(z, -2)))
-)
-
-
 pow_p: Primitive = _smooth(
     "pow", hlo.power,
     lambda t, z, x, y: mul(t, mul(y, pow_p.bind(x, sub(y, full_like(y, 1))))),
@@ -80,17 +74,10 @@ pow_p: Primitive = _smooth(
 # ---- exponentials -------------------------------------------------------------------------------
 
 exp_p = _smooth("exp", hlo.exponential, lambda t, z, x: mul(t, z))
-exp2_p = _smooth("exp2", hlo.exponential, lambda t, z, x: mul(log_p.bind(like(x, 2)), mul(t, z)))
 expm1_p = _smooth("expm1", hlo.exponential_minus_one, lambda t, z, x: mul(t, add(z, like(x, 1))))
 log_p: Primitive = _smooth("log", hlo.log, lambda t, z, x: div(t, x))
 log1p_p = _smooth("log1p", hlo.log_plus_one, lambda t, z, x: div(t, add(x, like(x, 1))))
 logistic_p = _smooth("logistic", hlo.logistic, lambda t, z, x: mul(t, mul(z, _one_minus(z))))
-
-
-@exp2_p.rule("lower")
-def _(ctx: Any, x: Any) -> Any:
-    return hlo.exponential(hlo.multiply(x, ctx.constant(np.full(ctx.out.shape, log(2)), ctx.out)))
-
 
 # ---- trigonometry, and the error function -------------------------------------------------------
 

@@ -268,14 +268,10 @@ def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
     return primitive
 
 
-scatter_p, scatter_add_p = (
-    _scatter("scatter", lambda old, new: new),
-    _scatter("scatter-add", hlo.add),
-)
-scatter_sub_p, scatter_mul_p = (
-    _scatter("scatter-sub", hlo.subtract),
-    _scatter("scatter-mul", hlo.multiply),
-)
+scatter_p = _scatter("scatter", lambda old, new: new)
+scatter_add_p = _scatter("scatter-add", hlo.add)
+scatter_sub_p = _scatter("scatter-sub", hlo.subtract)
+scatter_mul_p = _scatter("scatter-mul", hlo.multiply)
 _SCATTERS = {
     "set": scatter_p, "add": scatter_add_p, "sub": scatter_sub_p, "mul": scatter_mul_p,
     "min": _scatter("scatter-min", hlo.minimum), "max": _scatter("scatter-max", hlo.maximum),

@@ -29,6 +29,7 @@ from jaxlens.core.primitives.shapes import (
     resized,
     squeeze,
     type_of,
+    without,
 )
 from jaxlens.core.tracers import Linear, aval_of
 
@@ -244,8 +245,7 @@ rev_p.batch = examples_stay(rev_p, "dimensions")
 
 @rev_p.rule("abstract")
 def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
-    if len(set(dimensions)) < len(dimensions) or not set(dimensions) <= set(range(x.ndim)):
-        raise ValueError(f"rev: {dimensions} must be different axes of {x.str_short()}.")
+    without(x, dimensions, "rev")
     return x
 
 
