@@ -134,7 +134,7 @@ def _code(capture: Capture, options: CompileOptions) -> list[Block]:
 def _default(capture: Capture, full: bool) -> list[Block]:
     """What is to be said of it, then the user's lines and what lies under them."""
     verdict = _asked(capture, verdict_report)
-    done, runs = _works(capture)
+    done, runs = counted_works(capture)
     costs, memory = _asked(capture, cost_report), _asked(capture, memory_report)
     sentences = (
         *verdict.findings,
@@ -168,7 +168,7 @@ def _figures(key: str, title: str, report: Report) -> Tab:
     return Tab(title, tuple(of_report(report)), True, "", key)
 
 
-def _works(capture: Capture) -> tuple[Sequence[Work], Finding]:
+def counted_works(capture: Capture) -> tuple[Sequence[Work], Finding]:
     """The kernels, and the sentence that counts them or says why there are none."""
     try:
         done = works(capture)

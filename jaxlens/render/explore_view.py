@@ -6,7 +6,7 @@ from dataclasses import replace
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.lenses.cost import cost as cost_report
-from jaxlens.lenses.kernels import Work, tally, works
+from jaxlens.lenses.kernels import Work
 from jaxlens.lenses.memory import memory as memory_report
 from jaxlens.lenses.report import Finding
 from jaxlens.render import compile_view, hlo_figure, jaxpr_lines, jaxpr_view, listings
@@ -37,22 +37,13 @@ def document(capture: Capture, options: ExploreOptions | None = None) -> Documen
     options = options or ExploreOptions()
     module = capture.jaxpr.module
     fusing(capture)  # first: a compile made without the dumps would be made again
-    done, runs = _works(capture)
+    done, runs = compile_view.counted_works(capture)
     web = weave(capture, _LINKED)
     sentences = (*jaxpr_view.findings(capture, module), runs, *_sizes(capture))
     middle = _middle(capture, options, beside(capture, web))
     tabs = (*_front(capture, done), *middle, *_back(capture, done, options.full))
     blocks: tuple[Block, ...] = (Findings(sentences), Tabs(tabs))
     return Document("explore", taken(capture.program), blocks, web)
-
-
-def _works(capture: Capture) -> tuple[Sequence[Work], Finding]:
-    """The kernels, and the sentence that counts them or says why there are none."""
-    try:
-        done = works(capture)
-    except LensError as why:
-        return (), Finding(f"{why}.", "unknown")
-    return done, Finding(tally(done))
 
 
 def _sizes(capture: Capture) -> list[Finding]:

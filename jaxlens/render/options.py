@@ -33,6 +33,16 @@ def option(
     return field(default=default, metadata=about)
 
 
+def _without() -> Any:
+    return option(
+        "",
+        "what changes when a pass is left out (fusion) or a flag set (xla_flag=value); compiles "
+        "in another process",
+        "NAME",
+        values="pass",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class JaxprOptions:
     """What `jaxlens.jaxpr` shows; by default the listing, your lines beside it, and the graph."""
@@ -60,12 +70,7 @@ class HloOptions:
     passes: bool = option(False, "list the passes that changed the program, and what each did")
     pass_name: str = option("", "what one pass changed", "NAME", values="pass")
     fusion: bool = option(False, "the program before and after fusion, alone")
-    without: str = option(
-        "",
-        "what changes when a pass is left out (fusion) or a flag set (xla_flag=value); compiles "
-        "in another process",
-        "NAME", values="pass",
-    )  # fmt: skip
+    without: str = _without()
     full: bool = option(False, "show metadata, layouts and every instruction; nothing folded")
 
     def __post_init__(self) -> None:
@@ -96,12 +101,7 @@ class CompileOptions:
     captured: bool = option(False, "arrays that it closes over, and what XLA folded")
     times: bool = option(False, "seconds by stage, pass and kernel; equations by line; loops")
     scan: bool = option(False, "the same, and what lax.scan would change, by trying")
-    without: str = option(
-        "",
-        "what changes when a pass is left out (fusion) or a flag set (xla_flag=value); compiles "
-        "in another process",
-        "NAME", values="pass",
-    )  # fmt: skip
+    without: str = _without()
     against: Any = option(  # noqa: RUF009 - a field, as all are
         None, "what changed since what -o NAME stored", "NAME", values="capture"
     )

@@ -10,6 +10,7 @@ import numpy as np
 import programs
 import pytest
 from hlo_counts import joining_fusions
+from model_programs import on_models, program
 
 import jaxlens
 from jaxlens import core
@@ -189,16 +190,9 @@ def test_a_fingerprint_tells_programs_apart_and_names_do_not():
     assert print_of(lambda x: x + ones, ones) != print_of(lambda x: x + twos, ones)
 
 
-@pytest.mark.models
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", list(programs.MODELS))
+@on_models
 def test_programs_of_libraries_are_compared_with_their_gradients(name):
-    needs = {"flax_nnx": "flax", "equinox_optax": "equinox", "diffrax_solve": "diffrax",
-             "numpyro_potential": "numpyro"}  # fmt: skip
-    if name in needs:
-        pytest.importorskip(needs[name])
-    f, args = programs.MODELS[name]()
+    f, args = program(name)
     first, second = jaxlens.capture(f, *args), jaxlens.capture(f, *args)
     answer = jaxlens.compare(first, second, compiled=False)
     assert answer.equations.equal

@@ -9,22 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from monitored import EVENTS, listeners  # noqa: F401 (a fixture)
 
 from jaxlens.stages import isolate
 from jaxlens.stages.driver import capture
 
 pytestmark = pytest.mark.backend
-
-_events = []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def listeners():
-    """JAX keeps its listeners for good; ours fall silent when the list is gone."""
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda name, _, **about: _events.append((name, about.get("fun_name")))
-    )
-    jax.monitoring.register_event_listener(lambda name, **_: _events.append(name))
 
 
 class Program:
@@ -48,11 +38,11 @@ class Program:
     def call(self, name, x):
         """Calls it, and says all that can be seen of what JAX did for it."""
         self.traces.clear()
-        _events.clear()
+        EVENTS.clear()
         function = getattr(self, name)
         function(x).block_until_ready()
         sizes = self.inner._cache_size(), self.outer._cache_size()
-        return list(self.traces), list(_events), sizes
+        return list(self.traces), list(EVENTS), sizes
 
 
 def look(f, *args):

@@ -3,36 +3,15 @@
 import functools
 
 import jax
-import programs
 import pytest
 from jax._src.jaxpr_util import all_eqns
 from jaxlib import _hlo
+from model_programs import MARKS, NAMES, program
 from test_hlo_oracle import assert_same
 
 import jaxlens
 
-pytestmark = [
-    pytest.mark.backend,
-    pytest.mark.models,
-    # The libraries' own deprecations are not ours to forbid.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
-NAMES = [*programs.MODELS, "gpt_step"]
-NEEDS = {
-    "flax_nnx": "flax",
-    "equinox_optax": "equinox",
-    "diffrax_solve": "diffrax",
-    "numpyro_potential": "numpyro",
-}
-
-
-@functools.cache
-def program(name):
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
-    return {**programs.MODELS, "gpt_step": programs.gpt_step}[name]()
+pytestmark = [pytest.mark.backend, *MARKS]
 
 
 @functools.cache

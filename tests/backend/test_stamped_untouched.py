@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend import core
+from monitored import EVENTS, listeners  # noqa: F401 (a fixture)
 
 import jaxlens
 from jaxlens.ir.assignment import assign
@@ -16,17 +17,6 @@ from jaxlens.ir.jaxpr_bodies import bodies, opened
 from jaxlens.stages import stamp
 
 pytestmark = pytest.mark.backend
-
-_events = []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def listeners():
-    """JAX keeps its listeners for good; ours fall silent when the list is gone."""
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda name, _, **about: _events.append((name, about.get("fun_name")))
-    )
-    jax.monitoring.register_event_listener(lambda name, **_: _events.append(name))
 
 
 def program(x):
@@ -109,9 +99,9 @@ def test_the_users_calls_do_what_they_would_have_done():
                 taken = jaxlens.capture(g, X)
                 assert taken.passes
                 assert taken.optimized.text
-            _events.clear()
+            EVENTS.clear()
             value = g(X) if step < 3 else core.jaxpr_as_fun(closed)(X)[0]
-            seen.append((list(_events), g._cache_size(), np.asarray(value).tobytes()))
+            seen.append((list(EVENTS), g._cache_size(), np.asarray(value).tobytes()))
         return seen
 
     history(look=False)  # JAX's own first-time work

@@ -3,20 +3,13 @@
 import jax
 import pytest
 from jax._src.jaxpr_util import all_eqns
-from test_models import NAMES, program
+from model_programs import MARKS, NAMES, program
 
 import jaxlens
 from jaxlens.lenses.times import written_out
 from jaxlens.lenses.unrolled import nested
 
-pytestmark = [
-    pytest.mark.backend,
-    pytest.mark.models,
-    # The libraries' own deprecations are not ours to forbid.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = [pytest.mark.backend, *MARKS]
 
 
 @pytest.mark.parametrize("name", NAMES)

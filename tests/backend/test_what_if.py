@@ -9,6 +9,7 @@ import numpy as np
 import programs
 import pytest
 from hlo_counts import joining_fusions
+from model_programs import on_models, program
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
@@ -156,16 +157,9 @@ def test_fusion_groups_are_told_of_programs_with_loops_and_of_the_core():
     assert jaxlens.fusion(core.grad(loss), W, X).saved > 0
 
 
-@pytest.mark.models
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", list(programs.MODELS))
+@on_models
 def test_fusions_of_library_programs_are_those_of_their_text(name):
-    needs = {"flax_nnx": "flax", "equinox_optax": "equinox", "diffrax_solve": "diffrax",
-             "numpyro_potential": "numpyro"}  # fmt: skip
-    if name in needs:
-        pytest.importorskip(needs[name])
-    f, args = programs.MODELS[name]()
+    f, args = program(name)
     capture = jaxlens.capture(f, *args)
     found = jaxlens.fusion(capture)
     assert len(found.fusions) == joining_fusions(capture.optimized.text)
