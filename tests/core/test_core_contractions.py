@@ -250,7 +250,7 @@ def test_convolution(name: str) -> None:
             lambda: contractions.dot_general(CUBE, LINE, (((2,), (0,)), ((), ()))),
             TypeError, r"contracting axes \(2,\) of f32\[2,3,4\].*\[4\] and \[5\]",
         ),
-        (lambda: cumulative.cumsum(LINE, 1), ValueError, "axis 1 is out of bounds"),
+        (lambda: cumulative.cumsum(LINE, 1), ValueError, "axes must be different ones of f32"),
         (
             lambda: convolution.conv_general_dilated(CUBE, numbers(2, 2, 2), (1,), "SAME"),
             ValueError, r"takes 2 features .* f32\[2,3,4\] has 3",

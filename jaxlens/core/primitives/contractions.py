@@ -17,6 +17,7 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, promote
+from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.elementwise import (
     accept,
     add_any_p,
@@ -29,21 +30,7 @@ from jaxlens.core.primitives.elementwise import (
     or_p,
     select_n,
 )
-from jaxlens.core.primitives.shapes import (
-    Axes,
-    broadcast_in_dim,
-    bump,
-    convert_element_type,
-    examples_stay,
-    flat,
-    iota,
-    others,
-    reduce_sum,
-    reshape,
-    transpose,
-    undone,
-    without,
-)
+from jaxlens.core.primitives.shapes import Axes
 from jaxlens.core.staging import trace
 from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
@@ -80,13 +67,13 @@ def reduction(
 
     def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
         accept(name, x.dtype, takes)
-        return without(x, axes, name)
+        return shapes.without(x, axes, name)
 
     def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
         return ctx.reduce(op, x, start(ctx.out.dtype), axes)
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
-    primitive.batch = examples_stay(primitive, "axes", gone=True)
+    primitive.batch = shapes.examples_stay(primitive, "axes", gone=True)
     return primitive
 
 
@@ -108,9 +95,9 @@ def _chosen(primitive: Primitive) -> Callable[..., Any]:
         aval = aval_of(x)
         result = primitive.bind(x, axes=axes)
         kept = [1 if axis in axes else n for axis, n in enumerate(aval.shape)]
-        which = convert_element_type(eq(x, reshape(result, kept)), aval.dtype)
-        count = reduce_sum(which, axes)
-        return result, div(reduce_sum(mul(tangent, which), axes), count)
+        which = shapes.convert_element_type(eq(x, shapes.reshape(result, kept)), aval.dtype)
+        count = shapes.reduce_sum(which, axes)
+        return result, div(shapes.reduce_sum(mul(tangent, which), axes), count)
 
     return jvp
 
@@ -133,19 +120,22 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
         accept(name, x.dtype, "biuf")
         if not all(x.shape[axis] for axis in axes):
             raise ValueError(f"{name}: the axes {axes} of {x.str_short()} have no elements.")
-        return ShapedArray(without(x, axes, name).shape, index_dtype)
+        return ShapedArray(shapes.without(x, axes, name).shape, index_dtype)
 
     def place(x: Any, axes: Axes, index_dtype: np.dtype) -> Any:
-        found = broadcast_in_dim(best(x, axes), x.shape, others(x.ndim, axes))
+        found = shapes.broadcast_in_dim(best(x, axes), x.shape, shapes.others(x.ndim, axes))
         here = or_p.bind(eq(x, found), ne_p.bind(x, x))
-        places = iota(index_dtype, x.shape, axes[0])
+        places = shapes.iota(index_dtype, x.shape, axes[0])
         return reduce_min(select_n(here, full_like(places, highest(index_dtype)), places), axes)
 
     def lower(ctx: Any, x: Any, **params: Any) -> Any:
         return ctx.inline(trace(lambda x: [place(x, **params)], ctx.avals_in), x)[0]
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
-    primitive.jvp, primitive.batch = flat(primitive), examples_stay(primitive, "axes", gone=True)
+    primitive.jvp, primitive.batch = (
+        shapes.flat(primitive),
+        shapes.examples_stay(primitive, "axes", gone=True),
+    )
     return primitive
 
 
@@ -214,8 +204,8 @@ def _(
                 f"dot_general: the {role} axes {x_axes} of {x.str_short()} and {y_axes} of "
                 f"{y.str_short()} must have the same lengths, got {sizes[0]} and {sizes[1]}."
             )
-    shape = [x.shape[axis] for axis in (*x_batch, *others(x.ndim, x_sum, x_batch))]
-    shape += [y.shape[axis] for axis in others(y.ndim, y_sum, y_batch)]
+    shape = [x.shape[axis] for axis in (*x_batch, *shapes.others(x.ndim, x_sum, x_batch))]
+    shape += [y.shape[axis] for axis in shapes.others(y.ndim, y_sum, y_batch)]
     dtype, weak = promote(x, y)
     return ShapedArray(tuple(shape), preferred_element_type or dtype, weak)
 
@@ -239,15 +229,15 @@ def _(ct: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, **params: An
     left = type(x) is Linear
     (own_sum, sums), (own_batch, batch) = (pair[:: 1 if left else -1] for pair in dimension_numbers)
     aval, known = (x.aval, y) if left else (y.aval, x)
-    own_kept = others(aval.ndim, own_sum, own_batch)
-    kept = tuple(others(aval_of(known).ndim, sums, batch))
+    own_kept = shapes.others(aval.ndim, own_sum, own_batch)
+    kept = tuple(shapes.others(aval_of(known).ndim, sums, batch))
     first = len(batch) + (len(own_kept) if left else 0)
     summed = tuple(range(first, first + len(kept)))
     dims = (summed, kept), (tuple(range(len(batch))), batch)
     product = dot_general_p.bind(ct, known, dimension_numbers=dims, **params)
     # Its axes: batch, what this side kept, and what was summed over, in the order of the other's.
     axes = [*own_batch, *own_kept, *(own_sum[i] for i in np.argsort(sums))]
-    found = convert_element_type(transpose(product, undone(axes)), aval.dtype)
+    found = shapes.convert_element_type(shapes.transpose(product, shapes.undone(axes)), aval.dtype)
     return [found, None] if left else [None, found]
 
 
@@ -256,14 +246,14 @@ def _(size: int, args: Any, dims: Any, *, dimension_numbers: DotDimensions, **pa
     (x_dim, y_dim), (x, y) = dims, map(aval_of, args)
     (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
     if x_dim is not None:
-        x_sum, x_batch = bump(x_sum, x_dim), bump(x_batch, x_dim)
+        x_sum, x_batch = shapes.bump(x_sum, x_dim), shapes.bump(x_batch, x_dim)
     if y_dim is not None:
-        y_sum, y_batch = bump(y_sum, y_dim), bump(y_batch, y_dim)
+        y_sum, y_batch = shapes.bump(y_sum, y_dim), shapes.bump(y_batch, y_dim)
     if x_dim is not None and y_dim is not None:
         x_batch, y_batch, place = (x_dim, *x_batch), (y_dim, *y_batch), 0
     elif x_dim is not None:
-        place = len(x_batch) + others(x.ndim, x_sum, x_batch).index(x_dim)
+        place = len(x_batch) + shapes.others(x.ndim, x_sum, x_batch).index(x_dim)
     else:
-        place = x.ndim - len(x_sum) + others(y.ndim, y_sum, y_batch).index(y_dim)
+        place = x.ndim - len(x_sum) + shapes.others(y.ndim, y_sum, y_batch).index(y_dim)
     numbers = (x_sum, y_sum), (x_batch, y_batch)
     return dot_general_p.bind(*args, dimension_numbers=numbers, **params), place

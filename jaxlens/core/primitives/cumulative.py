@@ -18,19 +18,11 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
 from jaxlens.core.forward import jvp_flat
+from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.contractions import over_axes, reduction
 from jaxlens.core.primitives.elementwise import accept, add_p, full_like, like, mul, or_p
 from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
-from jaxlens.core.primitives.shapes import (
-    examples_stay,
-    i64s,
-    linear,
-    others,
-    reshape,
-    squeeze,
-    transpose,
-    without,
-)
+from jaxlens.core.primitives.shapes import i64s
 from jaxlens.core.tracers import Primitive, aval_of
 
 
@@ -52,7 +44,7 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
 
     def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
         accept(name, x.dtype, "iufc")
-        without(x, (axis,), name)
+        shapes.without(x, (axis,), name)
         return x
 
     def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
@@ -71,7 +63,7 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
         return op_.result
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
-    primitive.batch = examples_stay(primitive, "axis")
+    primitive.batch = shapes.examples_stay(primitive, "axis")
     return primitive
 
 
@@ -117,7 +109,7 @@ def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
 
 
 cumsum_p, cumprod_p = _running("cumsum", hlo.add, 0), _running("cumprod", hlo.multiply, 1)
-cumsum_p.jvp = linear(cumsum_p)
+cumsum_p.jvp = shapes.linear(cumsum_p)
 cumsum_p.transpose = lambda ct, x, *, axis, reverse: [cumsum(ct, axis, not reverse)]
 cumprod_p.jvp = _derived(
     lambda x, axis, reverse: prefixes(lambda a, b: [mul(*a, *b)], [x], [axis], reverse)[0]
@@ -143,18 +135,18 @@ reduce_prod = over_axes(reduce_prod_p)
 def _product(x: Any, axes: tuple[int, ...]) -> Any:
     """The product along axes: halves multiplied with halves."""
     aval = aval_of(x)
-    kept = others(aval.ndim, axes)
+    kept = shapes.others(aval.ndim, axes)
     rest = tuple(aval.shape[axis] for axis in kept)
     n = int(np.prod([aval.shape[axis] for axis in axes], dtype=int))
     if n == 0:
         return full_like(np.empty(rest, aval.dtype), 1)
-    x = reshape(transpose(x, [*axes, *kept]), (n, *rest))
+    x = shapes.reshape(shapes.transpose(x, [*axes, *kept]), (n, *rest))
     while n > 1:
         half = (n + 1) // 2
         first, second = slice_in_axis(x, 0, 0, half), slice_in_axis(x, 0, half, n)
         x = mul(first, pad(second, like(x, 1), [(0, n % 2, 0), *[(0, 0, 0)] * len(rest)]))
         n = half
-    return squeeze(x, [0])
+    return shapes.squeeze(x, [0])
 
 
 reduce_prod_p.jvp = _derived(_product)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
+from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.elementwise import add, lt, select_n
 from jaxlens.core.primitives.gathering import (
     GatherDimensionNumbers,
@@ -24,15 +25,7 @@ from jaxlens.core.primitives.gathering import (
     scatter_p,
 )
 from jaxlens.core.primitives.pieces import concatenate
-from jaxlens.core.primitives.shapes import (
-    Axes,
-    broadcast_in_dim,
-    convert_element_type,
-    full,
-    i64s,
-    movement,
-    type_of,
-)
+from jaxlens.core.primitives.shapes import Axes, i64s
 from jaxlens.core.tracers import Linear, Primitive, Value, aval_of
 
 
@@ -42,20 +35,23 @@ def wrapped(index: Any, n: int) -> Any:
     if aval.dtype.kind == "u":
         return index
     if n > np.iinfo(aval.dtype).max:
-        index, aval = convert_element_type(index, np.int32), aval.update(dtype=np.dtype("int32"))
+        index, aval = (
+            shapes.convert_element_type(index, np.int32),
+            aval.update(dtype=np.dtype("int32")),
+        )
     below = index < 0 if isinstance(index, np.ndarray) else lt(index, aval.dtype.type(0))
-    plain = convert_element_type(index, aval.dtype) if isinstance(index, Value) else index
+    plain = shapes.convert_element_type(index, aval.dtype) if isinstance(index, Value) else index
     return select_n(below, index, add(plain, aval.dtype.type(n)))
 
 
 # ---- dynamic_slice and dynamic_update_slice -----------------------------------------------------
 
-dynamic_slice_p = movement(
+dynamic_slice_p = shapes.movement(
     "dynamic_slice",
     abstract=lambda x, *starts, slice_sizes: _part(x, x.update(shape=slice_sizes), starts),
     lower=lambda ctx, x, *starts, slice_sizes: hlo.dynamic_slice(x, starts, i64s(slice_sizes)),
 )
-dynamic_update_slice_p = movement(
+dynamic_update_slice_p = shapes.movement(
     "dynamic_update_slice",
     lower=lambda ctx, x, update, *starts: hlo.dynamic_update_slice(x, update, starts),
 )
@@ -84,15 +80,15 @@ def _part(x: ShapedArray, part: ShapedArray, starts: Sequence[ShapedArray]) -> S
 
 @dynamic_slice_p.rule("transpose")
 def _(ct: Any, x: Linear, *starts: Any, slice_sizes: Axes) -> list[Any]:
-    zeros = full(x.aval.shape, 0, x.aval.dtype)
+    zeros = shapes.full(x.aval.shape, 0, x.aval.dtype)
     return [dynamic_update_slice_p.bind(zeros, ct, *starts), *[None] * len(starts)]
 
 
 @dynamic_update_slice_p.rule("transpose")
 def _(ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
-    shape, rest, cut = type_of(update).shape, None, None
+    shape, rest, cut = shapes.type_of(update).shape, None, None
     if type(x) is Linear:
-        rest = dynamic_update_slice_p.bind(ct, full(shape, 0, ct.dtype), *starts)
+        rest = dynamic_update_slice_p.bind(ct, shapes.full(shape, 0, ct.dtype), *starts)
     if type(update) is Linear:
         cut = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape)
     return [rest, cut, *[None] * len(starts)]
@@ -113,7 +109,7 @@ def _rows(primitive: Primitive, numbers: Any, count: int, **more: Any) -> Callab
         starts, places = args[count:], dims[count:]
         alone, axes = all(dim is None for dim in places), tuple(range(len(starts)))
         rows = [
-            broadcast_in_dim(i, (1,) if alone else (size, 1), () if dim is None else (0,))
+            shapes.broadcast_in_dim(i, (1,) if alone else (size, 1), () if dim is None else (0,))
             for i, dim in zip(starts, places, strict=True)
         ]
         indices, dim = concatenate(rows, 0 if alone else 1), None if alone else 0
@@ -136,7 +132,7 @@ def _starts(x: Any, starts: Sequence[Any]) -> list[Any]:
     return [
         dtype.type(i % n if -n <= i < 0 else i)
         if isinstance(i, int)
-        else wrapped(convert_element_type(i, dtype), n)
+        else wrapped(shapes.convert_element_type(i, dtype), n)
         for i, n in zip(starts, aval_of(x).shape, strict=True)
     ]
 

@@ -19,17 +19,7 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, bfloat16, canonical, is_inexact, tangent_aval
-from jaxlens.core.primitives.shapes import (
-    broadcast_in_dim,
-    examples_stay,
-    expand_dims,
-    flat,
-    fronts,
-    full,
-    moveaxis,
-    reduce_sum,
-    reshape,
-)
+from jaxlens.core.primitives import shapes
 from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
 # Kinds of dtype (NumPy's letters) that an op takes.
@@ -124,7 +114,7 @@ def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
 
 def spread(tangent: Any, aval: ShapedArray) -> Any:
     """The tangent of an argument spread over the result."""
-    return broadcast_in_dim(tangent, aval.shape, range(aval_of(tangent).ndim))
+    return shapes.broadcast_in_dim(tangent, aval.shape, range(aval_of(tangent).ndim))
 
 
 def summed(ct: Any, linear: Linear) -> Any:
@@ -133,7 +123,7 @@ def summed(ct: Any, linear: Linear) -> Any:
     if shape == old:
         return ct
     repeated = [i for i, n in enumerate(shape) if not old or n != old[i]]
-    return reshape(reduce_sum(ct, tuple(repeated)), old)
+    return shapes.reshape(shapes.reduce_sum(ct, tuple(repeated)), old)
 
 
 def by_each(*parts: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -164,9 +154,9 @@ def _line_up(rank: int, x: Any, dim: int | None) -> Any:
     """The examples along the first axis, of length 1 where all share one; a scalar may stay."""
     ndim = aval_of(x).ndim
     if dim is None:
-        return expand_dims(x, [0]) if ndim else x
-    front = moveaxis(x, dim, 0)
-    return expand_dims(front, range(ndim, rank + 1)) if ndim <= rank else front
+        return shapes.expand_dims(x, [0]) if ndim else x
+    front = shapes.moveaxis(x, dim, 0)
+    return shapes.expand_dims(front, range(ndim, rank + 1)) if ndim <= rank else front
 
 
 # ---- numbers beside arrays ----------------------------------------------------------------------
@@ -185,7 +175,7 @@ def like(x: Any, value: float) -> Any:
 def full_like(x: Any, value: float) -> Any:
     """An array of one number, of the shape and dtype of `x`."""
     aval = aval_of(x)
-    return full(aval.shape, value, aval.dtype)
+    return shapes.full(aval.shape, value, aval.dtype)
 
 
 def where(which: Any, yes: Any, no: Any) -> Any:
@@ -295,8 +285,8 @@ bitcast_convert_type_p = Primitive(  # the same bits, read otherwise
     "bitcast_convert_type",
     lower=lambda ctx, x, *, new_dtype: hlo.bitcast_convert(ctx.type(ctx.out), x),
 )
-bitcast_convert_type_p.jvp = flat(bitcast_convert_type_p)
-bitcast_convert_type_p.batch = examples_stay(bitcast_convert_type_p)
+bitcast_convert_type_p.jvp = shapes.flat(bitcast_convert_type_p)
+bitcast_convert_type_p.batch = shapes.examples_stay(bitcast_convert_type_p)
 
 
 @bitcast_convert_type_p.rule("abstract")
@@ -369,9 +359,9 @@ def _(size: int, args: Sequence[Any], dims: Sequence[Any]) -> Any:
     ndim = aval_of(which).ndim
     if len(set(dims)) == 1 and ndim == aval_of(cases[0]).ndim:
         return select_n(*args), dim
-    found = fronts(size, cases, places)
+    found = shapes.fronts(size, cases, places)
     if dim is not None or ndim:
         first = int(dim is None)
-        front = which if dim is None else moveaxis(which, dim, 0)
-        which = broadcast_in_dim(front, aval_of(found[0]).shape, range(first, first + ndim))
+        front = which if dim is None else shapes.moveaxis(which, dim, 0)
+        which = shapes.broadcast_in_dim(front, aval_of(found[0]).shape, range(first, first + ndim))
     return select_n(which, *found), 0

@@ -21,23 +21,11 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray, is_inexact
+from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.contractions import highest, lowest, reduce_and
 from jaxlens.core.primitives.elementwise import add, and_p, eq, full_like, ge, le_p, neg, select_n
 from jaxlens.core.primitives.functions import clamp_p
-from jaxlens.core.primitives.shapes import (
-    broadcast_in_dim,
-    bump,
-    dense,
-    fronts,
-    full,
-    i64s,
-    iota,
-    linear,
-    moveaxis,
-    others,
-    reshape,
-    type_of,
-)
+from jaxlens.core.primitives.shapes import i64s
 from jaxlens.core.staging import trace
 from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
@@ -95,12 +83,12 @@ def _check(name: str, x: ShapedArray, indices: ShapedArray, sizes: Numbers, axes
 def _last(shape: Numbers, indices: Any, axes: Sequence[int], sizes: Numbers) -> Any:
     """For each index the last place where a slice still fits, along its axis."""
     last = np.minimum([shape[i] - sizes[i] for i in axes], np.iinfo(indices.dtype).max)
-    return broadcast_in_dim(last.astype(indices.dtype), indices.shape, (indices.ndim - 1,))
+    return shapes.broadcast_in_dim(last.astype(indices.dtype), indices.shape, (indices.ndim - 1,))
 
 
 def _widened(numbers: Any, of_rows: bool) -> Any:
     """Dimension numbers for an array of examples; `of_rows`: each has indices of its own."""
-    window, dropped, pointed, own, batched = (bump(axes, 0) for axes in numbers)
+    window, dropped, pointed, own, batched = (shapes.bump(axes, 0) for axes in numbers)
     if of_rows:
         own, batched = (0, *own), (0, *batched)
     else:
@@ -120,7 +108,7 @@ def _(
 ) -> ShapedArray:  # fmt: skip
     offsets, dropped, pointed, own = dimension_numbers[:4]
     _check("gather", x, indices, slice_sizes, pointed)
-    window = iter(slice_sizes[axis] for axis in others(x.ndim, dropped, own))
+    window = iter(slice_sizes[axis] for axis in shapes.others(x.ndim, dropped, own))
     rows = iter(indices.shape[:-1])
     ndim = len(offsets) + indices.ndim - 1
     return x.update(shape=tuple(next(window if i in offsets else rows) for i in range(ndim)))
@@ -146,7 +134,9 @@ def _filled(x: Any, indices: Any, *, fill_value: Any, **params: Any) -> Any:
     inside = and_p.bind(ge(indices, indices.dtype.type(0)), le_p.bind(indices, last))
     good = reduce_and(inside, (indices.ndim - 1,))
     found = gather_p.bind(x, indices, **params | {"mode": GatherScatterMode.CLIP}, fill_value=None)
-    good = broadcast_in_dim(good, found.shape, others(found.ndim, numbers.offset_dims))
+    good = shapes.broadcast_in_dim(
+        good, found.shape, shapes.others(found.ndim, numbers.offset_dims)
+    )
     return select_n(good, full_like(found, fill_value), found)
 
 
@@ -160,7 +150,7 @@ def _(primals: Any, tangents: Any, *, fill_value: Any, **params: Any) -> Any:
 @gather_p.rule("transpose")
 def _(ct: Any, x: Linear, indices: Any, **params: Any) -> list[Any]:
     del params["slice_sizes"], params["fill_value"]
-    return [scatter("add", full(x.aval.shape, 0, x.aval.dtype), indices, ct, **params), None]
+    return [scatter("add", shapes.full(x.aval.shape, 0, x.aval.dtype), indices, ct, **params), None]
 
 
 @gather_p.rule("batch")
@@ -168,9 +158,14 @@ def _(
     size: int, args: Any, dims: Any, *, dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Numbers, **params: Any,
 ) -> Any:  # fmt: skip
-    x, indices = (a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True))
+    x, indices = (
+        a if d is None else shapes.moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)
+    )
     if dims[0] is None:
-        offsets, batched = bump(dimension_numbers[0], 0), bump(dimension_numbers[4], 0)
+        offsets, batched = (
+            shapes.bump(dimension_numbers[0], 0),
+            shapes.bump(dimension_numbers[4], 0),
+        )
         numbers = GatherDimensionNumbers(offsets, *dimension_numbers[1:4], batched)
         params |= {"indices_are_sorted": False, "unique_indices": False}
     else:
@@ -205,7 +200,7 @@ def gather(
 def gather_along(x: Any, indices: Any, axis: int, **options: Any) -> Any:
     """For each row along an axis, the elements at that row's places; `indices` end in an axis 1."""
     ndim = aval_of(x).ndim
-    rows = tuple(others(ndim, [axis]))
+    rows = tuple(shapes.others(ndim, [axis]))
     return gather(x, indices, ((), (axis,), (axis,), rows, rows), (1,) * ndim, **options)
 
 
@@ -225,7 +220,7 @@ def _abstract(
 ) -> ShapedArray:  # fmt: skip
     window, pointed = dimension_numbers[0], dimension_numbers[2]
     _check("scatter", x, indices, _sizes(dimension_numbers, x.ndim, updates.shape), pointed)
-    rows = tuple(updates.shape[axis] for axis in others(updates.ndim, window))
+    rows = tuple(updates.shape[axis] for axis in shapes.others(updates.ndim, window))
     if rows != indices.shape[:-1] or updates.dtype != x.dtype:
         raise TypeError(
             f"scatter: updates must have the array's dtype {x.dtype.name} and a slice for each "
@@ -259,8 +254,8 @@ def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
         return op.results[0]
 
     def batch(size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
-        x, updates = fronts(size, args[::2], dims[::2])
-        indices = args[1] if dims[1] is None else moveaxis(args[1], dims[1], 0)
+        x, updates = shapes.fronts(size, args[::2], dims[::2])
+        indices = args[1] if dims[1] is None else shapes.moveaxis(args[1], dims[1], 0)
         numbers = _widened(dimension_numbers, dims[1] is not None)
         return primitive.bind(x, indices, updates, dimension_numbers=numbers, **params), 0
 
@@ -311,10 +306,10 @@ def _transpose(primitive: Primitive, sign: Callable[[Any], Any]) -> Callable[...
     """Of "set" where no two slices overlap, "add" and "sub"; `sign` is that of the updates."""
 
     def transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
-        shape = type_of(updates).shape
+        shape = shapes.type_of(updates).shape
         old = new = None
         if type(x) is Linear and primitive is scatter_p:
-            old = scatter_p.bind(ct, indices, full(shape, 0, ct.dtype), **params)
+            old = scatter_p.bind(ct, indices, shapes.full(shape, 0, ct.dtype), **params)
         elif type(x) is Linear:
             old = ct
         if type(updates) is Linear:
@@ -326,7 +321,7 @@ def _transpose(primitive: Primitive, sign: Callable[[Any], Any]) -> Callable[...
 
 
 scatter_p.transpose = _transpose(scatter_p, lambda ct: ct)
-scatter_add_p.jvp, scatter_sub_p.jvp = linear(scatter_add_p), linear(scatter_sub_p)
+scatter_add_p.jvp, scatter_sub_p.jvp = shapes.linear(scatter_add_p), shapes.linear(scatter_sub_p)
 scatter_add_p.transpose = _transpose(scatter_add_p, lambda ct: ct)
 scatter_sub_p.transpose = _transpose(scatter_sub_p, neg)
 
@@ -334,16 +329,16 @@ scatter_sub_p.transpose = _transpose(scatter_sub_p, neg)
 @scatter_p.rule("jvp")
 def _(primals: Any, tangents: Any, **params: Any) -> Any:
     (x, indices, updates), numbers = primals, params["dimension_numbers"]
-    moved, moving = dense(tangents[0]), dense(tangents[2])
+    moved, moving = shapes.dense(tangents[0]), shapes.dense(tangents[2])
     if params["unique_indices"]:
         result = scatter_p.bind(*primals, **params)
         return result, scatter_p.bind(moved, indices, moving, **params)
     # Write the number of each update, see which one stayed, and add those only.
     shape, window = aval_of(updates).shape, numbers.update_window_dims
     rows = [1 if axis in window else n for axis, n in enumerate(shape)]
-    count = iota(np.uint32, (int(np.prod(rows)),))
-    ids = add(reshape(count, rows), full(shape, 1, np.uint32))
-    written = scatter_p.bind(full(aval_of(x).shape, 0, np.uint32), indices, ids, **params)
+    count = shapes.iota(np.uint32, (int(np.prod(rows)),))
+    ids = add(shapes.reshape(count, rows), shapes.full(shape, 1, np.uint32))
+    written = scatter_p.bind(shapes.full(aval_of(x).shape, 0, np.uint32), indices, ids, **params)
     stayed = _read(written, indices, shape, numbers)
 
     def masked(old: Any, new: Any) -> tuple[Any, Any]:

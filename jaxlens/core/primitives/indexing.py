@@ -19,6 +19,7 @@ import numpy as np
 
 from jaxlens.core import sources
 from jaxlens.core.avals import ShapedArray, broadcast_shapes, promote
+from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.dynamic_slices import dynamic_slice_p, wrapped
 from jaxlens.core.primitives.elementwise import add, mul
 from jaxlens.core.primitives.gathering import (
@@ -30,17 +31,6 @@ from jaxlens.core.primitives.gathering import (
 )
 from jaxlens.core.primitives.pieces import concatenate, rev
 from jaxlens.core.primitives.pieces import slice as slice_
-from jaxlens.core.primitives.shapes import (
-    broadcast_in_dim,
-    broadcast_to,
-    convert_element_type,
-    expand_dims,
-    full,
-    iota,
-    others,
-    reshape,
-    squeeze,
-)
 from jaxlens.core.tracers import Tracer, Value, aval_of
 
 INT = np.dtype("int32")
@@ -71,17 +61,17 @@ def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promi
     if mode is None and (known or all(map(_plain, entries))):
         cut = (_slice if known else _dynamic_slice)(x, entries)
         cut = rev(cut, [i for i, e in enumerate(entries) if isinstance(e, range) and e.step < 0])
-        cut = squeeze(cut, [i for i, e in enumerate(entries) if not isinstance(e, range)])
+        cut = shapes.squeeze(cut, [i for i, e in enumerate(entries) if not isinstance(e, range)])
         kept = [about for about in order if about != ARRAYS]
-        return expand_dims(cut, [i for i, about in enumerate(kept) if about is None])
+        return shapes.expand_dims(cut, [i for i, about in enumerate(kept) if about is None])
     places = _places(aval, entries, order)
     if 0 in places.shape:
-        return full(places.shape, 0, aval.dtype)
+        return shapes.full(places.shape, 0, aval.dtype)
     found = gather(
         x, places.indices, places.numbers, places.sizes, fill_value=fill_value,
         mode=mode or GatherScatterMode.PROMISE_IN_BOUNDS, **places.promises | promises,
     )  # fmt: skip
-    return expand_dims(rev(found, places.reversed), places.new)
+    return shapes.expand_dims(rev(found, places.reversed), places.new)
 
 
 def index_update(
@@ -104,10 +94,10 @@ def index_update(
         return x
     updates = rev(_fitted(value, dtype, places), places.reversed)
     found = scatter(
-        kind, convert_element_type(x, dtype, weak), places.indices, updates,
+        kind, shapes.convert_element_type(x, dtype, weak), places.indices, updates,
         places.numbers, mode=mode or GatherScatterMode.FILL_OR_DROP, **places.promises | promises,
     )  # fmt: skip
-    return convert_element_type(found, old.dtype, old.weak_type)
+    return shapes.convert_element_type(found, old.dtype, old.weak_type)
 
 
 def take(x: Any, indices: Any, axis: int = 0, mode: Mode = "fill") -> Any:
@@ -126,8 +116,10 @@ def take_along_axis(x: Any, indices: Any, axis: int, mode: Mode = "fill") -> Any
     count = aval_of(at).shape[axis]
     common = broadcast_shapes(with_length(1, aval_of(at).shape), with_length(1, shape))
     rows = with_length(count, common)
-    at = reshape(broadcast_to(at, rows), (*rows, 1))
-    return gather_along(broadcast_to(x, with_length(shape[axis], common)), at, axis, mode=mode)
+    at = shapes.reshape(shapes.broadcast_to(at, rows), (*rows, 1))
+    return gather_along(
+        shapes.broadcast_to(x, with_length(shape[axis], common)), at, axis, mode=mode
+    )
 
 
 def _update(kind: str, meaning: str) -> Callable[..., Any]:
@@ -300,7 +292,7 @@ def _dynamic_slice(x: Any, entries: Sequence[Entry]) -> Any:
     starts = [_upwards(e)[0] if isinstance(e, range) else e for e in entries]
     starts = [INT.type(start) if isinstance(start, int) else start for start in starts]
     if len(starts) > 1:
-        starts = [convert_element_type(start, INT) for start in starts]
+        starts = [shapes.convert_element_type(start, INT) for start in starts]
     sizes = tuple(len(e) if isinstance(e, range) else 1 for e in entries)
     places = map(wrapped, starts, aval_of(x).shape)
     return dynamic_slice_p.bind(x, *places, slice_sizes=sizes)
@@ -342,9 +334,9 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
     along = [(about, n) for about, n in axes if about is not None and about not in windows]
     batch = [n for _, n in along]
     pointed = tuple(sorted(columns))
-    values = [convert_element_type(columns[axis], INT) for axis in pointed]
+    values = [shapes.convert_element_type(columns[axis], INT) for axis in pointed]
     rows = [
-        broadcast_in_dim(
+        shapes.broadcast_in_dim(
             value, (*batch, 1), [k for k, (a, _) in enumerate(along) if a == walks[axis]]
         )
         for value, axis in zip(values, pointed, strict=True)
@@ -352,7 +344,7 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
     offsets = tuple(i for i, about in enumerate(kept) if about in windows)
     return _Places(
         indices=concatenate(rows, len(batch)) if rows else np.zeros((*batch, 0), INT),
-        numbers=(offsets, tuple(others(x.ndim, windows)), pointed),
+        numbers=(offsets, tuple(shapes.others(x.ndim, windows)), pointed),
         sizes=tuple(len(spans[axis]) if axis in windows else 1 for axis in range(x.ndim)),
         shape=tuple(n for _, n in axes),
         reversed=[i for i, a in enumerate(kept) if a != ARRAYS and spans[a].step < 0],
@@ -371,12 +363,12 @@ def _together(entries: Sequence[Entry], shape: Numbers) -> tuple[dict[int, Any],
     common = broadcast_shapes((), *(aval_of(entry).shape for entry in found.values()))
     if not common:
         return {axis: INT.type(e) if isinstance(e, int) else e for axis, e in found.items()}, ()
-    return {axis: broadcast_to(entry, common) for axis, entry in found.items()}, common
+    return {axis: shapes.broadcast_to(entry, common) for axis, entry in found.items()}, common
 
 
 def _steps(span: range) -> Any:
     """The numbers of a range, smallest first."""
-    times = mul(INT.type(span.step), iota(INT, (len(span),)))
+    times = mul(INT.type(span.step), shapes.iota(INT, (len(span),)))
     numbers = add(INT.type(span.start), times)
     return rev(numbers, [0]) if span.step < 0 else numbers
 
@@ -393,4 +385,6 @@ def _fitted(value: Any, dtype: np.dtype, places: _Places) -> Any:
             f"x.at[...]: a value of shape {aval.shape} cannot be broadcast to the shape {shape} "
             f"of what it replaces."
         )
-    return squeeze(broadcast_to(convert_element_type(value, dtype), shape), places.new)
+    return shapes.squeeze(
+        shapes.broadcast_to(shapes.convert_element_type(value, dtype), shape), places.new
+    )

@@ -14,30 +14,16 @@ from typing import Any
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.avals import ShapedArray
+from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.elementwise import select_n_p, sub_p
-from jaxlens.core.primitives.shapes import (
-    Axes,
-    broadcast_in_dim,
-    dense,
-    examples_stay,
-    expand_dims,
-    fronts,
-    full,
-    i64s,
-    movement,
-    reduce_sum,
-    resized,
-    squeeze,
-    type_of,
-    without,
-)
+from jaxlens.core.primitives.shapes import Axes, i64s
 from jaxlens.core.tracers import Linear, aval_of
 
 Padding = tuple[tuple[int, int, int], ...]  # per axis: before, after, between two neighbours
 
 # ---- slice --------------------------------------------------------------------------------------
 
-slice_p = movement("slice")
+slice_p = shapes.movement("slice")
 
 
 @slice_p.rule("abstract")
@@ -67,7 +53,7 @@ def _(ct: Any, x: Linear, *, start_indices: Axes, strides: Any, **_: Any) -> lis
     for start, step, n, m in zip(start_indices, steps, x.aval.shape, ct.shape, strict=True):
         reached = start + (m - 1) * step + 1 if m else start
         config.append((start, n - reached, step - 1))
-    return [pad(ct, full((), 0, ct.dtype), config)]
+    return [pad(ct, shapes.full((), 0, ct.dtype), config)]
 
 
 @slice_p.rule("batch")
@@ -91,12 +77,12 @@ def slice_in_axis(x: Any, axis: int, start: int, limit: int, stride: int = 1) ->
     shape = aval_of(x).shape
     starts, strides = [0] * len(shape), [1] * len(shape)
     starts[axis], strides[axis] = start, stride
-    return slice(x, starts, resized(shape, axis, limit), strides)
+    return slice(x, starts, shapes.resized(shape, axis, limit), strides)
 
 
 # ---- pad ----------------------------------------------------------------------------------------
 
-pad_p = movement("pad")
+pad_p = shapes.movement("pad")
 
 
 @pad_p.rule("abstract")
@@ -128,12 +114,12 @@ def _(ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
 
 @pad_p.rule("transpose")
 def _(ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
-    shrunk = pad(ct, full((), 0, ct.dtype), [(-lo, -hi, 0) for lo, hi, _ in padding_config])
+    shrunk = pad(ct, shapes.full((), 0, ct.dtype), [(-lo, -hi, 0) for lo, hi, _ in padding_config])
     own = slice(shrunk, (0,) * ct.ndim, shrunk.shape, [1 + mid for *_, mid in padding_config])
     if type(value) is not Linear:
         return [own, None]
     axes = tuple(range(ct.ndim))
-    rest = sub_p.bind(reduce_sum(ct, axes), reduce_sum(own, axes))
+    rest = sub_p.bind(shapes.reduce_sum(ct, axes), shapes.reduce_sum(own, axes))
     return [own if type(x) is Linear else None, rest]
 
 
@@ -144,10 +130,10 @@ def _(size: int, args: Any, dims: Any, *, padding_config: Padding) -> Any:
         config = (*padding_config[: dims[0]], (0, 0, 0), *padding_config[dims[0] :])
         return pad(x, value, config), dims[0]
     # Each example has its own value: pad with zeros, and a mask of what is not padding.
-    x, config = fronts(size, [x], dims[:1])[0], ((0, 0, 0), *padding_config)
-    padded = pad(x, full((), 0, x.dtype), config)
-    mask = pad(full(x.shape, True, bool), full((), False, bool), config)
-    return select_n_p.bind(mask, broadcast_in_dim(value, padded.shape, (0,)), padded), 0
+    x, config = shapes.fronts(size, [x], dims[:1])[0], ((0, 0, 0), *padding_config)
+    padded = pad(x, shapes.full((), 0, x.dtype), config)
+    mask = pad(shapes.full(x.shape, True, bool), shapes.full((), False, bool), config)
+    return select_n_p.bind(mask, shapes.broadcast_in_dim(value, padded.shape, (0,)), padded), 0
 
 
 def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
@@ -159,7 +145,7 @@ def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
 
 # ---- concatenate and split ----------------------------------------------------------------------
 
-concatenate_p = movement(
+concatenate_p = shapes.movement(
     "concatenate",
     lambda size, dimension: {"dimension": dimension + 1},
     lower=lambda ctx, *operands, dimension: hlo.concatenate(operands, dimension),
@@ -176,13 +162,13 @@ def _(*avals: ShapedArray, dimension: int) -> ShapedArray:
             f"agree but for axis {dimension}, got {', '.join(a.str_short() for a in avals)}."
         )
     total = sum(aval.shape[dimension] for aval in avals)
-    shape = resized(first.shape, dimension, total)
+    shape = shapes.resized(first.shape, dimension, total)
     return ShapedArray(shape, first.dtype, all(aval.weak_type for aval in avals))
 
 
 @concatenate_p.rule("transpose")
 def _(ct: Any, *args: Any, dimension: int) -> list[Any]:
-    parts = split(ct, [type_of(x).shape[dimension] for x in args], dimension)
+    parts = split(ct, [shapes.type_of(x).shape[dimension] for x in args], dimension)
     return [part if type(x) is Linear else None for part, x in zip(parts, args, strict=True)]
 
 
@@ -191,26 +177,29 @@ def concatenate(arrays: Sequence[Any], dimension: int) -> Any:
     return concatenate_p.bind(*arrays, dimension=dimension) if len(arrays) > 1 else arrays[0]
 
 
-split_p = movement(
+split_p = shapes.movement(
     "split",
     multiple_results=True,
-    transpose=lambda cts, x, *, sizes, axis: [concatenate(list(map(dense, cts)), axis)],
+    transpose=lambda cts, x, *, sizes, axis: [concatenate(list(map(shapes.dense, cts)), axis)],
 )
-split_p.batch = examples_stay(split_p, "axis")
+split_p.batch = shapes.examples_stay(split_p, "axis")
 
 
 @split_p.rule("abstract")
 def _(x: ShapedArray, *, sizes: Axes, axis: int) -> list[ShapedArray]:
     if sum(sizes) != x.shape[axis] or min(sizes) < 0:
         raise ValueError(f"split: sizes {sizes} must add up to axis {axis} of {x.str_short()}.")
-    return [x.update(shape=resized(x.shape, axis, n)) for n in sizes]
+    return [x.update(shape=shapes.resized(x.shape, axis, n)) for n in sizes]
 
 
 @split_p.rule("lower")
 def _(ctx: Any, x: Any, *, sizes: Axes, axis: int) -> list[Any]:
     shape, found, start = ctx.avals_in[0].shape, [], 0
     for n in sizes:
-        starts, limits = resized([0] * len(shape), axis, start), resized(shape, axis, start + n)
+        starts, limits = (
+            shapes.resized([0] * len(shape), axis, start),
+            shapes.resized(shape, axis, start + n),
+        )
         found.append(hlo.slice(x, i64s(starts), i64s(limits), i64s([1] * len(shape))))
         start += n
     return found
@@ -224,28 +213,28 @@ def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
-    return concatenate([expand_dims(x, [axis]) for x in arrays], axis)
+    return concatenate([shapes.expand_dims(x, [axis]) for x in arrays], axis)
 
 
 def unstack(x: Any, axis: int = 0) -> list[Any]:
     """What stands along an axis, one array for each place."""
     rows = split(x, [1] * aval_of(x).shape[axis], axis)
-    return [squeeze(row, [axis]) for row in rows]
+    return [shapes.squeeze(row, [axis]) for row in rows]
 
 
 # ---- rev ----------------------------------------------------------------------------------------
 
-rev_p = movement(
+rev_p = shapes.movement(
     "rev",
     lower=lambda ctx, x, *, dimensions: hlo.reverse(x, i64s(dimensions)),
     transpose=lambda ct, x, *, dimensions: [rev(ct, dimensions)],
 )
-rev_p.batch = examples_stay(rev_p, "dimensions")
+rev_p.batch = shapes.examples_stay(rev_p, "dimensions")
 
 
 @rev_p.rule("abstract")
 def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
-    without(x, dimensions, "rev")
+    shapes.without(x, dimensions, "rev")
     return x
 
 
