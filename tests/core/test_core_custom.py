@@ -252,7 +252,7 @@ def test_forward_mode_of_custom_vjp() -> None:
 def test_arguments_that_do_not_hash() -> None:
     f = CORE.custom_jvp(lambda x, options: x, nondiff_argnums=(1,))
     f.defjvp(lambda options, p, t: (p[0], t[0]))
-    with pytest.raises(TypeError, match="argument options of .* is of type list"):
+    with pytest.raises(TypeError, match=r"argument options of .* is of type list"):
         f(X, [1, 2])
 
 
