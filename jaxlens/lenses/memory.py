@@ -3,6 +3,7 @@
 What is counted stands in `peak.py`, `residuals.py` and `donation.py`; here it is put into words.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -32,6 +33,7 @@ _MEANING = {
 _ROWS = 12
 _REMAT = frozenset({"checkpoint", "remat", "remat2"})  # what JAX's versions call it
 _SMALL = 0.05  # share of the peak below which what donation could save is not worth a sentence
+_MUCH = 0.5  # share of the peak from which what autodiff saves calls for jax.checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +148,10 @@ def memory(capture: Capture, tried: Sequence[Tried] = (), known: Facts | None = 
     use, sizes = known.use, capture.memory
     quote = quoter(capture)
     answer, *more = _peak(use, quote)
-    kept = _kept(use.saved, quote, capture.program.target.devices)
-    findings = [answer, Finding(sentence(sizes), "xla"), *more, *kept]
-    findings += _trials(known, capture)
+    kept = _kept(use.saved, quote, capture.program.target.devices, known)
+    # A trial was asked for, so what it found is the answer.
+    tries = _trials(known, capture)
+    findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *kept]
     worth = [d for d in known.donations if d.donated or _worth(d, known)]
     findings += donation.sentences(worth)
     tables = [t for t in (_by_line(use, quote), _held(use)) if t.rows]
@@ -231,8 +234,8 @@ def _types(values: Sequence[Owned], most: int = 2) -> str:
     return listed(_tally(one.type for one in values), most)
 
 
-def _kept(kept: Saved, quote: Quoter, devices: int) -> Iterator[Finding]:
-    """What autodiff kept."""
+def _kept(kept: Saved, quote: Quoter, devices: int, known: Facts) -> Iterator[Finding]:
+    """What autodiff kept, and where it is much what to ask next."""
     if not kept.backward:
         return
     if not kept.residuals:
@@ -248,8 +251,11 @@ def _kept(kept: Saved, quote: Quoter, devices: int) -> Iterator[Finding]:
     values = count(len(kept.residuals), "value")
     where = f"; that is for all {devices} devices together" if devices > 1 else ""
     ids = tuple(one.id for one in kept.residuals)
+    much = kept.bytes >= _MUCH * (known.use.peak or math.inf) and not known.tried
+    ask = "; --checkpoint tries what jax.checkpoint would change" if much else ""
     yield Finding(
-        f"Autodiff saves {amount(kept.bytes)} in {values} for the backward pass{whose}{where}.",
+        f"Autodiff saves {amount(kept.bytes)} in {values} for the backward pass{whose}{where}"
+        f"{ask}.",
         "counted", ids,
     )  # fmt: skip
 

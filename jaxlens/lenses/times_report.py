@@ -6,10 +6,12 @@ seconds in it, and the tables that hold some, are no part of the stable text.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Trial
+from jaxlens.lenses import captured
 from jaxlens.lenses.compile_parts import LLVM, PASSES, REST, CompileParts
 from jaxlens.lenses.equations import Equations
 from jaxlens.lenses.kernels import Work, works
@@ -32,9 +34,11 @@ def times(capture: Capture, found: Times | None = None) -> Report:
     """
     facts = found or of(capture)
     done = _works(capture)
+    # Arrays that a program holds are copied by every step, which no part of the profile names.
+    holds = captured.alarm(capture)
     tables = (*_within(facts), *_kernels(facts, done), _lines(capture, facts))
     timed = stages(capture).tables if facts.stages else ()
-    return Report("Times", tuple(_findings(facts)), (*timed, *tables))
+    return Report("Times", tuple(_findings(facts, holds)), (*timed, *tables))
 
 
 def alarm(capture: Capture) -> tuple[Finding, ...]:
@@ -50,10 +54,13 @@ def alarm(capture: Capture) -> tuple[Finding, ...]:
     return (Finding(f"{_made(group, counted)} (--times says more).", "counted", _ids(group)),)
 
 
-def _findings(facts: Times) -> Iterator[Finding]:
+def _findings(facts: Times, holds: tuple[Finding, ...]) -> Iterator[Finding]:
     group = _group(facts.loops)
     lead = f"{_most(facts)}{';' if group else '.'} " if facts.compile else ""
-    if group:
+    if holds and not group:
+        yield replace(holds[0], lead=lead)
+        yield Finding(_largest(facts.equations))
+    elif group:
         open_ = "" if facts.trial else " (untried: --scan tries it)"
         text = f"{_made(group, facts.equations)}{open_}."
         yield Finding(text, "counted", _ids(group), lead)
@@ -63,6 +70,8 @@ def _findings(facts: Times) -> Iterator[Finding]:
         yield _of_trial(facts.trial)
     elif facts.untried:
         yield Finding(f"lax.scan was not tried: {facts.untried}.", "unknown")
+    if group:
+        yield from holds
     for loop in [loop for loop in facts.loops if loop not in group][:_ROWS]:
         yield Finding(f"{_made((loop,), facts.equations)}.", "counted", (loop.id,))
     inner = [loop for loop in nested(facts.loops) if loop not in facts.loops]

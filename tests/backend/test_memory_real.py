@@ -153,6 +153,9 @@ def test_the_line_of_the_attention_weights_owns_the_peak_of_the_train_step():
     first = use.findings[0].text
     assert "jax.nn.softmax(scores)" in first
     assert "saved for the backward pass" in first
+    kept = next(f.text for f in use.findings if f.text.startswith("Autodiff saves"))
+    assert use.facts.use.saved.bytes > use.peak / 2
+    assert kept.endswith("; --checkpoint tries what jax.checkpoint would change.")
 
 
 def mlp(params, x):
@@ -212,6 +215,7 @@ def test_residuals_are_those_that_jax_lists(name):
 
 def test_checkpoint_is_tried_on_the_body_of_a_scan():
     answer = jaxlens.memory(step(), checkpoint=True)
+    assert answer.findings[0].text.startswith("With jax.checkpoint round each scan's body the peak")
     whole, products, stretches, body = answer.tried
     assert whole.saved == 0  # all is computed again
     assert products.saved < answer.facts.use.saved.bytes

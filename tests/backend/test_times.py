@@ -330,6 +330,15 @@ def test_default_view_tells_of_a_large_unrolled_loop() -> None:
     assert "unrolled" not in str(jaxlens.compile(sine, X))
 
 
+def test_a_large_array_that_the_program_holds_is_told_first() -> None:
+    table = np.random.default_rng(0).random((600, 600), np.float32)  # 1.44 MB
+    first, second, *_ = jaxlens.times(lambda x: x @ jnp.asarray(table), jnp.ones((2, 600))).findings
+    assert first.text.startswith("One array is closed over, `table` (f32[600,600], 1.44 MB)")
+    assert "pass it as an argument" in first.text
+    assert " took " in first.lead
+    assert second.text.startswith("No loop of four or more like steps was unrolled")
+
+
 def test_an_error_of_the_function_is_the_one_that_is_seen() -> None:
     def wrong(x):
         return x.no_such_thing
