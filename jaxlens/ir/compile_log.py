@@ -95,11 +95,14 @@ class DiskKey:
         changes: What differs from the nearest earlier key of a program of that name, which this
             process asked for while somebody watched.
         earlier: How many such keys there were.
+        unkept: Why a program that the cache did not hold is not in it now either; "" for one that
+            is.
     """
 
     parts: tuple[tuple[str, str], ...]
     changes: tuple[Change, ...] = ()
     earlier: int = 0
+    unkept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +206,8 @@ class Call:
         A type differs in ("axis", "0"), ("shape",), ("dtype",), ("weak",) or more ("type",).
         """
         main = self.main
+        if main.kind in ("new", "gone"):  # of one container that grows or shrinks
+            return (main.kind, re.split(r"[\[.]", main.name)[0])
         return (main.kind, main.name, *(_difference(main) if main.kind == "type" else ()))
 
     @property

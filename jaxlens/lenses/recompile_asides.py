@@ -35,6 +35,7 @@ def asides(log: Log, where: str) -> Iterator[Finding]:
             f"XLA: {listed(told, 6)}."
         )
     yield from _not_on_disk(log)
+    yield from _not_kept(log)
     for call in log.calls:
         failed = next((step for step in call.steps if step.failed), None)
         if failed:
@@ -55,6 +56,18 @@ def _not_on_disk(log: Log) -> Iterator[Finding]:
             f"{call.function} is not in the persistent cache, which holds "
             f"{count(step.others, 'program')} of that name {held}{_apart(step)}."
         )
+
+
+def _not_kept(log: Log) -> Iterator[Finding]:
+    """Programs that will be compiled again by the next process."""
+    found: dict[str, list[str]] = {}
+    for call in log.compiles:
+        step = call.step("compile")
+        if step is not None and step.disk is not None and step.disk.unkept:
+            found.setdefault(step.disk.unkept, []).append(call.function)
+    for why, names in found.items():
+        told = listed(list(dict.fromkeys(names)), 4)
+        yield Finding(f"The persistent cache was not given the program of {told}: {why}.")
 
 
 def _apart(step: Step) -> str:

@@ -118,7 +118,7 @@ def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
     values = _listed_values([_bare(changes[0].old), *(_bare(c.new) for c in changes)])
     if key[0] in ("static", "field") and change.new.startswith("another "):
         kind = "static" if key[0] == "static" else "kept in the pytree"
-        return f"{name} is {kind} and equals no other: each call passed another {change.old}"
+        return f"{name} is {kind} and each time another {change.old}"
     if key[0] == "static":
         return f"{name} is static and its value changed: {values}"
     if key[0] == "function":
@@ -137,6 +137,12 @@ def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
         return f"{name} was {change.new}, and {change.old} before"
     if key[0] == "option":
         return f"jit's {name} changed: {values}"
+    if key[0] == "mesh":
+        return f"the mesh changed: {values}"
+    names = list(dict.fromkeys(c.name for c in changes))
+    if key[0] in ("new", "gone") and len(names) > 1:
+        more = "more" if key[0] == "new" else "fewer"
+        return f"{name} came with {more} arrays: {_listed_values(names)}"
     if key[0] in ("new", "gone"):
         return f"{listed([str(c).replace(': ', ' is ') for c in calls[-1].changes], 4)}"
     return str(change)

@@ -143,7 +143,7 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     value = _static(key, name)
     if key is None:
         return keep
-    if last.main.new.startswith("another ") or _equals_none(value):
+    if _equals_none(value) or (value is None and last.main.new.startswith("another ")):
         return _by_identity(calls, log, value)
     failed = trials.as_data(key, name)
     if failed is None:
@@ -243,6 +243,9 @@ def _field(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
 
 def _leaves(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     last = calls[-1]
+    if len({call.main.name for call in calls}) > 1:
+        root = last.cause[1]
+        return Cure(f"give {root} one number of arrays: one array with room for all, and a mask")
     names = few([c.name for c in last.changes if c.kind in ("new", "gone")])
     tried = _alone(last, lambda change: change.kind in ("new", "gone"))
     return Cure(f"pass {names} at every call, or at none", tried)

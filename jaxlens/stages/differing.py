@@ -11,6 +11,7 @@ import enum
 import functools
 import re
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -41,9 +42,10 @@ def differences(name: str, new: Any, old: Any) -> list[Difference]:
         if place is None:
             break
         path, now, was = found[place]
-        parts = [
-            (path + step, a, b) for step, a, b in _opened(now, was) or () if not same(a, b)
-        ]  # fmt: skip
+        every = _opened(now, was) or []
+        parts = [(path + step, a, b) for step, a, b in every if not same(a, b)]
+        if isinstance(now, tuple | list) and len(parts) == len(every) > 1:
+            parts = []  # a shape is told as a whole
         if parts and len(found) - 1 + len(parts) <= _MOST:
             found[place : place + 1] = parts
             closed = {i if i < place else i + len(parts) - 1 for i in closed}
@@ -108,13 +110,12 @@ def _opened(new: Any, old: Any) -> list[Difference] | None:
 
 
 def _attributes(new: Any, old: Any) -> list[Difference] | None:
-    """The fields of dataclasses, and the attributes of objects that equal no other."""
+    """The fields of dataclasses, and the attributes of other objects."""
     if dataclasses.is_dataclass(new):
         names = [field.name for field in dataclasses.fields(new)]
         if all(hasattr(new, name) and hasattr(old, name) for name in names):
             return [(f".{name}", getattr(new, name), getattr(old, name)) for name in names]
-    plain = getattr(type(new), "__eq__", None) is object.__eq__
-    if not plain or isinstance(new, enum.Enum) or _is_code(new):
+    if isinstance(new, enum.Enum | ModuleType) or _is_code(new):
         return None
     held, before = getattr(new, "__dict__", None), getattr(old, "__dict__", None)
     if not isinstance(held, dict) or not isinstance(before, dict) or list(held) != list(before):

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
 from jaxlens.ir.compile_log import Change, DiskKey
 
 _LINE = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
@@ -101,6 +103,25 @@ def key(new: Parts, earlier: Sequence[Parts]) -> DiskKey:
     found = [tuple(_changes(new, old)) for old in reversed(earlier)]
     digests = tuple((_NAMES.get(name, name), held.digest) for name, held in new.items())
     return DiskKey(digests, min(found, key=len, default=()), len(earlier))
+
+
+def unkept(seconds: float) -> str:
+    """Why JAX did not give a program to the persistent cache.
+
+    Args:
+        seconds: How long its compile took.
+    """
+    config: Any = jax.config
+    least = config.jax_persistent_cache_min_compile_time_secs
+    if seconds < least:
+        return f"it took less than jax_persistent_cache_min_compile_time_secs ({least:g})"
+    return "JAX did not write it, as one that calls back into Python or that another process writes"
+
+
+def is_used() -> bool:
+    """Whether there is a persistent cache; JAX makes keys for it also where there is none."""
+    config: Any = jax.config
+    return config.jax_compilation_cache_dir is not None and config.jax_enable_compilation_cache
 
 
 def _changes(new: Parts, old: Parts) -> Iterator[Change]:

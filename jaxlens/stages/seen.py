@@ -22,7 +22,7 @@ class Seen:
         token: Tells the call from others that are running.
         met: Its key; None for an operation, and where JAX hides it.
         traced: Whether a Python function really ran.
-        disk: Whether the persistent cache held its program; None where it was not asked.
+        disk: Whether the persistent cache held its program, or was given it; None for neither.
         others: How many programs of its name the persistent cache held before its compile.
         disk_parts: The parts of the key by which the persistent cache is asked, by name.
         hidden: Whether it repeats an earlier one.

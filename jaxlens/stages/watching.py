@@ -206,8 +206,9 @@ class _Recorder:
         served = "memory" if kind == "trace" and self._hears_notes and not seen.traced else ""
         if kind == "compile" and seen.disk:
             served = "disk"
-        others = seen.others if kind == "compile" and seen.disk is False else None
-        disk = self._disk_key(seen) if kind == "compile" and seen.disk is not None else None
+        disk = self._disk_key(seen, seconds) if kind == "compile" else None
+        missed = kind == "compile" and (seen.disk is False or (disk is not None and not seen.disk))
+        others = seen.others if missed else None
         seen.steps.append(Step(kind, seconds, served, failed, others, disk))
         if kind == "trace" and served and seen.layer == "trace":
             seen.layer = ""  # the caches below may still miss
@@ -219,18 +220,18 @@ class _Recorder:
                 return
 
     def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
-        for kind, seen in reversed(self._local.open):
+        for kind, seen in reversed(self._local.open if disk_keys.is_used() else ()):
             if kind == "compile" and seen is not None and seen.role == "user":
                 seen.disk_parts[name] = disk_keys.part(name, digest, about)
                 return
 
-    def _disk_key(self, seen: Seen) -> DiskKey | None:
+    def _disk_key(self, seen: Seen, seconds: float) -> DiskKey | None:
         if not seen.disk_parts:
             return None
         earlier = self._disk_keys[seen.function]
         found = disk_keys.key(seen.disk_parts, earlier)
         earlier.append(seen.disk_parts)
-        return found
+        return found if seen.disk is not None else replace(found, unkept=disk_keys.unkept(seconds))
 
     def _note(self, what: str) -> None:
         local = self._local

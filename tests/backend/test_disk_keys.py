@@ -84,6 +84,23 @@ def test_the_part_that_differs_is_named(tmp_path):
     )
 
 
+UNKEPT = """
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000)
+    with jaxlens.recompiles() as log:
+        jax.jit(step)(X)
+    print(log.findings[-1].text)
+    print(len([name for name in os.listdir(sys.argv[1]) if name.endswith("-cache")]))
+"""
+
+
+def test_a_program_that_is_not_kept_is_told_of(tmp_path):
+    assert run(UNKEPT, tmp_path)[0].splitlines() == [
+        "The persistent cache was not given the program of step: it took less than "
+        "jax_persistent_cache_min_compile_time_secs (1000).",
+        "0",
+    ]
+
+
 TWICE = """
     heard = []
     logging.getLogger("jax").addHandler(type("Heard", (logging.Handler,), {

@@ -165,12 +165,54 @@ def test_objects_that_equal_no_other():
     with jaxlens.recompiles() as log:
         for _ in range(3):
             Net(2)(X)
-    assert "self is static and equals no other" in log.findings[0].text
+    assert "self is static and each time another" in log.findings[0].text
     assert the_cure(log).tried.endswith("their programs were compared: all 3 are equal")
     with jaxlens.recompiles() as log:
         Net(5)(X)
     assert log.log.compiles[0].reason == "self.n: static value 5, was 2"
     assert the_cure(log).tried == "traced so: it works, and one program serves both values"
+
+
+class Sized:
+    def __init__(self, size):
+        self.size = size
+
+    def __hash__(self):
+        return self.size
+
+    def __eq__(self, other):
+        return isinstance(other, Sized) and other.size == self.size
+
+
+def test_objects_with_an_equality_of_their_own():
+    f = jax.jit(lambda x, sized: jnp.resize(x, (sized.size,)), static_argnums=1)
+    with jaxlens.recompiles() as log:
+        f(X, Sized(2))
+        f(X, Sized(2))
+        f(X, Sized(3))
+    assert [call.reason for call in log.log.recompiles] == ["sized.size: static value 3, was 2"]
+    assert the_cure(log).text.startswith("sized.size is part of the program")
+
+
+def test_a_shape_is_told_as_a_whole():
+    f = jax.jit(lambda x, shape: x.reshape(shape), static_argnums=1)
+    with jaxlens.recompiles() as log:
+        f(X, (8, 4))
+        f(X, (16, 2))
+    assert log.log.compiles[1].reason == "shape: static value (16, 2), was (8, 4)"
+    assert "with shape as data tracing fails" in the_cure(log).tried
+
+
+def test_a_list_that_grows():
+    f = jax.jit(lambda xs: sum(x.sum() for x in xs))
+    with jaxlens.recompiles() as log:
+        for n in range(1, 5):
+            f([X] * n)
+    assert log.findings[0].text == (
+        "<lambda> compiled 4 times; 3 of them because xs came with more arrays: "
+        "xs[1], xs[2], xs[3]."
+    )
+    assert the_cure(log).text.startswith("give xs one number of arrays")
 
 
 def test_a_static_function_made_anew():
@@ -283,6 +325,6 @@ def test_a_train_state_that_is_made_anew():
         step(made(), X)
         step(made(), X)
     assert log.log.compiles[1].reason.startswith("state.apply_fn: kept in the pytree another ")
-    assert "state.apply_fn is kept in the pytree and equals no other" in log.findings[0].text
+    assert "state.apply_fn is kept in the pytree and each time another" in log.findings[0].text
     assert "state.tx" in the_cure(log).text
     assert the_cure(log).tried == "their programs were compared: both are equal"
