@@ -97,6 +97,8 @@ def _most(facts: Times) -> str:
     name = max(every, key=lambda n: every[n])
     slowest = facts.compile.passes[:1]
     which = f", most of it in `{slowest[0].name}`" if name == PASSES and slowest else ""
+    if which and slowest[0].name == captured.FOLDING:
+        which += " (--captured says of what)"
     kernels = facts.compile.optimised
     if name == LLVM and len(kernels) > 1:
         which = f", longest over `{max(kernels, key=facts.compile.of_llvm)}`"

@@ -61,6 +61,28 @@ def test_the_first_sentence_names_what_took_most() -> None:
     lead = times(fixed.capture(), replace(found, compile=worse)).findings[0].lead
     assert "HLO passes took" in lead
     assert lead.endswith("most of it in `algsimp`. ")
+    folds = replace(fixed.PROFILE.parts[2], name="constant_folding")
+    long = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, folds)))
+    lead = times(fixed.capture(), replace(found, compile=long)).findings[0].lead
+    assert lead.endswith("most of it in `constant_folding` (--captured says of what). ")
+
+
+def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None:
+    llvm = (
+        Part("max_fusion", "llvm", 0.2, aside=True), Part("max_fusion", "code", 0.1, aside=True),
+        Part("gt_fusion", "llvm", 0.6, aside=True), Part("gt_fusion", "code", 0.3, aside=True),
+    )  # fmt: skip
+    parts = compile_parts(Profile(2.0, (*fixed.PROFILE.parts, *llvm)))
+    assert parts.groups == compile_parts(fixed.PROFILE).groups  # other threads' seconds
+    assert (parts.of_llvm("gt_fusion"), parts.of_kernel("gt_fusion")) == pytest.approx((0.9, 1.0))
+    report = times(fixed.capture(), replace(of(fixed.capture()), compile=parts))
+    assert report.findings[0].lead == "LLVM took 50% of 2 s, longest over `gt_fusion`. "
+    table = next(t for t in report.tables if t.title == "Kernels")
+    assert [[cell.text for cell in row][2:6] for row in table.rows] == [
+        ["100 ms", "600 ms", "300 ms", "1 s"], ["300 ms", "200 ms", "100 ms", "600 ms"],
+    ]  # fmt: skip
+    without = next(t for t in times(fixed.capture()).tables if t.title == "Kernels")
+    assert "LLVM passes" not in without.columns
 
 
 def test_the_stable_text_has_no_seconds() -> None:
