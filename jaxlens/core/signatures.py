@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxlens.core.avals import ShapedArray
-from jaxlens.core.tracers import ForeignTracerError, aval_of
+from jaxlens.core.tracers import ForeignTracerError, Value, aval_of
 from jaxlens.core.trees import TreeDef, tree_flatten
 
 Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
@@ -67,7 +67,7 @@ def types_of(
         TypeError: One is no array; names the argument.
     """
     try:
-        return list(map(aval_of, leaves))
+        return [x.aval if isinstance(x, Value) else aval_of(x) for x in leaves]
     except TypeError:
         pairs = zip(leaves, arguments(f, in_tree, static), strict=True)
         return [type_of(f, leaf, argument) for leaf, (_, argument) in pairs]
