@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxlens.core.numpy as cnp
 from jaxlens import core
@@ -88,6 +89,49 @@ def same(found: Any, expected: Any, name: str = "") -> None:
         assert (x.shape, x.dtype) == (y.shape, y.dtype), name
         if x.dtype != jax.dtypes.float0:
             np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+def same_program(ours: Any, theirs: Any, *args: Any, tolerance: float = 1e-6) -> None:
+    """Values, dtypes and the equations of two functions, one of core and one of JAX."""
+    written = core.make_jaxpr(ours)(*args)
+    core.check_jaxpr(written)
+    assert primitives(written) == primitives(jax.make_jaxpr(theirs)(*args))
+    found, expected = both(lambda lib: ours if lib is CORE else theirs, *args)
+    found, expected = core.tree_leaves(found), jax.tree.leaves(expected)
+    assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in expected]
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance)
+
+
+def primitives(jaxpr: Any) -> list[tuple[str, list[Any]]]:
+    """The equations of a jaxpr with their types; those in calls of jit stand where the call is."""
+    found = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "jit":
+            found += primitives(eqn.params["jaxpr"])
+        else:
+            types = [(v.aval.shape, str(v.aval.dtype)) for v in eqn.outvars]
+            found.append((eqn.primitive.name, types))
+    return found
+
+
+def refused(kind: type[Exception], use: Any, words: str) -> None:
+    """Both libraries refuse a use with an error of one kind; ours says these words."""
+    with pytest.raises(kind):
+        use(JAX)
+    with pytest.raises(kind) as caught:
+        use(CORE)
+    assert words in str(caught.value)
+
+
+def compiled_before(run: Any) -> None:
+    """The second time nothing that runs is compiled."""
+    run()
+    seen = []
+    with core.listen(lambda event: seen.append(event.kind)):
+        run()
+    assert "bind" in seen
+    assert "compile" not in seen
 
 
 def equations(jaxpr: Any) -> Iterator[tuple[str, int]]:

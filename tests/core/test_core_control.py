@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from alike import CORE, EVERY, FORWARD, JAX, MOST, alike, names, same
+from alike import CORE, EVERY, FORWARD, JAX, MOST, alike, compiled_before, names, refused, same
 
 from jaxlens import core
 from jaxlens.core.parallel.collectives import psum
@@ -225,12 +225,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_use(name: str) -> None:
-    kind, use, words = WRONG[name]
-    with pytest.raises(kind):
-        use(JAX)
-    with pytest.raises(kind) as caught:
-        use(CORE)
-    assert words in str(caught.value)
+    refused(*WRONG[name])
 
 
 def test_weak_types() -> None:
@@ -268,12 +263,7 @@ def test_compiled_once() -> None:
         core.grad(lambda x: CORE.lax.cond(x[0] > 0, up, down, x).sum())(X)
         core.vmap(lambda x: CORE.lax.cond(True, up, down, x))(np.stack([X, X]))
 
-    run()
-    seen = []
-    with core.listen(lambda event: seen.append(event.kind)):
-        run()
-    assert "bind" in seen
-    assert "compile" not in seen
+    compiled_before(run)
 
 
 def test_in_sixty_four_bits() -> None:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from alike import same_program as same
 from jax import lax
 
 from jaxlens import core
@@ -31,31 +32,6 @@ TRACED = [
     lambda i: (i, slice(1, 3)), lambda i: (..., i), lambda i: (i, slice(None, None, 2)),
     lambda i: (i, ROWS), lambda i: (slice(7, 2), i), lambda i: (slice(1, None), None, ROWS, i),
 ]  # fmt: skip
-
-
-def primitives(jaxpr) -> list:
-    """The equations of a jaxpr; those in calls of jit stand where the call is."""
-    found = []
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "jit":
-            found += primitives(eqn.params["jaxpr"])
-        else:
-            found.append(
-                (eqn.primitive.name, [(v.aval.shape, str(v.aval.dtype)) for v in eqn.outvars])
-            )
-    return found
-
-
-def same(ours, theirs, *args) -> None:
-    """Values, dtypes and the equations of two functions, one of core and one of JAX."""
-    written = core.make_jaxpr(ours)(*args)
-    core.check_jaxpr(written)
-    assert primitives(written) == primitives(jax.make_jaxpr(theirs)(*args))
-    expected = jax.tree.leaves(jax.jit(theirs)(*args))
-    found = core.tree_leaves(core.jit(ours)(*args))
-    assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in expected]
-    for x, y in zip(found, expected, strict=True):
-        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-6)
 
 
 @pytest.mark.parametrize("index", STATIC, ids=str)

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from alike import CORE, EVERY, JAX, MOST, alike, names, same
+from alike import CORE, EVERY, JAX, MOST, alike, compiled_before, names, refused, same
 
 from jaxlens import core
 
@@ -202,12 +202,7 @@ def test_compiled_once() -> None:
         CORE.lax.fori_loop(0, 3, turn, X)
         CORE.lax.map(CORE.np.sin, X)
 
-    run()
-    seen = []
-    with core.listen(lambda event: seen.append(event.kind)):
-        run()
-    assert "bind" in seen
-    assert "compile" not in seen
+    compiled_before(run)
 
 
 WRONG = {
@@ -240,12 +235,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_use(name: str) -> None:
-    kind, use, words = WRONG[name]
-    with pytest.raises(kind):
-        use(JAX)
-    with pytest.raises(kind) as caught:
-        use(CORE)
-    assert words in str(caught.value)
+    refused(*WRONG[name])
 
 
 def test_fold_of_what_is_outside() -> None:

@@ -1,40 +1,19 @@
 """Sorting against JAX: values, derivatives, vmap, jaxprs."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from alike import same_program
 from jax import lax
 
 from jaxlens import core
 from jaxlens.core.primitives import sorting
 
 X = np.array([[3, 1, 2, 1], [0, -0.0, np.nan, -np.inf], [5, 9, 7, 8]], np.float32)
-
-
-def primitives(jaxpr) -> list:
-    """The equations of a jaxpr; those in calls of jit stand where the call is."""
-    found = []
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "jit":
-            found += primitives(eqn.params["jaxpr"])
-        else:
-            types = [(v.aval.shape, str(v.aval.dtype)) for v in eqn.outvars]
-            found.append((eqn.primitive.name, types))
-    return found
-
-
-def same(ours, theirs, *args) -> None:
-    """Values, dtypes and the equations of two functions, one of core and one of JAX."""
-    written = core.make_jaxpr(ours)(*args)
-    core.check_jaxpr(written)
-    assert primitives(written) == primitives(jax.make_jaxpr(theirs)(*args))
-    expected = jax.tree.leaves(jax.jit(theirs)(*args))
-    found = core.tree_leaves(core.jit(ours)(*args))
-    assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in expected]
-    for x, y in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
-
+same = partial(same_program, tolerance=0)
 
 CASES = {
     "sort": (lambda x: sorting.sort(x, 0), lambda x: jnp.sort(x, 0)),
