@@ -90,7 +90,8 @@ def memory(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     Raises:
         UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
     """
-    from jaxlens.lenses.memory import facts, trials
+    from jaxlens.lenses.checkpoint import trials
+    from jaxlens.lenses.memory import facts
     from jaxlens.lenses.memory import memory as report
 
     options = CompileOptions(memory=True)

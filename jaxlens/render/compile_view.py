@@ -13,10 +13,10 @@ from jaxlens.errors import LensError, OptionError, nearest
 from jaxlens.ir.facts import Program
 from jaxlens.lenses.captured import alarm as large_arrays
 from jaxlens.lenses.captured import captured as captured_report
+from jaxlens.lenses.checkpoint import trials as memory_trials
 from jaxlens.lenses.cost import cost as cost_report
 from jaxlens.lenses.kernels import Work, table, tally, what, works
 from jaxlens.lenses.memory import memory as memory_report
-from jaxlens.lenses.memory import trials as memory_trials
 from jaxlens.lenses.report import Finding, Report, Table, amount, cells
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.sharding import devices

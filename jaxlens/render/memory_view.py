@@ -12,8 +12,9 @@ from itertools import pairwise
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
+from jaxlens.lenses.checkpoint import Tried
 from jaxlens.lenses.lines import Spot, spot
-from jaxlens.lenses.memory import Tried, facts, memory
+from jaxlens.lenses.memory import facts, memory
 from jaxlens.lenses.peak import Owned, Timeline, Use, timeline
 from jaxlens.lenses.report import Overlay, amount
 from jaxlens.render import chart, source_pane

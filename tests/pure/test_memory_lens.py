@@ -11,9 +11,10 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.lenses.checkpoint import trials
 from jaxlens.lenses.donation import donations
 from jaxlens.lenses.makers import Makers
-from jaxlens.lenses.memory import facts, memory, trials
+from jaxlens.lenses.memory import facts, memory
 from jaxlens.lenses.peak import of
 from jaxlens.lenses.residuals import saved_in
 from jaxlens.render import memory_view

@@ -1,0 +1,136 @@
+"""What `jax.checkpoint` would change, by trying: each way is traced and compiled, none is run."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import Module
+from jaxlens.lenses.cost import count_module
+from jaxlens.lenses.peak import Use, of
+from jaxlens.lenses.report import Cell, Finding, Table, amount
+from jaxlens.lenses.residuals import saved
+
+_REMAT = frozenset({"checkpoint", "remat", "remat2"})  # what JAX's versions call it
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What one way of `jax.checkpoint` made of the program.
+
+    Attributes:
+        name: Which way, in words.
+        code: The same in Python.
+        peak: Bytes at its peak; None where it did not work.
+        saved: Bytes that autodiff keeps.
+        flops: Arithmetic operations, loops counted in.
+        why: Why it did not work; "" where it did.
+        loosened: Whether XLA took out the barriers that hold back what is computed again.
+    """
+
+    name: str
+    code: str = ""
+    peak: int | None = None
+    saved: int | None = None
+    flops: int | None = None
+    why: str = ""
+    loosened: bool = False
+
+
+def trials(capture: Capture) -> tuple[Tried, ...]:
+    """Compiles the program anew in each way of `jax.checkpoint` that could change it.
+
+    Raises:
+        UnavailableError: The capture was loaded from a file, or differentiates nothing.
+    """
+    ways = getattr(capture.driver, "checkpointed", None)
+    if ways is None:
+        raise UnavailableError(
+            "what jax.checkpoint would change is tried on live calls: this capture was saved"
+        )
+    if not saved(capture).backward:
+        raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
+    scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
+    tried = (_trial(name, code, make) for name, code, make in ways() if scans or "scan" not in name)
+    return tuple(tried)
+
+
+def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
+    try:
+        again = make()
+        if not any(node.opcode in _REMAT for node in again.jaxpr.module.nodes()):
+            return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
+        use = of(again)
+    except UnavailableError as why:
+        return Tried(name, code, why=str(why))
+    flops = count_module(again.jaxpr.module).flops
+    loosened = _has_barrier(again.hlo.module) and not _has_barrier(again.optimized.module)
+    return Tried(name, code, use.peak, use.saved.bytes, flops, loosened=loosened)
+
+
+def _has_barrier(module: Module) -> bool:
+    return any(node.opcode == "opt-barrier" for node in module.nodes())
+
+
+def sentences(tried: Sequence[Tried], now: int | None, capture: Capture) -> Iterator[Finding]:
+    """What `jax.checkpoint` would change, beside a peak of so many bytes now."""
+    failed = [one for one in tried if one.why]
+    worked = [one for one in tried if one.peak is not None]
+    if worked and now:
+        best = min(worked, key=lambda one: one.peak or 0)
+        flops = count_module(capture.jaxpr.module).flops
+        more = _change(best.flops, flops)
+        if (best.peak or 0) < 0.98 * now:
+            yield Finding(
+                f"With jax.checkpoint round {best.name} the peak is {amount(best.peak)}, "
+                f"{_change(best.peak, now)}, and flops {more}: {best.code}.",
+                "counted",
+            )
+        else:
+            yield Finding("No way of jax.checkpoint that was tried lowers the peak.")
+    if now and any(one.loosened and (one.peak or 0) >= 0.98 * now for one in worked):
+        yield Finding(
+            f"XLA takes jax.checkpoint's barriers out on {capture.program.target.platform}, so "
+            "that what is computed again may come long before it is needed: on another device "
+            "the peak can fall where it does not here.",
+            "xla",
+        )
+    for one in failed:
+        yield Finding(f"jax.checkpoint round {one.name} could not be tried: {one.why}.", "unknown")
+
+
+def table(tried: Sequence[Tried], use: Use, capture: Capture) -> Table:
+    """The program as it is and as `jax.checkpoint` changes it."""
+    if not tried:
+        return Table("With jax.checkpoint", (), ())
+    flops = count_module(capture.jaxpr.module).flops
+    now = Tried("nothing (as it is)", "", use.peak, use.saved.bytes, flops)
+    worked = [now, *(one for one in tried if not one.why)]
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(amount(one.peak), one.peak, bar=(one.peak or 0) / _most(worked)),
+            Cell("" if one is now else _change(one.peak, now.peak)),
+            Cell(amount(one.saved), one.saved),
+            Cell(amount(one.flops, "flop"), one.flops),
+            Cell("" if one is now else _change(one.flops, flops)),
+            Cell(one.code),
+        )
+        for one in worked
+    )
+    note = "Each was traced and compiled; nothing was run."
+    columns = ("jax.checkpoint round", "peak", "", "saved", "flops", "", "in Python")
+    return Table("With jax.checkpoint", columns, rows, note, right=(1, 2, 3, 4, 5))
+
+
+def _most(tried: Sequence[Tried]) -> int:
+    return max((one.peak or 0 for one in tried), default=0) or 1
+
+
+def _change(new: int | None, old: int | None) -> str:
+    if new is None or not old:
+        return "unknown"
+    change = new / old - 1
+    if abs(change) < 0.005:
+        return "the same"
+    return f"{abs(change):.0%} {'less' if change < 0 else 'more'}"
