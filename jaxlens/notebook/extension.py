@@ -11,9 +11,8 @@ from jaxlens.notebook.live import Lines
 from jaxlens.notebook.magics import Lenses
 from jaxlens.notebook.watch_magics import Watchers
 
-_VERBS = ("jaxpr", "hlo", "compile", "explore")
-_PLACES = [(kind, name) for kind in ("line", "cell") for name in _VERBS]
-_PLACES += [("line", "recompiles"), ("cell", "recompiles"), ("cell", "norecompile")]
+_NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile")
+_PLACES = [(kind, name) for kind in ("line", "cell") for name in _NAMES]
 
 _VIEW = ("jaxlens.render.view", "View")  # by name, so that loading imports no view
 
