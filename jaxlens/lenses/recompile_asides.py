@@ -9,6 +9,11 @@ from jaxlens.lenses.report import Finding, count
 from jaxlens.lenses.sentences import listed
 
 _FEW = 3
+_BY = {
+    "scan": " (a lax.fori_loop of known length is one)",
+    "while": " (a lax.fori_loop may be one)",
+    "cond": " (a lax.switch is one)",
+}
 _AGAIN = 3  # programs of one operation at one line that make it a loop
 
 
@@ -97,8 +102,8 @@ def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
             continue
         programs = {call.program for call in calls if call.program}
         yield Finding(
-            f"lax.{name} outside of jit compiled {len(calls)} times: each new function object as "
-            "its body is a new program; call it within one jitted function."
+            f"lax.{name} outside of jit compiled {len(calls)} times{_BY[name]}: each new function "
+            "object as its body is a new program; call it within one jitted function."
         )
         if len(programs) == 1:
             every = "both" if len(calls) == 2 else f"all {len(calls)}"

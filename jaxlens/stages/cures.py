@@ -236,8 +236,7 @@ def _field(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     names = few([c.name for c in last.changes if c.kind == "field"])
     tried = _equal(calls, log) or _alone(last)
     if last.main.new.startswith("another "):
-        text = f"make what {names} holds once, and use that object each time: it equals no other"
-        return Cure(text, tried)
+        return Cure(f"make {names} once, and use the same object each time", tried)
     return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)
 
 

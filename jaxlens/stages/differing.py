@@ -140,7 +140,7 @@ def _tree_parts(new: Any, old: Any) -> list[Difference] | None:
     children = list(zip(_child_steps(kind, kept, len(parts)), parts, others, strict=True))
     if issubclass(kind, tuple | list | dict):
         return None if not same(kept, was[1]) else children
-    return [*_kept_parts(kind, kept, was[1]), *children]
+    return [*_kept_parts(new, kept, was[1]), *children]
 
 
 def _child_steps(kind: type, kept: Any, count: int) -> list[str]:
@@ -156,9 +156,10 @@ def _indices(count: int) -> list[str]:
     return [f"[{i}]" for i in range(count)]
 
 
-def _kept_parts(kind: type, new: Any, old: Any) -> Iterator[Difference]:
+def _kept_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
     """What nodes keep beside their children: the static fields of a dataclass, as a rule."""
-    names = _fields(kind, True)
+    kind = node.node_data()[0]
+    names = _fields(kind, True) or _rest(kind, node)
     if not isinstance(new, tuple | list) or not isinstance(old, type(new)) or len(new) != len(old):
         yield "", Kept(new), Kept(old)
         return
@@ -192,6 +193,18 @@ def _fields(kind: type, static: bool) -> list[str]:
     """
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     return [field.name for field in fields if _is_static(field.metadata) is static]
+
+
+def _rest(kind: type, node: Any) -> list[str]:
+    """The fields of a dataclass that hold no leaf, where its fields are not marked."""
+    try:
+        filled = jax.tree_util.tree_unflatten(node, range(node.num_leaves))
+        paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
+    except Exception:  # a class of the user's may refuse such leaves
+        return []
+    held = {getattr(path[0], "name", None) for path in paths}
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return [field.name for field in fields if field.name not in held]
 
 
 def _is_static(marks: Any) -> bool:

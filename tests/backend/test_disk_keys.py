@@ -31,18 +31,27 @@ ONE_BY_ONE = """
         jax.clear_caches()
         with jaxlens.recompiles() as log:
             call()
-        changes = log.log.compiles[0].step("compile").disk.changes
-        found[name] = [str(change) for change in changes], [f.text for f in log.findings]
+        key = log.log.compiles[0].step("compile").disk
+        told = [f.text for f in log.findings]
+        found[name] = [str(change) for change in key.changes], told, dict(key.parts)
 
     def other(x):
         return x * 3
     other.__name__ = "step"
+
+    def unkept(x):
+        return x * 4
 
     def both():
         os.environ["XLA_FLAGS"] = "--xla_cpu_enable_fast_min_max=true"
         jax.jit(step)(X)
         del os.environ["XLA_FLAGS"]
 
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000)
+    with jaxlens.recompiles() as log:
+        jax.jit(unkept)(X)
+    print([len(os.listdir(sys.argv[1])), log.findings[-1].text])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     look("first", lambda: jax.jit(step)(X))
     look("same", lambda: jax.jit(step)(X))
     fast = {"xla_cpu_enable_fast_math": True}
@@ -62,12 +71,20 @@ def run(code, folder, *more):
         check=True,
         env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
     )
-    return done.stdout, done.stderr
+    return done.stdout
 
 
-def test_the_part_that_differs_is_named(tmp_path):
-    found = json.loads(run(ONE_BY_ONE, tmp_path)[0])
-    changes = {name: told for name, (told, _) in found.items()}
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory):
+    """What one process finds, and the folder of its cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    unkept, found = run(ONE_BY_ONE, folder).splitlines()
+    return unkept, json.loads(found), folder
+
+
+def test_the_part_that_differs_is_named(looked):
+    found = looked[1]
+    changes = {name: told for name, (told, *_) in found.items()}
     assert changes["first"] == changes["same"] == []
     assert found["first"][1] == [
         "Nothing recompiled; 1 function was compiled for the first time: step."
@@ -84,21 +101,11 @@ def test_the_part_that_differs_is_named(tmp_path):
     )
 
 
-UNKEPT = """
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000)
-    with jaxlens.recompiles() as log:
-        jax.jit(step)(X)
-    print(log.findings[-1].text)
-    print(len([name for name in os.listdir(sys.argv[1]) if name.endswith("-cache")]))
-"""
-
-
-def test_a_program_that_is_not_kept_is_told_of(tmp_path):
-    assert run(UNKEPT, tmp_path)[0].splitlines() == [
-        "The persistent cache was not given the program of step: it took less than "
-        "jax_persistent_cache_min_compile_time_secs (1000).",
-        "0",
-    ]
+def test_a_program_that_is_not_kept_is_told_of(looked):
+    assert looked[0] == (
+        "[0, 'The persistent cache was not given the program of unkept: it took less than "
+        "jax_persistent_cache_min_compile_time_secs (1000).']"
+    )
 
 
 TWICE = """
@@ -121,13 +128,13 @@ TWICE = """
 """
 
 
-def test_hashes_are_those_of_any_process_and_nobody_else_hears_them(tmp_path):
-    (first, shown), (second, _) = (json.loads(run(TWICE, tmp_path)[0]) for _ in range(2))
-    assert first == second
+def test_hashes_are_those_of_any_process_and_nobody_else_hears_them(looked):
+    parts, shown = json.loads(run(TWICE, looked[2]))
+    assert parts == looked[1]["first"][2]
     assert shown
-    assert next(iter(first)) == "the program"
-    assert len(first) == 8
-    assert all(len(digest) == 64 for digest in first.values())
+    assert next(iter(parts)) == "the program"
+    assert len(parts) == 8
+    assert all(len(digest) == 64 for digest in parts.values())
 
 
 def test_a_cache_that_is_off_has_no_key():
@@ -140,3 +147,27 @@ def test_a_cache_that_is_off_has_no_key():
         jax.jit(lambda x: x * 5)(1.0)
     assert log.log.compiles[0].step("compile").disk is None
     assert logging.getLogger("jax._src.cache_key").level == level
+
+
+def test_the_persistent_cache(tmp_path):
+    code = """
+        import jax, numpy as np, sys
+        jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+        import jaxlens
+        with jaxlens.recompiles() as log:
+            jax.jit(lambda x: x * 2)(np.ones(int(sys.argv[2]), np.float32))
+        print(log.compiles, log.loaded, log.findings[-1].text)
+    """
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), size],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for size in ("3", "3", "4")
+    ]  # fmt: skip
+    assert said[0].startswith("1 0 ")
+    assert said[1].startswith("1 1 ")
+    assert "1 program came out of the persistent cache" in said[1]
+    assert said[2].startswith("1 0 <lambda> is not in the persistent cache, which holds 1 program")

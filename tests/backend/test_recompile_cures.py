@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import gc
 from collections import OrderedDict
 
 import jax
@@ -215,6 +216,31 @@ def test_a_list_that_grows():
     assert the_cure(log).text.startswith("give xs one number of arrays")
 
 
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["n"])
+@dataclasses.dataclass
+class State:
+    w: jax.Array
+    n: int
+
+
+def test_a_field_that_a_pytree_keeps():
+    f = jax.jit(lambda state: state.w * 2)
+    with jaxlens.recompiles() as log:
+        for n in range(3):
+            f(State(X, n))
+    assert log.log.compiles[1].reason == "state.n: kept in the pytree 1, was 0"
+    assert the_cure(log).text.endswith("or make it an array of the pytree")
+    assert the_cure(log).tried == "their programs were compared: all 3 are equal"
+
+    @functools.partial(jax.tree_util.register_dataclass, data_fields=["w", "n"], meta_fields=[])
+    @dataclasses.dataclass
+    class Cured(State):
+        pass
+
+    f(Cured(X, 0))
+    assert hits(lambda: f(Cured(X, 1)), lambda: f(Cured(X, 2)))
+
+
 def test_a_static_function_made_anew():
     f = jax.jit(lambda x, g: g(x), static_argnums=1)
     with jaxlens.recompiles() as log:
@@ -328,3 +354,103 @@ def test_a_train_state_that_is_made_anew():
     assert "state.apply_fn is kept in the pytree and each time another" in log.findings[0].text
     assert "state.tx" in the_cure(log).text
     assert the_cure(log).tried == "their programs were compared: both are equal"
+
+
+def cures(log):
+    return [f.text for f in log.findings if f.text.startswith("Cure: ")]
+
+
+def test_a_static_number_that_could_be_data_is_tried():
+    calls = []
+
+    @functools.partial(jax.jit, static_argnames="n")
+    def f(x, n):
+        calls.append(n)
+        return x * n
+
+    with jaxlens.recompiles() as log:
+        for n in range(3):
+            f(X, n)
+    assert calls == [0, 1, 2]
+    (cure,) = cures(log)
+    assert cure.startswith("Cure: pass n as data")
+    assert "it works, and one program serves all 3 values" in cure
+    assert [made.text for made in log.cures] == ["pass n as data: take it out of static_argnames"]
+
+
+def test_a_static_number_that_must_stay_is_tried():
+    @functools.partial(jax.jit, static_argnames="n")
+    def f(x, n):
+        return x.reshape(n, -1)
+
+    with jaxlens.recompiles() as log:
+        for n in (1, 2, 4):
+            f(X, n)
+    (cure,) = cures(log)
+    assert "it must stay static" in cure
+
+
+def test_padding_is_tried_and_the_count_is_that_of_programs():
+    rows = np.ones((128, 784), np.float32)
+    f = jax.jit(lambda x: (x * x).sum())
+    with jaxlens.recompiles() as log:
+        for n in range(1, 10):
+            f(rows[:n])
+    assert log.findings[0].text == (
+        "<lambda> compiled 9 times; 8 of them because x's first axis changed: "
+        "1, 2, 3, 4, 5, 6, 7, 8, ... (9 values)."
+    )
+    (cure,) = cures(log)
+    assert "5 programs instead of 9 (traced at a padded shape: it works)" in cure
+    before = f._cache_size()
+    padded = [np.zeros((1 << (n - 1).bit_length(), 784), np.float32) for n in range(1, 10)]
+    with jaxlens.recompiles() as again:
+        for x in padded:
+            f(x)
+    assert again.compiles == 1  # 16; 1, 2, 4 and 8 are there: 5 in all
+    assert f._cache_size() == before + 1
+
+
+def test_a_trial_changes_no_cache_and_prints_nothing(capsys):
+    @functools.partial(jax.jit, static_argnames="n")
+    def f(x, n):
+        print("traced")
+        return x * n
+
+    with jaxlens.recompiles() as log:
+        f(X, 1)
+        f(X, 2)
+    before = f._cache_size()
+    capsys.readouterr()
+    with Compiled() as truth:
+        assert cures(log)
+    assert capsys.readouterr().out == ""
+    assert truth.names == []
+    assert f._cache_size() == before
+
+
+def test_a_function_that_is_gone_with_an_array_is_said_to_be_untried():
+    with jaxlens.recompiles() as log:
+
+        def run(y):
+            f = jax.jit(lambda x, n: x * n + y, static_argnums=1)
+            for n in range(3):
+                f(X, n)
+
+        run(X)
+        gc.collect()
+    (cure,) = cures(log)
+    assert cure.endswith("(not tried).")
+
+
+def test_a_default_that_is_passed_is_another_key():
+    @functools.partial(jax.jit, static_argnames="n")
+    def f(x, n=2):
+        return x * n
+
+    with jaxlens.recompiles() as log:
+        f(X)
+        f(X, n=2)
+    assert log.log.calls[1].reason == "n: static value 2, was not given (so 2)"
+    (cure,) = cures(log)
+    assert cure == ("Cure: pass n at every call, or at none (both mean the same, but not to JAX).")
