@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from jaxlens.ir.graph import Module, Node, Region, Span, Type
+from jaxlens.ir.graph import Module, Node, Region, Span, Type, owner
 
 K = TypeVar("K", bound=Hashable)
 LITERAL = 0  # "made 0 values before": no step reads what it makes
@@ -38,7 +38,7 @@ class Place:
     @property
     def owner(self) -> Span | None:
         """As `Node.owner`."""
-        return next((s for s in self.spans if not s.library), self.spans[0] if self.spans else None)
+        return owner(self.spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +231,13 @@ def _fields(module: Module) -> tuple[object, ...]:
 class LateNodes(Sequence[Node]):
     """The nodes of a region, each made when it is first looked at and then kept."""
 
-    __slots__ = ("_kept", "_make", "_size")
+    __slots__ = ("_kept", "_make", "_size", "_whole")
 
     def __init__(self, size: int, make: Callable[[int], Node]) -> None:
         self._size = size
         self._make = make
         self._kept: dict[int, Node] = {}
+        self._whole: tuple[Node, ...] | None = None
 
     def __len__(self) -> int:
         return self._size
@@ -250,7 +251,11 @@ class LateNodes(Sequence[Node]):
         return self._node(step)
 
     def __iter__(self) -> Iterator[Node]:
-        return map(self._node, range(self._size))
+        if self._whole is None:
+            if len(self._kept) < self._size:
+                return map(self._node, range(self._size))
+            self._whole = tuple([self._kept[step] for step in range(self._size)])
+        return iter(self._whole)
 
     def _node(self, step: int) -> Node:
         node = self._kept.get(step)

@@ -10,6 +10,8 @@ name the regions they call; nothing here recurses, however deep a program nests.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
 
 # Bits an element takes in memory; what is not here has no known size.
 _BITS: Mapping[str, int] = {
@@ -95,6 +97,14 @@ class Span:
         return hash((self.file, self.line, self.column))
 
 
+def owner(spans: Sequence[Span]) -> Span | None:
+    """The innermost frame of a stack that is not a library's; else the innermost there is."""
+    for span in spans:
+        if not span.library:
+            return span
+    return spans[0] if spans else None
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A result of a node or a parameter of a region, unique by name within its region."""
@@ -150,7 +160,7 @@ class Node:
     @property
     def owner(self) -> Span | None:
         """The innermost frame that is not a library's; else the innermost frame there is."""
-        return next((s for s in self.spans if not s.library), self.spans[0] if self.spans else None)
+        return owner(self.spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +205,7 @@ class Module:
 
     def nodes(self) -> Iterator[Node]:
         """Every node once, region by region."""
-        for region in self.regions.values():
-            yield from region.nodes
+        return chain.from_iterable(map(attrgetter("nodes"), self.regions.values()))
 
     def body(self) -> Region:
         """The region where the program starts."""

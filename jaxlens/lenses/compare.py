@@ -205,7 +205,7 @@ def _recoded(before: Capture, after: Capture, pairs: Pairs) -> Iterator[str]:
         other = kernels[1].get(pairs.images.get(instruction, ""))
         theirs = other.llvm_after if other else ""
         mine = kernel.llvm_after.replace(kernel.name, other.name) if other else ""
-        if other and mine and theirs and _code(mine) != _code(theirs):
+        if other and mine and theirs and mine != theirs and _code(mine) != _code(theirs):
             yield other.name
 
 
@@ -393,6 +393,8 @@ def _primitives(found: Comparison, names: Names) -> Table:
 
 def _lines(pairs: Pairs) -> Iterator[LineChange]:
     """Lines that make other equations than before, in the order of the program after."""
+    if pairs.equal:
+        return
     old = {node.id: node for node in pairs.before.nodes()}
     new = {node.id: node for node in pairs.after.nodes()}
     moved: dict[str, str] = {}  # where a line stood, by where it stands

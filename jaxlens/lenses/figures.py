@@ -68,6 +68,12 @@ class Figures:
         return read(self.capture)
 
     @cached_property
+    def peak(self) -> int | None:
+        """In use at the worst moment, as `jaxlens.memory(f).peak` has it."""
+        found = live(self.assigned) if self.assigned is not None else None
+        return found.bytes if found is not None else None
+
+    @cached_property
     def xla(self) -> Mapping[str, float]:
         """XLA's own cost analysis."""
         return self.capture.cost
@@ -110,13 +116,6 @@ def _xla(key: str) -> Callable[[Figures], int | None]:
     return of
 
 
-def _peak(figures: Figures) -> int | None:
-    """In use at the worst moment, as `jaxlens.memory(f).peak` has it."""
-    assigned = figures.assigned
-    found = live(assigned) if assigned is not None else None
-    return found.bytes if found is not None else None
-
-
 def _reserved(figures: Figures) -> int | None:
     """Taken from start to end, as `jaxlens.memory(f).reserved` has it."""
     sizes = figures.memory
@@ -125,7 +124,7 @@ def _reserved(figures: Figures) -> int | None:
         return None
     constants = figures.assigned.bytes("constant") if figures.assigned else 0
     whole = sum(size for size in parts if size is not None) - (sizes.aliases or 0) + constants
-    return max(whole, _peak(figures) or 0)
+    return max(whole, figures.peak or 0)
 
 
 FIGURES: Mapping[str, Figure] = {
@@ -151,7 +150,7 @@ FIGURES: Mapping[str, Figure] = {
     "temporaries": Figure(
         "temporary memory", "temporary memory", lambda f: f.memory.temporaries, "B"
     ),
-    "peak": Figure("memory at the peak", "memory at the peak", _peak, "B"),
+    "peak": Figure("memory at the peak", "memory at the peak", lambda f: f.peak, "B"),
     "reserved": Figure("memory reserved", "memory reserved", _reserved, "B"),
     "xla_flops": Figure("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
     "moved": Figure(

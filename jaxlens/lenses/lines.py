@@ -69,12 +69,14 @@ class Owners(Mapping[str, Span]):
 
     @cached_property
     def _spans(self) -> dict[str, Span]:
-        return {
-            ident: owner
-            for row in self._rows
-            for ident, place in zip(row.ids, row.place, strict=True)
-            if (owner := _owner(row.places[place], self._handed[row.name])) is not None
-        }
+        found = {}
+        for row in self._rows:
+            handed = self._handed[row.name]
+            owners = {n: _owner(row.places[n], handed) for n in set(row.place)}
+            for ident, place in zip(row.ids, row.place, strict=True):
+                if (owner := owners[place]) is not None:
+                    found[ident] = owner
+        return found
 
     @cached_property
     def _row(self) -> dict[str, "_Rows"]:

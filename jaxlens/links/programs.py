@@ -121,9 +121,9 @@ def held(module: Module) -> dict[str, str]:
     place: dict[str, str] = {}
     for name, region in module.regions.items():  # callers come before callees
         home = caller.get(name)
-        if home is not None:
-            place.update((node.id, home) for node in region.nodes)
         for node in region.nodes:
+            if home is not None:
+                place[node.id] = home
             if node.opcode == "fusion":
                 for inner in node.regions:
                     caller.setdefault(inner, home or node.id)

@@ -86,7 +86,7 @@ def _fate(old: Node, new: Node, was: str, place: str) -> tuple[FateName, str]:
         return "fused", ""
     if was and not place:
         return "rewritten", "in no fusion any more"
-    if str(old.type) != str(new.type):
+    if old.type != new.type and str(old.type) != str(new.type):
         return "rewritten", f"{old.type} became {new.type}"
     return "same", "" if old.id == new.id else f"renamed {new.id}"
 
@@ -140,7 +140,8 @@ def _values(
             read = tuple(known.get(n, n) for n in node.operands)
             number = table.of((kinds[node.id], called, read))
             found[node.id] = number
-            known.update((v.name, table.of((number, n))) for n, v in enumerate(node.results))
+            for n, value in enumerate(node.results):
+                known[value.name] = table.of((number, n))
         results = tuple(known.get(n, n) for n in region.results)
         functions[name] = table.of(("body", len(region.parameters), results))
     return found
@@ -197,7 +198,10 @@ def _compiled(
                     values[node.id] = value
                     bodies[name].append(node)
     known = values if aligned else {}
-    return Side(bodies, module.entry, known, lambda n: (n.opcode, plain(n.type)), words)
+    kinds = {
+        node.id: (node.opcode, plain(node.type)) for nodes in bodies.values() for node in nodes
+    }
+    return Side(bodies, module.entry, known, lambda node: kinds[node.id], words)
 
 
 def _with_fusions(found: Pairs) -> Pairs:

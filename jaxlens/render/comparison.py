@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
@@ -92,6 +93,9 @@ def blocks(
 def equations(pairs: Pairs, names: compare.Names = compare.NAMES, full: bool = False) -> Diff:
     """Two jaxprs side by side, what differs in the program's order, the rest behind it."""
     left, right = jaxpr_lines.equations(pairs.before), jaxpr_lines.equations(pairs.after)
+    differing = list(_differing(pairs))
+    most = len(differing) if full else _MOST
+    some = len(pairs.same) if full else max(most - len(differing), 0)
     rows = [
         DiffRow(
             left[old.id] if old else None,
@@ -99,16 +103,14 @@ def equations(pairs: Pairs, names: compare.Names = compare.NAMES, full: bool = F
             "added" if old is None else "removed" if new is None else "rewritten",
             _difference(old, new) if old and new else "",
         )
-        for old, new in _differing(pairs)
+        for old, new in differing[:most]
     ]
-    most = len(rows) if full else _MOST
-    kept = [DiffRow(left[id], None, "same") for id in pairs.same]
-    some = len(kept) if full else max(most - len(rows), 0)
+    kept = [DiffRow(left[id], None, "same") for id in islice(pairs.same, some)]
     groups = [
-        DiffGroup(f"What differs ({len(rows):,})", tuple(rows[:most])),
-        DiffGroup(f"The same ({len(kept):,})", tuple(kept[:some]), open=False),
+        DiffGroup(f"What differs ({len(differing):,})", tuple(rows)),
+        DiffGroup(f"The same ({len(pairs.same):,})", tuple(kept), open=False),
     ]
-    lost = max(len(rows) - most, 0) + max(len(kept) - some, 0)
+    lost = len(differing) - len(rows) + len(pairs.same) - len(kept)
     note = f"{count(lost, 'more row')} left out: full=True shows all." if lost else ""
     return _unlinked(Diff(*names, tuple(group for group in groups if group.rows), note))
 
