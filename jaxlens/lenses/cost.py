@@ -18,6 +18,7 @@ from jaxlens.lenses.flops import flops
 from jaxlens.lenses.quote import quoter
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.started import idle
 from jaxlens.lenses.trips import trips as trips_of
 
 # Their bodies are applied to elements, or say nothing about what runs.
@@ -363,7 +364,8 @@ def _calls(capture: Capture) -> list[str]:
         nodes = list(capture.optimized.module.nodes())
     except UnavailableError:
         return []
-    named = (n.attrs.get("custom_call_target", n.id) for n in nodes if n.opcode == "custom-call")
+    calls = (n for n in nodes if n.opcode == "custom-call" and not idle(n))
+    named = (n.attrs.get("custom_call_target", n.id) for n in calls)
     return list(dict.fromkeys(name.strip('"') for name in named))
 
 

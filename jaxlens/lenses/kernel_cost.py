@@ -15,12 +15,12 @@ from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.lenses.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.sentences import lines_of
-from jaxlens.lenses.started import ENDS, EXCHANGES, written
+from jaxlens.lenses.started import EXCHANGES, idle, written
 from jaxlens.lenses.trips import trips
 from jaxlens.links.reach import TRIVIAL
 
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-_IDLE = TRIVIAL | ENDS
+_SILENT = TRIVIAL | _CONTROL
 _SLICES = frozenset({"dynamic-slice", "slice", "gather"})
 _VIEWS = frozenset({"bitcast", "copy", "reshape", "convert"})
 
@@ -89,7 +89,7 @@ def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:
         nodes = module.regions[region].nodes
         types = {node.id: node.type for node in nodes}
         for node in nodes:
-            if node.opcode not in _IDLE and node.opcode not in _CONTROL:
+            if node.opcode not in _SILENT and not idle(node):
                 found.append(_cost(node, types, module, runs, unsure, names))
     return tuple(found)
 

@@ -19,6 +19,11 @@ _WRITTEN = {"copy-start": 0, "collective-permute-start": 1, "all-gather-start": 
 """Which part of a start's value is what it writes."""
 
 
+def idle(node: Node) -> bool:
+    """Whether an instruction only waits for the end of something, or names room in memory."""
+    return node.opcode in ENDS or "AllocateBuffer" in node.attrs.get("custom_call_target", "")
+
+
 def written(node: Node) -> Type:
     """The type of what an instruction writes; of one that starts something, of what that will."""
     part = _WRITTEN.get(node.opcode)

@@ -148,6 +148,9 @@ def test_loops_of_a_tpu_have_the_length_of_their_scans() -> None:
     runs = {kernel.runs for kernel in kernel_costs(cap)}
     assert not any(kernel.open for kernel in kernel_costs(cap))
     assert runs == {1, 20, 21}  # a condition is looked at once more
+    assert "AllocateBuffer" in cap.optimized.raw  # which computes and moves nothing
+    assert not [k for k in kernel_costs(cap) if k.opcode == "custom-call"]
+    assert "custom call" not in str(jaxlens.cost(cap))
 
 
 def test_the_target_is_one_that_is_not_here() -> None:
