@@ -9,8 +9,6 @@ raises for that reason.
 """
 
 import contextlib
-import logging
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +32,6 @@ _DISK = {
 _PJIT = ("jax/_src/pjit.py", "jax\\_src\\pjit.py")
 _TESTS = {"trace_to_jaxpr": "traced", "jit_cpp_cache_miss": "entered"}
 _DEEPEST = 5000
-_KEYS, _KEY_FILE = "jax._src.cache_key", "cache_key.py"
-_HASHED, _FLAG = "get_cache_key hash of serialized %s: %s", "Including XLA flag in cache key: %s"
-_NEAR = 20  # frames between a logged hash and the function that hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +83,7 @@ def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
     monitoring.register_event_duration_secs_listener(duration)
     monitoring.register_event_listener(plain)
     unhook = _hook(to.note)
-    quiet = _hear_parts(to.part)
+    quiet = compat.hear_key_parts(to.part)
 
     def stop() -> None:
         alive.clear()
@@ -104,55 +99,6 @@ def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
                     unregister(listener)
 
     return stop, unhook is not None
-
-
-def _hear_parts(part: Callable[[str, str, Mapping[str, Any]], None]) -> Callable[[], None]:
-    """Hears the hashes that JAX logs while it makes a key of the persistent cache.
-
-    It logs them at a level that is off as a rule; on for us alone, the user's handlers get what
-    they got before.
-
-    Gone: nothing is heard, and of a program that the persistent cache has not it is only known
-    that it has it not.
-    """
-    logger = logging.getLogger(_KEYS)
-    before = logger.level
-    flags: dict[int, list[str]] = {}
-
-    def heard(record: logging.LogRecord) -> bool:
-        about = record.args if isinstance(record.args, tuple) else ()
-        if record.msg == _FLAG and about:
-            flags.setdefault(record.thread or 0, []).append(str(about[0]))
-        elif record.msg == _HASHED and len(about) == 2:
-            name, digest = map(str, about)
-            seen = {**_variables("get", _KEY_FILE), "flags": flags.get(record.thread or 0, ())}
-            part(name, digest, seen)
-            if name == "XLA flags":
-                flags.pop(record.thread or 0, None)
-        level = before or (logger.parent.getEffectiveLevel() if logger.parent else logging.WARNING)
-        return record.levelno >= level
-
-    logger.addFilter(heard)
-    logger.setLevel(logging.DEBUG)
-
-    def stop() -> None:
-        logger.removeFilter(heard)
-        if logger.level == logging.DEBUG:  # the user set no other meanwhile
-            logger.setLevel(before)
-
-    return stop
-
-
-def _variables(function: str, file: str) -> Mapping[str, Any]:
-    """The variables of a function of JAX's that is on the stack; empty where it is not."""
-    frame: FrameType | None = sys._getframe(2)
-    for _ in range(_NEAR):
-        if frame is None:
-            break
-        if frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file):
-            return frame.f_locals
-        frame = frame.f_back
-    return {}
 
 
 def _hook(note: Callable[[str], None]) -> Callable[[], None] | None:

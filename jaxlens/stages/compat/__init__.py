@@ -5,6 +5,7 @@ none raises for that reason. Public JAX is used directly where it is needed.
 """
 
 from jaxlens.stages.compat.disk_cache import persistent_cache_off
+from jaxlens.stages.compat.disk_cache_key import hear_key_parts
 from jaxlens.stages.compat.jit_caches import (
     context_names,
     is_compiled,
@@ -48,6 +49,7 @@ __all__ = [
     "has_cuda_plugin",
     "has_idle_tpu_plugin",
     "has_location_parts",
+    "hear_key_parts",
     "hlo_text",
     "inner_jit",
     "is_apart",
