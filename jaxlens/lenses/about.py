@@ -124,8 +124,10 @@ ABOUT: Mapping[str, About] = {
     "recompiles": About(
         "Why did it recompile?",
         measured="seconds of each trace, lowering and compile, by JAX; a cure is tried where it "
-        "can be without running your program",
-        ours="each call's key, compared part by part with the nearest earlier one",
+        "can be without running your program: its key is looked up, it is traced, or the programs "
+        "that were made are compared; what was not tried says so",
+        ours="each call's key, compared part by part with the nearest earlier one; of the "
+        "persistent cache's key the parts whose hashes differ, by the hashes that JAX logs",
     ),
     "why": About(
         "Would this very call hit JAX's caches, and if not, what is new in it?",
