@@ -266,16 +266,18 @@ def compare(
         OptionError: One of them is no capture.
     """
     from jaxlens.lenses import compare as lens
+    from jaxlens.lenses import compared
     from jaxlens.lenses.causes import sides
+    from jaxlens.lenses.compare_tables import times
     from jaxlens.render.comparison import document
 
     was, now = as_capture(before), as_capture(after)
     called = names or sides(was.program, now.program)
-    found = cache(lambda: lens.of(was, now, compiled=compiled))
+    found = cache(lambda: compared.of(was, now, compiled=compiled))
 
     def report() -> Report:
         facts = found()  # which compiles: the times are known after it
-        return lens.report(facts, called, lens.times(was, now, called) if compiled else ())
+        return lens.report(facts, called, times(was, now, called) if compiled else ())
 
     return Answer(now, lambda: document(was, now, called, found=found()), report, found)
 

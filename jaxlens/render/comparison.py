@@ -7,8 +7,9 @@ from itertools import islice
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
-from jaxlens.lenses import compare
+from jaxlens.lenses import compare, compare_tables
 from jaxlens.lenses.causes import sides
+from jaxlens.lenses.compared import NAMES, Comparison, Names, of
 from jaxlens.lenses.report import count
 from jaxlens.links.alike import Pairs
 from jaxlens.links.sides import change
@@ -36,10 +37,10 @@ _LARGE = 1000  # equations
 def document(
     before: Capture,
     after: Capture,
-    names: compare.Names | None = None,
+    names: Names | None = None,
     *,
-    found: compare.Comparison | None = None,
-    run: compare.Runs | None = None,
+    found: Comparison | None = None,
+    run: compare_tables.Runs | None = None,
     full: bool = False,
 ) -> Document:
     """The whole comparison as an output of its own.
@@ -52,19 +53,19 @@ def document(
         run: What running both took, where that was asked for.
         full: Leave nothing out.
     """
-    compared = found or compare.of(before, after)
+    compared = found or of(before, after)
     called = names or sides(before.program, after.program)
-    took = [TableBlock(compare.runs(run, called))] if run else []
+    took = [TableBlock(compare_tables.runs(run, called))] if run else []
     answer, *rest = blocks(before, after, called, found=compared, full=full)
     shown = (answer, *took, *rest)
     first, other = taken(after.program), taken(before.program)
     if taken(replace(after.program, flags=before.program.flags)) == other:
-        other = "the same call before" if called == compare.NAMES else called[0]
+        other = "the same call before" if called == NAMES else called[0]
     first = f"{first}, against {other}"
     return Document("compile", first, shown, web(after, compared))
 
 
-def web(after: Capture, found: compare.Comparison) -> Web | None:
+def web(after: Capture, found: Comparison) -> Web | None:
     """Links between the two panes; of a large program they would take longer than the lens."""
     stages = ("jaxpr", "optimized") if found.instructions is not None else ("jaxpr",)
     return weave(after, stages) if len(found.equations.same) < _LARGE else None
@@ -73,16 +74,16 @@ def web(after: Capture, found: compare.Comparison) -> Web | None:
 def blocks(
     before: Capture,
     after: Capture,
-    names: compare.Names | None = None,
+    names: Names | None = None,
     *,
-    found: compare.Comparison | None = None,
+    found: Comparison | None = None,
     full: bool = False,
 ) -> list[Block]:
     """Sentences, tables, and a diff of both stages; see `document`."""
     called = names or sides(before.program, after.program)
-    compared = found or compare.of(before, after)
+    compared = found or of(before, after)
     compiled = compared.instructions is not None
-    seconds = compare.times(before, after, called) if compiled else []
+    seconds = compare_tables.times(before, after, called) if compiled else []
     tabs = [Tab("Equations", (equations(compared.equations, called, full),), True, key="equations")]
     if compared.instructions is not None:
         shown = _unlinked(change_diff(change(compared.instructions), *called, full=full))
@@ -90,7 +91,7 @@ def blocks(
     return [*of_report(compare.report(compared, called, seconds)), Tabs(tuple(tabs))]
 
 
-def equations(pairs: Pairs, names: compare.Names = compare.NAMES, full: bool = False) -> Diff:
+def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:
     """Two jaxprs side by side, what differs in the program's order, the rest behind it."""
     left, right = jaxpr_lines.equations(pairs.before), jaxpr_lines.equations(pairs.after)
     differing = list(_differing(pairs))

@@ -9,7 +9,7 @@ from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import occurrences
 from jaxlens.ir.late import fill
-from jaxlens.lenses import compare
+from jaxlens.lenses import compared
 from jaxlens.lenses.captured import captured as captured_report
 from jaxlens.lenses.report import Finding, amount, count
 from jaxlens.render import comparison, jaxpr_lines, source_pane
@@ -35,7 +35,7 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
     module = capture.jaxpr.module
     asked = options or JaxprOptions()
     if asked.against is not None:
-        found = compare.of(asked.against, capture, compiled=False)
+        found = compared.of(asked.against, capture, compiled=False)
         changed = comparison.blocks(asked.against, capture, found=found, full=asked.full)
         return Document("jaxpr", taken(capture.program), tuple(changed))
     if asked.captured:
