@@ -18,6 +18,7 @@ from jaxlens.errors import OptionError, nearest
 from jaxlens.notebook.tracebacks import of_the_user
 
 if TYPE_CHECKING:
+    from jaxlens.notebook.cell import Cell  # %load_ext does without
     from jaxlens.watches import RecompileLog  # %load_ext does without
 
 _OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
@@ -60,15 +61,16 @@ class Watchers(Magics):
             return self._help(self.recompiles)
         if options.o and (not options.o.isidentifier() or keyword.iskeyword(options.o)):
             raise OptionError(f"-o takes a name to store the log under, got {options.o!r}")
-        with of_the_user(self.shell), self._watched("in this cell" if cell else "") as log:
-            if options.o:
-                self.shell.user_ns[options.o] = log
-            try:
-                result = self._run(cell, rest, "%recompiles")
-            finally:
-                log.__exit__()
-                display(self._faces(log), raw=True)
-        return result
+        with of_the_user(self.shell):
+            code = self._read(cell, rest, "%recompiles")
+            with self._watched("in this cell" if cell else "") as log:
+                if options.o:
+                    self.shell.user_ns[options.o] = log
+                try:
+                    return self._run(code, cell)
+                finally:
+                    log.__exit__()
+                    display(self._faces(log), raw=True)
 
     @line_cell_magic
     @no_var_expand
@@ -93,12 +95,14 @@ class Watchers(Magics):
         magic = "%norecompile" if cell is None else "%%norecompile"
         if options.n < 0:
             raise OptionError(f"{magic} takes a count of 0 or more, got {options.n}")
-        with of_the_user(self.shell), self._watched() as log:
-            result = self._run(cell, rest, magic)
-            log.__exit__()
-            from jaxlens.watches import check
+        with of_the_user(self.shell):
+            code = self._read(cell, rest, magic)
+            with self._watched() as log:
+                result = self._run(code, cell)
+                log.__exit__()
+                from jaxlens.watches import check
 
-            check(log.log, options.n, options.operations)
+                check(log.log, options.n, options.operations)
         return result
 
     def _options(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
@@ -127,29 +131,31 @@ class Watchers(Magics):
         with RecompileLog(where=where) as log:
             yield log
 
-    def _run(self, cell: str | None, line: str, magic: str) -> Any:
-        """Runs a whole cell, or an expression and gives its value."""
+    def _read(self, cell: str | None, line: str, magic: str) -> "Cell":
+        """The code of a whole cell, or of a line; what is no Python is no reason to watch."""
         from jaxlens.notebook import cell as cells  # %load_ext does without
 
         if cell is None:
-            code = cells.read_expression(self.shell, magic, line)
-            *before, last = code.body
-            cells.run(self.shell, code, tuple(before))
-            if isinstance(last, ast.Expr):
-                return cells.evaluate(self.shell, code, last.value)
-            cells.run(self.shell, code, (last,))
-            return None
-        code = cells.read_cell(self.shell, cell)
+            return cells.read_expression(self.shell, magic, line)
+        return cells.read_cell(self.shell, cell)
+
+    def _run(self, code: "Cell", cell: str | None) -> Any:
+        """Runs a whole cell, whose result IPython shows, or a line, and gives its value."""
+        from jaxlens.notebook import cell as cells  # %load_ext does without
+
         if not code.body:
             return None
         *before, last = code.body
         cells.run(self.shell, code, tuple(before))
-        if isinstance(last, ast.Expr) and self.shell.ast_node_interactivity.startswith("last"):
-            value = cells.evaluate(self.shell, code, last.value)
-            if not _is_quiet(cell):
-                self.shell.displayhook(value)
-        else:
+        shown = cell is None or self.shell.ast_node_interactivity.startswith("last")
+        if not isinstance(last, ast.Expr) or not shown:
             cells.run(self.shell, code, (last,))
+            return None
+        value = cells.evaluate(self.shell, code, last.value)
+        if cell is None:
+            return value
+        if not _is_quiet(cell):
+            self.shell.displayhook(value)
         return None
 
     def _faces(self, log: Any) -> dict[str, str]:

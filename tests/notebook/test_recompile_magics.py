@@ -132,6 +132,14 @@ def test_a_wrong_line_gets_one_line(run, line, says):
     assert not ran.ok
     assert says in ran.out
     assert len(ran.out.splitlines()) == 1
+    assert not ran.shown
+
+
+@pytest.mark.parametrize("code", ["%recompiles step(w,", "%%recompiles\nx = 1\nstep(w,"])
+def test_what_is_no_python_is_told_by_python_alone(run, code):
+    ran = run(code)
+    assert isinstance(ran.error, SyntaxError)
+    assert not ran.shown
 
 
 def test_tab_completes_options():
