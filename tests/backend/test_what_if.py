@@ -15,7 +15,7 @@ import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.lenses.fusion import operations
 from jaxlens.lenses.traffic import Traffic
-from jaxlens.stages import what_if
+from jaxlens.stages import what_if, what_if_process
 
 pytestmark = pytest.mark.backend
 X, W, B = np.ones((64, 32), np.float32), np.ones((32, 16), np.float32), np.ones(16, np.float32)
@@ -120,11 +120,11 @@ def test_a_process_that_ends_or_hangs_is_a_sentence(plain, monkeypatch):
         return run
 
     aborts = "import os, sys; sys.stderr.write('F0000 Check failed: pass\\n'); os.abort()"
-    monkeypatch.setattr(what_if.subprocess, "run", told(aborts))
+    monkeypatch.setattr(subprocess, "run", told(aborts))
     with pytest.raises(UnavailableError, match=r"signal 6\): F0000 Check failed: pass"):
         jaxlens.without(plain, "fusion")
-    monkeypatch.setattr(what_if, "TIMEOUT", 0.3)
-    monkeypatch.setattr(what_if.subprocess, "run", told("import time; time.sleep(20)"))
+    monkeypatch.setattr(what_if_process, "TIMEOUT", 0.3)
+    monkeypatch.setattr(subprocess, "run", told("import time; time.sleep(20)"))
     with pytest.raises(UnavailableError, match="took more than 0 s to compile it without fusion"):
         jaxlens.without(plain, "fusion")
 
