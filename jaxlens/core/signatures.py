@@ -83,8 +83,8 @@ def type_of(f: Callable[..., Any], leaf: Any, argument: str) -> ShapedArray:
         kind = type(leaf).__name__ + (f" of {leaf.dtype}" if hasattr(leaf, "dtype") else "")
         raise TypeError(
             f"Cannot interpret value of type {kind} as an array: argument {argument} of "
-            f"{name_of(f)}, {str(leaf)!r:.60}. Give arrays and numbers; register the class of "
-            f"a container (core.register_pytree_node), or name the argument in static_argnums."
+            f"{name_of(f)}, {str(leaf)!r:.60}. Give arrays and numbers; register the class of a "
+            f"container (core.register_pytree_node), or name the argument in static_argnums of jit."
         ) from None
 
 
