@@ -92,7 +92,7 @@ def of_call(opened: Opened, info: Any, place: Place | None = None) -> Met | None
         {name: holder(leaf) for name, leaf in zip(names, leaves, strict=False)},
         exact,
         _again(opened.function),
-        closed_values.values(function),
+        {**closed_values.inside(function), **closed_values.values(function)},
     )
     found.parts = tuple(parts(found))
     return found

@@ -6,6 +6,7 @@ functions are left out: whether two of them are equal cannot be said without com
 
 import functools
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import CellType, FunctionType
 from typing import Any
@@ -16,12 +17,42 @@ from jaxlens.stages.inputs import signature_of
 
 _PLAIN = (bool, int, float, complex, str, np.generic)
 _MOST = 64
+_DEEPEST = 300  # things that are opened
 
 
 def values(fun: Any) -> dict[str, Any]:
     """The plain values of a function by the names that it knows them by."""
     found = {name: value for name, value, _ in _held(fun) if _is_plain(value)}
     return dict(list(found.items())[:_MOST])
+
+
+def inside(fun: Any) -> dict[str, Any]:
+    """The plain values in what a function closes over: an optimiser's rate is in its functions.
+
+    Closures of closures, tuples, dicts and partials are opened; the paths say where they stand.
+    """
+    found: dict[str, Any] = {}
+    pending = deque((name, value) for name, value, way in _held(fun) if way != "global")
+    seen: set[int] = set()
+    while pending and len(seen) < _DEEPEST and len(found) < _MOST:
+        path, value = pending.popleft()
+        if _is_plain(value):
+            found[path] = value
+        elif id(value) not in seen:
+            seen.add(id(value))
+            pending.extend((path + step, part) for step, part in _parts(value))
+    return found
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, FunctionType | functools.partial):
+        yield from ((f".{name}", part) for name, part, way in _held(value) if way != "global")
+    elif isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        steps = [f".{n}" for n in names] if names else [f"[{i}]" for i in range(len(value))]
+        yield from zip(steps, value, strict=True)
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", part) for key, part in value.items() if isinstance(key, str))
 
 
 def with_values(fun: Any, changed: Mapping[str, Any]) -> Callable[..., Any] | None:

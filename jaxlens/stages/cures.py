@@ -14,6 +14,7 @@ which are named; fewer values of a static that is no number; and whether a line 
 within jit, since that would run the user's program.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -102,12 +103,16 @@ def _hoist(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     names = list(
         dict.fromkeys(c.name for call in calls for c in call.changes if c.kind == "closed")
     )
-    if names and key is not None:
-        return _parameters(text, names, calls, key)
+    plain = [name for name in names if name.isidentifier()]
+    if plain and key is not None:
+        return _parameters(text, plain, calls, key)
     made, different = _compared(calls, log)
     if not made:
         return Cure(f"{text}, and call that object")
     tried = f"of {made} programs {different} differ: each object closes over other values"
+    if names:
+        roots = few(list(dict.fromkeys(re.split(r"[\[.]", name)[0] for name in names)))
+        return Cure(f"keep one jitted function for each {roots}, or pass what differs in it", tried)
     return Cure(f"{text}, and call that object, with what it closes over as arguments", tried)
 
 
@@ -293,9 +298,20 @@ def _mesh(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     return Cure("set the mesh once, round all of the calls", _alone(calls[-1]))
 
 
+def _lost(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+    """A key that JAX had; where no trace failed, the caches were cleared or were full."""
+    name = calls[-1].function
+    if any(step.failed for call in log.calls if call.function == name for step in call.steps):
+        return Cure("")
+    return Cure(
+        "leave out jax.clear_caches() between the calls, where it is called",
+        "the key equals an earlier one, which would have been a hit",
+    )
+
+
 _Propose = Callable[[Sequence[Call], Log, Met | None], Cure]
 _PROPOSALS: Mapping[str, _Propose] = {
     "function": _hoist, "static": _unfix, "type": _type, "place": _place, "field": _field,
     "structure": _structure, "new": _leaves, "gone": _leaves, "calling": _calling,
-    "setting": _setting, "donated": _options, "option": _options, "mesh": _mesh,
+    "lost": _lost, "setting": _setting, "donated": _options, "option": _options, "mesh": _mesh,
 }  # fmt: skip

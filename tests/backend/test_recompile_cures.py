@@ -305,6 +305,37 @@ def test_the_body_of_a_loop_outside_of_jit():
     assert hits(lambda: looped(body), lambda: looped(body))
 
 
+def test_a_value_deep_in_what_a_function_closes_over_is_named():
+    def optimiser(rate):
+        def update(grads):
+            return -rate * grads
+
+        return (update, {"name": "sgd"})
+
+    def train(rate):
+        made = optimiser(rate)
+        jax.jit(lambda w: w + made[0](w))(X)
+
+    with jaxlens.recompiles() as log:
+        train(0.1)
+        train(0.2)
+    assert "with another made[0].rate (0.1, 0.2)" in log.findings[0].text
+    assert (
+        the_cure(log).text == "keep one jitted function for each made, or pass what differs in it"
+    )
+    assert the_cure(log).tried.startswith("of 2 programs 2 differ")
+
+
+def test_caches_that_are_cleared():
+    f = jax.jit(lambda x: x * 2)
+    with jaxlens.recompiles() as log:
+        f(X)
+        jax.clear_caches()
+        f(X)
+    assert the_cure(log).text.startswith("leave out jax.clear_caches()")
+    assert hits(lambda: f(X))
+
+
 def test_keys_old_and_new():
     f = jax.jit(lambda key: jax.random.normal(key, (3,)))
     with jaxlens.recompiles() as log:
