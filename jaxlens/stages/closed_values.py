@@ -8,7 +8,7 @@ import functools
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -63,12 +63,15 @@ def with_values(fun: Any, changed: Mapping[str, Any]) -> Callable[..., Any] | No
         changed: New values by name, as `values` has them.
     """
     inner = fun.func if isinstance(fun, functools.partial) else fun
-    if not isinstance(inner, FunctionType):
-        return None
     ways = {name: way for name, _, way in _held(fun)}
     if not all(name in ways for name in changed):
         return None
-    made = _function(inner, {n: v for n, v in changed.items() if ways[n] != "partial"})
+    own = {n: v for n, v in changed.items() if ways[n] != "partial"}
+    made: Callable[..., Any] = inner
+    if isinstance(inner, FunctionType):
+        made = _function(inner, own)
+    elif own or inner is fun:
+        return None
     if not isinstance(fun, functools.partial):
         return made
     names = _positional(inner)
@@ -105,7 +108,11 @@ def recipe(fun: Any) -> Callable[[], Any] | None:
 def _partial_recipe(fun: Any) -> Callable[[], Any] | None:
     if not all(map(_is_plain, (*fun.args, *fun.keywords.values()))):
         return None
-    living = weakref.ref(fun.func) if isinstance(fun.func, FunctionType) else None
+    living: Callable[[], Any] | None = None
+    if isinstance(fun.func, FunctionType):
+        living = weakref.ref(fun.func)
+    elif isinstance(fun.func, MethodType):
+        living = weakref.WeakMethod(fun.func)
     inner, args, keywords = recipe(fun.func) or living, fun.args, fun.keywords
     if inner is None:
         return None
@@ -134,6 +141,10 @@ def _held(fun: Any) -> Iterator[tuple[str, Any, str]]:
         return
     while hasattr(fun, "__wrapped__"):
         fun = fun.__wrapped__
+    if isinstance(fun, MethodType):
+        own = getattr(fun.__self__, "__dict__", {})
+        yield from ((f"self.{name}", value, "attribute") for name, value in own.items())
+        fun = fun.__func__
     if not isinstance(fun, FunctionType):
         return
     code = fun.__code__

@@ -326,6 +326,28 @@ def test_a_value_deep_in_what_a_function_closes_over_is_named():
     assert the_cure(log).tried.startswith("of 2 programs 2 differ")
 
 
+class Density:
+    def __init__(self, n):
+        self.n = n
+
+    def at(self, x, scale):
+        return x * self.n * scale
+
+
+def test_methods_made_anew():
+    density = Density(2.0)
+    with jaxlens.recompiles() as log:
+        for scale in (1.0, 2.0):
+            jax.jit(functools.partial(density.at, scale=scale))(X)
+    assert "with another scale (1.0, 2.0)" in log.findings[0].text
+    assert the_cure(log).tried == "traced so: it works, and one program serves both values"
+    with jaxlens.recompiles() as log:
+        for n in (1.0, 3.0):
+            jax.jit(Density(n).at)(X, 1.0)
+    assert "with another self.n (1.0, 3.0)" in log.findings[0].text
+    assert the_cure(log).text.startswith("keep one jitted function for each self")
+
+
 def test_caches_that_are_cleared():
     f = jax.jit(lambda x: x * 2)
     with jaxlens.recompiles() as log:
