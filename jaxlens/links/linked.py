@@ -108,13 +108,13 @@ class Linked:
     @cached_property
     def owners(self) -> tuple[tuple[Span, ...], ...]:
         """The lines that own each atom: more than one where several calls share it."""
-        memo: dict[object, tuple[Span, ...]] = {}
+        memo: dict[int, tuple[Span, ...]] = {}  # equal ones are mostly one object
         found = []
         for every in self.stacks.atoms:
-            if every not in memo:
+            if id(every) not in memo:
                 spans = (span for stack in every if (span := owner(stack)))
-                memo[every] = tuple({str(span): span for span in spans}.values())
-            found.append(memo[every])
+                memo[id(every)] = tuple({str(span): span for span in spans}.values())
+            found.append(memo[id(every)])
         return tuple(found)
 
     @cached_property

@@ -7,10 +7,11 @@ JAX's own functions have no frames at all and get those of their call in the sam
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from jaxlens.ir import graph
 from jaxlens.ir.graph import Module, Span
 from jaxlens.links.atoms import Atoms
 
@@ -34,27 +35,33 @@ class Stacks:
 
 def owner(stack: Stack) -> Span | None:
     """The innermost line that is not a library's; else the innermost there is."""
-    return next((s for s in stack if not s.library), stack[0] if stack else None)
+    return graph.owner(stack)
 
 
 def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:
-    """Finds the stacks of all equations and atoms."""
+    """Finds the stacks of all equations and atoms; equal ones are mostly one object."""
     local, around = _frames(jaxpr)
-    alone = {id: frames + around[id][0] for id, frames in local.items()}
     number = {path[0]: n for n, path in enumerate(atoms.paths) if len(path) == 1}
-    memo: dict[tuple[str, ...], tuple[Stack, ...]] = {}
+    memo: dict[tuple[int, ...], tuple[Stack, ...]] = {}  # by identity: hashing stacks takes long
+
+    def known(chain: Sequence[str]) -> tuple[Stack, ...]:
+        """The stacks of an equation at the end of a chain of calls."""
+        outside = around[chain[0]]
+        key = (id(outside), *[id(local[one]) for one in chain])
+        if key not in memo:
+            frames = tuple(span for one in reversed(chain) for span in local[one])
+            memo[key] = tuple(dict.fromkeys(frames + outer for outer in outside))
+        return memo[key]
+
     found = []
     for path, equations in zip(atoms.paths, atoms.equations, strict=True):
-        every: dict[Stack, None] = {}
         calls = _calls(path, number, atoms)
-        for last in equations:
-            chain = tuple(dict.fromkeys((*calls, *last)))
-            if chain not in memo:
-                frames = tuple(span for id in reversed(chain) for span in local[id])
-                memo[chain] = tuple(frames + outer for outer in around[chain[0]])
-            every.update(dict.fromkeys(memo[chain]))
-        found.append(tuple(every))
-    return Stacks(alone, tuple(found))
+        every = [known(tuple(dict.fromkeys((*calls, *last)))) for last in equations]
+        if len(every) == 1:
+            found.append(every[0])
+        else:
+            found.append(tuple(dict.fromkeys(stack for some in every for stack in some)))
+    return Stacks({id: known((id,))[0] for id in local}, tuple(found))
 
 
 def _calls(path: tuple[str, ...], number: Mapping[str, int], atoms: Atoms) -> list[str]:
@@ -73,14 +80,18 @@ def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...
         outer = (local[c] + rest for c in callers[region.name] for rest in around[c])
         bodies = tuple(dict.fromkeys(islice(outer, MOST))) or ((),)
         cut: dict[Stack, Stack] = {}
+        seen: dict[int, tuple[Stack, Stack]] = {}  # whole and cut, by identity
         for node in region.nodes:
-            if node.spans not in cut:
-                cut[node.spans] = within(node.spans, ends[region.name])
-            local[node.id] = cut[node.spans]
+            spans = node.spans
+            if id(spans) not in seen:
+                if spans not in cut:
+                    cut[spans] = within(spans, ends[region.name])
+                seen[id(spans)] = spans, cut[spans]
+            local[node.id] = seen[id(spans)][1]
             around[node.id] = bodies
             for name in node.regions:
                 callers[name].append(node.id)
-                ends[name].add(node.spans)
+                ends[name].add(spans)
     return local, around
 
 

@@ -13,7 +13,7 @@ from jaxlens.links.fate import EquationFate
 from jaxlens.links.linked import Linked
 from jaxlens.links.relation import HOWS
 from jaxlens.links.scopes import made
-from jaxlens.links.stacks import Stack, owner
+from jaxlens.links.stacks import owner
 from jaxlens.links.traced import traced
 from jaxlens.render import web_alike
 from jaxlens.render.web import Web
@@ -93,13 +93,13 @@ def _lines(linked: Linked) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[
     """Atoms that each line of Python owns, and those made in calls from it."""
     own: defaultdict[str, list[int]] = defaultdict(list)
     calls: defaultdict[str, list[int]] = defaultdict(list)
-    memo: dict[tuple[Stack, ...], tuple[frozenset[str], frozenset[str]]] = {}
+    memo: dict[int, tuple[frozenset[str], frozenset[str]]] = {}  # equal ones are mostly one object
     for number, every in enumerate(linked.stacks.atoms):
-        if every not in memo:
+        if id(every) not in memo:
             owners = frozenset(str(span) for stack in every if (span := owner(stack)))
             passed = frozenset(str(s) for stack in every for s in stack if not s.library)
-            memo[every] = owners, passed - owners
-        for found, names in zip((own, calls), memo[every], strict=True):
+            memo[id(every)] = owners, passed - owners
+        for found, names in zip((own, calls), memo[id(every)], strict=True):
             for name in names:
                 found[name].append(number)
     return {n: tuple(own[n]) for n in sorted(own)}, {n: tuple(calls[n]) for n in sorted(calls)}
@@ -119,13 +119,13 @@ def _how(linked: Linked, stage: str) -> dict[str, str]:
 def _stacks(linked: Linked) -> tuple[tuple[tuple[str, ...], ...], dict[str, int]]:
     """Distinct call stacks in words, from the owner outward, and which an equation has."""
     numbers: dict[tuple[str, ...], int] = {}
-    memo: dict[Stack, int] = {}
+    memo: dict[int, int] = {}
     found = {}
-    for id, stack in linked.stacks.equations.items():
-        if stack and stack not in memo:
+    for ident, stack in linked.stacks.equations.items():
+        if stack and id(stack) not in memo:
             start = stack.index(span) if (span := owner(stack)) else 0
             words = tuple(f"{s} in {s.function}" if s.function else str(s) for s in stack[start:])
-            memo[stack] = numbers.setdefault(words, len(numbers))
+            memo[id(stack)] = numbers.setdefault(words, len(numbers))
         if stack:
-            found[id] = memo[stack]
+            found[ident] = memo[id(stack)]
     return tuple(numbers), found
