@@ -1,7 +1,7 @@
 """Lenses on programs written by others: each answer against a figure of JAX's, XLA's or NumPy's.
 
-Flops of kernels, fusions, equations and comparisons have tests of their own on these programs
-(`test_roofline_real.py`, `test_what_if.py`, `test_times_models.py`, `test_compare_live.py`).
+Fusions, equations written out and comparisons have tests of their own on these programs
+(`test_what_if.py`, `test_times_models.py`, `test_compare_live.py`).
 """
 
 from collections import Counter
@@ -48,6 +48,7 @@ def test_arguments_and_results_are_numpys(name: str) -> None:
     assert use.outputs - nbytes(results) in (0, tables)
     assert jaxlens.cost(capture(name)).facts.cost.bytes == nbytes(args) + nbytes(results)
     assert sum(use.by_line.values()) + use.kind("argument") == use.peak <= use.reserved
+    assert use.findings[0].text.startswith("The peak is")
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "gpt_step"])
@@ -97,6 +98,16 @@ def test_flops_are_xlas_before_it_optimises(name: str) -> None:
     assert ours.transcendentals == pytest.approx(theirs["transcendentals"], rel=0.002, abs=1)
     whole = cost_of(capture(name), compiled=False)
     assert sum(whole.by_line.values()) == whole.flops >= ours.flops
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_flops_and_bytes_of_kernels_sum_to_xlas(name: str) -> None:
+    cap = capture(name)
+    answer = jaxlens.cost(cap)
+    once = sum(kernel.once for kernel in answer.kernels)
+    assert once == pytest.approx(cap.cost["flops"], rel=1e-3, abs=2)
+    moved = sum((k.read or 0) + (k.written or 0) for k in answer.kernels)
+    assert moved == pytest.approx(cap.cost["bytes accessed"], rel=0.2)
 
 
 def test_lines_of_the_user_own_what_libraries_do_for_them() -> None:

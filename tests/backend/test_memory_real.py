@@ -273,24 +273,3 @@ def test_donated_inputs_and_why_some_find_no_result():
     ]
     assert found[1].why == "no result is f32[4,8]"
     assert found[2].why == "no result is f32[3]; result[1] has its shape, but is bf16"
-
-
-@pytest.mark.models
-@pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
-)
-@pytest.mark.parametrize("name", [*programs.MODELS, "gpt_step"])
-def test_models_have_a_peak_with_owners(name):
-    if name == "gpt_step":
-        f, args = programs.gpt_step(2)
-    else:
-        pytest.importorskip(_needs(name))
-        f, args = programs.MODELS[name]()
-    use = jaxlens.memory(f, *args)
-    assert 0 < use.peak <= use.reserved
-    assert use.findings[0].text.startswith("The peak is")
-    assert sum(use.by_line.values()) + use.kind("argument") == use.peak
-
-
-def _needs(name: str) -> str:
-    return {"flax_nnx": "flax", "equinox_optax": "equinox"}.get(name, name.partition("_")[0])
