@@ -1,4 +1,4 @@
-"""What JAX tells its listeners while the tests of a module run that imports `listeners`."""
+"""What JAX tells its listeners, as the truth that tests hold answers against."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ EVENTS: list[object] = []
 
 @pytest.fixture(scope="module", autouse=True)
 def listeners() -> Iterator[None]:
-    """Appends every event to `EVENTS`, which a test may clear."""
+    """Appends every event of a module that imports it to `EVENTS`, which a test may clear."""
 
     def lasting(name: str, _: float, **about: object) -> None:
         EVENTS.append((name, about.get("fun_name")))
@@ -23,3 +23,21 @@ def listeners() -> Iterator[None]:
     yield
     jax.monitoring.unregister_event_duration_listener(lasting)
     jax.monitoring.unregister_event_listener(plain)
+
+
+class Compiles:
+    """Compiles as JAX itself tells of them: the truth that a log is held against."""
+
+    def __init__(self):
+        self.names = []
+
+    def __enter__(self):
+        jax.monitoring.register_event_duration_secs_listener(self._hear)
+        return self
+
+    def __exit__(self, *_):
+        jax.monitoring.unregister_event_duration_listener(self._hear)
+
+    def _hear(self, event, _, **about):
+        if event.endswith("backend_compile_duration"):
+            self.names.append(about["fun_name"])

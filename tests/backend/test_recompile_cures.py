@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from monitored import Compiles
 
 import jaxlens
 
@@ -18,24 +19,6 @@ X = np.ones((8, 4), np.float32)
 HIT = "the nearest earlier key differs in nothing else, so that call would have been a hit"
 
 
-class Compiled:
-    """Names of what JAX compiles, as JAX tells of them."""
-
-    def __init__(self):
-        self.names = []
-
-    def __enter__(self):
-        jax.monitoring.register_event_duration_secs_listener(self._hear)
-        return self
-
-    def __exit__(self, *_):
-        jax.monitoring.unregister_event_duration_listener(self._hear)
-
-    def _hear(self, event, _, **about):
-        if event.endswith("backend_compile_duration"):
-            self.names.append(about["fun_name"])
-
-
 def the_cure(log):
     (cure,) = log.cures
     return cure
@@ -43,7 +26,7 @@ def the_cure(log):
 
 def hits(*calls):
     """Whether calls compile nothing."""
-    with Compiled() as truth:
+    with Compiles() as truth:
         for call in calls:
             call()
     return truth.names == []
@@ -290,7 +273,7 @@ def test_the_body_of_a_loop_outside_of_jit():
     def looped(body):
         jax.lax.scan(body, 0.0, np.ones(13, np.float32))
 
-    with Compiled() as truth, jaxlens.recompiles() as log:
+    with Compiles() as truth, jaxlens.recompiles() as log:
         for _ in range(3):
             looped(lambda c, x: (c + x, None))
     assert truth.names.count("jit(scan)") == 3
@@ -379,7 +362,7 @@ def test_one_kind_of_number():
 
 def test_a_mapped_function_is_compared_by_what_it_is_given():
     f = jax.jit(lambda row: (row * row).sum())
-    with Compiled() as truth, jaxlens.recompiles() as log:
+    with Compiles() as truth, jaxlens.recompiles() as log:
         for n in (2, 3, 4):
             jax.vmap(f)(X[:n])
     assert len(truth.names) == log.compiles == 3
@@ -475,7 +458,7 @@ def test_a_trial_changes_no_cache_and_prints_nothing(capsys):
         f(X, 2)
     before = f._cache_size()
     capsys.readouterr()
-    with Compiled() as truth:
+    with Compiles() as truth:
         assert cures(log)
     assert capsys.readouterr().out == ""
     assert truth.names == []

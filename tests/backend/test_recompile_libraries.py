@@ -6,30 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from monitored import Compiles
 
 import jaxlens
 
 pytestmark = pytest.mark.backend
 
 X = np.ones((128, 784), np.float32)
-
-
-class Compiles:
-    """Compiles as JAX itself tells of them: the truth that a log is held against."""
-
-    def __init__(self):
-        self.names = []
-
-    def __enter__(self):
-        jax.monitoring.register_event_duration_secs_listener(self._hear)
-        return self
-
-    def __exit__(self, *_):
-        jax.monitoring.unregister_event_duration_listener(self._hear)
-
-    def _hear(self, event, _, **about):
-        if event.endswith("backend_compile_duration"):
-            self.names.append(about["fun_name"])
 
 
 def test_functions_that_equinox_made_are_told_apart():

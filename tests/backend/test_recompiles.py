@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from monitored import Compiles
 
 import jaxlens
 
@@ -26,24 +27,6 @@ def made(**settings):
         return jax.tree.map(lambda leaf: (leaf * n).sum(), x)
 
     return f
-
-
-class Compiles:
-    """Compiles as JAX itself tells of them: the truth that a log is held against."""
-
-    def __init__(self):
-        self.names = []
-
-    def __enter__(self):
-        jax.monitoring.register_event_duration_secs_listener(self._hear)
-        return self
-
-    def __exit__(self, *_):
-        jax.monitoring.unregister_event_duration_listener(self._hear)
-
-    def _hear(self, event, _, **about):
-        if event.endswith("backend_compile_duration"):
-            self.names.append(about["fun_name"])
 
 
 def watched(*calls):
