@@ -12,6 +12,18 @@ from jaxlens.lenses.report import Finding, Trust, count
 from jaxlens.lenses.sentences import listed
 
 _MOST = 8  # values named in one sentence
+# Causes that are told by what changed alone.
+_SENTENCES = {
+    "static": "{name} is static and its value changed: {values}",
+    "field": "{name} is kept in the pytree and its value changed: {values}",
+    "structure": "{name} came in other containers: {values}",
+    "setting": "{name} changed: {values}",
+    "option": "jit's {name} changed: {values}",
+    "mesh": "the mesh changed: {values}",
+    "function": "it was {new}",
+    "calling": "{name} was passed {new}, and {old} before",
+    "donated": "{name} was {new}, and {old} before",
+}
 _AXES = ("first", "second", "third", "fourth", "fifth")
 
 
@@ -119,26 +131,11 @@ def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
     if key[0] in ("static", "field") and change.new.startswith("another "):
         kind = "static" if key[0] == "static" else "kept in the pytree"
         return f"{name} is {kind} and each time another {change.old}"
-    if key[0] == "static":
-        return f"{name} is static and its value changed: {values}"
-    if key[0] == "function":
-        return f"it was {change.new}"
-    if key[0] == "setting":
-        return f"{name} changed: {values}"
+    if key[0] in _SENTENCES:
+        told = {"name": name, "values": values, "new": change.new, "old": change.old}
+        return _SENTENCES[key[0]].format_map(told)
     if key[0] == "place":
         return _place_said(name, changes)
-    if key[0] == "structure":
-        return f"{name} came in other containers: {values}"
-    if key[0] == "field":
-        return f"{name} is kept in the pytree and its value changed: {values}"
-    if key[0] == "calling":
-        return f"{name} was passed {change.new}, and {change.old} before"
-    if key[0] == "donated":
-        return f"{name} was {change.new}, and {change.old} before"
-    if key[0] == "option":
-        return f"jit's {name} changed: {values}"
-    if key[0] == "mesh":
-        return f"the mesh changed: {values}"
     names = list(dict.fromkeys(c.name for c in changes))
     if key[0] in ("new", "gone") and len(names) > 1:
         more = "more" if key[0] == "new" else "fewer"

@@ -68,13 +68,13 @@ def _pad(calls: Sequence[Call], key: Met | None) -> Cure:
         return _padded_cure(calls, key, f"pad {name} to a few common shapes")
     sizes = sorted({int(s[axes[0]]) for s in shapes})
     axis = f"axis {axes[0]}"
-    if len(sizes) <= _FEW or 2 * sizes[0] > sizes[-1]:
+    buckets = sorted({_power(size) for size in sizes})
+    if len(sizes) <= _FEW or 2 * sizes[0] > sizes[-1] or len(buckets) == len(sizes):
         largest = max(values(calls), key=lambda text: int((split(text) or ("", []))[1][axes[0]]))
         return Cure(
             f"pad {name} along {axis} to {sizes[-1]}, and mask what was padded",
             f"the program for {largest} is there: calls of that shape hit it",
         )
-    buckets = sorted({_power(size) for size in sizes})
     fewer = f"{len(buckets)} programs instead of {len(sizes)}"
     return _padded_cure(calls, key, f"pad {name} along {axis} to powers of two", f": {fewer}")
 

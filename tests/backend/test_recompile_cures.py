@@ -426,6 +426,19 @@ def test_a_static_number_that_must_stay_is_tried():
     assert "it must stay static" in cure
 
 
+def test_powers_of_two_that_spare_no_program_are_not_proposed():
+    rows = np.ones((8, 65), np.float32)
+    f = jax.jit(lambda x: (x * x).sum())
+    with jaxlens.recompiles() as log:
+        for n in (65, 33, 17):
+            f(rows[:, :n])
+    (cure,) = cures(log)
+    assert cure.startswith("Cure: pad x along axis 1 to 65, and mask what was padded")
+    assert hits(
+        *(functools.partial(f, np.pad(rows[:, :n], ((0, 0), (0, 65 - n)))) for n in (33, 17))
+    )
+
+
 def test_padding_is_tried_and_the_count_is_that_of_programs():
     rows = np.ones((128, 784), np.float32)
     f = jax.jit(lambda x: (x * x).sum())
