@@ -137,6 +137,14 @@ class Capture:
         return self.driver.verdict()
 
     @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where the program shown is not the one that runs; `program`'s first, then the driver's.
+
+        It may trace, and neither lowers nor compiles.
+        """
+        return (*self.program.deviations, *self.driver.deviations())
+
+    @property
     def outputs(self) -> tuple[Input, ...]:
         return self.driver.outputs()
 

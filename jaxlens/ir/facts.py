@@ -111,6 +111,11 @@ class Program:
         span: Where the function is defined.
         transforms: What was put round it, outermost first ("grad", "vmap").
         flags: What XLA was told beyond its defaults ("without fusion", "xla_cpu_foo=1").
+        unjitted: Whether the function is not jitted: what is shown is its jit, and the call as it
+            is written runs op by op. The first line says so in a few words.
+        deviations: A sentence for each other way in which the program shown is not the one that
+            runs, and what that changes in the figures. Every view prints them below its first
+            line. A saved program's hold what `Driver.deviations` added.
     """
 
     name: str
@@ -120,6 +125,8 @@ class Program:
     span: Span | None = None
     transforms: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    unjitted: bool = False
+    deviations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +377,12 @@ class Driver(Protocol):
 
     def verdict(self) -> Verdict:
         """Whether this call would have hit JAX's caches."""
+
+    def deviations(self) -> tuple[str, ...]:
+        """Sentences like those of `Program.deviations`, known no earlier than the trace.
+
+        It may trace, and neither lowers nor compiles. A saved capture's are in its program.
+        """
 
     def outputs(self) -> tuple[Input, ...]:
         """Results with their pytree paths."""

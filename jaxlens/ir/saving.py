@@ -9,6 +9,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from jaxlens.errors import UnavailableError, nearest
@@ -78,7 +79,7 @@ class _Writer:
         manifest = {
             "format": saved_file.FORMAT,
             "version": saved_file.VERSION,
-            "program": to_json(self._program),
+            "program": to_json(self._whole_program()),
             "stages": self._stages,
             "passes": passes,
             "kernels": self._kernels(),
@@ -94,6 +95,11 @@ class _Writer:
             "hlo.bin": _packed(self._hlo),
             "code.bin": _packed(self._code),
         }
+
+    def _whole_program(self) -> Program:
+        """The program with all its deviations: a saved capture cannot trace to learn of more."""
+        deviations = (*self._program.deviations, *self._driver.deviations())
+        return replace(self._program, deviations=deviations)
 
     def _ask(self, what: str, stage: str, get: Callable[[], T]) -> T | None:
         """A fact, if its stage is kept and it is there; else why not is noted."""

@@ -62,7 +62,12 @@ def document(
     if taken(replace(after.program, flags=before.program.flags)) == other:
         other = "the same call before" if called == NAMES else called[0]
     first = f"{first}, against {other}"
-    return Document("compile", first, shown, web(after, compared))
+    deviations = (
+        f"({name}) {sentence}"
+        for name, capture in zip(called, (before, after), strict=True)
+        for sentence in capture.deviations
+    )
+    return Document("compile", first, shown, web(after, compared), tuple(deviations))
 
 
 def web(after: Capture, found: Comparison) -> Web | None:

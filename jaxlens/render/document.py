@@ -322,9 +322,11 @@ class Document:
         taken: The first line: function, inputs, statics, target.
         blocks: What follows.
         web: Who came from whom among the nodes shown; None where nothing is linked.
+        deviations: Where the program shown is not the one that runs, a sentence each.
     """
 
     verb: str
     taken: str
     blocks: tuple[Block, ...]
     web: Web | None = None
+    deviations: tuple[str, ...] = ()

@@ -85,7 +85,9 @@ def body(document: Document) -> str:
     data = web_html(document.web, room) if document.web else ""
     label = attr("aria-label", f"jaxlens {document.verb}")
     parts = [f"<div class=jl data-key={_KEY} data-verb={document.verb} role=group{label}>"]
-    parts.append(f"<pre class=h>{escaped(document.taken)}</pre>")
+    first = [document.taken, *(f"Not what runs: {each}" for each in document.deviations)]
+    head = "\n".join(map(escaped, first))
+    parts.append(f"<pre class=h>{head}</pre>")
     groups: list[str] = []
     opened = behind = 0
     for step in walk(document.blocks):

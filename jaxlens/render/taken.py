@@ -11,6 +11,7 @@ _MOST = 8  # inputs named one by one
 _EACH = 4  # arrays of one argument named one by one, where there are more in all
 _STATIC = 60  # characters of a static value
 # XLA measures candidates where it has the GPU.
+_UNJITTED = "under jit (not jitted, it runs op by op)"
 _UNTUNED = ": autotuning is off, a real one's program may differ"
 
 
@@ -29,7 +30,7 @@ def taken(program: Program) -> str:
     if program.statics:
         parts.append(f"and static {_statics(program.statics)}")
     told = " ".join([*parts, where(program.target)])
-    return ", ".join([told, *program.flags])
+    return ", ".join([told, *program.flags, *([_UNJITTED] if program.unjitted else [])])
 
 
 def where(target: Target) -> str:

@@ -78,6 +78,8 @@ def text(
     """
     form = Form(width, full, times, limit)
     lines = wrap(visible(document.taken), width, subsequent_indent="    ", break_on_hyphens=False)
+    for sentence in document.deviations:
+        lines += wrap(f"Not what runs: {visible(sentence)}", width, subsequent_indent="    ")
     for step in walk(document.blocks, lambda part: _opens(part, full)):
         inset = "  " * _inset(step)
         for i, line in enumerate(_step_lines(step, form.narrowed(len(inset)))):

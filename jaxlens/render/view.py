@@ -4,7 +4,7 @@ Nothing is computed until a face is asked for, and the document is built once.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,10 @@ class View:
     @cached_property
     def document(self) -> Document:
         """The parts of the output, as data."""
-        return self.build()
+        built = self.build()
+        if self.capture is None or built.deviations:
+            return built
+        return replace(built, deviations=self.capture.deviations)
 
     def __str__(self) -> str:
         return self.text()

@@ -70,6 +70,7 @@ class Call:
         leaves: The array leaves themselves, beside `inputs`.
         opened: The call as it was, for the question whether it would hit JAX's caches.
         core: The same where the function is the core's, else None.
+        unjitted: Whether neither `jit` nor a library's wrapper of it made the function.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Call:
     leaves: tuple[Any, ...]
     opened: Opened | None
     core: Opened | None = None
+    unjitted: bool = False
 
     def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that the compiled program takes."""
@@ -280,7 +282,16 @@ def _plain(
         inputs=tuple(as_input(leaf, donated=False) for leaf in arrays),
         statics=(*(Static(s.name, static_text(s.value)) for s in statics), *call.statics),
         leaves=tuple(leaf.value for leaf in arrays),
+        unjitted=not any(map(_is_jit_of_a_library, (function, call.owner))),
     )
+
+
+def _is_jit_of_a_library(f: Any) -> bool:
+    """Whether it is a wrapper like Equinox's or Flax's: calling it runs a compiled program.
+
+    What one of JAX's transforms made of a jitted function runs what it adds op by op.
+    """
+    return not compat.transform_name(f) and compat.inner_jit(f)
 
 
 def _completed(

@@ -73,6 +73,7 @@ def capture(
         call.span,
         tuple(transforms) or call.transforms,
         flags.told(),
+        call.unjitted,
     )
     return Capture(program, LiveDriver(Staging(call, place), target or ""))
 
@@ -193,6 +194,9 @@ class LiveDriver(Running):
     def verdict(self) -> Verdict:
         return self.staging.verdict
 
+    def deviations(self) -> tuple[str, ...]:
+        return ()
+
     def outputs(self) -> tuple[Input, ...]:
         return self.staging.outputs
 
@@ -230,5 +234,12 @@ class LiveDriver(Running):
     def _under(self, way: Way) -> Capture:
         call, place = self.staging.shaped, self.staging.place
         again = Staging.traced_before(call, place, traced(call, place, way))
-        program = Program(call.name, call.inputs, call.statics, place.target, call.span)
+        program = Program(
+            call.name,
+            call.inputs,
+            call.statics,
+            place.target,
+            call.span,
+            unjitted=call.unjitted,
+        )
         return Capture(program, LiveDriver(again))

@@ -85,7 +85,7 @@ class Recompiled:
         return self._compiled.times
 
     def __getattr__(self, name: str) -> Any:
-        """What no compile changes: verdict, outputs, constants, sources."""
-        if name in ("verdict", "outputs", "constants", "sources"):
+        """What no compile changes: verdict, deviations, outputs, constants, sources."""
+        if name in ("verdict", "deviations", "outputs", "constants", "sources"):
             return getattr(self._first, name)
         raise AttributeError(name)

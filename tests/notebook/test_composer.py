@@ -23,8 +23,11 @@ def composer():
     made.close()
 
 
+UNJITTED = ", under jit (not jitted, it runs op by op)"
+
+
 def first_line(composer) -> str:
-    return str(composer.view).splitlines()[0]
+    return str(composer.view).splitlines()[0].removesuffix(UNJITTED)
 
 
 def test_order_and_axes(composer) -> None:

@@ -183,6 +183,9 @@ class FixedDriver:
     def verdict(self) -> Verdict:
         return Verdict(False, "trace", ("x: f32[4,8], was f32[2,8]",), 1)
 
+    def deviations(self) -> tuple[str, ...]:
+        return ()
+
     def outputs(self) -> tuple[Input, ...]:
         return (Input("[0]", Type("f32", (4, 2))), Input("[1]", Type("bool", (4, 2))))
 

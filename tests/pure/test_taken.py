@@ -47,3 +47,9 @@ def test_where():
     assert where(Target("tpu", "TPU v5e", 4, absent=True)) == (
         "for 4 x TPU v5e (tpu), which is not here"
     )
+
+
+def test_a_function_that_is_not_jitted_says_so():
+    assert taken(Program("f", (X,), (), CPU, unjitted=True)) == (
+        "f(x) with x f32[8,4] on cpu, under jit (not jitted, it runs op by op)"
+    )

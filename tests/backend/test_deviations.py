@@ -1,0 +1,95 @@
+"""Where the program shown is not the one that runs, the first lines of every view say so."""
+
+import functools
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens.captures import Capture
+
+pytestmark = pytest.mark.backend
+
+SENTENCES = (
+    "<it> was jitted elsewhere: flops are too few.",
+    "Its table is an argument: 8 kB more.",
+)
+SHOWN = [f"Not what runs: {sentence}" for sentence in SENTENCES]
+X = np.ones((4, 8), np.float32)
+
+
+def loss(x):
+    return jnp.tanh(x).sum()
+
+
+def deviating() -> Capture:
+    """One sentence is known when the call is taken, one after the trace."""
+    cap = jaxlens.capture(jax.jit(jax.grad(loss)), X)
+    program = replace(cap.program, deviations=SENTENCES[:1])
+    cap.driver.deviations = lambda: SENTENCES[1:]
+    return Capture(program, cap.driver)
+
+
+VERBS = {
+    name: getattr(jaxlens, name)
+    for name in ("tape", "jaxpr", "hlo", "compile", "explore", "cost", "memory", "times", "fusion")
+} | {
+    "captured": jaxlens.captured,
+    "sharding": jaxlens.sharding,
+    "ladder": lambda cap: jaxlens.ladder(jaxlens.capture(loss, X), cap),
+}
+
+
+@pytest.fixture(scope="module")
+def cap():
+    return deviating()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_view_says_so_first(cap, verb):
+    shown = VERBS[verb](deviating() if verb == "tape" else cap)
+    assert str(shown).splitlines()[1:3] == SHOWN
+    head = shown.html().partition("<pre class=h>")[2].partition("</pre>")[0]
+    assert head.splitlines()[1] == SHOWN[0].replace("<it>", "&lt;it&gt;")
+    assert head.splitlines()[2] == SHOWN[1]
+
+
+def test_the_widget_of_all_questions_shows_them(cap):
+    widget = jaxlens.Lenses(jax.jit(loss), X)
+    widget.capture = cap
+    widget.ask("cost")
+    assert str(widget.shown).splitlines()[1:3] == SHOWN
+    widget.close()
+
+
+def test_comparing_says_whose_they_are(cap):
+    text = str(jaxlens.compare(jaxlens.capture(jax.jit(jax.grad(loss)), X), cap, names=("a", "b")))
+    said = [line for line in text.splitlines() if line.startswith("Not what runs")]
+    assert said == [f"Not what runs: (b) {sentence}" for sentence in SENTENCES]
+
+
+def test_saving_keeps_them(cap, tmp_path):
+    cap.save(tmp_path / "cap", stages=["jaxpr"])
+    loaded = jaxlens.load(tmp_path / "cap")
+    assert loaded.deviations == loaded.program.deviations == SENTENCES
+    assert str(jaxlens.jaxpr(loaded)) == str(jaxlens.jaxpr(cap))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "jitted"),
+    [
+        (jax.jit, True),
+        (lambda f: functools.partial(jax.jit(f)), True),
+        (jax.pmap, True),
+        (lambda f: f, False),
+        (lambda f: jax.grad(jax.jit(f)), False),
+    ],
+    ids=["jit", "partial of jit", "pmap", "plain", "grad of jit"],
+)
+def test_what_is_not_jitted_says_so(wrap, jitted):
+    cap = jaxlens.capture(wrap(loss), X[None])
+    assert cap.program.unjitted is not jitted
+    assert ("runs op by op" in str(jaxlens.jaxpr(cap)).splitlines()[0]) is not jitted
