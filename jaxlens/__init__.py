@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxlens.api import capture, compile, explore, hlo, jaxpr, load
+    from jaxlens.api import capture, compile, explain, explore, hlo, jaxpr, load
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError, RecompileError
     from jaxlens.notebook.asker import Lenses
@@ -57,6 +57,7 @@ __all__ = [
     "compare",
     "compile",
     "cost",
+    "explain",
     "explore",
     "fusion",
     "hlo",

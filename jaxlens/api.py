@@ -13,6 +13,7 @@ without JAX.
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -157,6 +158,27 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
 
     cap, options = _asked(ExploreOptions, f, args, kwargs)
     return View(cap, lambda: document(cap, options))
+
+
+def explain(error: BaseException | None = None) -> View | None:
+    """Why tracing a function failed: the line, the traced value, and what to write instead.
+
+    An exception that a verb or a stage of a capture raises has the answer already, in a few lines
+    as its note (`error.__notes__`); any other is explained from its traceback.
+
+    Args:
+        error: What was raised; by default what Python or IPython showed last.
+
+    Returns:
+        A view: `str(view)` is its text, `view.html()` its HTML. None where nothing was raised, or
+        where tracing has no part in it.
+    """
+    from jaxlens.render.failure_view import document
+    from jaxlens.stages.failures import explanation
+
+    error = error or getattr(sys, "last_value", None)
+    found = explanation(error) if error is not None else None
+    return View(None, lambda: document(found)) if found is not None else None
 
 
 def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:

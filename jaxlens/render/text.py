@@ -38,6 +38,7 @@ TRUST: dict[Trust, str] = {
     "xla": "XLA's figure",
     "estimate": "estimate",
     "unknown": "unknown",
+    "traced": "seen while tracing",
 }
 
 
