@@ -112,7 +112,7 @@ def prepare(
     """
     _check(f)
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
-    core = opened if _core().is_core(opened.function) else None
+    core = opened if _core().is_core_call(opened.function, opened.args, opened.kwargs) else None
     if core is not None:
         opened = _of_core(core)
     signature = opened.signature

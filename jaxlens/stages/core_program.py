@@ -7,7 +7,7 @@ JAX's, whose lowering emits the core's ops in its place.
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -23,6 +23,18 @@ _MOST = 2_000  # objects that are searched for a use of the core
 
 program_p: Any = Primitive("core_program")
 program_p.multiple_results = True
+
+
+def is_core_call(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call is the core's: by its function, or because an argument is the core's array.
+
+    `def f(x): return x * 2 + 1` names no library: what it computes with is its argument's.
+    """
+    if is_core(f):
+        return True
+    core = sys.modules.get(_CORE)
+    leaves = jax.tree_util.tree_leaves((tuple(args), dict(kwargs))) if core is not None else ()
+    return any(isinstance(leaf, core.Array) for leaf in leaves)
 
 
 def is_core(f: Any) -> bool:
@@ -83,9 +95,9 @@ def _named(thing: Any) -> Iterator[Any]:
             continue
 
 
-def maker(f: Any) -> Any:
-    """Whose transforms fit a function: the core, or JAX."""
-    return sys.modules[_CORE] if is_core(f) else jax
+def maker(f: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    """Whose transforms fit a call of a function: the core, or JAX."""
+    return sys.modules[_CORE] if is_core_call(f, args, kwargs or {}) else jax
 
 
 def traceable(f: Any) -> Callable[..., Any]:

@@ -34,7 +34,7 @@ def transformed(
     Raises:
         OptionError: A value that does not fit the function.
     """
-    by: Any = core_program.maker(f)
+    by: Any = core_program.maker(f, args, kwargs)
     for name, value in reversed(asked):
         if name == "grad":
             f = by.grad(f, argnums=_argnums(f, value))
@@ -43,7 +43,7 @@ def transformed(
         elif name == "jit":
             f = by.jit(f)
         elif name == "jvp":
-            f, kwargs = _jvp(f, args, kwargs)
+            f, kwargs = _jvp(f, args, kwargs, by)
     return f, kwargs
 
 
@@ -86,7 +86,7 @@ def axes(value: str) -> int | tuple[int | None, ...]:
 
 
 def _jvp(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], by: Any
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """A function of the primals and of `tangents`, named like the inputs they belong to."""
     leaves = jax.tree_util.tree_leaves_with_path((tuple(args), kwargs))
@@ -108,7 +108,6 @@ def _jvp(
             again, keywords = jax.tree.unflatten(tree, full)
             return f(*again, **keywords)
 
-        by: Any = core_program.maker(f)
         return by.jvp(of_moving, tuple(values[i] for i in moving), tuple(tangents.values()))
 
     _declare(jvp, f)

@@ -65,6 +65,25 @@ def test_core_option(run: Callable[[str], Any], call: str) -> None:
     assert run("assert jnp is jax.numpy and loss.__globals__['jnp'] is jnp").ok
 
 
+@pytest.mark.parametrize("magic", ["%jaxpr --core", "%hlo --core", "%jaxpr --core --grad"])
+def test_core_option_on_a_function_that_names_no_library(
+    run: Callable[[str], Any], shell: Any, magic: str
+) -> None:
+    run(JAX + "def plain(x):\n    return (x * 2 + 1) @ x")
+    ran = run(f"{magic} -o seen plain(jnp.ones(5))")
+    assert ran.ok, ran.out
+    assert "x f32[5]" in ran.shown
+    kinds = {node.opcode for node in shell.user_ns["seen"].capture.jaxpr.module.nodes()}
+    assert {"mul", "add", "dot_general"} <= kinds
+
+
+def test_an_array_of_the_core_s_in_a_container(run: Callable[[str], Any]) -> None:
+    run(CORE)
+    ran = run("def plain(p):\n    return p['w'] * 2 + 1\n%jaxpr plain({'w': w, 'rate': 0.5})")
+    assert ran.ok, ran.out
+    assert "p['w'] f32[3,4]" in ran.shown
+
+
 def test_what_the_core_lacks_is_one_line(run: Callable[[str], Any]) -> None:
     run(JAX)
     ran = run("%%jaxpr --core\njax.scipy.special.zeta(x, 2)")
