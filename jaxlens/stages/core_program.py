@@ -32,7 +32,7 @@ def is_core_call(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
     """
     if is_core(f):
         return True
-    core = sys.modules.get(_CORE)
+    core: Any = sys.modules.get(_CORE)
     leaves = jax.tree_util.tree_leaves((tuple(args), dict(kwargs))) if core is not None else ()
     return any(isinstance(leaf, core.Array) for leaf in leaves)
 
