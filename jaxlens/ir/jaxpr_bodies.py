@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 _NAME = 80  # characters of a body's name
@@ -108,27 +108,65 @@ class Finder:
         return number, _NOTHING
 
     def held(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """Parameter name and jaxpr, sorted by name; containers are opened."""
+        """Name and jaxpr, sorted by parameter, those in named parts of a parameter last.
+
+        The name is the parameter's, or that of the field or key where the jaxpr stands in it.
+        """
+        return [(name, opened(value)) for name, value in self.holders(params)]
+
+    def holders(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """As `held`, with the closed jaxprs where the parameters hold these."""
         leaf = self._leaf
         if all(type(value) in leaf for value in params.values()):
             return []
-        return [pair for name in sorted(params) for pair in self._inside(name, params[name])]
+        pairs = [pair for name in sorted(params) for pair in self._inside(name, params[name])]
+        return sorted(pairs, key=lambda pair: pair[0] not in params)
 
     def _inside(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
-        pending = [value]
+        pending = [(name, value)]
+        opened_here: set[int] = set()  # a container of the user's may hold itself
         while pending:
-            part = pending.pop()
+            role, part = pending.pop()
             kind = type(part)
             if kind in self._leaf:
                 continue
-            if kind in (tuple, list):
-                pending.extend(reversed(part))
-            elif kind is dict:
-                pending.extend(reversed(part.values()))
-            elif (jaxpr := opened(part)) is not None:
-                yield name, jaxpr
-            else:
-                self._leaf.add(kind)
+            inside = contents(part)
+            if inside is None:
+                if opened(part) is None:
+                    self._leaf.add(kind)
+                else:
+                    yield role, part
+            elif id(part) not in opened_here:
+                opened_here.add(id(part))
+                pending.extend((key or role, inner) for key, inner in reversed(inside))
+
+
+def contents(value: Any) -> list[tuple[str, Any]] | None:
+    """Field names and values of a container, "" for places without a name; None for a leaf.
+
+    Containers are what a parameter can keep jaxprs in: tuples, named or not, lists, mappings and
+    dataclasses, registered with JAX or not. A jaxpr, closed or not, is a leaf.
+    """
+    kind = type(value)
+    if kind in (tuple, list):
+        return [("", part) for part in value]
+    if isinstance(value, tuple | list | deque):
+        names = getattr(kind, "_fields", None)
+        if isinstance(names, tuple) and len(names) == len(value):
+            return list(zip(map(str, names), value, strict=True))
+        return [("", part) for part in value]
+    try:
+        if isinstance(value, Mapping):
+            return [(key if isinstance(key, str) else "", value[key]) for key in value]
+        if is_dataclass(value) and not isinstance(value, type) and not _is_jaxpr(value):
+            return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
+    except Exception:  # a mapping or an attribute of the user's own class
+        return []
+    return None
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns") or (hasattr(value, "jaxpr") and hasattr(value, "consts"))
 
 
 _NOTHING: list[tuple[str, Any]] = []
@@ -193,11 +231,12 @@ def _names(eqn: Any, held: list[tuple[str, Any]]) -> list[str]:
     """What to call the jaxprs of one equation: the callee's name, "scan body", "branch 0"."""
     primitive = eqn.primitive.name
     called = _called(eqn.params, "jaxpr" if primitive == "pallas_call" else "call_jaxpr")
-    if called and len(held) == 1:
-        return [called]
     if all(name == "branches" for name, _ in held):
         return [f"branch {i}" for i in range(len(held))]
-    return [f"{primitive} {_role(name)}" for name, _ in held]
+    alone = called and sum(name in eqn.params for name, _ in held) == 1
+    return [
+        called if alone and name in eqn.params else f"{primitive} {_role(name)}" for name, _ in held
+    ]
 
 
 def _role(parameter: str) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jaxlens.ir.jaxpr_bodies import Finder, contents
 from jaxlens.ir.jaxpr_types import type_of
 
 LIMIT = 300
@@ -94,6 +95,8 @@ def _text(value: Any, reference: Reference, depth: int, top: bool = False) -> st
         return _collection(value, reference, depth)
     if kind is dict:
         return _mapping(value, reference, depth)
+    if (structure := _structure(value, reference, depth)) is not None:
+        return structure
     if isinstance(value, type):
         return value.__name__
     if hasattr(value, "shape") and hasattr(value, "dtype"):
@@ -119,6 +122,21 @@ def _mapping(value: Mapping[Any, Any], reference: Reference, depth: int) -> str:
     items = list(value.items())[:_ELEMENTS]
     parts = [f"{key!s}: {_text(part, reference, depth - 1)}" for key, part in items]
     return "{" + ", ".join(parts) + "}"
+
+
+def _structure(value: Any, reference: Reference, depth: int) -> str | None:
+    """A named tuple or dataclass with jaxprs in it: these by name; None for any other value.
+
+    What has no jaxpr in it says itself what it is.
+    """
+    inside = contents(value)
+    if not inside or not any(reference(jaxpr) for _, jaxpr in Finder().held({"": value})):
+        return None
+    parts = (
+        f"{key}={_text(part, reference, depth - 1)}" if key else _text(part, reference, depth - 1)
+        for key, part in inside[:_ELEMENTS]
+    )
+    return f"{type(value).__name__}({', '.join(parts)})"
 
 
 def _array(value: Any) -> str:

@@ -14,6 +14,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.jaxpr_runs import running
 from jaxlens.lenses.flops import flops
 from jaxlens.lenses.quote import quoter
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
@@ -244,7 +245,7 @@ def _runs(
     elif node.opcode == "cond":
         yield max(node.regions, key=lambda name: sums[name].flops), 1
     else:
-        for name in node.regions:
+        for name in running(node):
             yield name, 1
 
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.jaxpr_runs import operand, running
 
 Place = tuple[str, str]
 """A value: the name of its region, and its own."""
@@ -20,7 +21,7 @@ def needed(jaxpr: Module) -> frozenset[str]:
     seen: set[Place] = set()
     main = jaxpr.body()
     pending = [(main.name, name) for name in main.results]
-    for region in reversed(list(jaxpr.regions.values())):  # callees before callers
+    for region in reversed(list(flow.regions.values())):  # callees before callers
         for node in region.nodes:
             if _acts(node, found, flow):
                 found.add(node.id)
@@ -42,37 +43,46 @@ def _acts(node: Node, found: set[str], flow: "_Flow") -> bool:
     """Whether an equation, or one in its bodies, does something besides computing a value."""
     if not node.regions:
         return not node.results or "callback" in node.opcode
-    return any(inner.id in found for name in node.regions for inner in flow.regions[name].nodes)
+    return any(inner.id in found for name in running(node) for inner in flow.regions[name].nodes)
+
+
+def _that_run(jaxpr: Module) -> dict[str, Region]:
+    """The bodies that a run of the program can come to, callers before callees."""
+    names = {jaxpr.entry}
+    for region in jaxpr.regions.values():
+        if region.name in names:
+            names.update(name for node in region.nodes if node.regions for name in running(node))
+    return {name: region for name, region in jaxpr.regions.items() if name in names}
 
 
 class _Flow:
     """Where values come from."""
 
     def __init__(self, jaxpr: Module) -> None:
-        self.regions = jaxpr.regions
+        self.regions = _that_run(jaxpr)
         self.callers: defaultdict[str, list[tuple[Region, Node]]] = defaultdict(list)
         self.makers: dict[Place, tuple[Region, Node]] = {}
         self.places: dict[Place, int] = {}
-        for region in jaxpr.regions.values():
+        for region in self.regions.values():
             for index, value in enumerate(region.parameters):
                 self.places[region.name, value.name] = index
             for node in region.nodes:
                 for value in node.results:
                     self.makers[region.name, value.name] = region, node
-                for name in node.regions:
+                for name in running(node):
                     self.callers[name].append((region, node))
 
     def whole(self, region: Region, node: Node) -> Iterator[Place]:
         """All that an equation reads, its bodies' results too."""
         for name in node.operands:
             yield region.name, name
-        for inner in node.regions:
+        for inner in running(node):
             for name in self.regions[inner].results:
                 yield inner, name
 
     def behind(self, region: Region, node: Node, name: str) -> Iterator[Place]:
         """What one result of an equation depends on."""
-        bodies = [self.regions[inner] for inner in node.regions]
+        bodies = [self.regions[inner] for inner in running(node)]
         bodies = bodies[:1] if node.opcode == "while" else bodies
         if not bodies or any(len(body.results) != len(node.results) for body in bodies):
             yield from self.whole(region, node)
@@ -90,21 +100,21 @@ class _Flow:
         if node.opcode == "cond":
             yield region.name, node.operands[0]
 
-    def outer(self, place: Place) -> Iterator[Place]:
+    def outer(self, value: Place) -> Iterator[Place]:
         """What a parameter of a body stands for: operands, and what a loop carries round."""
-        index = self.places.get(place)
+        index = self.places.get(value)
         if index is None:
             return
-        for region, node in self.callers[place[0]]:
-            body = self.regions[place[0]]
-            testing = node.opcode == "while" and place[0] == node.regions[-1]
+        for region, node in self.callers[value[0]]:
+            body = self.regions[value[0]]
+            testing = node.opcode == "while" and value[0] == node.regions[-1]
             constants = _number(node, "cond_nconsts") if testing else 0
             # Operands are counted from the end, where a body's parameters have the same order.
-            operand = index if index < constants else index - len(body.parameters)
-            if -len(node.operands) <= operand < len(node.operands):
-                yield region.name, node.operands[operand]
+            place = index if index < constants else operand(node, index, len(body.parameters))
+            if -len(node.operands) <= place < len(node.operands):
+                yield region.name, node.operands[place]
             carried = _carried(node, body, index)
-            looped = self.regions[node.regions[0]]
+            looped = self.regions[running(node)[0]]
             if carried is not None and carried < len(looped.results):
                 yield looped.name, looped.results[carried]
 

@@ -88,19 +88,10 @@ class _Holders:
         for eqn in body.eqns:
             if eqn.primitive in self._plain:
                 continue
-            held = [jaxpr for _, jaxpr in self._find.held(eqn.params)]
-            if not held:
+            holders = [value for _, value in self._find.holders(eqn.params)]
+            if not holders:
                 self._plain.add(eqn.primitive)
-                continue
-            yield from _with_constants(eqn.params, held)
-
-
-def _with_constants(params: dict[str, Any], held: list[Any]) -> Iterator[Any]:
-    """The closed jaxprs where a parameter closes one directly; else the jaxprs themselves."""
-    closed = [v for p in params.values() for v in (p if isinstance(p, tuple | list) else (p,))]
-    by_body = {id(opened(v)): v for v in closed if opened(v) is not None}
-    for jaxpr in held:
-        yield by_body.get(id(jaxpr), jaxpr)
+            yield from holders
 
 
 def _closed_over(part: Any, body: Any) -> Iterator[Captured]:
