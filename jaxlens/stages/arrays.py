@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxlens.stages import pytrees
+
 
 def is_array(value: Any) -> bool:
     """Whether it is one array or NumPy scalar."""
@@ -17,4 +19,4 @@ def is_array(value: Any) -> bool:
 
 def holds_arrays(value: Any) -> bool:
     """Whether it is an array, or a pytree with an array among its leaves."""
-    return is_array(value) or any(is_array(leaf) for leaf in jax.tree.leaves(value))
+    return is_array(value) or any(is_array(leaf) for _, leaf in pytrees.leaves(value))

@@ -18,7 +18,7 @@ from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
+from jaxlens.stages import compat, pytrees
 from jaxlens.stages.arrays import is_array
 from jaxlens.stages.inputs import (
     Leaf,
@@ -165,6 +165,9 @@ def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str =
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         name: What the user calls the object, if `f` is one or a method of one.
+
+    Raises:
+        OptionError: An argument holds itself, or nests too deep for JAX.
     """
     owner = signature = None
     while True:
@@ -177,7 +180,9 @@ def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str =
             owner, signature = f, _with_owner(f, name)
             f, args = type(f).__call__, (owner, *args)
         else:
-            return Opened(f, args, kwargs, signature or signature_of(f), owner)
+            signature = signature or signature_of(f)
+            pytrees.check_call(args, kwargs, signature)
+            return Opened(f, args, kwargs, signature, owner)
 
 
 def _is_method(f: Any) -> bool:
@@ -189,7 +194,7 @@ def _is_callable_tree(f: Any) -> bool:
     """Whether it is an object with arrays of its own in it."""
     if jax.tree_util.all_leaves([f]):
         return False
-    return any(is_array(leaf) for leaf in jax.tree_util.tree_leaves(f))
+    return any(is_array(leaf) for _, leaf in pytrees.leaves(f))
 
 
 def _with_owner(f: Callable[..., Any], name: str) -> inspect.Signature | None:
@@ -309,6 +314,7 @@ def _completed(
         every = (fixed[i] if i in fixed else next(arrays) for i in range(structure.num_leaves))
         args, kwargs = jax.tree_util.tree_unflatten(structure, list(every))
         results = function(*args, **kwargs)
+        pytrees.check("the result", results)
         return jax.tree_util.tree_map(lambda leaf: None if id(leaf) in static else leaf, results)
 
     return completed
@@ -320,7 +326,9 @@ def _anew(
     """A new function object that calls `function` and bears the name and signature of `named`."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+        results = function(*args, **kwargs)
+        pytrees.check("the result", results)  # JAX flattens it next
+        return results
 
     functools.update_wrapper(traced, named, updated=())
     traced.__name__ = function_name(named)
@@ -341,7 +349,7 @@ def function_name(f: Any) -> str:
 
 def definition(f: Any) -> Span | None:
     """Where the innermost function that it wraps is defined, or None."""
-    inner = inspect.unwrap(f)
+    *_, inner = compat.layers(f)
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     if code is None:
         return None
@@ -362,8 +370,7 @@ def transforms(f: Any) -> Iterator[str]:
     JAX's transforms return a function of their own that wraps the user's; a jit is
     no transform of the mathematics and not listed.
     """
-    while f is not None:
-        name = compat.transform_name(f) or _core().transform(f)
+    for layer in compat.layers(f):
+        name = compat.transform_name(layer) or _core().transform(layer)
         if name:
             yield name
-        f = getattr(f, "__wrapped__", None)

@@ -16,6 +16,7 @@ import jax
 
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
+from jaxlens.stages.pytrees import leaves
 
 _MOST, _LEAVES = 5_000, 200_000  # things that are looked at, and values in them
 
@@ -61,8 +62,9 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Held]]:
             if isinstance(value, list | dict | tuple | set) and id(value) in opened:
                 continue
             opened.add(id(value))
-            for name, leaf in _leaves(held.name, value):
+            for step, leaf in leaves(value, left):
                 left -= 1
+                name = held.name + step
                 if callable(leaf) or hasattr(leaf, "__dict__"):
                     pending.append((leaf, name))
                 for identity in identities(leaf):
@@ -81,16 +83,6 @@ def identities(value: Any) -> Iterator[Any]:
 
 def _is_numpy_like(value: Any) -> bool:
     return hasattr(type(value), "__array_interface__") and not isinstance(value, jax.Array)
-
-
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The leaves of a pytree by path."""
-    try:
-        leaves = jax.tree_util.tree_flatten_with_path(value)[0]
-    except Exception:  # a user's own pytree, which may be half made
-        return
-    for path, leaf in leaves:
-        yield name + jax.tree_util.keystr(path), leaf
 
 
 def _holds(thing: Any, path: str) -> Iterator[tuple[Held, Any]]:

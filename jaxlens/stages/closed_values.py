@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxlens.stages import compat
 from jaxlens.stages.inputs import signature_of
 
 _PLAIN = (bool, int, float, complex, str, np.generic)
@@ -139,8 +140,7 @@ def _held(fun: Any) -> Iterator[tuple[str, Any, str]]:
         )
         yield from ((name, value, "partial") for name, value in fun.keywords.items())
         return
-    while hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
+    *_, fun = compat.layers(fun)
     if isinstance(fun, MethodType):
         own = getattr(fun.__self__, "__dict__", {})
         yield from ((f"self.{name}", value, "attribute") for name, value in own.items())

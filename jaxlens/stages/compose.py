@@ -11,7 +11,9 @@ import jax
 import numpy as np
 
 from jaxlens.errors import OptionError
+from jaxlens.stages import pytrees
 from jaxlens.stages.arrays import is_array
+from jaxlens.stages.inputs import signature_of
 from jaxlens.stages.shapes import abstract
 from jaxlens.stages.transforms import axes, transformed
 
@@ -45,6 +47,7 @@ def composed(
     Raises:
         OptionError: A value that does not fit the function.
     """
+    pytrees.check_call(args, kwargs, signature_of(f))
     given = tuple(args)
     for put in reversed(puts):
         if put.name == "vmap":

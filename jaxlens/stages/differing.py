@@ -57,10 +57,13 @@ def differences(name: str, new: Any, old: Any) -> list[Difference]:
 def same(new: Any, old: Any) -> bool:
     """Whether two values are equal; False where Python cannot tell without computing."""
     pairs = [(new, old)]
+    begun: set[tuple[int, int]] = set()  # containers that hold themselves end here
     while pairs:
         a, b = pairs.pop()
-        if a is b:
+        if a is b or (id(a), id(b)) in begun:
             continue
+        if isinstance(a, tuple | list | dict):
+            begun.add((id(a), id(b)))
         if type(a) is not type(b):
             return False
         if isinstance(a, tuple | list):

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlens.stages import compat, compat_calls
+from jaxlens.stages import compat, compat_calls, pytrees
 
 # Our frames are never the user's line.
 compat_calls.leave_out(str(Path(__file__).parents[1]) + os.sep)
@@ -125,12 +125,11 @@ def _namespaces(owner: Any, function: Any) -> Iterator[MutableMapping[str, Any]]
         attributes = getattr(thing, "__dict__", None)
         if isinstance(attributes, dict):
             yield attributes
-    while function is not None:
-        code = function if hasattr(function, "__globals__") else type(function).__call__
+    for layer in compat.layers(function) if function is not None else ():
+        code = layer if hasattr(layer, "__globals__") else type(layer).__call__
         names = getattr(code, "__globals__", None)
         if isinstance(names, dict) and not names.get("__name__", "").startswith("jax."):
             yield names
-        function = getattr(function, "__wrapped__", None)
 
 
 def _remove_tracers(space: MutableMapping[str, Any], saved: dict[str, Any]) -> None:
@@ -138,7 +137,7 @@ def _remove_tracers(space: MutableMapping[str, Any], saved: dict[str, Any]) -> N
     for name, value in list(space.items()):
         if name in saved and saved[name] is value:
             continue
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(value)):
+        if any(isinstance(leaf, jax.core.Tracer) for _, leaf in pytrees.leaves(value)):
             if name in saved:
                 space[name] = saved[name]
             else:

@@ -91,7 +91,7 @@ def _statics(opened: Opened, fixed: set[int | str]) -> dict[str, int | str]:
 def _is_literal(value: Any) -> bool:
     try:
         return bool(ast.literal_eval(repr(value)) == value)
-    except (ValueError, SyntaxError, TypeError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return False
 
 

@@ -42,7 +42,9 @@ class Place:
 def place_of(fun: Any) -> Place:
     """Where a function object came from, partials, methods and transforms opened."""
     wrappers: list[str] = []
-    while True:
+    seen: dict[int, Any] = {}  # a function may be set as what it wraps itself
+    while id(fun) not in seen:
+        seen[id(fun)] = fun
         if isinstance(fun, functools.partial):
             wrappers.append("functools.partial")
             fun = fun.func

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlens.errors import OptionError, nearest
-from jaxlens.stages import core_program
+from jaxlens.stages import core_program, pytrees
+from jaxlens.stages.inputs import signature_of
 from jaxlens.stages.shapes import abstract
 
 
@@ -34,6 +35,7 @@ def transformed(
     Raises:
         OptionError: A value that does not fit the function.
     """
+    pytrees.check_call(args, kwargs, signature_of(f))
     by: Any = core_program.maker(f, args, kwargs)
     for name, value in reversed(asked):
         if name == "grad":

@@ -14,7 +14,8 @@ from typing import Any
 
 import jax
 
-from jaxlens.stages import closed_values, compat, compat_calls, equinox_keys, isolate
+from jaxlens.errors import OptionError
+from jaxlens.stages import closed_values, compat, compat_calls, equinox_keys, isolate, pytrees
 from jaxlens.stages.call_keys import Met
 from jaxlens.stages.differing import steps
 from jaxlens.stages.inputs import root_names, signature_of
@@ -91,7 +92,7 @@ def closed_as_data(met: Met, names: Sequence[str]) -> str | None:
 
 
 def _is_data(value: Any) -> bool:
-    leaves = jax.tree_util.tree_leaves(value)
+    leaves = [leaf for _, leaf in pytrees.leaves(value)]
     return bool(leaves) and all(isinstance(x, int | float | complex) for x in leaves)
 
 
@@ -204,6 +205,11 @@ def _with(holder: Any, kind: str, step: Any, inner: Any) -> Any:
 
 def _fails(call: _Call, places: Sequence[_Place], closed: Mapping[str, Any]) -> str:
     """Name of the exception that tracing ends in; "" for none."""
+    try:
+        for name, value in call.roots.items():  # static ones too, of which JAX flattens none
+            pytrees.check(name, value)
+    except OptionError as why:
+        return type(why).__name__
     leaves, tree = jax.tree_util.tree_flatten(call.roots)
     abstract = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.ShapeDtypeStruct)]
 

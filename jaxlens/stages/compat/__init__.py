@@ -17,7 +17,7 @@ from jaxlens.stages.compat.jit_caches import (
     trace_keys,
     traced_program,
 )
-from jaxlens.stages.compat.jitted import inner_jit, jit_parts, rejit
+from jaxlens.stages.compat.jitted import inner_jit, jit_parts, layers, rejit
 from jaxlens.stages.compat.lowering import constants_as_arguments, hlo_text, lower_hoisting
 from jaxlens.stages.compat.own_keys import apart, context_value, is_apart
 from jaxlens.stages.compat.plugins import (
@@ -56,6 +56,7 @@ __all__ = [
     "is_checkpoint",
     "is_compiled",
     "jit_parts",
+    "layers",
     "leaked_tracers",
     "lower_hoisting",
     "lower_keys",

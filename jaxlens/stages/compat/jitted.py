@@ -1,6 +1,6 @@
 """What `jax.jit` returned: the Python function inside, and its settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxlens.stages.compat.private_modules import private
@@ -27,6 +27,15 @@ def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
     return None
 
 
+def layers(f: Any) -> Iterator[Any]:
+    """A function and what it wraps, outermost first; one that wraps itself is given once."""
+    seen: dict[int, Any] = {}  # kept alive: a property may make its function anew
+    while id(f) not in seen:
+        seen[id(f)] = f
+        yield f
+        f = getattr(f, "__wrapped__", f)
+
+
 def inner_jit(f: Any) -> bool:
     """Whether a callable that is not jitted itself is a library's wrapper of a jitted function.
 
@@ -35,11 +44,13 @@ def inner_jit(f: Any) -> bool:
 
     Gone: as with `jit_parts`.
     """
-    while (inner := getattr(f, "__wrapped__", None)) is not None:
-        held = (inner, *getattr(f, "__dict__", {}).values())
-        if hasattr(f, "lower") or any(jit_parts(value) for value in held):
+    for layer in layers(f):
+        inner = getattr(layer, "__wrapped__", None)
+        held = (inner, *getattr(layer, "__dict__", {}).values())
+        if inner is not None and (
+            hasattr(layer, "lower") or any(jit_parts(value) for value in held)
+        ):
             return True
-        f = inner
     return False
 
 

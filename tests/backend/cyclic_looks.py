@@ -1,0 +1,217 @@
+"""Looks at programs that see values which hold themselves; run as a script by a test.
+
+Prints a line of JSON: of each look, what it ended in, how many levels of recursion it cost in
+Python, and whether C code still recurses as deep as before. A look that costs all of them would
+take every later one with it.
+"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import jaxlens
+from jaxlens.stages import arrays, closed_values, differing
+
+X = jnp.ones(3)
+DEEP = 100_000
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Tree:
+    """A node of a user's own, which JAX can flatten."""
+
+    w: Any
+    inner: Any
+
+
+def cyclic_dict() -> Any:
+    node: dict[str, Any] = {"w": jnp.ones(3)}
+    node["child"] = {"parent": node}
+    return node
+
+
+def cyclic_list() -> Any:
+    items: list[Any] = [jnp.ones(3)]
+    items.append([items])
+    return items
+
+
+def cyclic_object() -> Any:
+    node = SimpleNamespace(w=jnp.ones(3))
+    node.next = SimpleNamespace(previous=node, all=[node])
+    return node
+
+
+def cyclic_tree() -> Any:
+    tree = Tree(jnp.ones(3), None)
+    tree.inner = {"up": tree}
+    return tree
+
+
+def deep_list() -> Any:
+    items: Any = [jnp.ones(3)]
+    for _ in range(DEEP):
+        items = [items]
+    return items
+
+
+def deep_dict() -> Any:
+    node: Any = {"w": jnp.ones(3)}
+    for _ in range(DEEP):
+        node = {"inner": node}
+    return node
+
+
+def deep_tree() -> Any:
+    tree = Tree(jnp.ones(3), None)
+    for _ in range(DEEP):
+        tree = Tree(None, tree)
+    return tree
+
+
+def deep_objects() -> Any:
+    node = SimpleNamespace(w=jnp.ones(3))
+    for _ in range(DEEP):
+        node = SimpleNamespace(next=node)
+    return node
+
+
+MAKERS: tuple[Callable[[], Any], ...] = (
+    cyclic_dict,
+    cyclic_list,
+    cyclic_object,
+    cyclic_tree,
+    deep_list,
+    deep_dict,
+    deep_tree,
+    deep_objects,
+)
+
+
+def weight(value: Any) -> Any:
+    """An array somewhere in it, found as Python finds it."""
+    while not isinstance(value, jax.Array):
+        if isinstance(value, dict):
+            value = value.get("w", value.get("inner"))
+        elif isinstance(value, list):
+            value = value[0]
+        else:
+            inner = getattr(value, "w", None)
+            value = inner if inner is not None else getattr(value, "next", None) or value.inner
+    return value
+
+
+def looks(value: Any) -> dict[str, Callable[[], Any]]:
+    """The looks at a value: closed over, as an argument, made by the trace, compared."""
+
+    def closes(x: Any) -> Any:
+        return (x * weight(value)).sum()
+
+    def leaves_a_global(x: Any) -> Any:
+        global LEFT
+        LEFT = [value, x]
+        return x * 2
+
+    def wraps_itself(x: Any) -> Any:
+        return x * 2
+
+    wraps_itself.__wrapped__ = wraps_itself  # type: ignore[attr-defined]
+    jitted = jax.jit(closes)
+    twin = SimpleNamespace(inner=[value, None])
+
+    def watched() -> str:
+        with jaxlens.recompiles() as found:
+            jitted(X)
+            jitted(jnp.ones((2, 3)))
+            jax.jit(lambda x: closes(x))(X)
+            jax.jit(lambda x: closes(x))(X)
+        return str(found)
+
+    return {
+        "jaxpr": lambda: str(jaxlens.jaxpr(closes, X)),
+        "cost": lambda: str(jaxlens.cost(closes, X)),
+        "captured": lambda: str(jaxlens.captured(closes, X)),
+        "key": lambda: str(jaxlens.key(jitted, X)),
+        "recompiles": watched,
+        "values": lambda: str(closed_values.inside(closes)),
+        "wrapped": lambda: str(jaxlens.jaxpr(wraps_itself, X)),
+        "global": lambda: str(jaxlens.jaxpr(leaves_a_global, X)),
+        "holds": lambda: str(arrays.holds_arrays(value)),
+        "same": lambda: str(differing.differences("v", [value, 1], [type(twin)(), 2])),
+        "argument": lambda: str(jaxlens.jaxpr(lambda p: X * 2, value)),
+        "argument under grad": lambda: str(
+            jaxlens.capture(jax.jit(lambda p, x: x * 2), value, X).jaxpr.text
+        ),
+        "result": lambda: str(jaxlens.jaxpr(lambda x: value, X)),
+    }
+
+
+def python_levels() -> int:
+    """How many frames of Python fit on the stack."""
+    count = 0
+
+    def go() -> None:
+        nonlocal count
+        count += 1
+        go()
+
+    with contextlib.suppress(RecursionError):
+        go()
+    return count
+
+
+def c_levels() -> int:
+    """How deep C code recurses: a list in lists, printed."""
+    low, high = 0, 20_000
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if prints(nested(middle)) else (low, middle - 1)
+    return low
+
+
+def nested(levels: int) -> list[Any]:
+    items: list[Any] = []
+    for _ in range(levels):
+        items = [items]
+    return items
+
+
+def prints(items: list[Any]) -> bool:
+    try:
+        repr(items)
+    except RecursionError:
+        return False
+    return True
+
+
+def main() -> None:
+    told: dict[str, dict[str, Any]] = {}
+    str(jaxlens.cost(lambda x: x * 2, X))  # what is imported late is imported now
+    before = python_levels()
+    deepest = nested(c_levels() - 1)
+    for make in MAKERS:
+        value = make()
+        for name, look in looks(value).items():
+            try:
+                ended = look()
+            except Exception as error:
+                ended = f"{type(error).__name__}: {error}"
+            lost = before - python_levels()
+            told[f"{make.__name__}, {name}"] = {
+                "ended": ended,
+                "python": lost,
+                "c": prints(deepest),
+            }
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
