@@ -16,6 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from jaxlens.ir.spans import describe
+from jaxlens.stages import pytrees
 
 _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
@@ -33,8 +34,8 @@ def is_core_call(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
     if is_core(f):
         return True
     core: Any = sys.modules.get(_CORE)
-    leaves = jax.tree_util.tree_leaves((tuple(args), dict(kwargs))) if core is not None else ()
-    return any(isinstance(leaf, core.Array) for leaf in leaves)
+    leaves = pytrees.leaves((tuple(args), dict(kwargs))) if core is not None else ()
+    return any(isinstance(leaf, core.Array) for _, leaf in leaves)
 
 
 def is_core(f: Any) -> bool:
