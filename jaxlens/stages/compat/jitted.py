@@ -28,7 +28,10 @@ def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
 
 
 def layers(f: Any) -> Iterator[Any]:
-    """A function and what it wraps, outermost first; one that wraps itself is given once."""
+    """A function and what it wraps, outermost first; one that wraps itself is given once.
+
+    Gone: the function alone, as where a decorator does not say what it wraps.
+    """
     seen: dict[int, Any] = {}  # kept alive: a property may make its function anew
     while id(f) not in seen:
         seen[id(f)] = f
