@@ -43,7 +43,7 @@ def cost(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         OptionError: No limits of that device are known.
     """
     from jaxlens.api import watched
-    from jaxlens.lenses.cost import cost as equations
+    from jaxlens.lenses.cost_report import cost as equations
     from jaxlens.lenses.roofline import facts, limits_of, roofline
     from jaxlens.render.compile_view import document
 

@@ -25,8 +25,8 @@ ELEMENTWISE = frozenset({
     "abs", "add", "add_any", "and", "ceil", "clamp", "clz", "complex", "conj",
     "convert_element_type", "div", "eq", "eq_to", "floor", "ge", "gt", "imag", "is_finite", "le",
     "le_to", "lt", "lt_to", "max", "min", "mul", "mulhi", "ne", "neg", "nextafter", "not", "or",
-    "population_count", "real", "reduce_precision", "rem", "round", "select_n", "shift_left",
-    "shift_right_arithmetic", "shift_right_logical", "sign", "square", "sub", "xor",
+    "population_count", "real", "reciprocal", "reduce_precision", "rem", "round", "select_n",
+    "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "square", "sub", "xor",
 })  # fmt: skip
 FREE = frozenset({
     "all_gather", "all_gather_invariant", "all_to_all", "axis_index", "bitcast_convert_type",
@@ -36,6 +36,10 @@ FREE = frozenset({
     "ppermute", "pvary", "random_unwrap", "random_wrap", "reshape", "reshard", "rev", "scatter",
     "sharding_constraint", "slice", "split", "squeeze", "stop_gradient", "transpose", "while",
     "cond", "scan",
+    # References, and what kernels do besides computing.
+    "bitcast", "broadcast_to", "delay", "dma_start", "dma_wait", "get", "get_barrier_semaphore",
+    "masked_load", "masked_swap", "multiple_of", "num_programs", "program_id", "roll",
+    "semaphore_read", "semaphore_signal", "semaphore_wait", "swap",
 })  # fmt: skip
 _REDUCTIONS = frozenset({
     "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or",
@@ -74,6 +78,19 @@ def flops(node: Node, types: Mapping[str, Type]) -> Flops:
         return Flops(None) if rule is None else Flops(rule(node, _operands(node, types)))
     except (LookupError, ValueError, SyntaxError, TypeError):  # symbolic sizes, unknown parameters
         return Flops(None)
+
+
+def applied(node: Node, types: Mapping[str, Type]) -> int | None:
+    """How often an equation applies its body to elements; None where that is not known.
+
+    A reduction does so once for each element that disappears.
+    """
+    if node.opcode not in ("reduce", "reduce_window") or len(node.regions) != 1:
+        return None
+    try:
+        return (_reduce if node.opcode == "reduce" else _window)(node, _operands(node, types))
+    except (LookupError, ValueError, SyntaxError, TypeError):
+        return None
 
 
 def elements(type_: Type) -> int:
@@ -171,6 +188,10 @@ def _updates(node: Node, shapes: list[tuple[int, ...]]) -> int:
     return math.prod(shapes[-1])
 
 
+def _added(node: Node, shapes: list[tuple[int, ...]]) -> int:
+    return math.prod(shapes[1])  # to what a reference holds
+
+
 def _sort(node: Node, shapes: list[tuple[int, ...]]) -> int:
     size = shapes[0][int(node.attrs["dimension"])]
     return math.ceil(math.prod(shapes[0]) * math.log2(size)) if size > 1 else 0
@@ -214,6 +235,7 @@ _RULES: dict[str, Rule] = {
     "scatter-sub": _updates,
     "scatter_sub": _updates,
     "select_and_scatter_add": _pick_and_add,
+    "addupdate": _added,
     "sort": _sort,
     "fft": _fft,
     "cholesky": _cholesky,

@@ -195,7 +195,7 @@ def _moves(kernels: Sequence[KernelCost]) -> list[Finding]:
         said.append(
             Finding(
                 f"{line} moves {_share(size, whole)} of the {amount(whole)} that the "
-                f"{count(len(kernels), 'kernel')} read and write; {one}.",
+                f"{_read_and_write(len(kernels))}; {one}.",
                 "counted", (most.instruction,),
             )
         )  # fmt: skip
@@ -208,6 +208,10 @@ def _moves(kernels: Sequence[KernelCost]) -> list[Finding]:
         text = f"What custom calls compute is not known, so their flops are not: {listed(dark)}."
         said.append(Finding(text, "unknown"))
     return said
+
+
+def _read_and_write(kernels: int) -> str:
+    return f"{kernels:,} kernels read and write" if kernels != 1 else "one kernel reads and writes"
 
 
 def _bounds(found: Sequence[Point], limits: Limits) -> list[Finding]:

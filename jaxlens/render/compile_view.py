@@ -14,7 +14,7 @@ from jaxlens.ir.facts import Program
 from jaxlens.lenses.captured import alarm as large_arrays
 from jaxlens.lenses.captured import captured as captured_report
 from jaxlens.lenses.checkpoint import trials as memory_trials
-from jaxlens.lenses.cost import cost as cost_report
+from jaxlens.lenses.cost_report import cost as cost_report
 from jaxlens.lenses.kernels import Work, table, tally, what, works
 from jaxlens.lenses.memory import memory as memory_report
 from jaxlens.lenses.report import Finding, Report, Table, amount, cells

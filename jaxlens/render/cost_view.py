@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.lenses.cost import cost
+from jaxlens.lenses.cost_report import cost
 from jaxlens.lenses.kernels import Work, works
 from jaxlens.lenses.report import amount
 from jaxlens.lenses.roofline import PETA, Facts, Point, facts, limits_of, roofline

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.lenses.cost import cost as cost_report
+from jaxlens.lenses.cost_report import cost as cost_report
 from jaxlens.lenses.kernels import Work
 from jaxlens.lenses.memory import memory as memory_report
 from jaxlens.lenses.report import Finding

@@ -8,7 +8,8 @@ import pytest
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.cost import cost, count_module, of
+from jaxlens.lenses.cost import count_module, of
+from jaxlens.lenses.cost_report import cost
 from jaxlens.lenses.flops import flops
 from jaxlens.lenses.report import Finding
 
@@ -229,3 +230,60 @@ def test_loops_of_unknown_length_are_said_to_be_so_in_one_sentence() -> None:
         "2 while loops (cell 3:2) run an unknown number of times; their bodies count once."
     ]
     assert said[0].ids == ("u", "v")
+
+
+def with_jaxpr(module: Module, **figures: float):
+    """A capture of a program, with XLA's figures replaced."""
+    capture = fixed.capture()
+    capture.driver._stages["jaxpr"] = Stage(BY_NAME["jaxpr"], str, lambda: module)
+    theirs = {**capture.cost, **figures}
+    capture.driver.cost = lambda: theirs
+    return capture
+
+
+def test_nothing_agrees_with_a_count_of_nothing() -> None:
+    said = texts(cost(with_jaxpr(program(main=(eqn("mystery", f32(8), "x", id="m"),)))).findings)
+    assert said.startswith("No flop could be counted: there is no rule for mystery.")
+    assert "agree" not in said
+    assert "XLA's 160 flop are in none of the counted equations: what has no rule here." in said
+    moved = program(main=(eqn("transpose", f32(8, 8), "x", id="t"),))
+    said = texts(cost(with_jaxpr(moved)).findings)
+    assert said.startswith(
+        "No arithmetic: the equations only move data, at least 240 B in and out."
+    )
+    assert "agree" not in said
+    assert "in none of the counted equations: loop counters or what passes added" in said
+    assert "agree" not in texts(cost(with_jaxpr(moved, flops=0.0)).findings)
+
+
+def test_where_something_has_no_rule_the_two_agree_as_far_as_there_are_rules() -> None:
+    module = program(
+        main=(eqn("add", f32(8, 20), "x", id="a"), eqn("mystery", f32(8), "x", id="m"))
+    )
+    said = texts(cost(with_jaxpr(module)).findings)
+    assert "The two agree, as far as there are rules." in said
+
+
+def test_a_kernel_counts_for_each_point_of_its_grid() -> None:
+    def module(grid: str) -> Module:
+        call = eqn(
+            "pallas_call", f32(8, 8), "x", id="k", line=2, regions=("kernel",),
+            grid_mapping=f"GridMapping(grid={grid}, grid_names=None)",
+        )  # fmt: skip
+        return program(main=(call,), kernel=(eqn("add", f32(8, 8), "x", "x", id="a", line=3),))
+
+    found = count_module(module("(3, 2)"))
+    assert (found.flops, found.once, found.by_line) == (6 * 64, 64, {"cell 3:3": 6 * 64})
+    assert [(loop.kind, loop.trips) for loop in found.loops] == [("pallas_call", 6)]
+    assert count_module(module("()")).flops == 64
+    dynamic = count_module(module("(3, None)"))
+    assert (dynamic.flops, dynamic.loops[0].trips) == (64, None)
+
+
+def test_the_body_of_a_reduction_is_applied_once_for_each_element_that_disappears() -> None:
+    reduce = eqn("reduce", f32(8), "x", "0.0:f32[]", id="r", dimensions="(0,)", regions=("body",))
+    body = (eqn("mul", f32(), "x", "x", id="m"), eqn("add", f32(), "m.out", "x", id="a"))
+    found = count_module(program(main=(reduce,), body=body))
+    assert (found.flops, found.once) == (2 * 56, 2 * 56)
+    other = eqn("select_and_scatter", f32(8), "x", id="s", regions=("body",))
+    assert count_module(program(main=(other,), body=body)).unknown == {"select_and_scatter": 1}
