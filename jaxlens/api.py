@@ -31,28 +31,42 @@ from jaxlens.render.options import (
 from jaxlens.render.view import View
 
 Function = Callable[..., Any]
+Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`
 _Options = TypeVar("_Options", JaxprOptions, HloOptions, CompileOptions, ExploreOptions)
 
 
-def capture(f: Function, /, *args: Any, target: str | None = None, **kwargs: Any) -> Capture:
+def capture(
+    f: Function | Program, /, *args: Any, target: str | None = None, **kwargs: Any
+) -> Capture:
     """Takes a call apart without making it; each stage is computed when first asked for.
 
+    A program that is there already is opened as it is: `f.trace(x)`, `f.lower(x)`,
+    `f.lower(x).compile()`, `jax.export.export(f)(x)`, the text of an HLO or StableHLO module, or
+    a folder of XLA's dumps. What follows from it is made when asked for, beside JAX's caches (a
+    compiled program is never compiled again); what it does not hold is an UnavailableError.
+
     Args:
-        f: A function, jitted or not, a bound method, a partial, or a callable object such as
-            an Equinox or Flax NNX model.
+        f: A function, jitted or not, a bound method, a partial, a callable object such as
+            an Equinox or Flax NNX model; or a program, see above.
         *args: Its arguments. Arrays, numbers and `jax.ShapeDtypeStruct`s become inputs; all
-            else is static. Nothing is executed and no buffer is donated.
+            else is static. Nothing is executed and no buffer is donated. Of the programs, only
+            a compiled one takes any, to be run with.
         target: "cpu", "gpu", "tpu", or a device that is not here ("tpu:v5e:2x2", "gpu:h100");
             by default where JAX would run the call.
         **kwargs: Its keyword arguments. A parameter of `f` that is itself called `target`
-            is bound with `functools.partial(f, target=...)`.
+            is bound with `functools.partial(f, target=...)`. For a folder of dumps, `module`
+            names the one to look at.
 
     Raises:
-        OptionError: `f` cannot be traced.
+        OptionError: `f` cannot be traced, or is a program and was given arguments.
         TargetError: There is no such device.
+        ReadError: Text that is no module, or breaks off.
     """
     from jaxlens.stages.driver import capture as staged
+    from jaxlens.stages.existing.opening import is_program, opened
 
+    if is_program(f):
+        return opened(f, args, kwargs, target=target)
     return staged(f, args, kwargs, target=target)
 
 
@@ -294,9 +308,13 @@ def take(
     """
     from jaxlens.stages.calls import transforms as made_by
     from jaxlens.stages.driver import capture as staged
+    from jaxlens.stages.existing.opening import is_program, opened
     from jaxlens.stages.shapes import arguments
     from jaxlens.stages.transforms import transformed
 
+    if is_program(f):
+        _check_program(shapes, transforms, core)
+        return opened(f, args, kwargs, target=target or None)
     if shapes:
         args, kwargs = arguments(shapes)
     named = dict(kwargs)
@@ -312,6 +330,24 @@ def take(
     # JAX's own wrappers tell their names; a jvp leaves none.
     told = [asked for asked, _ in transforms if asked != "jit"] if "jvp" in dict(transforms) else ()
     return staged(f, args, named, target=target or None, name=name or None, transforms=told)
+
+
+def _check_program(shapes: str, transforms: Sequence[tuple[str, str]], core: bool) -> None:
+    """Says that a program that is there already is looked at as it is."""
+    given = [f"--{name}" for name, _ in transforms]
+    given += ["--in"] * bool(shapes) + ["--core"] * core
+    if given:
+        raise OptionError(
+            f"{given[0]} is for a function, which is traced anew, got a program that is there "
+            "already: name the function that it was made of"
+        )
+
+
+def is_program(value: Any) -> bool:
+    """Whether a value is a program that is there already, which `capture` opens."""
+    from jaxlens.stages.existing.opening import is_program as answer
+
+    return answer(value)
 
 
 def compose(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from jaxlens.api import Function, as_capture, capture, rungs, what_if
+from jaxlens.api import Function, as_capture, capture, is_program, rungs, what_if
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.compile_log import Slot
@@ -156,6 +156,10 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer:
     from jaxlens.render.key_view import document
     from jaxlens.stages.one_key import call_key
 
+    if isinstance(f, Capture) or is_program(f):
+        raise OptionError(
+            "a key is that of a call: jaxlens.key(f, x) takes the jitted function and its arguments"
+        )
     found = call_key(f, args, kwargs)
     return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
 

@@ -116,6 +116,7 @@ class Program:
         deviations: A sentence for each other way in which the program shown is not the one that
             runs, and what that changes in the figures. Every view prints them below its first
             line. A saved program's hold what `Driver.deviations` added.
+        origin: Where the program was read from ("read from a jax.stages.Compiled"); "" for a call.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Program:
     flags: tuple[str, ...] = ()
     unjitted: bool = False
     deviations: tuple[str, ...] = ()
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir import buffers
 from jaxlens.ir.facts import Constant, PassStage, Stage, Timing
 from jaxlens.ir.graph import Node, Type
@@ -224,7 +224,10 @@ def captured(capture: Capture, compiled: bool = True, found: Captured | None = N
 
 def alarm(capture: Capture) -> tuple[Finding, ...]:
     """The sentence on large arrays that are closed over, told unasked; else none."""
-    facts = of(capture, compiled=False)
+    try:
+        facts = of(capture, compiled=False)
+    except UnavailableError:  # opened from a stage that does not say
+        return ()
     if facts.bytes < _ALARM:
         return ()
     return (_first(facts),)

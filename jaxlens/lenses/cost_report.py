@@ -27,7 +27,12 @@ def cost(capture: Capture, compiled: bool = True) -> Report:
         capture: Any capture.
         compiled: Look at the compiled program too, for XLA's figure and its trip counts.
     """
-    found = of(capture, compiled)
+    try:
+        found = of(capture, compiled)
+    except UnavailableError as why:
+        if not compiled:
+            raise
+        return _of_compiled(capture, str(why))
     xla: Mapping[str, float] = {}
     missing = "" if compiled else "not compiled"
     if compiled:
@@ -43,6 +48,20 @@ def cost(capture: Capture, compiled: bool = True) -> Report:
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
     tables = (_figures(found, xla), lines(found, quote=_codes(capture)))
     return Report("Cost", findings, tables, (overlay,))
+
+
+def _of_compiled(capture: Capture, why: str) -> Report:
+    """XLA's figure alone, for a program that was opened from a later stage than the jaxpr."""
+    missing = ""
+    xla: Mapping[str, float] = {}
+    try:
+        xla = capture.cost
+    except UnavailableError as reason:
+        missing = str(reason)
+    once = [Finding("XLA counts a loop's body once, however often it runs.")] if _given(xla) else []
+    open_ = Finding(f"What each line costs is not counted: {why}.", "unknown")
+    devices = capture.program.target.devices
+    return Report("Cost", (*_theirs(xla, True, missing, devices), *once, open_), ())
 
 
 def _codes(capture: Capture) -> Callable[[str], str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Span, Type
 
 _BACKWARD = "transpose("
@@ -70,8 +71,15 @@ class Saved:
 
 
 def saved(capture: Capture) -> Saved:
-    """What the backward passes of a capture read; see the module."""
-    return saved_in(capture.jaxpr.module)
+    """What the backward passes of a capture read; see the module.
+
+    Nothing is known of a program that was opened from a later stage than the jaxpr.
+    """
+    try:
+        module = capture.jaxpr.module
+    except UnavailableError:
+        return Saved((), (), 0)
+    return saved_in(module)
 
 
 def saved_in(module: Module) -> Saved:

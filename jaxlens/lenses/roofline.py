@@ -55,25 +55,29 @@ class Facts:
     """All that the lens knows. The attributes of `Cost` can be read here too.
 
     Attributes:
-        cost: Counted over the equations.
+        cost: Counted over the equations; None of a program that was opened from a later stage.
         kernels: Counted over the compiled program.
         limits: Of the device asked for; None where none was.
         seconds: Measured per run, by instruction; None where nothing was run.
+        lacking: Why there is no `cost`.
     """
 
-    cost: Cost
+    cost: Cost | None
     kernels: tuple[KernelCost, ...]
     limits: Limits | None = None
     seconds: Mapping[str, float] | None = None
+    lacking: str = ""
     _own: tuple[str, ...] = field(default=("points", "best_seconds"), repr=False)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if self.cost is None and name in {f.name for f in fields(Cost)}:
+            raise UnavailableError(self.lacking)
         return getattr(self.cost, name)
 
     def __dir__(self) -> list[str]:
-        names = [f.name for f in (*fields(self), *fields(self.cost))]
+        names = [f.name for f in (*fields(self), *fields(Cost))]
         return sorted([*(n for n in names if not n.startswith("_")), *self._own])
 
     @cached_property
@@ -95,7 +99,13 @@ def facts(
         kernels = kernel_costs(capture)
     except UnavailableError:
         kernels = ()
-    return Facts(cost_of(capture), kernels, limits, seconds)
+    try:
+        counted = cost_of(capture)
+    except UnavailableError as why:
+        if not kernels:
+            raise
+        return Facts(None, kernels, limits, seconds, str(why))
+    return Facts(counted, kernels, limits, seconds)
 
 
 def limits_of(capture: Capture, device: str) -> Limits:

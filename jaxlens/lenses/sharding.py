@@ -142,7 +142,10 @@ def devices(capture: Capture) -> int:
 
 
 def _head(capture: Capture) -> str:
-    return capture.stablehlo.raw[:_HEAD]
+    try:
+        return capture.stablehlo.raw[:_HEAD]
+    except UnavailableError:  # opened from a later stage; its target says how many there are
+        return ""
 
 
 def _alone(one: Input, kind: str) -> Spread:

@@ -18,6 +18,7 @@ from jaxlens.lenses.equations import Equations, equations
 from jaxlens.lenses.python_loops import looped
 from jaxlens.lenses.report import Cell, Finding, Report, Table
 from jaxlens.lenses.unrolled import Unrolled, unrolled
+from jaxlens.links.links import NO_EQUATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Times:
         loops: Outermost loops that stand written out, those of most equations first.
         trial: The first one's body tried with scans; None where it was not asked for.
         untried: Why a trial that was asked for failed.
+        lacking: Why no equations were counted, where that is so.
     """
 
     stages: Mapping[str, float]
@@ -41,6 +43,7 @@ class Times:
     loops: tuple[Unrolled, ...]
     trial: Trial | None = None
     untried: str = ""
+    lacking: str = ""
 
     @property
     def by_line(self) -> Mapping[str, int]:
@@ -63,12 +66,16 @@ def of(capture: Capture, scan: bool = False, run: bool = False) -> Times:
         missing = profile.note
     except UnavailableError as why:
         missing = str(why)
-    counted, loops = written_out(capture)
+    lacking = ""
+    try:
+        counted, loops = written_out(capture)
+    except UnavailableError as why:  # opened from a later stage
+        counted, loops, lacking = equations(NO_EQUATIONS), (), str(why)
     trial, untried = _tried(capture, loops, run) if scan else (None, "")
     seconds: Counter[str] = Counter()
     for step in _timings(capture):
         seconds[step.step] += step.seconds  # type: ignore[assignment]
-    return Times(dict(seconds), parts, missing, counted, loops, trial, untried)
+    return Times(dict(seconds), parts, missing, counted, loops, trial, untried, lacking)
 
 
 def written_out(capture: Capture) -> tuple[Equations, tuple[Unrolled, ...]]:

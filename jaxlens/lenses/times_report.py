@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import Trial
 from jaxlens.lenses import captured
 from jaxlens.lenses.compile_parts import LLVM, PASSES, REST, CompileParts
@@ -43,7 +43,10 @@ def times(capture: Capture, found: Times | None = None) -> Report:
 
 def alarm(capture: Capture) -> tuple[Finding, ...]:
     """The sentence on an unrolled loop that made most of a program, told unasked; else none."""
-    counted, loops = written_out(capture)
+    try:
+        counted, loops = written_out(capture)
+    except UnavailableError:  # opened from a later stage
+        return ()
     group = _group(loops)
     if (
         counted.total < _MANY
@@ -57,7 +60,10 @@ def alarm(capture: Capture) -> tuple[Finding, ...]:
 def _findings(facts: Times, holds: tuple[Finding, ...]) -> Iterator[Finding]:
     group = _group(facts.loops)
     lead = f"{_most(facts)}{';' if group else '.'} " if facts.compile else ""
-    if holds and not group:
+    if facts.lacking:
+        text = f"The lines that made the work are not counted: {facts.lacking}."
+        yield Finding(text, "unknown", (), lead)
+    elif holds and not group:
         yield replace(holds[0], lead=lead)
         yield Finding(_largest(facts.equations))
     elif group:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.facts import Driver, PassStage
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.links.fate import EquationFate, fates
 from jaxlens.links.linked import Linked
 from jaxlens.links.programs import Programs
@@ -24,6 +24,8 @@ _CODE = ("kernels", "llvm", "asm")
 STAGES = ("source", "jaxpr", "stablehlo", "hlo", "optimized", *_CODE)
 _PASS = re.compile(r"passes\[(\d+)\]")
 _LINE = re.compile(r".+:\d+")
+# The jaxpr of a program that was opened from a later stage.
+NO_EQUATIONS = Module("", "jaxpr", "main", {"main": Region("main", (), (), (), "jaxpr")})
 _ENOUGH = 30_000_000  # characters of pass dumps that are read to name a fate's pass
 
 
@@ -205,12 +207,19 @@ class Links:
     def _module(self, name: str) -> Module:
         match = _PASS.fullmatch(name)
         if match is None:
-            return self._driver.stage(name).module
+            return self._driver.stage(name).module if name != "jaxpr" else self._jaxpr()
         dumps = self._driver.passes()
         index = int(match[1])
         if index >= len(dumps):
             raise OptionError(f"no passes[{index}]; there are {len(dumps)} dumps")
         return dumps[index].stage.module
+
+    def _jaxpr(self) -> Module:
+        """The equations; of a program that was opened from a later stage there are none."""
+        try:
+            return self._driver.stage("jaxpr").module
+        except UnavailableError:
+            return NO_EQUATIONS
 
     def _dumps(self) -> tuple[PassStage, ...]:
         """The dumps of the passes, if they are at hand and short enough to be read whole."""

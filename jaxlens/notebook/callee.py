@@ -78,6 +78,8 @@ def _step(found: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
 def _is_foreign(found: Any) -> bool:
     while isinstance(found, functools.partial):
         found = found.func
+    if type(found).__name__ == "Compiled":
+        return False  # what `lowered.compile()` gave: a program of the user's
     if isinstance(found, types.FunctionType) and not getattr(found, "__module__", None):
         return False  # made by exec in a bare dict
     if isinstance(found, _COMPILED):

@@ -54,10 +54,12 @@ class Arrays:
     Attributes:
         is_array: Whether a value is one array.
         holds: Whether it is an array or a pytree with arrays in it.
+        is_program: Whether it is a program that is there already, which is opened and not called.
     """
 
     is_array: Callable[[Any], bool]
     holds: Callable[[Any], bool]
+    is_program: Callable[[Any], bool] = lambda value: False
 
 
 def take(
@@ -93,9 +95,19 @@ def take(
     if shapes:
         return _on_shapes(shell, cell, last.value, shapes)
     expression = _waited_for(last.value)
+    if (program := _program(shell, cell, expression, arrays)) is not None:
+        return program
     if isinstance(expression, ast.Call) and is_own(expression.func, shell.user_ns, arrays.is_array):
         return _call(shell, cell, expression, names)
     return _expression(shell, cell, expression, arrays)
+
+
+def _program(shell: Any, cell: Cell, expression: ast.expr, arrays: Arrays) -> Taken | None:
+    """A program that is there already, named alone: `lowered`, `stages[0]`, "a folder"."""
+    if not isinstance(expression, ast.Name | ast.Attribute | ast.Subscript | ast.Constant):
+        return None
+    value = cells.evaluate(shell, cell, expression)
+    return Taken(value, name=_name(expression)) if arrays.is_program(value) else None
 
 
 def _waited_for(expression: ast.expr) -> ast.expr:

@@ -141,7 +141,7 @@ class Lenses(Magics):
             if cell is None
             else cells.read_cell(self.shell, cell)
         )
-        arrays = Arrays(api.is_array, api.holds_arrays)
+        arrays = Arrays(api.is_array, api.holds_arrays, api.is_program)
         names = api.names_on_core(self.shell.user_ns) if asked.take.core else None
         taken = take(self.shell, code, asked.take.in_, arrays, names)
 

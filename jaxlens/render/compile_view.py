@@ -136,14 +136,16 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     verdict = _asked(capture, verdict_report)
     done, runs = counted_works(capture)
     costs, memory = _asked(capture, cost_report), _asked(capture, memory_report)
-    sentences = (
-        *verdict.findings,
-        runs,
-        *_asked(capture, lambda cap: Report("", unrolled_loop(cap))).findings,
-        *_asked(capture, lambda cap: Report("", large_arrays(cap))).findings,
-        *costs.findings,
-        *memory.findings[:_OF_MEMORY],
-    )
+    sentences = dict.fromkeys(
+        (
+            *verdict.findings,
+            runs,
+            *_asked(capture, lambda cap: Report("", unrolled_loop(cap))).findings,
+            *_asked(capture, lambda cap: Report("", large_arrays(cap))).findings,
+            *costs.findings,
+            *memory.findings[:_OF_MEMORY],
+        )
+    )  # of a reason that several give, once
     machines: tuple[Machine, ...] = ("llvm", "asm") if done else ()
     tabs = (
         pane(
@@ -161,7 +163,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     )  # fmt: skip
     # Asked for last, when all steps are done.
     seconds = pane("time", lambda: of_report(stages_report(capture)), title="Time", in_text=True)
-    return [Findings(sentences), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
+    return [Findings(tuple(sentences)), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
 
 
 def _figures(key: str, title: str, report: Report) -> Tab:

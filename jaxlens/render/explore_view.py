@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.graph import Module
 from jaxlens.lenses.cost_report import cost as cost_report
 from jaxlens.lenses.kernels import Work
 from jaxlens.lenses.memory import memory as memory_report
@@ -35,15 +36,24 @@ def document(capture: Capture, options: ExploreOptions | None = None) -> Documen
         options: What to show.
     """
     options = options or ExploreOptions()
-    module = capture.jaxpr.module
+    module = _equations(capture)
     fusing(capture)  # first: a compile made without the dumps would be made again
     done, runs = compile_view.counted_works(capture)
     web = weave(capture, _LINKED)
-    sentences = (*jaxpr_view.findings(capture, module), runs, *_sizes(capture))
-    middle = _middle(capture, options, beside(capture, web))
+    first = jaxpr_view.findings(capture, module) if module else ()
+    sentences = (*first, runs, *_sizes(capture))
+    middle = _middle(capture, options, beside(capture, web) if web else None)
     tabs = (*_front(capture, done), *middle, *_back(capture, done, options.full))
     blocks: tuple[Block, ...] = (Findings(sentences), Tabs(tabs))
     return Document("explore", taken(capture.program), blocks, web)
+
+
+def _equations(capture: Capture) -> Module | None:
+    """The jaxpr; None of a program that was opened from a later stage."""
+    try:
+        return capture.jaxpr.module
+    except UnavailableError:
+        return None
 
 
 def _sizes(capture: Capture) -> list[Finding]:
@@ -59,8 +69,6 @@ def _sizes(capture: Capture) -> list[Finding]:
 
 def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
     """What JAX made of it: the user's lines, the jaxpr, its graph."""
-    lines = jaxpr_lines.equations(capture.jaxpr.module)
-    options = JaxprOptions()
     source = pane(
         "source",
         lambda: listings.costs(capture, done),
@@ -68,15 +76,19 @@ def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
         in_text=True,
         help="Your lines, tinted by flops, over the kernels that each became.",
     )
-    jaxpr = jaxpr_view.listing_tab(capture, capture.jaxpr.module, options, lines)
+    module = _equations(capture)
+    if module is None:
+        return [source, pane("jaxpr", lambda: [listings.listing(capture.jaxpr)])]
+    options, lines = JaxprOptions(), jaxpr_lines.equations(module)
+    jaxpr = jaxpr_view.listing_tab(capture, module, options, lines)
     return [
         source,
         shortened(replace(jaxpr, in_text=False), _HEAD),
-        jaxpr_view.graph_tab(capture, capture.jaxpr.module, options),
+        jaxpr_view.graph_tab(capture, module, options),
     ]
 
 
-def _middle(capture: Capture, options: ExploreOptions, atoms: Atoms) -> list[Tab]:
+def _middle(capture: Capture, options: ExploreOptions, atoms: Atoms | None) -> list[Tab]:
     """What XLA made of it, from the program it was given to the one that runs."""
     return [
         stage_pane(capture, "stablehlo", options.full, head=_HEAD),
@@ -98,8 +110,9 @@ def _middle(capture: Capture, options: ExploreOptions, atoms: Atoms) -> list[Tab
 
 def _back(capture: Capture, done: Sequence[Work], full: bool) -> list[Tab]:
     """What runs: kernels and their code."""
-    regions = capture.jaxpr.module.regions.values()
-    large = sum(len(region.nodes) for region in regions) > _LARGE
+    module = _equations(capture)
+    regions = module.regions.values() if module else ()
+    large = module is None or sum(len(region.nodes) for region in regions) > _LARGE
     most = MOST if full or large else _CODE
     return [
         pane(

@@ -4,6 +4,7 @@ A stage that this backend does not give is a sentence in its place.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
@@ -17,7 +18,7 @@ from jaxlens.lenses.report import Finding, Report, count
 from jaxlens.links.change import Change, between
 from jaxlens.render import fusion_view, listings
 from jaxlens.render.change_diff import diff as change_diff
-from jaxlens.render.document import Block, Document, Findings, Fold, TableBlock, Tabs
+from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableBlock, Tabs
 from jaxlens.render.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
 from jaxlens.render.panes import pane, stage_pane
 from jaxlens.render.passes_pane import Atoms, beside, passes_blocks
@@ -71,12 +72,12 @@ def document(
     if not blocks:
         fusing(capture)  # first: a compile made without the dumps would be made again
         web = weave(capture, _LINKED, fates=capture.has_all_passes)  # without, few could be told
-        blocks = _default(capture, full, beside(capture, web))
+        blocks = _default(capture, full, beside(capture, web) if web else None)
     del programs
     return Document("hlo", taken(capture.program), tuple(blocks), web)
 
 
-def _default(capture: Capture, full: bool, atoms: Atoms) -> list[Block]:
+def _default(capture: Capture, full: bool, atoms: Atoms | None) -> list[Block]:
     """All tabs, with the sentences above them."""
     found = _Once(capture)
     sentences = tuple(_sentences(capture, found))
@@ -89,10 +90,25 @@ def _default(capture: Capture, full: bool, atoms: Atoms) -> list[Block]:
             in_text=True,
             help="Each fusion with the instructions it swallowed, then all else that changed.",
         ),
-        *(stage_pane(capture, name, full) for name in _SHOWN),
+        *_stages(capture, full),
         pane("passes", lambda: passes_blocks(capture, atoms=atoms), title="Passes"),
     )
     return [Findings(sentences), Tabs(tabs)]
+
+
+def _stages(capture: Capture, full: bool) -> Iterator[Tab]:
+    """Each stage; one that is all there is, as of optimised HLO's text, stands in the text too."""
+    given = [name for name in _SHOWN if _is_given(capture, name)]
+    for name in _SHOWN:
+        yield replace(stage_pane(capture, name, full), in_text=given == [name])
+
+
+def _is_given(capture: Capture, name: str) -> bool:
+    try:
+        capture.stage(name)
+    except UnavailableError:
+        return False
+    return True
 
 
 class _Once:

@@ -68,10 +68,14 @@ def became(capture: Capture) -> list[Block]:
 
 def costs(capture: Capture, done: Sequence[Work]) -> list[Block]:
     """The user's lines tinted by flops, with the kernels that came from each under it."""
-    module = capture.jaxpr.module
-    found = count_module(module, known_trips(capture))
-    overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
-    panes = source_pane.blocks(module, capture.sources, {}, overlay, "flop")
+    try:
+        module = capture.jaxpr.module
+    except UnavailableError:  # opened from a later stage: lines are tinted by instructions
+        panes = source_pane.blocks(capture.optimized.module, capture.sources, {})
+    else:
+        found = count_module(module, known_trips(capture))
+        overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
+        panes = source_pane.blocks(module, capture.sources, {}, overlay, "flop")
     under: defaultdict[str, list[Work]] = defaultdict(list)
     for work in done:
         for line in work.lines:

@@ -61,7 +61,11 @@ def _tinted(capture: Capture, use: Use) -> tuple[Block, ...]:
         sources = capture.sources
     except LensError:
         return ()
-    module = capture.jaxpr.module
+    stage = "jaxpr"
+    try:
+        module = capture.jaxpr.module
+    except LensError:  # a program that was opened from a later stage
+        stage, module = "optimized", capture.optimized.module
     first: dict[Spot, str] = {}  # an equation stands for its line
     for node in module.nodes():
         if node.owner is not None:
@@ -71,7 +75,7 @@ def _tinted(capture: Capture, use: Use) -> tuple[Block, ...]:
         if one.span is not None and spot(one.span) in first:
             values[first[spot(one.span)]] += one.bytes
     tint = {id: float(size) for id, size in values.items()}
-    overlay = Overlay("bytes at the peak that lines own", "jaxpr", tint)
+    overlay = Overlay("bytes at the peak that lines own", stage, tint)
     return source_pane.blocks(module, sources, {}, overlay, "B")
 
 

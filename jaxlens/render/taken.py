@@ -30,12 +30,15 @@ def taken(program: Program) -> str:
     if program.statics:
         parts.append(f"and static {_statics(program.statics)}")
     told = " ".join([*parts, where(program.target)])
-    return ", ".join([told, *program.flags, *([_UNJITTED] if program.unjitted else [])])
+    asides = [_UNJITTED if program.unjitted else "", program.origin]
+    return ", ".join([told, *program.flags, *filter(None, asides)])
 
 
 def where(target: Target) -> str:
     """ "on cpu", "on 8 x NVIDIA H200 (gpu)", "for TPU v5e (tpu), which is not here"."""
     kind = target.platform
+    if not kind:
+        return "for a device that is not named"
     if target.kind and target.kind.lower() != target.platform:
         kind = f"{target.kind} ({target.platform})"
     if target.devices > 1:

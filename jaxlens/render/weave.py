@@ -21,7 +21,7 @@ from jaxlens.render.web import Web
 _MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
 
 
-def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web:
+def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web | None:
     """Links the stages of an output, in time linear in the size of their programs.
 
     Args:
@@ -31,6 +31,9 @@ def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web
             others. Asking for "kernels", "llvm", "asm" or "optimized" compiles, as those stages
             do; a stage that the backend does not give is left out.
         fates: Whether to say what became of each equation, which takes most of the time.
+
+    Returns:
+        None where fewer than two stages that links lead between are there, as of HLO text.
     """
     wanted = set(stages) | {"jaxpr"}
     machine = bool(wanted & {"kernels", "llvm", "asm"})
@@ -40,7 +43,9 @@ def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web
         wanted.add("stablehlo")
     shown = [name for name in _MODULES if name in wanted and _given(capture, name)]
     if "stablehlo" not in shown:  # it is what links the others
-        shown = shown[:1]
+        shown = shown[:1] if "jaxpr" in shown else []
+    if not shown:
+        return None
     if shown == ["jaxpr"] and (alike := traced(capture.jaxpr.module)):
         return web_alike.web(alike)
     linked = capture.links.linked(*shown)

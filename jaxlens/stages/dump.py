@@ -12,7 +12,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,17 +124,17 @@ def _memory() -> str | None:
     return None
 
 
-def read(path: Path, clock: bool = False) -> Dump:
-    """Reads the dump of the first module that was optimised.
-
-    A compile can dump helpers of its own beside the program (autotuning does); they come later.
+def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
+    """Reads the dump of one module.
 
     Args:
         path: The folder.
         clock: Whether to look when the files of kernels were written.
+        stem: How the module's files begin; by default the first that was optimised. A compile
+            can dump helpers of its own beside the program (autotuning does); they come later.
     """
     names = sorted(entry.name for entry in os.scandir(path)) if path.is_dir() else []
-    stem = _stem(names)
+    stem = stem or next(iter(_stems(names)), "")
     if not stem:
         return Dump()
     rests = {name[len(stem) + 1 :]: path / name for name in names if name.startswith(f"{stem}.")}
@@ -158,9 +158,14 @@ def read(path: Path, clock: bool = False) -> Dump:
     )
 
 
-def _stem(names: list[str]) -> str:
+def stems(path: Path) -> list[str]:
+    """How the files of each module in a folder begin ("module_0012.jit_step"), in order."""
+    return _stems(os.listdir(path))
+
+
+def _stems(names: Iterable[str]) -> list[str]:
     found = [m for name in names if (m := _STEM.fullmatch(name))]
-    return min(found, key=lambda m: int(m["number"]))["stem"] if found else ""
+    return [m["stem"] for m in sorted(found, key=lambda m: int(m["number"]))]
 
 
 def _text(path: Path) -> str:

@@ -101,6 +101,11 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     return Place(_target([device]), device)
 
 
+def target_of(devices: Sequence[Any]) -> Target:
+    """The target that these devices are, the first of which says what kind they are."""
+    return _target(devices, absent=_only_described(devices[0]))
+
+
 def names() -> tuple[str, ...]:
     """Targets that this process has, the default first."""
     return tuple(_here())

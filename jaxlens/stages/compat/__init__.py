@@ -27,7 +27,14 @@ from jaxlens.stages.compat.plugins import (
     register_cuda,
 )
 from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo
 from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names
+from jaxlens.stages.compat.stage_objects import (
+    argument_names,
+    argument_places,
+    devices_of,
+    own_copy,
+)
 from jaxlens.stages.compat.tracing import leaked_tracers, recorded
 from jaxlens.stages.compat.transformed import (
     UNNAMED,
@@ -41,11 +48,16 @@ from jaxlens.stages.compat.transformed import (
 __all__ = [
     "UNNAMED",
     "apart",
+    "argument_names",
+    "argument_places",
+    "compiled",
     "constants_as_arguments",
     "context_names",
     "context_value",
     "cuda_plugin_version",
+    "devices_of",
     "differentiated",
+    "from_hlo",
     "has_cuda_plugin",
     "has_idle_tpu_plugin",
     "has_location_parts",
@@ -62,6 +74,7 @@ __all__ = [
     "lower_keys",
     "named_axes",
     "named_last",
+    "own_copy",
     "persistent_cache_off",
     "private",
     "recorded",
@@ -72,6 +85,8 @@ __all__ = [
     "settings",
     "signature_tree",
     "static_values",
+    "to_hlo",
+    "to_stablehlo",
     "trace_key",
     "trace_keys",
     "traced_program",

@@ -1,0 +1,171 @@
+"""A folder that XLA dumped into (`XLA_FLAGS=--xla_dump_to=...`): what it wrote is what there is."""
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir import buffers, hlo
+from jaxlens.ir.entry_inputs import entry_inputs, entry_outputs
+from jaxlens.ir.facts import Input, Kernel, Memory, PassStage, Program, Source, Stage, Target
+from jaxlens.ir.partial_driver import PartialDriver
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.stages import dump, sources
+from jaxlens.stages.compile import Compiled
+
+_CURE = (
+    "dump it too, with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*' (and from jax 0.11 "
+    "on '--xla_dump_emitter_re=^(llvm|ptx)$' for LLVM IR), or look at the call itself: "
+    "jaxlens.capture(f, x)"
+)
+_PLATFORM = re.compile(
+    r"\.(?:sm_[\d.]+\w*_)?(?P<platform>cpu|gpu|tpu)\w*_after_optimizations\.txt$"
+)
+
+
+def of_folder(path: Path, module: str = "") -> Capture:
+    """A program from a folder of dumps.
+
+    Args:
+        path: The folder.
+        module: Which of its modules, by name ("jit_step") or as its files begin
+            ("module_0012.jit_step"); by default the largest.
+
+    Raises:
+        OptionError: The folder holds no dump, or none of that module.
+    """
+    stems = dump.stems(path)
+    if not stems:
+        raise OptionError(
+            f"expected a folder that XLA dumped into, got {path.name!r} without any "
+            "module_*.before_optimizations.txt: set XLA_FLAGS=--xla_dump_to=DIR before JAX starts"
+        )
+    stem = _chosen(path, stems, module)
+    driver = FolderDriver(dump.read(path, stem=stem), _platform(path, stem))
+    text = driver.first.module
+    program = Program(
+        text.name.removeprefix("jit_"),
+        entry_inputs(text),
+        (),
+        Target(driver.platform, ""),
+        origin=f"read from a folder of XLA's dumps{_among(stems, stem)}",
+    )
+    return Capture(program, driver)
+
+
+def _chosen(path: Path, stems: list[str], module: str) -> str:
+    if not module:
+        sizes = {s: os.stat(path / f"{s}.before_optimizations.txt").st_size for s in stems}
+        return max(stems, key=lambda stem: sizes[stem])
+    found = [s for s in stems if module in (s, s.partition(".")[2])]
+    if not found:
+        known = list(dict.fromkeys(s.partition(".")[2] for s in stems))
+        raise OptionError(f"no module {module!r} in this folder; {nearest(module, known)}")
+    return found[-1]  # the latest compile of that name
+
+
+def _among(stems: list[str], stem: str) -> str:
+    """Says that a folder holds more modules, and how one of them is named."""
+    other = next((s for s in stems if s != stem), None)
+    if other is None:
+        return ""
+    name = other.partition(".")[2]
+    alone = sum(s.partition(".")[2] == name for s in stems) == 1
+    return f", 1 of {len(stems)} modules in it (module={name if alone else other!r} is another)"
+
+
+def _platform(path: Path, stem: str) -> str:
+    """ "cpu", "gpu" or "tpu", as the name of the optimised program's file says; "" without."""
+    for name in os.listdir(path):
+        if name.startswith(f"{stem}.") and (match := _PLATFORM.search(name)):
+            return match["platform"]
+    return ""
+
+
+class FolderDriver(PartialDriver):
+    """Answers from the files that XLA wrote about one module.
+
+    Attributes:
+        platform: "cpu", "gpu" or "tpu"; "" where the files do not say.
+    """
+
+    def __init__(self, files: dump.Dump, platform: str) -> None:
+        super().__init__("this folder of dumps", _CURE)
+        self._files = files
+        self.platform = platform
+        self.has_fusion_log = bool(files.fusion_log)
+        passes = len(files.pass_names) > 1
+        self._made = Compiled("the program", platform, None, files, passes_asked=passes)
+
+    @cached_property
+    def first(self) -> Stage:
+        """HLO before optimisation, which every dump has."""
+        text = self._files.before
+        return Stage(BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo"))
+
+    def stage(self, name: str) -> Stage:
+        files = self._files
+        if name == "hlo":
+            return self.first
+        if name == "optimized" and files.optimized:
+            return self._made.optimized
+        if name == "llvm" and (files.llvm_after or files.llvm_before):
+            return self._made.llvm
+        if name == "asm" and (files.objects or files.ptx):
+            return self._made.asm
+        return super().stage(name)
+
+    def passes(self) -> tuple[PassStage, ...]:
+        if not self._made.passes_asked:
+            return super().passes()
+        return self._made.passes
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        self.stage("optimized")  # says that there is none
+        return self._made.kernels
+
+    def buffers(self) -> str:
+        return self._made.buffers if self._files.buffers else super().buffers()
+
+    def outputs(self) -> tuple[Input, ...]:
+        return entry_outputs(self.first.module)
+
+    def memory(self) -> Memory:
+        """The sizes as XLA's `memory_analysis` makes them, of the allocations that it wrote."""
+        found = buffers.read(self.buffers()).allocations
+        given = [each for each in found if each.kind == "parameter"]
+        return Memory(
+            arguments=sum(each.size for each in given),
+            outputs=sum(each.size for each in found if each.live_out),
+            temporaries=sum(each.size for each in found if each.kind == "temporary"),
+            aliases=sum(each.size for each in given if each.live_out),
+            note="summed over the buffer assignment in the folder",
+        )
+
+    def fusion_log(self) -> str:
+        return self._files.fusion_log or super().fusion_log()
+
+    def sources(self) -> Mapping[str, Source]:
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        try:
+            return sources.sources(self.stage("optimized").module)
+        except UnavailableError:
+            return sources.sources(self.first.module)
+
+
+def is_folder(value: Any) -> bool:
+    """Whether a value is the path of a folder that is there."""
+    return isinstance(value, str | os.PathLike) and _short(value) and os.path.isdir(value)
+
+
+def _short(value: str | os.PathLike[str]) -> bool:
+    """Whether it could be a path: a program's text is none."""
+    text = os.fspath(value)
+    return len(text) < 4096 and "\n" not in text and "\0" not in text

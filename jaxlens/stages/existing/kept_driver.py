@@ -1,0 +1,64 @@
+"""The live driver on what is there already: a Traced, a Lowered, StableHLO, HLO before XLA."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import NoReturn
+
+from jaxlens.captures import Capture
+from jaxlens.ir.facts import Source, Stage
+from jaxlens.ir.hlo_frames import origins
+from jaxlens.stages import sources
+from jaxlens.stages.compiling import Compiling
+from jaxlens.stages.driver import LiveDriver
+from jaxlens.stages.existing.kept_staging import KeptStaging
+from jaxlens.stages.program_stages import stablehlo_stage
+from jaxlens.stages.run import Run
+
+
+class KeptDriver(LiveDriver):
+    """Makes the later stages, and refuses what only a call could tell.
+
+    Args:
+        staging: What is there.
+        given: Stages that are there as text, in the place of those that would be made.
+        missing: Stages before them, by name, with the words for what is not there.
+    """
+
+    def __init__(
+        self,
+        staging: KeptStaging,
+        given: Mapping[str, Stage] | None = None,
+        missing: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(staging)
+        if missing and "stablehlo" in missing:  # made to be compiled; its ops are not shown
+            made = origins(lambda: stablehlo_stage(staging).module)
+            self.compiling = Compiling(staging, made)
+        self._kept = staging
+        self._stages.update(given or {})
+        self._missing = dict(missing or {})
+
+    def stage(self, name: str) -> Stage:
+        if name in self._missing:
+            self._kept.lacks(self._missing[name])
+        return super().stage(name)
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        first = next(n for n in ("jaxpr", "stablehlo", "hlo") if n not in self._missing)
+        return sources.sources(self.stage(first).module)
+
+    def run(self, n: int) -> Run:
+        self._refuse("arguments to run it with")
+
+    def run_watched(self, n: int) -> Run:
+        self._refuse("arguments to run it with")
+
+    def rungs(self) -> tuple[Capture, ...]:
+        self._refuse("Python function, of whose transforms a ladder could be made")
+
+    def checkpointed(self) -> Iterator[tuple[str, str, Callable[[], Capture]]]:
+        self._refuse("Python function, which could be traced under jax.checkpoint")
+
+    def _refuse(self, what: str) -> NoReturn:
+        self._kept.lacks(what)

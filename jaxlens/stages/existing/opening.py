@@ -1,0 +1,84 @@
+"""Which things can be opened, and the capture of each."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError
+from jaxlens.stages.existing import stage_objects
+from jaxlens.stages.existing.dump_folder import is_folder, of_folder
+from jaxlens.stages.existing.module_text import is_program_text, of_text
+
+
+def is_program(value: Any) -> bool:
+    """Whether a value is a program that is there already, which is opened and not traced.
+
+    That is a `jax.stages.Traced`, `Lowered` or `Compiled`, or Equinox's or Flax's round one, a
+    `jax.export.Exported`, the text of an HLO or StableHLO module, or a folder.
+    """
+    if isinstance(value, str | os.PathLike):
+        return is_program_text(value) or is_folder(value)
+    return stage_objects.stage_object(value) is not None
+
+
+def opened(
+    value: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    target: str | None = None,
+    name: str = "",
+) -> Capture:
+    """The capture of a program that is there already; nothing is traced or run.
+
+    Args:
+        value: What `is_program` knows.
+        args: Arguments to run it with, for a compiled program alone.
+        kwargs: Keyword arguments, likewise; `module` for a folder that holds several.
+        target: A platform of this process to compile text for.
+        name: What the user calls it.
+
+    Raises:
+        OptionError: It takes no arguments, or other ones; no target; a folder without dumps.
+        ReadError: Text that cannot be read.
+    """
+    given = dict(kwargs or {})
+    if isinstance(value, str | os.PathLike) and not is_program_text(value):
+        module = given.pop("module", "")
+        _check(value, args, given, target, "")
+        return of_folder(Path(value), str(module))
+    if isinstance(value, str):
+        _check(value, args, given, None, "")
+        return of_text(value, target, name)
+    found = stage_objects.stage_object(value)
+    kind = type(found).__name__
+    if isinstance(found, jax.stages.Compiled):
+        _check(found, (), {}, target, kind)
+        return stage_objects.of_compiled(found, args, given, name)
+    _check(found, args, given, target, kind)
+    if isinstance(found, jax.stages.Traced):
+        return stage_objects.of_traced(found, name)
+    if isinstance(found, jax.stages.Lowered):
+        return stage_objects.of_lowered(found, name)
+    return stage_objects.of_exported(found, name)
+
+
+def _check(
+    value: Any, args: Sequence[Any], kwargs: Mapping[str, Any], target: str | None, kind: str
+) -> None:
+    what = f"a {kind} object" if kind else "text or a folder"
+    if args or kwargs:
+        told = ", ".join([*("..." for _ in args), *(f"{key}=..." for key in kwargs)])
+        raise OptionError(
+            f"{what} is a program already and takes no arguments, got ({told}): "
+            "look at it alone, and give a verb's options with jaxlens.capture(...) first"
+        )
+    if target:
+        raise OptionError(
+            f"{what} is for its device already, got target={target!r}: "
+            "look at the call itself with that target"
+        )

@@ -1,0 +1,232 @@
+"""JAX's own stage objects: `jax.stages.Traced`, `Lowered`, `Compiled`, `jax.export.Exported`.
+
+Nothing of theirs is changed: a Lowered is compiled from a copy, beside JAX's caches.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError
+from jaxlens.ir import stablehlo
+from jaxlens.ir.facts import Input, Kernel, Memory, Program, Source, Stage, Target
+from jaxlens.ir.jaxpr_types import type_of
+from jaxlens.ir.limits import Limits
+from jaxlens.ir.partial_driver import PartialDriver
+from jaxlens.stages import compat, sources
+from jaxlens.stages.calls import Call
+from jaxlens.stages.compile import Compiled
+from jaxlens.stages.dump import Dump
+from jaxlens.stages.existing.kept_driver import KeptDriver
+from jaxlens.stages.existing.kept_staging import KeptStaging, named_call
+from jaxlens.stages.existing.module_text import stablehlo_capture, without_code
+from jaxlens.stages.instruction_times import Watch
+from jaxlens.stages.limits import measured
+from jaxlens.stages.run import Run, run
+from jaxlens.stages.target import Place, resolve, target_of
+
+KINDS = (jax.stages.Traced, jax.stages.Lowered, jax.stages.Compiled)
+_INNER = ("traced", "lowered", "compiled")  # what Equinox and Flax call JAX's object in theirs
+CALL = "look at the call itself: jaxlens.capture(f, x)"
+
+
+def stage_object(value: Any) -> Any:
+    """JAX's stage object that a value is, or that a library's one holds; None for others."""
+    exported = getattr(sys.modules.get("jax.export"), "Exported", None)
+    if isinstance(value, KINDS) or (exported is not None and isinstance(value, exported)):
+        return value
+    if type(value).__name__ in ("Traced", "Lowered", "Compiled"):
+        for name in _INNER:
+            held = getattr(value, "__dict__", {}).get(name)
+            if isinstance(held, KINDS):
+                return held
+    return None
+
+
+def of_traced(traced: Any, name: str) -> Capture:
+    """What a Traced became, and the stages that JAX and XLA make of it."""
+    place = resolve(None, compat.argument_places(traced))
+    call = named_call(name or traced.fun_name, _inputs(traced))
+    staging = KeptStaging(
+        call, place, "a jax.stages.Traced", CALL, traced=traced, names=partial(_outputs, traced)
+    )
+    return captured(call, place.target, KeptDriver(staging), "a jax.stages.Traced")
+
+
+def of_lowered(lowered: Any, name: str) -> Capture:
+    """What a Lowered holds, and what XLA makes of it."""
+    devices = compat.devices_of(lowered)
+    target = target_of(devices) if devices else resolve(None).target
+    module = lowered.compiler_ir("stablehlo").operation
+    call = named_call(name or _module_name(module), _inputs(lowered))
+    staging = KeptStaging(
+        call,
+        Place(target),
+        "a jax.stages.Lowered",
+        "take the step before it, jaxlens.capture(f.trace(x)), or " + CALL,
+        make=lambda: compat.own_copy(lowered) or lowered,
+        names=partial(_outputs, lowered),
+    )
+    driver = KeptDriver(staging, missing={"jaxpr": "jaxpr"})
+    return captured(call, target, driver, "a jax.stages.Lowered")
+
+
+def of_compiled(
+    compiled: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> Capture:
+    """The executable that is there, and nothing that was compiled anew."""
+    devices = compat.devices_of(compiled)
+    target = target_of(devices) if devices else resolve(None).target
+    if args or kwargs:
+        _check(compiled, tuple(args), dict(kwargs))
+    driver = CompiledDriver(
+        compiled, target, (tuple(args), dict(kwargs)) if args or kwargs else None
+    )
+    module = driver.stage("optimized").module
+    call = named_call(name or module.name.removeprefix("jit_"), _inputs(compiled))
+    return captured(call, target, driver, "a jax.stages.Compiled")
+
+
+def of_exported(exported: Any, name: str) -> Capture:
+    """What an Exported holds: StableHLO, which XLA compiles for this process where it can."""
+    return stablehlo_capture(
+        stablehlo.parse(exported.mlir_module()),
+        exported.platforms[0] if len(exported.platforms) == 1 else "",
+        name or exported.fun_name,
+        "a jax.export.Exported",
+    )
+
+
+def captured(call: Call, target: Target, driver: Any, origin: str) -> Capture:
+    """The capture of such a call."""
+    program = Program(call.name, call.inputs, (), target, origin=f"read from {origin}")
+    return Capture(program, driver)
+
+
+def _module_name(module: Any) -> str:
+    name = module.attributes["sym_name"].value if "sym_name" in module.attributes else "main"
+    return str(name).removeprefix("jit_")
+
+
+def _inputs(stage: Any) -> tuple[Input, ...]:
+    """Leaves of the arguments; by their names in the function, else by their place."""
+    paths = jax.tree_util.tree_flatten_with_path(
+        stage.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated")
+    )[0]
+    names = compat.argument_names(stage)
+    if len(names) != len(paths):
+        names = tuple(_place(path) for path, _ in paths)
+    return tuple(
+        Input(name, type_of(aval_of(leaf)), leaf.donated)
+        for name, (_, leaf) in zip(names, paths, strict=True)
+    )
+
+
+def _place(path: Sequence[Any]) -> str:
+    """ "args[0]['w']" of the path of a leaf of `(args, kwargs)`."""
+    positional = getattr(path[0], "idx", 0) == 0
+    return ("args" if positional else "kwargs") + jax.tree_util.keystr(tuple(path[1:]))
+
+
+def aval_of(leaf: Any) -> Any:
+    """A leaf of `args_info` or `out_info` as a type."""
+    return getattr(leaf, "_aval", leaf)
+
+
+def _outputs(stage: Any) -> tuple[Input, ...]:
+    paths = jax.tree_util.tree_flatten_with_path(stage.out_info)[0]
+    return tuple(
+        Input("result" + jax.tree_util.keystr(path), type_of(aval_of(leaf))) for path, leaf in paths
+    )
+
+
+def _check(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Says of arguments that the executable was not made for what it was made for."""
+    leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+    wanted = jax.tree_util.tree_leaves(
+        compiled.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated")
+    )
+    if tree != compiled.in_tree:
+        raise OptionError(
+            f"the compiled program takes {len(wanted)} arrays in {compiled.in_tree}, got "
+            f"{len(leaves)} in {tree}: call it with the arguments that it was lowered for"
+        )
+    names = [leaf.name for leaf in _inputs(compiled)]
+    for name, value, leaf in zip(names, leaves, wanted, strict=True):
+        expected, got = type_of(aval_of(leaf)), type_of(jax.typeof(value))
+        if (expected.dtype, expected.shape) != (got.dtype, got.shape):
+            raise OptionError(
+                f"the compiled program was lowered for {name} {expected}, got {got}: lower the "
+                "function for that, or pass an array of that shape"
+            )
+
+
+class CompiledDriver(PartialDriver):
+    """Answers from a `jax.stages.Compiled`: its text, its kernels' names, cost and memory."""
+
+    def __init__(
+        self,
+        compiled: Any,
+        target: Target,
+        given: tuple[tuple[Any, ...], dict[str, Any]] | None,
+    ) -> None:
+        super().__init__(
+            "a jax.stages.Compiled",
+            "take the step before it, jaxlens.capture(f.lower(x)), or " + CALL,
+        )
+        self._made = Compiled("the program", target.platform, compiled, Dump())
+        self._target = target
+        self._given = given
+
+    def stage(self, name: str) -> Stage:
+        if name == "optimized":
+            return self._made.optimized
+        return super().stage(name)
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        return without_code(self._made.kernels, self.holder)
+
+    def memory(self) -> Memory:
+        return self._made.memory
+
+    def cost(self) -> Mapping[str, float]:
+        return self._made.cost
+
+    def outputs(self) -> tuple[Input, ...]:
+        return _outputs(self._made.executable)
+
+    def sources(self) -> Mapping[str, Source]:
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        return sources.sources(self._made.optimized.module)
+
+    def run(self, n: int) -> Run:
+        if self._given is None:
+            self.lacks("arguments to run it with")
+        return self._run(n)
+
+    def run_watched(self, n: int) -> Run:
+        if self._given is None:
+            self.lacks("arguments to run it with")
+        watch = Watch(self._made.optimized.module.name)
+        done = self._run(n, watch.running())
+        times = n * self._target.devices  # every device runs it
+        each = {name: seconds / times for name, seconds in watch.seconds.items()}
+        return replace(done, instructions=each, how=f"{done.how}, under the profiler")
+
+    def _run(self, n: int, during: AbstractContextManager[Any] | None = None) -> Run:
+        assert self._given is not None  # asked before
+        args, kwargs = self._given
+        names = [leaf.name for leaf in _inputs(self._made.executable)]
+        return run(self._made.executable, args, n, kwargs, names, during)
+
+    def limits(self, dtypes: Sequence[str]) -> Limits:
+        return measured(self._target.platform, dtypes)

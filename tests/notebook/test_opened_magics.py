@@ -1,0 +1,62 @@
+"""Magics over programs that are there already: named alone, or called."""
+
+import pytest
+
+MADE = """
+import jax, jax.numpy as jnp
+def f(x):
+    return jnp.tanh(x) @ x.T
+x = jnp.ones((3, 5))
+traced = jax.jit(f).trace(x)
+lowered = traced.lower()
+stages = {"compiled": lowered.compile()}
+compiled = stages["compiled"]
+text = lowered.as_text()
+"""
+
+
+@pytest.mark.parametrize("call", ["compiled(x)", "compiled", 'stages["compiled"](x)'])
+def test_the_executable_that_is_there_is_looked_at(run, shell, call):
+    assert run(MADE).ok
+    ran = run(f"%compile -o view_ {call}")
+    assert ran.ok, ran.out
+    assert "read from a jax.stages.Compiled" in ran.shown
+    view = shell.user_ns["view_"]
+    assert view.capture.optimized.text == shell.user_ns["compiled"].as_text()
+    assert "dot" in ran.shown
+
+
+def test_a_compiled_program_runs_where_that_is_asked(run):
+    assert run(MADE).ok
+    ran = run("%%compile --run 2\ncompiled(x)")
+    assert ran.ok, ran.out
+    assert "read from a jax.stages.Compiled" in ran.shown
+
+
+def test_stages_and_text_are_named_alone(run):
+    assert run(MADE).ok
+    for verb, name, told in (
+        ("jaxpr", "traced", "jax.stages.Traced"),
+        ("hlo", "lowered", "jax.stages.Lowered"),
+        ("explore", "text", "StableHLO text"),
+    ):
+        ran = run(f"%{verb} {name}")
+        assert ran.ok, ran.out
+        assert f"read from {'a ' if 'jax' in told else ''}{told}" in " ".join(ran.shown.split())
+
+
+def test_a_folder_is_a_line(run, tmp_path):
+    assert run(MADE).ok
+    assert run(f"c = lowered.compile(compiler_options={{'xla_dump_to': {str(tmp_path)!r}}})").ok
+    ran = run(f"%hlo {str(tmp_path)!r}")
+    assert ran.ok, ran.out
+    assert "a folder of XLA's dumps" in " ".join(ran.shown.split())
+
+
+@pytest.mark.parametrize("option", ["--grad", "--vmap 0", "--core", '--in "f32[3]"'])
+def test_options_that_trace_anew_are_refused_in_a_line(run, option):
+    assert run(MADE).ok
+    ran = run(f"%jaxpr {option} lowered")
+    assert not ran.ok
+    assert "OptionError" in ran.out or "CellError" in ran.out
+    assert len(ran.out.strip().splitlines()) == 1
