@@ -27,6 +27,8 @@ CALLS = (
 )  # fmt: skip
 """Attributes whose value names computations that the instruction calls."""
 
+# A mesh's devices, printed behind it with a comma that no bracket is around.
+_CONTINUED = frozenset({"device_ids"})
 _DEEPEST = 200  # tuples in tuples; Type prints itself recursively, and no program comes near
 
 
@@ -90,10 +92,15 @@ def attributes(text: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     plain = not any(mark in text for mark in '"({[')
+    last = ""
     for part in text.split(", ") if plain else split(text):
         key, _, value = part.partition("=")
-        if part:
-            found.setdefault(key.strip(), value.strip())
+        key = key.strip()
+        if key in _CONTINUED and found.get(last, "").startswith("mesh["):
+            found[last] += f", {part}"
+        elif part:
+            found.setdefault(key, value.strip())
+            last = key
     return found
 
 

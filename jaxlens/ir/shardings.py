@@ -1,24 +1,34 @@
 """Reads how HLO spreads an array over devices, and which devices a collective joins.
 
-Two notations: that of tiles, `{devices=[4,1,2]<=[8] last_tile_dim_replicate}`, in which a list of
-devices is cut into a grid; and that of a mesh with named axes, `{mesh['x'=4,'y'=2], [{'x'}, {}]}`.
-`[a,b]<=[c]T(1,0)` is the numbers from 0, shaped as on the right, transposed, shaped as on the left.
-Source: XLA's hlo_sharding.h and tile_assignment.h.
+Shardings have two notations: that of tiles, `{devices=[4,1,2]<=[8] last_tile_dim_replicate}`, in
+which a list of devices is cut into a grid; and that of a mesh with named axes,
+`{mesh['x'=4,'y'=2], [{'x'}, {}]}`. `[a,b]<=[c]T(1,0)` is the numbers from 0, shaped as on the
+right, transposed, shaped as on the left. In a mesh `'x':(2)2` is a part of an axis: what is left
+when 2 are cut off before it, 2 long; and `device_ids=([4,2]T(1,0))` its devices where they are not
+in order.
+Source: XLA's hlo_sharding.h, tile_assignment.h, mesh_and_axis.h and replica_group.h.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 Device = tuple[int, ...]  # numbers of the devices that hold one tile
 
 _TILES = re.compile(r"\{devices=\[([\d,]+)\](<=\[([\d,]+)\](?:T\(([\d,]+)\))?|[\d,]+)(.*)\}")
-_MESH = re.compile(r"mesh\[([^\]]*)\]")
+# Axes, and the devices where they are not in order: as numbers that run on, or one by one.
+_MESH = re.compile(
+    r"mesh\[([^\[\]]*)\]"
+    r"(?:, device_ids=\((?:\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))\))?"
+)
 _AXIS = re.compile(r"'([^']*)'=(\d+)")
 _DIMS = re.compile(r"\[((?:\{[^{}]*\}(?:, ?)?)*)\]\}?")
 _IOTA = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_LISTS = re.compile(r"\{(?:\{[\d,]+\}[, ]*)+\}")
+_MESH_GROUPS = re.compile(_MESH.pattern + r" ?\{([^{}]*)\}")
+_JOINED = re.compile(r"('([^']*)'(?::\((\d+)\)(\d+))?)")
 _SUBGROUPS = re.compile(r"last_tile_dims=\{([^}]*)\}")
 _MOST = 1 << 16  # devices; a text could name any number
 
@@ -95,25 +105,30 @@ def parts(text: str) -> list[str]:
     return found
 
 
-def groups(text: str, devices: int) -> tuple[Device, ...]:
+def groups(text: str, devices: int) -> tuple[Device, ...] | None:
     """The devices that a collective joins, as printed behind `replica_groups=`.
 
-    Pairs of `source_target_pairs=` are of the same form. No groups: all devices are one.
+    Pairs of `source_target_pairs=` are of the same form. No groups: all devices are one. Of a mesh,
+    `mesh['x'=4,'y'=2] {'x':(2)2,'y'}`, devices are joined that differ along these axes alone.
+
+    Returns:
+        None where the form is not known here.
     """
+    text = text.strip()
     if devices > _MOST:
-        return ()
-    if match := _MESH.match(text):
-        named = re.findall(r"'([^']*)'", text[match.end() :].split("{", 1)[-1])
-        return _along(match[1], named)
-    if match := _IOTA.match(text):
-        shape = _numbers(match[1])
-        if math.prod(shape) > _MOST:
-            return ()
-        order = _iota(match[2], match[3])
-        each = shape[-1] if shape else 1
-        return tuple(tuple(order[n : n + each]) for n in range(0, len(order), each))
-    found = tuple(tuple(_numbers(one)) for one in re.findall(r"\{([\d,]+)\}", text))
-    return found or (tuple(range(devices)),)
+        return None
+    if text in ("", "{}"):
+        return (tuple(range(devices)),)
+    if match := _MESH_GROUPS.fullmatch(text):
+        return _along(match)
+    if match := _IOTA.fullmatch(text):
+        shape, order = _numbers(match[1]), _iota(match[2], match[3])
+        if not shape or not order or math.prod(shape) != len(order):
+            return None
+        return tuple(tuple(order[n : n + shape[-1]]) for n in range(0, len(order), shape[-1]))
+    if not _LISTS.fullmatch(text):
+        return None
+    return tuple(tuple(_numbers(one)) for one in re.findall(r"\{([\d,]+)\}", text)) or None
 
 
 def axes(stablehlo: str) -> tuple[tuple[str, int], ...]:
@@ -138,7 +153,9 @@ def _iota(shape: str, order: str | None) -> list[int]:
     if math.prod(sizes) > _MOST:
         return []
     turned = _numbers(order) if order else list(range(len(sizes)))
-    strides = [math.prod(sizes[n + 1 :]) for n in range(len(sizes))]
+    if sorted(turned) != list(range(len(sizes))):
+        return []
+    strides = _steps(sizes)
     places = product(*(range(sizes[n]) for n in turned))
     return [sum(i * strides[n] for i, n in zip(at, turned, strict=True)) for at in places]
 
@@ -156,46 +173,78 @@ def _of_tiles(match: re.Match[str], rank: int) -> Tiling | None:
     return Tiling(tiles, tuple(tuple(sorted(order[n : n + each])) for n in cut))
 
 
-def _sizes(mesh: str) -> list[tuple[str, int]]:
-    return [(name, int(size)) for name, size in _AXIS.findall(mesh)]
+@dataclass(frozen=True, slots=True)
+class _Mesh:
+    """Devices in a grid with named axes, and how far apart neighbours along an axis are."""
+
+    sizes: Mapping[str, int]
+    steps: Mapping[str, int]
+    ids: Sequence[int]
+
+    def cuts(self, axes: str) -> list[tuple[int, int]] | None:
+        """Step and length of each axis, or part of one, in `'x':(2)2,'y'`; None if unreadable."""
+        named = _JOINED.findall(axes)
+        if ",".join(whole for whole, *_ in named) != axes.replace(" ", ""):
+            return None
+        found = []
+        for _, name, before, length in named:
+            size = self.sizes.get(name, 0)
+            part = int(before or 1) * int(length or size)
+            if not part or size % part:
+                return None
+            found.append((self.steps[name] * (size // part), int(length or size)))
+        return found
+
+
+def _mesh(axes: str, shape: str | None, order: str | None, listed: str | None) -> _Mesh | None:
+    sizes = {name: int(size) for name, size in _AXIS.findall(axes)}
+    count = math.prod(sizes.values())
+    if count > _MOST or len(sizes) != axes.count("="):
+        return None
+    ids = _iota(shape, order) if shape else _numbers(listed or "") or list(range(count))
+    steps = dict(zip(sizes, _steps(list(sizes.values())), strict=True))
+    return _Mesh(sizes, steps, ids) if sorted(ids) == list(range(count)) else None
 
 
 def _of_mesh(text: str, rank: int, devices: int) -> Tiling | None:
     match = _MESH.search(text)
-    rest = text[match.end() :] if match else ""
-    if "device_ids" in rest or "replicated=" in rest or ":(" in rest:
+    mesh = _mesh(*match.groups()) if match else None
+    if match is None or mesh is None:
+        return None
+    rest = text[match.end() :]
+    if "replicated=" in rest:
         return None
     if rest.strip(" ,}") == "replicated":
         return whole(rank, devices)
     dims = _DIMS.search(rest)
-    if match is None or dims is None:
+    cuts = [mesh.cuts(one) for one in re.findall(r"\{([^{}]*)\}", dims[1])] if dims else []
+    known = [one for one in cuts if one is not None]
+    if dims is None or len(known) != len(cuts) or len(cuts) != rank:
         return None
-    named = [re.findall(r"'([^']*)'", one) for one in re.findall(r"\{([^{}]*)\}", dims[1])]
-    sizes = _sizes(match[1])
-    size = dict(sizes)
-    if len(named) != rank or not all(name in size for names in named for name in names):
-        return None
-    tiles = tuple(math.prod(size[name] for name in names) for names in named)
+    tiles = tuple(math.prod(size for _, size in one) for one in known)
     holders: list[list[int]] = [[] for _ in range(math.prod(tiles))]
-    for number, place in enumerate(product(*(range(n) for _, n in sizes))):
-        at = dict(zip(size, place, strict=True))
+    for at, device in enumerate(mesh.ids):
         tile = 0
-        for names, count in zip(named, tiles, strict=True):
-            index = 0
-            for name in names:
-                index = index * size[name] + at[name]
-            tile = tile * count + index
-        holders[tile].append(number)
-    return Tiling(tiles, tuple(map(tuple, holders)))
+        for step, size in chain.from_iterable(known):
+            tile = tile * size + at // step % size
+        holders[tile].append(device)
+    return Tiling(tiles, tuple(tuple(sorted(held)) for held in holders))
 
 
-def _along(mesh: str, named: Sequence[str]) -> tuple[Device, ...]:
-    """Groups of the devices of a mesh that differ along these axes alone."""
-    sizes = _sizes(mesh)
-    if math.prod(n for _, n in sizes) > _MOST:
-        return ()
-    found: dict[tuple[int, ...], list[int]] = {}
-    for number, place in enumerate(product(*(range(n) for _, n in sizes))):
-        others = tuple(i for i, (name, _) in zip(place, sizes, strict=True) if name not in named)
-        found.setdefault(others, []).append(number)
+def _along(match: re.Match[str]) -> tuple[Device, ...] | None:
+    """Groups of the devices of a mesh that differ along some axes, or parts of axes, alone."""
+    *parts_, named = match.groups()
+    mesh = _mesh(*parts_)
+    cuts = mesh.cuts(named) if mesh else None
+    if mesh is None or cuts is None:
+        return None
+    found: dict[int, list[int]] = {}
+    for at, device in enumerate(mesh.ids):
+        rest = at - sum(at // step % size * step for step, size in cuts)
+        found.setdefault(rest, []).append(device)
     return tuple(map(tuple, found.values()))
+
+
+def _steps(sizes: Sequence[int]) -> list[int]:
+    """How far apart neighbours along each dimension of a row-major array are."""
+    return [math.prod(sizes[n + 1 :]) for n in range(len(sizes))]

@@ -29,6 +29,8 @@ _SENT: Mapping[str, int] = {
     "collective-broadcast": 0,
 }
 NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+# Their groups can be of replicas alone.
+_NUMBERED = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 _HEAD = 20_000  # characters of a program in which its devices and mesh are named
 
 
@@ -68,7 +70,8 @@ class Collective:
         id: Its name in the optimised program.
         opcode: "all-reduce", "all-gather", ..., without "-start".
         bytes: What one device puts in, or for an all-gather gets out, each time.
-        groups: Devices that take part together; of a permute, pairs of source and target.
+        groups: Devices that take part together; of a permute, pairs of source and target. None
+            where the program's text does not tell.
         over: Axes of the mesh along which they lie, where that is so.
         trips: How often it runs; None in a loop of unknown length.
         lines: Source lines that it came from.
@@ -77,15 +80,18 @@ class Collective:
     id: str
     opcode: str
     bytes: int | None
-    groups: tuple[Device, ...]
+    groups: tuple[Device, ...] | None
     over: tuple[str, ...]
     trips: int | None
     lines: tuple[str, ...]
 
     @property
     def sent(self) -> float | None:
-        """Bytes that a device sends in a run, if the group is a ring: an estimate."""
-        if self.bytes is None:
+        """Bytes that a device sends in a run, if the group is a ring: an estimate.
+
+        None where its bytes or its groups are not known.
+        """
+        if self.bytes is None or self.groups is None:
             return None
         size = max((len(group) for group in self.groups), default=1)
         often = _SENT[self.opcode]
@@ -115,8 +121,16 @@ class Sharding:
 
     @property
     def sent(self) -> float:
-        """Bytes that a device sends in a run: an estimate, loops of unknown length once."""
+        """Bytes that a device sends in a run: an estimate, loops of unknown length once.
+
+        What `unknown` names is not in it.
+        """
         return sum(c.sent or 0.0 for c in self.collectives)
+
+    @property
+    def unknown(self) -> tuple[Collective, ...]:
+        """The collectives of which it is not known what they send."""
+        return tuple(c for c in self.collectives if c.sent is None)
 
 
 def spread(capture: Capture) -> Sharding:
@@ -287,12 +301,33 @@ def _collectives(
             opcode = node.opcode.removesuffix("-start")
             if opcode not in _SENT:
                 continue
-            said = node.attrs.get("replica_groups", node.attrs.get("source_target_pairs", ""))
-            joined = groups(said, devices)
+            joined = _joined(node, opcode, types, devices)
             yield Collective(
                 node.id, opcode, _bytes(node, opcode, types), joined, _over(joined, mesh),
                 runs[region.name], _lines(capture, node, nodes),
             )  # fmt: skip
+
+
+def _joined(
+    node: Node, opcode: str, types: Mapping[str, Type], devices: int
+) -> tuple[Device, ...] | None:
+    """Which devices take part together; None where that cannot be read, or does not fit its types.
+
+    Where a channel is named and devices are not numbered over replicas and partitions, the groups
+    are of replicas, with all their partitions.
+    """
+    said = node.attrs.get("replica_groups", node.attrs.get("source_target_pairs", ""))
+    joined = groups(said, devices)
+    of_replicas = "channel_id" in node.attrs and "use_global_device_ids" not in node.attrs
+    if joined is not None and opcode in _NUMBERED and of_replicas:
+        joined = (tuple(range(devices)),) if joined in (((0,),), (tuple(range(devices)),)) else None
+    if opcode not in ("all-gather", "reduce-scatter") or joined is None:
+        return joined
+    sizes = [types[name].bytes for name in node.operands if name in types]
+    whole, wrote = sum(size or 0 for size in sizes), written(node).bytes or 0
+    small, large = sorted((whole, wrote))
+    fits = None in sizes or all(small * len(group) == large for group in joined)
+    return joined if fits else None
 
 
 def _bytes(node: Node, opcode: str, types: Mapping[str, Type]) -> int | None:
@@ -316,12 +351,12 @@ def _runs(module: Module) -> dict[str, int | None]:
     return found
 
 
-def _over(joined: tuple[Device, ...], mesh: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+def _over(joined: tuple[Device, ...] | None, mesh: Sequence[tuple[str, int]]) -> tuple[str, ...]:
     """The axes of the mesh along which the devices of a group differ."""
-    steps = {device - group[0] for group in joined for device in group if group}
     names = []
     for name, stride, size in _strides(mesh):
-        if any(step // stride % size for step in steps):
+        places = ({device // stride % size for device in group} for group in joined or ())
+        if any(len(place) > 1 for place in places):
             names.append(name)
     return tuple(reversed(names))
 

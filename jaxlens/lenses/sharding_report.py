@@ -46,13 +46,19 @@ def _answer(found: Sharding) -> Iterator[Finding]:
     where = f", from {listed(sorted(most.lines))}" if most.lines else ""
     tally = Counter(c.opcode for c in found.collectives)
     kinds = listed([count(n, kind) for kind, n in tally.items()])
-    words = f"Each of {among} sends {amount(found.sent)} a run in {kinds}"
-    rest = (
-        f"; most of it, {amount(most.sent)}, in {_name(most)}" if len(found.collectives) > 1 else ""
-    )
-    yield Finding(
-        f"{words}{rest}{_along(most)}{where}.", "estimate", tuple(c.id for c in found.collectives)
-    )
+    ids = tuple(c.id for c in found.collectives)
+    unknown = found.unknown
+    if len(unknown) == len(found.collectives):
+        yield Finding(f"Each of {among} sends what is not known, in {kinds}.", "unknown", ids)
+    else:
+        least = "at least " if unknown else ""
+        words = f"Each of {among} sends {least}{amount(found.sent)} a run in {kinds}"
+        rest = f"; most of it, {amount(most.sent)}, in {_name(most)}" if len(ids) > 1 else ""
+        yield Finding(f"{words}{rest}{_along(most)}{where}.", "estimate", ids)
+    if unknown:
+        names = listed([_name(c) for c in unknown])
+        text = f"Not in the sum, as their groups or sizes could not be read: {names}."
+        yield Finding(text, "unknown", tuple(c.id for c in unknown))
     endless = [c.id for c in found.collectives if c.trips is None]
     if endless:
         yield Finding(
@@ -110,7 +116,7 @@ def _travels(found: Sharding) -> Table:
     rows = tuple(
         (
             Cell(_name(c), ids=(c.id,)),
-            Cell(" and ".join(c.over) or "-"),
+            Cell(" and ".join(c.over) or ("-" if c.groups is not None else "unknown")),
             Cell(_groups(c)),
             Cell(amount(c.bytes), c.bytes),
             Cell("unknown" if c.trips is None else f"{c.trips:,}", c.trips),
@@ -130,7 +136,9 @@ def _travels(found: Sharding) -> Table:
 
 
 def _groups(one: Collective) -> str:
-    """`4 x 2 devices: 0 1 | 2 3 | ...`."""
+    """`4 of 2: 0 1 | 2 3 | ...`."""
+    if one.groups is None:
+        return "unknown"
     if one.opcode == "collective-permute":
         pairs = [f"{a}→{b}" for a, b in (g for g in one.groups if len(g) == 2)]
         return listed(pairs, 6)

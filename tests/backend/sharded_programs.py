@@ -88,6 +88,18 @@ def of_a_library():
     return update, (params, state, put(x.shape, "data"), put(y.shape, "data"))
 
 
+def resharded():
+    """Two shardings of one value (jax issue 21562): at last each device has gathered all of it."""
+    turned = NamedSharding(jax.make_mesh((2, 4), ("u", "v"), axis_types=(AxisType.Auto,) * 2),
+                           P("v", "u"))  # fmt: skip
+
+    def f(x):
+        y = jax.lax.with_sharding_constraint(x * 2, turned)
+        return jax.lax.with_sharding_constraint(y, NamedSharding(MESH, P(None, None)))
+
+    return f, (put((64, 64), "data", "model"),)
+
+
 def alone():
     return layers, (jnp.ones((4, 4)), jnp.ones((4, 4)), jnp.ones((4, 4)))
 

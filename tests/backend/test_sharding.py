@@ -71,6 +71,17 @@ def test_each_kind_of_exchange() -> None:
     assert specs[2:] == ["P('data', 'model')", "P(('data', 'model'), None)"]
 
 
+def test_what_a_device_gathers_is_the_whole_less_its_own_piece() -> None:
+    """Groups of a mesh whose devices are in another order, or of parts of its axes."""
+    found = seen("resharded")
+    gathers = [c for c in found["collectives"] if c["opcode"] == "all-gather"]
+    assert gathers
+    assert sum(c["sent"] for c in gathers) == 64 * 64 * 4 * 7 / 8
+    for one in gathers:
+        assert sorted(device for group in one["groups"] for device in group) == list(range(8))
+        assert len(one["groups"][0]) > 1
+
+
 def test_a_loop_counts_by_its_trips() -> None:
     (one,) = seen("looped")["collectives"]
     assert one["trips"] == 10

@@ -4,6 +4,8 @@
 each collective once, and one in a loop of ten. See `tests/programs.py`.
 """
 
+import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +13,8 @@ from types import MappingProxyType
 import pytest
 
 import jaxlens
+from jaxlens.ir import hlo
+from jaxlens.ir.facts import Stage
 from jaxlens.lenses.kernel_cost import kernel_costs
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -159,3 +163,44 @@ def test_the_target_is_one_that_is_not_here() -> None:
     assert "for 4 x TPU v5 lite (tpu), which is not here" in " ".join(
         str(jaxlens.sharding(record("sharded_step"))).split()
     )
+
+
+# ---- groups that cannot be read ------------------------------------------------------------------
+
+
+def altered(words: str) -> jaxlens.Capture:
+    """The train step with other words for the groups of its collectives."""
+    capture = jaxlens.load(TESTS / "records/exchanges.tpu-v5e-2x2.jaxlens")
+    stage = capture.driver.stage("optimized")
+    text = re.sub(r"replica_groups=(\{\{[\d,{}]*\}\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?)",
+                  f"replica_groups={words}", stage.raw)  # fmt: skip
+    assert text != stage.raw
+    driver = Altered(capture.driver, Stage(stage.info, lambda: text, lambda: hlo.read(text)))
+    return replace(capture, driver=driver)
+
+
+class Altered:
+    """A saved capture with another optimised program."""
+
+    def __init__(self, driver, optimized: Stage) -> None:
+        self._driver, self._optimized = driver, optimized
+
+    def stage(self, name: str) -> Stage:
+        return self._optimized if name == "optimized" else self._driver.stage(name)
+
+    def __getattr__(self, name: str):
+        return getattr(self._driver, name)
+
+
+@pytest.mark.parametrize("words", ["@mesh {'x'}", "[4,1]<=[4]"])
+def test_what_cannot_be_read_is_unknown_and_not_nothing(words) -> None:
+    """The second can be read, and does not fit what an all-gather makes of its operand."""
+    found = jaxlens.sharding(altered(words))
+    gather = next(one for one in found.collectives if one.opcode == "all-gather")
+    assert gather.groups is None
+    assert gather.sent is None
+    said = " ".join(finding.text for finding in found.findings)
+    assert "sends at least" in said or "sends what is not known" in said
+    assert f"could not be read: {gather.id}" in said or gather.id in said
+    rows = {row[0].text: [cell.text for cell in row] for row in found.tables[0].rows}
+    assert rows[gather.id][5] == "unknown"

@@ -25,9 +25,17 @@ def held(shape, order=None):
         ("{mesh['x'=4,'y'=2], [{'x'}, {'y'}]}", 2, (4, 2), held((8, 1))),
         ("{mesh['x'=4,'y'=2], [{'x'}, {}]}", 2, (4, 1), held((4, 2))),
         ("{mesh['x'=4,'y'=2], [{}, {'y'}]}", 2, (1, 2), held((4, 2), (1, 0))),
+        (
+            "{mesh['x'=4,'y'=2], [{'x':(2)2}, {'y'}]}", 2, (2, 2),
+            held((2, 2, 2), (1, 2, 0)).reshape(4, 2),
+        ),
+        (
+            "{mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)), [{'y'}]}", 1, (4,),
+            held((4, 2), (1, 0)).T,
+        ),
         ("{mesh['x'=4,'y'=2], [{'y','x'}]}", 1, (8,), held((4, 2), (1, 0)).reshape(8, 1)),
     ],
-)
+)  # fmt: skip
 def test_tiles(text, rank, tiles, grid) -> None:
     found = tiling(text, rank, 8)
     assert found.tiles == tiles
@@ -46,7 +54,7 @@ def test_whole_and_one() -> None:
     "text",
     ["{manual}", "{unknown}", "", "{devices=[2]<=[8]}", "{devices=[3,2]<=[8]}", "{{replicated}}",
      "{devices=[1,8]<=[8] last_tile_dims={manual}}", "{mesh['x'=8], [{'z'}]}",
-     "{mesh['x'=8], [{'x':(1)2}]}", "{devices=[99999999999]<=[99999999999]}"],
+     "{mesh['x'=8], [{'x':(3)2}]}", "{devices=[99999999999]<=[99999999999]}"],
 )  # fmt: skip
 def test_what_is_not_known_is_none(text) -> None:
     assert tiling(text, 1, 8) is None
@@ -71,12 +79,46 @@ def test_a_tuple_has_a_part_each() -> None:
         ("mesh['a'=4,'b'=1,'c'=2] {'a'}", held((4, 2), (1, 0)).tolist()),
         ("mesh['a'=4,'c'=2] {'c'}", held((4, 2)).tolist()),
         ("mesh['a'=4,'c'=2] {'a','c'}", [list(range(8))]),
+        # jax 0.10.2: devices in another order than the mesh; one by one where nothing else says it.
+        (
+            "mesh['axis_0'=2,'axis_1'=1,'axis_2'=4], device_ids=([4,2]T(1,0)) {'axis_2'}",
+            held((4, 2), (1, 0)).tolist(),
+        ),
+        (
+            "mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}",
+            held((4, 2), (1, 0)).reshape(2, 4).T.tolist(),
+        ),
+        (
+            "mesh['a'=2,'b'=4], device_ids=([2,2,2]T(2,1,0)) {'b'}",
+            held((2, 2, 2), (2, 1, 0)).reshape(2, 4).tolist(),
+        ),
+        ("mesh['a'=2,'b'=4], device_ids=([8]) {'b'}", held((2, 4)).tolist()),
+        ("mesh['a'=2,'b'=2], device_ids=(3,1,2,0) {'b'}", [[3, 1], [2, 0]]),
+        # jax 0.12: parts of axes, `(before)length`.
+        ("mesh['x'=4,'y'=2] {'x':(1)2}", held((2, 2, 2)).reshape(2, 4).T.tolist()),
+        ("mesh['x'=4,'y'=2] {'x':(2)2}", held((2, 2, 2), (0, 2, 1)).reshape(4, 2).tolist()),
+        ("mesh['x'=4,'y'=2] {'x':(2)2,'y'}", held((2, 4)).tolist()),
+        ("mesh['x'=8] {'x':(2)2}", held((2, 2, 2), (0, 2, 1)).reshape(4, 2).tolist()),
         ("{}", [list(range(8))]),
         ("", [list(range(8))]),
     ],
 )
 def test_groups(text, want) -> None:
     assert list(groups(text, 8)) == [tuple(group) for group in want]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@mesh {'x'}", "mesh['x'=4,'y'=2] {'z'}", "mesh['x'=4,'y'=2] {'x':(3)2}",
+        "mesh['x'=4,'y'=2], device_ids=(0,1) {'x'}",
+        "mesh['x'=4,'y'=2], device_ids=([4,2]T(1,1)) {'x'}",
+        "mesh['x'=4,'y'=2], other=(1) {'x'}", "mesh['x'=99999,'y'=99999] {'x'}", "[4,2]<=[9]",
+        "[4,2]<=[8]T(1)", "{{0,1}", "{{0,1},{2,3}} more", "groups",
+    ],
+)  # fmt: skip
+def test_groups_of_a_form_that_is_not_known_are_none(text) -> None:
+    assert groups(text, 8) is None
 
 
 def test_the_mesh_of_a_program() -> None:
