@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from jaxlens.ir.failure import Failure, Remedy
-from jaxlens.lenses.failure import advice, findings, tables
+from jaxlens.ir.failure_words import advice
+from jaxlens.lenses.failure import findings, tables
 from jaxlens.lenses.report import Finding
 from jaxlens.render.document import Block, Code, Document, Findings, TableBlock
 
@@ -15,6 +16,9 @@ def document(found: Failure) -> Document:
 
 
 def _blocks(found: Failure) -> Iterator[Block]:
+    if found.code:
+        library = "a library's line, since none of yours took part"
+        yield Code("text", found.code, title=found.place, note=library * found.library)
     yield Findings(tuple(findings(found)))
     yield from map(_remedy, found.remedies)
     yield from map(TableBlock, tables(found))
@@ -23,4 +27,4 @@ def _blocks(found: Failure) -> Iterator[Block]:
 def _remedy(remedy: Remedy) -> Block:
     if remedy.code:
         return Code("text", remedy.code, title=advice(remedy))
-    return Findings((Finding(f"{advice(remedy)}.", "unknown"),))
+    return Findings((Finding(f"{advice(remedy)}.", "estimate"),))

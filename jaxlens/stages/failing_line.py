@@ -103,12 +103,18 @@ def _around(text: str, link: TracebackType) -> list[ast.AST]:
             None,
         )
         if inner is None:
-            return found
+            break
         found.append(inner)
+    while isinstance(test := getattr(found[-1], "test", None), ast.expr):
+        found.append(test)  # of a condition that is a name alone, Python tells the whole's place
+    return found
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     """Statements and expressions below a node; a `match` case or a handler is looked through."""
+    if isinstance(node, ast.FormattedValue):
+        yield node.value  # of its format, Python tells no place
+        return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.expr):
             yield child

@@ -5,6 +5,8 @@ they can tell is asked before the lowering is done with them.
 """
 
 import threading
+import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +18,7 @@ from jaxlens.ir.facts import Constant, Input, Timing, Verdict
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.tape import Tape
-from jaxlens.stages import cache, constants, core_cache, isolate, lower, stamp, trace
+from jaxlens.stages import cache, constants, core_cache, failures, isolate, lower, stamp, trace
 from jaxlens.stages.calls import Call, Opened
 from jaxlens.stages.checkpointed import shaped
 from jaxlens.stages.core_program import written
@@ -58,7 +60,16 @@ class Staging:
 
     @cached_property
     def _trace(self) -> trace.Trace:
-        return trace.trace(self.call, self.place)
+        return self._traced()
+
+    def _traced(self, during: AbstractContextManager[None] | None = None) -> trace.Trace:
+        """Traces the call; what that raises is explained, and stays the user's."""
+        start = time.perf_counter()
+        try:
+            return trace.trace(self.call, self.place, during)
+        except Exception as error:
+            failures.explain(error, self.call, self.place, time.perf_counter() - start)
+            raise
 
     @property
     def program(self) -> Any:
@@ -139,7 +150,7 @@ class Staging:
                 self.opened("its tape")
                 isolate.retire()  # else JAX would serve a trace that was made before
                 recorder = Recorder()
-                done = trace.trace(self.call, self.place, recorder.recording())
+                done = self._traced(recorder.recording())
                 self.__dict__.setdefault("_trace", done)
                 self._tape = recorder.tape(written(done.traced) or done.traced.jaxpr)
             return self._tape

@@ -89,6 +89,12 @@ class Recorder:
         self._kept.clear()
         return Tape(tuple(steps), self._cut)
 
+    def unfinished(self) -> Iterator[tuple[TapeStep, tuple[str, ...]]]:
+        """The steps of a trace that failed, each with the equations that it recorded, in words."""
+        words = {tape_equations.part(eqn): tape_equations.words(eqn) for eqn in self._kept}
+        for step in self._steps:
+            yield _frozen(step, ()), tuple(words[part] for part in step.made if part in words)
+
     def began(self, frame: FrameType, again: bool) -> bool:
         """A function of the user's begins, or a generator goes on."""
         self._flush()

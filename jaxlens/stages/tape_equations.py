@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from jaxlens.ir.jaxpr_bodies import bodies, opened
+from jaxlens.ir.jaxpr_types import type_of
 
 Part = tuple[tuple[int, str], int]
 """What tells an equation while it is recorded, and the identity of its traceback, 0 for none."""
@@ -33,6 +36,26 @@ def key(eqn: Any) -> tuple[int, str]:
     if isinstance(source.name_stack, tuple):  # the core's, whose equations stay the same objects
         return id(eqn), ""
     return id(source), eqn.primitive.name
+
+
+def words(eqn: Any) -> str:
+    """An equation of a trace that did not end, by types: "bool[] = gt f32[] 0.0"."""
+    read = getattr(eqn, "in_tracers", None) or eqn.invars
+    made = " ".join(str(type_of(variable.aval)) for variable in eqn.outvars)
+    name = eqn.params.get("name", "")
+    called = f"{eqn.primitive} {name}" if isinstance(name, str) and name else str(eqn.primitive)
+    return f"{made} = {called} {' '.join(map(_operand, read))}".rstrip()
+
+
+def _operand(atom: Any) -> str:
+    """A number as it is, anything else by its type."""
+    literal = getattr(atom, "val", None)  # a literal's number; a tracer's variable or literal
+    number = getattr(literal, "val", literal)
+    if isinstance(number, bool | int | float | complex):
+        return str(number)
+    if isinstance(number, np.generic | np.ndarray) and number.ndim == 0:
+        return str(number.item())
+    return str(type_of(atom.aval))
 
 
 def _traceback(eqn: Any) -> int:

@@ -1,8 +1,7 @@
 """The one trace of a look."""
 
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,6 @@ from jaxlens.stages import compat, isolate
 from jaxlens.stages.calls import Call
 from jaxlens.stages.constants import LARGE, Survey, survey
 from jaxlens.stages.target import Place
-
-_UNKNOWN = (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def trace(call: Call, place: Place, during: AbstractContextManager[None] | None 
         Exception: Whatever the user's function or JAX raises, unchanged.
     """
     context = isolate.context()
-    with isolate.untouched(context, call.owner, call.function), _hinted(call):
+    with isolate.untouched(context, call.owner, call.function):
         start = time.perf_counter()
         with during or nullcontext():
             traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
@@ -75,20 +72,3 @@ def _refuse_tracers(traced: Any, name: str) -> None:
         f"{name} closes over a value that JAX is tracing, which is no array yet: "
         "pass it as an argument, or look at a call outside of the traced function"
     )
-
-
-@contextmanager
-def _hinted(call: Call) -> Iterator[None]:
-    """Adds what to do where a number that the function needs to know came in as a tracer."""
-    try:
-        yield
-    except TypeError as error:
-        if not isinstance(error, _UNKNOWN) and "concrete value" not in str(error):
-            raise
-        numbers = [i.name for i in call.inputs if i.type.weak and i.name.isidentifier()]
-        if numbers and call.settings is None:
-            error.add_note(
-                f"jaxlens: {', '.join(numbers)} came in as data; if the function must know it, "
-                f"look at jax.jit({call.name}, static_argnames={numbers[0]!r})"
-            )
-        raise

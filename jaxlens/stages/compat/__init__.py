@@ -35,7 +35,7 @@ from jaxlens.stages.compat.stage_objects import (
     devices_of,
     own_copy,
 )
-from jaxlens.stages.compat.tracing import leaked_tracers, recorded
+from jaxlens.stages.compat.tracing import Origin, leaked_tracers, origin, recorded
 from jaxlens.stages.compat.transformed import (
     UNNAMED,
     differentiated,
@@ -47,6 +47,7 @@ from jaxlens.stages.compat.transformed import (
 
 __all__ = [
     "UNNAMED",
+    "Origin",
     "apart",
     "argument_names",
     "argument_places",
@@ -74,6 +75,7 @@ __all__ = [
     "lower_keys",
     "named_axes",
     "named_last",
+    "origin",
     "own_copy",
     "persistent_cache_off",
     "private",

@@ -1,7 +1,7 @@
 """A trace at work, and what it left behind."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxlens.stages.compat.private_modules import private
 
@@ -30,3 +30,38 @@ def leaked_tracers(traced: Any) -> Sequence[Any]:
 
     held = getattr(traced, "_consts", ())
     return [value for value in held if isinstance(value, jax.core.Tracer)]
+
+
+class Origin(NamedTuple):
+    """What a traced value is computed from.
+
+    Attributes:
+        equation: The equation that made it; None for an argument.
+        arguments: The arguments that it is computed from, as JAX calls them: "params['w']".
+        function: The name of the function that was being traced.
+        file: The file that it is written in, as Python knows it.
+    """
+
+    equation: Any = None
+    arguments: tuple[str, ...] = ()
+    function: str = ""
+    file: str = ""
+
+
+def origin(tracer: Any) -> Origin:
+    """What a traced value is computed from, read off the trace that it belongs to.
+
+    A value under `jax.vmap` or `jax.grad` stands for one of the trace around that.
+
+    Gone: nothing is known, and JAX's message alone says it.
+    """
+    try:
+        while not hasattr(tracer._trace, "frame"):
+            tracer = tracer.primal if hasattr(tracer, "primal") else tracer.val
+        frame, debug = tracer._trace.frame, tracer._debug_info
+        positions, _ = frame.find_progenitors(tracer)
+        made = [eqn for eqn in frame.get_eqns() if any(v is tracer.val for v in eqn.outvars)]
+        names = tuple(debug.arg_names[place] for place in positions or ())
+        return Origin(next(iter(made), None), names, debug.func_name, debug.func_filename or "")
+    except (AttributeError, TypeError, IndexError):
+        return Origin()
