@@ -49,8 +49,19 @@ def of_in_place(line: Line) -> Iterator[Rewrite]:
             method, value = "add", ast.unparse(ast.UnaryOp(ast.USub(), statement.value))
     if isinstance(target, ast.Subscript) and method:
         base = ast.unparse(target.value)
+        if method == "set" and is_mask(line, target.slice):
+            code = f"{line.jnp}.where({ast.unparse(target.slice)}, {value}, {base})"
+            yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
         code = f"{base}.at[{ast.unparse(target.slice)}].{method}({value})"
         yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
+
+
+def is_mask(line: Line, index: ast.expr) -> bool:
+    """Whether an index is a boolean array: a comparison, or a name of one."""
+    if isinstance(index, ast.Name):
+        dtype = getattr(getattr(line.at.variables.get(index.id), "aval", None), "dtype", None)
+        return str(dtype) == "bool"
+    return isinstance(index, ast.Compare)
 
 
 def of_hash(line: Line) -> Iterator[Rewrite]:

@@ -16,6 +16,8 @@ import numpy as np
 from jaxlens.ir.jaxpr_bodies import bodies, opened
 from jaxlens.ir.jaxpr_types import type_of
 
+_MOST = 3  # results and operands of an equation that are written out
+
 Part = tuple[tuple[int, str], int]
 """What tells an equation while it is recorded, and the identity of its traceback, 0 for none."""
 
@@ -41,10 +43,12 @@ def key(eqn: Any) -> tuple[int, str]:
 def words(eqn: Any) -> str:
     """An equation of a trace that did not end, by types: "bool[] = gt f32[] 0.0"."""
     read = getattr(eqn, "in_tracers", None) or eqn.invars
-    made = " ".join(str(type_of(variable.aval)) for variable in eqn.outvars)
+    types = [str(type_of(variable.aval)) for variable in eqn.outvars]
+    made = ", ".join(types[:_MOST]) + (", ..." if len(types) > _MOST else "")
     name = eqn.params.get("name", "")
     called = f"{eqn.primitive} {name}" if isinstance(name, str) and name else str(eqn.primitive)
-    return f"{made} = {called} {' '.join(map(_operand, read))}".rstrip()
+    more = " ..." if len(read) > _MOST else ""
+    return f"{made} = {called} {' '.join(map(_operand, read[:_MOST]))}{more}".rstrip()
 
 
 def _operand(atom: Any) -> str:
