@@ -177,13 +177,17 @@ def load(path: str | os.PathLike[str]) -> Capture:
         CaptureFileError: The file is no saved capture, is damaged, or is of a later version.
     """
     archive = saved_file.read(path)
-    manifest = archive.json("manifest.json")
-    if not isinstance(manifest, dict) or manifest.get("format") != saved_file.FORMAT:
-        raise archive.wrong("its manifest is not a capture's")
-    if manifest.get("version") != saved_file.VERSION:
-        raise CaptureFileError(
-            f"expected version {saved_file.VERSION} of the file format, got "
-            f"{manifest.get('version')!r} in {archive.where}; use the jaxlens that wrote it"
-        )
-    driver = SavedDriver(archive, manifest)
+    with archive.json("manifest.json") as manifest:
+        if not isinstance(manifest, dict) or manifest.get("format") != saved_file.FORMAT:
+            raise archive.wrong("its manifest is not a capture's")
+        version = manifest.get("version")
+        if not isinstance(version, int):
+            raise archive.wrong("its manifest is not a capture's")
+        if version != saved_file.VERSION:
+            raise CaptureFileError(
+                f"expected version {saved_file.VERSION} of the file format, got "
+                f"{str(version)[:40]} in {archive.where}; "
+                "use the jaxlens that wrote it"
+            )
+        driver = SavedDriver(archive, manifest)
     return Capture(driver.program, driver)

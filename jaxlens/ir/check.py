@@ -22,6 +22,16 @@ def check(module: Module) -> list[str]:
     return [broken for rule in _RULES for broken in rule(module)]
 
 
+def check_calls(module: Module) -> None:
+    """Tries the two rules without which following calls would fail, or not end.
+
+    Raises:
+        ValueError: A region is called that does not exist, or regions call each other in a circle.
+    """
+    for broken in (*_calls(module), *_order(module)):
+        raise ValueError(broken)
+
+
 def _entry(module: Module) -> Iterator[str]:
     """The program starts in a region that exists and that stands first."""
     if next(iter(module.regions), None) != module.entry:

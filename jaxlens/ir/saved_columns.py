@@ -5,12 +5,14 @@ jaxpr, locations in StableHLO). A type's parts stand before it, so that nothing 
 """
 
 from collections.abc import Callable, Hashable, Iterable
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 
 K = TypeVar("K", bound=Hashable)
 _SPAN = ("line", "end_line", "column", "end_column")
+_DEEPEST = 50  # tuples in each other in a type
 
 
 class _Pool(Generic[K]):
@@ -98,14 +100,21 @@ def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
     return columns
 
 
-def from_columns(data: Any) -> Module:
+def from_columns(data: Any, most: int = 1 << 30) -> Module:
     """Undoes `to_columns`.
 
+    Args:
+        data: JSON data, whoever wrote it.
+        most: Characters that the module may have when it is written out: a long string, or a type
+            of many parts, is held once and could be named at will.
+
     Raises:
-        TypeError, ValueError, KeyError, IndexError, AttributeError: The data is of another kind.
+        TypeError, ValueError, KeyError, IndexError, AttributeError: The data is of another kind, or
+            no legal program.
     """
     strings = [_string(text) for text in data["strings"]]
     types = _types(data["types"])
+    _check_length(data, strings, types, most)
     spans = [_span(row, strings) for row in data["spans"]]
     stacks = [tuple(spans[i] for i in row) for row in data["stacks"]]
     regions: dict[str, Region] = {}
@@ -118,9 +127,36 @@ def from_columns(data: Any) -> Module:
     attrs = {_string(key): _string(value) for key, value in data["attrs"].items()}
     unknown = tuple(map(_string, data["unknown"]))
     entry = _string(data["entry"])
-    if entry not in regions:
-        raise ValueError("the entry is no region")
+    if len(regions) != len(data["regions"]) or next(iter(regions), None) != entry:
+        raise ValueError("the entry is not the first region, or two are called alike")
     return Module(_string(data["name"]), _string(data["stage"]), entry, regions, attrs, unknown)
+
+
+def _check_length(data: Any, strings: list[str], types: list[Type], most: int) -> None:
+    """Bounds what a module is as text, before its nodes are made."""
+    sizes: list[int] = []  # of each type, with those in it
+    depths: list[int] = []
+    left = most
+    for kind, (_, _, _, parts, _) in zip(types, data["types"], strict=True):
+        shape = sum(len(d) if isinstance(d, str) else 20 for d in kind.shape)
+        sizes.append(1 + len(kind.dtype) + len(kind.layout) + shape + sum(sizes[i] for i in parts))
+        depths.append(1 + max((depths[i] for i in parts), default=0))
+        left -= sizes[-1]
+        if left < 0 or depths[-1] > _DEEPEST:
+            break
+    if len(sizes) < len(types):
+        raise ValueError("a type stands for more than is plausible")
+    lengths = [len(text) for text in strings]
+    for region in data["regions"]:
+        nodes = region["nodes"]
+        for name in ("id", "opcode", "scope", "text"):
+            left -= sum(map(lengths.__getitem__, nodes[name]))
+        for name in ("operands", "attrs", "regions"):
+            left -= sum(map(lengths.__getitem__, chain.from_iterable(nodes[name])))
+        values = chain(region["parameters"], chain.from_iterable(nodes["results"]))
+        left -= sum(lengths[name] + sizes[kind] for name, kind in values)
+    if left < 0:
+        raise ValueError("it stands for more text than is plausible")
 
 
 def _string(text: Any) -> str:
@@ -129,10 +165,16 @@ def _string(text: Any) -> str:
     return text
 
 
+def _number(number: Any) -> int:
+    if not isinstance(number, int) or abs(number) >= 1 << 63:
+        raise TypeError("expected a number of at most 64 bits")
+    return number
+
+
 def _types(rows: list[Any]) -> list[Type]:
     found: list[Type] = []
     for dtype, shape, layout, parts, weak in rows:
-        dims = tuple(d if isinstance(d, int) else _string(d) for d in shape)
+        dims = tuple(_number(d) if isinstance(d, int) else _string(d) for d in shape)
         inner = tuple(found[i] for i in parts)
         found.append(Type(_string(dtype), dims, _string(layout), inner, bool(weak)))
     return found
@@ -142,10 +184,10 @@ def _span(row: list[Any], strings: list[str]) -> Span:
     file, function, key, line, end_line, column, end_column, library = row
     return Span(
         strings[file],
-        int(line),
-        int(end_line),
-        int(column),
-        int(end_column),
+        _number(line),
+        _number(end_line),
+        _number(column),
+        _number(end_column),
         strings[function],
         strings[key],
         bool(library),

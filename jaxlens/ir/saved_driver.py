@@ -1,13 +1,13 @@
 """Answers about a capture from a file: no JAX, no device, and no more read than is asked for."""
 
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from jaxlens.errors import CaptureFileError, UnavailableError
+from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
 from jaxlens.ir import hlo, llvm, native, saved_file
+from jaxlens.ir.check import check_calls
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -28,12 +28,13 @@ from jaxlens.ir.saved_columns import from_columns
 from jaxlens.ir.saved_facts import from_json
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.tape import Tape
-from jaxlens.ir.texts import Texts, from_bytes
+from jaxlens.ir.texts import Texts, from_bytes, memory
 
 TEXTS: tuple[Text, ...] = ("llvm_before", "llvm_after", "asm")
 _BAD = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
-# Longest text that a file may stand for: lines are held once, and could be repeated at will.
-_LONGEST = 1 << 30
+# Characters that texts may have, by the bytes of the file: lines are held once, and could be
+# repeated at will. The dumps of a training step are 120 times their file, no one above 3 times.
+_LEAST, _ONE_TEXT, _ALL_TEXTS = 16 << 20, 10, 500
 
 # Facts beside the stages: the type they have, and the stage that they come with.
 FACTS: Mapping[str, tuple[Any, str]] = {
@@ -86,6 +87,7 @@ class SavedDriver:
         """
         self._archive = archive
         self._groups: dict[str, Texts] = {}
+        self._texts: dict[tuple[str, int], str] = {}
         self._kept: dict[str, Stage] = {}
         get = manifest.get
         self.program = self._read(Program, get("program"))
@@ -118,17 +120,33 @@ class SavedDriver:
     def _text(self, group: str, number: int) -> str:
         """One text of a group, no longer than the bound."""
         if group not in self._groups:
-            part = self._archive.part(group)
-            try:
-                self._groups[group] = from_bytes(zlib.compress(part, 0))
-            except (CaptureFileError, *_BAD):
-                raise self._archive.wrong(f"{group} is damaged") from None
+            self._groups[group] = self._read_texts(group)
         texts = self._groups[group]
         if not 0 <= number < len(texts):
             raise self._archive.wrong(f"{group} has no text {number}")
-        if sum(len(texts.lines[i]) + 1 for i in texts.rows[number]) > _LONGEST:
-            raise self._archive.wrong(f"a text of {group} is too long")
-        return texts[number]
+        # Kernels and passes may name one text a thousand times; it is put together once.
+        if (group, number) not in self._texts:
+            self._texts[group, number] = texts[number]
+        return self._texts[group, number]
+
+    def _read_texts(self, group: str) -> Texts:
+        """The texts of a group, each of a plausible length, and all of them together."""
+        with self._archive.part(group) as part:
+            kept, meanwhile = memory(part)
+            self._archive.claim(kept, group)
+            with self._archive.claimed(meanwhile, group):
+                try:
+                    texts = from_bytes(part)
+                except (CaptureFileError, *_BAD):
+                    raise self._archive.wrong(f"{group} is damaged") from None
+        lengths = [len(line) + 1 for line in texts.lines]
+        left = _LEAST + _ALL_TEXTS * self._archive.size
+        for row in texts.rows:
+            length = sum(map(lengths.__getitem__, row))
+            left -= length
+            if left < 0 or length > _LEAST + _ONE_TEXT * self._archive.size:
+                raise self._archive.wrong(f"a text of {group} is too long")
+        return texts
 
     def _absent(self, name: str) -> UnavailableError:
         return UnavailableError(self._missing.get(name, f"{name} is not in this file"))
@@ -153,7 +171,9 @@ class SavedDriver:
         if name in ("llvm", "asm"):
             read = llvm.read if name == "llvm" else native.read
             code = Stage(
-                BY_NAME[name], lambda: self._text("code.bin", number), lambda: read(code.text)
+                BY_NAME[name],
+                lambda: self._text("code.bin", number),
+                lambda: self._module(name, lambda: read(code.text)),
             )
             return code
         return self._hlo(name, number)
@@ -164,7 +184,10 @@ class SavedDriver:
         def read() -> Module:
             if like is not None:
                 return like.module
-            return self._named(hlo.read(stage.raw, stage=name, origins=self._origins))
+            module = self._module(
+                name, lambda: hlo.read(stage.raw, stage=name, origins=self._origins)
+            )
+            return self._named(module)
 
         stage = Stage(BY_NAME[name], lambda: self._text("hlo.bin", number), read, title)
         return stage
@@ -175,10 +198,21 @@ class SavedDriver:
         return origins(lambda: self.stage("stablehlo").module) if kept else None
 
     def _columns(self, name: str) -> Module:
+        most = _LEAST + _ONE_TEXT * self._archive.size
+        with self._archive.json(f"{name}.json") as columns:
+            return self._module(name, lambda: from_columns(columns, most))
+
+    def _module(self, name: str, read: Callable[[], Module]) -> Module:
+        """A module of the file; its regions are all there, and none calls itself.
+
+        Lenses and views follow calls from region to region, and count on both.
+        """
         try:
-            return from_columns(self._archive.json(f"{name}.json"))
-        except _BAD:
-            raise self._archive.wrong(f"{name}.json is damaged") from None
+            module = read()
+            check_calls(module)
+        except (ReadError, *_BAD):
+            raise self._archive.wrong(f"its {name} is damaged") from None
+        return module
 
     def _named(self, module: Module) -> Module:
         """The fresh module with files called what they were called where it was saved.
@@ -295,9 +329,8 @@ class SavedDriver:
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:
-        found: Mapping[str, Source] = self._read(
-            Mapping[str, Source], self._archive.json("sources.json")
-        )
+        with self._archive.json("sources.json") as sources:
+            found: Mapping[str, Source] = self._read(Mapping[str, Source], sources)
         return found
 
 

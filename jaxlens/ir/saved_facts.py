@@ -58,6 +58,8 @@ def _plain(kind: Any, data: Any) -> Any:
         return float(data)
     if type(data) is not kind:
         raise TypeError(f"expected {kind}, got {type(data)}")
+    if kind is int and abs(data) >= 1 << 63:
+        raise ValueError("expected a number of at most 64 bits")
     return data
 
 

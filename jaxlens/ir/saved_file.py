@@ -1,8 +1,9 @@
 """A saved capture as a file: a zip archive of few, named, bounded parts.
 
 Files come from anywhere, so they are data to be checked: nothing is unpacked to disk, parts have
-known names only, and no part may be larger than a bound, whatever its compressed size is. The
-same parts give the same bytes.
+known names only, and what a part would take in memory is counted on its bytes and checked against
+what is left of the file's allowance before anything is made of it. The same parts give the same
+bytes.
 """
 
 import io
@@ -11,8 +12,8 @@ import os
 import threading
 import zipfile
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,13 @@ FORMAT = "jaxlens capture"
 VERSION = 1
 LARGEST_FILE = 256 << 20
 LARGEST_PART = 512 << 20
+# Bytes of memory that a file may stand for. Real captures, repetitive ones too, unpack to at most
+# 11 times their bytes, and take up to 50 times as Python objects once every stage has been read.
+# Up to 1 MB the allowance stays below ten times the file and 64 MiB, whatever a file holds.
+_BASE, _SLOPE, _SMALL, _SLOPE_OF_LARGE = 16 << 20, 60, 1_000_000, 128
+_CHUNK = 1 << 20
+_LARGEST_DIRECTORY = 4096  # seven entries take 500 bytes
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NAMES = frozenset({
     "manifest.json", "sources.json", "jaxpr.json", "stablehlo.json", "early.bin", "hlo.bin",
     "code.bin",
@@ -39,7 +47,14 @@ class Archive:
             CaptureFileError: They are no archive, or hold what no capture holds.
         """
         self.where = where
-        self._size = len(data)
+        self.size = len(data)
+        more = max(0, self.size - _SMALL)
+        self._left = _BASE + _SLOPE * (self.size - more) + _SLOPE_OF_LARGE * more
+        # The directory's size stands in the last 22 bytes, for there is no comment. An entry takes
+        # 46 bytes of a file and ten times that as an object.
+        end = data[-22:]
+        if end[:4] == b"PK\x05\x06" and int.from_bytes(end[12:16], "little") > _LARGEST_DIRECTORY:
+            raise self.wrong("holds more parts than a capture has")
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
             infos = self._zip.infolist()
@@ -47,9 +62,14 @@ class Archive:
             raise self.wrong("not a zip archive") from None
         names = [info.filename for info in infos]
         if len(set(names)) != len(names) or not set(names) <= _NAMES:
-            raise self.wrong(f"holds parts that no capture has ({names[:3]!r} ...)")
+            raise self.wrong(
+                f"holds parts that no capture has ({[name[:40] for name in names[:3]]!r} ...)"
+            )
         if any(info.file_size > LARGEST_PART for info in infos):
             raise self.wrong(f"a part is larger than {LARGEST_PART >> 20} MiB")
+        if any(info.compress_type not in _METHODS for info in infos):
+            raise self.wrong("a part is packed in a way that no capture is")
+        self._sizes = {info.filename: info.file_size for info in infos}
         self.names = frozenset(names)
 
     def wrong(self, what: str) -> CaptureFileError:
@@ -59,29 +79,92 @@ class Archive:
             "save the capture again"
         )
 
-    def part(self, name: str) -> bytes:
-        """One part, unpacked.
+    def claim(self, bytes: int, what: str) -> None:
+        """Takes memory from the file's allowance, before it is really taken.
 
         Raises:
-            CaptureFileError: It is missing, damaged, or larger than it says or than the bound.
+            CaptureFileError: Less than that is left.
+        """
+        if bytes > self._left:
+            raise self.wrong(
+                f"{what} stands for {bytes / 1e6:.1f} MB in memory, more than is plausible for a "
+                f"file of {self.size / 1e6:.2f} MB"
+            )
+        self._left -= bytes
+
+    @contextmanager
+    def claimed(self, bytes: int, what: str) -> Iterator[None]:
+        """Memory that is given back at the end."""
+        self.claim(bytes, what)
+        try:
+            yield
+        finally:
+            self._left += bytes
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[bytes]:
+        """One part, unpacked; it counts for as long as it is needed.
+
+        Raises:
+            CaptureFileError: It is missing, damaged, or too large for the file.
         """
         if name not in self.names:
             raise self.wrong(f"{name} is missing")
-        try:
-            with self._zip.open(name) as stream:
-                data = stream.read(LARGEST_PART + 1)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as e:
-            raise self.wrong(f"{name} is damaged ({type(e).__name__})") from None
-        if len(data) > LARGEST_PART:
-            raise self.wrong(f"{name} is larger than {LARGEST_PART >> 20} MiB")
-        return data
+        # No more is read than the directory says. Twice, since the pieces are joined.
+        with self.claimed(2 * self._sizes[name], name):
+            try:
+                with self._zip.open(name) as stream:
+                    data = b"".join(iter(lambda: stream.read(_CHUNK), b""))
+            except (
+                zipfile.BadZipFile,
+                zlib.error,
+                OSError,
+                EOFError,
+                ValueError,
+                RuntimeError,
+                NotImplementedError,
+            ) as e:
+                raise self.wrong(f"{name} is damaged ({type(e).__name__})") from None
+            yield data
 
-    def json(self, name: str) -> Any:
-        """One part, as JSON."""
-        try:
-            return json.loads(self.part(name))
-        except (ValueError, RecursionError):
-            raise self.wrong(f"{name} is not JSON") from None
+    @contextmanager
+    def json(self, name: str) -> Iterator[Any]:
+        """One part, as JSON; it counts for as long as it is needed, and once more as what is made.
+
+        Raises:
+            CaptureFileError: As `part`, and where it is no JSON.
+        """
+        with self.part(name) as data:
+            size = _size_as_objects(data)
+            if not data.isascii():  # `save` writes no other, and one letter can take four bytes
+                raise self.wrong(f"{name} is not JSON of ours")
+            self.claim(size * 2 // 3, name)  # a module takes no more of what its columns do
+            with self.claimed(size, name):
+                try:
+                    found = json.loads(data)
+                except (ValueError, RecursionError):
+                    raise self.wrong(f"{name} is not JSON") from None
+                yield found
+
+
+def _size_as_objects(data: bytes) -> int:
+    """Bytes that JSON takes as Python's objects, at most: counted on its text, nothing is made."""
+    lists, objects, commas = (data.count(sign) for sign in (b"[", b"{", b","))
+    strings = data.count(b'"') // 2
+    empty = data.count(b"[]")
+    items = commas + lists + objects - empty  # no comma follows the last one of a container
+    numbers = max(0, items - strings - lists - objects + 1)
+    letters = len(data) * (4 if b"\\u" in data else 1)  # by far most is no string in columns
+    entries = 40 * data.count(b":") + 12 * items
+    return (
+        56 * empty
+        + 88 * (lists - empty)
+        + 200 * objects
+        + 52 * strings
+        + 28 * numbers
+        + entries
+        + letters
+    )
 
 
 def read(path: str | os.PathLike[str]) -> Archive:
@@ -93,7 +176,8 @@ def read(path: str | os.PathLike[str]) -> Archive:
     where = Path(path)
     try:
         with where.open("rb") as stream:
-            data = stream.read(LARGEST_FILE + 1)
+            size = os.fstat(stream.fileno()).st_size  # a read of n bytes takes n bytes at once
+            data = stream.read(min(size, LARGEST_FILE) + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise CaptureFileError(f"cannot read {where.name}: {reason}; check the path") from None

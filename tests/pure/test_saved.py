@@ -267,13 +267,6 @@ def test_damaged_bytes(tmp_path):
     assert False in outcomes
 
 
-def test_texts_that_repeat_without_end(tmp_path, monkeypatch):
-    from jaxlens.ir import saved_driver
-
-    monkeypatch.setattr(saved_driver, "_LONGEST", 100)
-    assert "is too long" in refused(CPU)
-
-
 def test_parts_beyond_the_bound(tmp_path, monkeypatch):
     from jaxlens.ir import saved_file
 
