@@ -92,6 +92,8 @@ _QUESTIONS = (
 
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
+_WIDGETS = ("Composer", "Explorer", "KeyPlayer", "Lenses")  # what needs packages of Jupyter's
+
 _HOMES = (
     {
         "Answer": "jaxlens.render.answer",
@@ -112,7 +114,15 @@ _HOMES = (
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "jaxlens.api")), name)
+    try:
+        home = import_module(_HOMES.get(name, "jaxlens.api"))
+    except ImportError as error:
+        if name not in _WIDGETS:
+            raise
+        from jaxlens.errors import missing_package
+
+        raise missing_package(f"jaxlens.{name}", error) from None
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

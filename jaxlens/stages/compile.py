@@ -26,7 +26,7 @@ from jaxlens.ir.passes import pass_stages
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.stamps import bare
 from jaxlens.stages import compat, profile
-from jaxlens.stages.disassemble import readable
+from jaxlens.stages.disassemble import missing, readable
 from jaxlens.stages.dump import Dump, folder, read, remove
 from jaxlens.stages.interruptible import Abandon, interruptible
 from jaxlens.stages.kernels import asm_text, kernels, llvm_text
@@ -116,6 +116,8 @@ class Compiled:
     @cached_property
     def asm(self) -> Stage:
         """Disassembly of every kernel, or PTX."""
+        if self.dump.objects and not self.dump.ptx and missing():
+            raise UnavailableError(f"assembly needs {missing()}")
         if not (any(map(readable, self.dump.objects.values())) or self.dump.ptx):
             self._lacks("object code that can be read")
         stage = Stage(

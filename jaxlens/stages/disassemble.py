@@ -10,7 +10,9 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from jaxlens.errors import UnavailableError
@@ -36,22 +38,48 @@ class _Function:
     end: int
 
 
+@cache
+def missing() -> str:
+    """Which package there is no disassembly without, as the end of a sentence; "" for none."""
+    for module, package in (("capstone", "capstone"), ("elftools.elf.elffile", "pyelftools")):
+        try:
+            import_module(module)
+        except ModuleNotFoundError:
+            return f"{package}, which is not installed: pip install {package}"
+        except ImportError as error:  # its library is not there, or for another machine
+            line = (str(error).splitlines() or ["no reason given"])[0][:160]
+            return f"{package}, which does not load: {line}"
+    return ""
+
+
+@cache
+def _installed() -> bool:
+    """Whether the packages are there; to load them takes longer than a table of kernels."""
+    try:
+        return all(find_spec(name) is not None for name in ("capstone", "elftools"))
+    except ImportError:
+        return False
+
+
 def readable(data: bytes) -> bool:
     """Whether `disassemble` knows the kind of object file, told by its first bytes."""
-    return data[:4] == b"\x7fELF" and data[18:20] in (b"\x3e\x00", b"\xb7\x00")
+    return _installed() and data[:4] == b"\x7fELF" and data[18:20] in (b"\x3e\x00", b"\xb7\x00")
 
 
 def symbols(data: bytes) -> list[str]:
     """Names of the functions that an object file defines for others; empty if it is not ELF."""
-    return [f.name for f in _opened(data)[1]]
+    return [] if missing() else [f.name for f in _opened(data)[1]]
 
 
 def disassemble(data: bytes, symbol: str) -> str:
     """The assembly of one function: its name, then a line per instruction.
 
     Raises:
-        UnavailableError: The object is not ELF, is for another machine, or lacks the function.
+        UnavailableError: The object is not ELF, is for another machine, or lacks the function;
+            the packages that read it are not installed.
     """
+    if missing():
+        raise UnavailableError(f"assembly needs {missing()}")
     elf, functions = _opened(data)
     if elf is None:
         raise UnavailableError("assembly is read from ELF objects only; this system uses others")

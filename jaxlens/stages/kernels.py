@@ -17,7 +17,7 @@ from jaxlens.ir import launches
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.kernel_text import Kind, LazyKernel, Text
-from jaxlens.stages.disassemble import disassemble, readable, symbols
+from jaxlens.stages.disassemble import disassemble, missing, readable, symbols
 from jaxlens.stages.dump import Dump
 from jaxlens.stages.shared_kernels import owners
 
@@ -143,7 +143,7 @@ class _Code:
         if unit in dump.llvm_after:
             makers["llvm_after"] = partial(llvm, dump.llvm_after[unit])
         if unit in dump.objects and readable(dump.objects[unit]):
-            makers["asm"] = partial(disassemble, dump.objects[unit], symbol)
+            makers["asm"] = partial(_assembly, dump.objects[unit], symbol)
         elif unit in dump.ptx:
             makers["asm"] = partial(_entry, dump.ptx[unit], symbol)
         return makers
@@ -269,6 +269,10 @@ def _function(text: bytes, symbol: str) -> str:
             end = text.find(b"\n}\n", match.start())
             return _decoded(text[match.start() : None if end < 0 else end + 3], symbol)
     return ""
+
+
+def _assembly(data: bytes, symbol: str) -> str:
+    return "" if missing() else disassemble(data, symbol)  # `Compiled.asm` says what is missing
 
 
 def _entry(text: bytes, symbol: str) -> str:
