@@ -439,6 +439,15 @@ def class_of_arrays() -> Call:
     return _call(Cell(jnp.ones(3), jnp.zeros(())).step, jnp.ones(3))
 
 
+def exported() -> Call:
+    """A call of what was exported with a symbolic shape: resolved before it is compiled."""
+    from jax import export
+
+    argument = jax.ShapeDtypeStruct(export.symbolic_shape("a, 4"), jnp.float32)
+    inner = export.export(jax.jit(lambda x: jnp.tanh(x).sum(0) * x.shape[0]))(argument)
+    return _call(jax.jit(lambda x: inner.call(x) + 1), jnp.ones((3, 4)))
+
+
 def float64() -> Call:
     """Called and looked at with 64-bit types enabled; see `surroundings`."""
     f = jax.jit(lambda x, n: jnp.linalg.solve(x, x.sum(0)) ** n + 0.1)
@@ -542,6 +551,7 @@ CALLS = _named(
     callbacks,
     pallas_interpreted,
     complex_numbers,
+    exported,
     float64,
     mapped_over_one,
     partial_of_jitted,

@@ -72,4 +72,4 @@ def stablehlo_text(lowered: Any, locations: bool = False) -> str:
 
 def hlo_text(lowered: Any) -> str:
     """HLO before optimisation, with metadata and stack frames, large constants elided."""
-    return compat.hlo_text(lowered.compiler_ir("hlo"))
+    return compat.hlo_text(compat.hlo(lowered))

@@ -5,6 +5,7 @@ import linecache
 import pathlib
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import programs
@@ -167,9 +168,26 @@ def test_a_small_program_is_asked_for_every_pass_at_once() -> None:
     assert [timing.step for timing in cap.times].count("compile") == 1
 
 
-@pytest.mark.parametrize("name", sorted(programs.SMALL))
+def exported(*shape, platforms=("cpu",)):
+    """A program that calls another that was exported, of shapes that are symbols there."""
+    scope = jax.export.SymbolicScope()
+    symbols = jax.export.symbolic_shape(", ".join(shape), scope=scope)
+    inner = jax.jit(lambda x: jnp.tanh(x).sum(0) * x.shape[0])
+    argument = jax.ShapeDtypeStruct(symbols, jnp.float32)
+    inner = jax.export.export(inner, platforms=platforms)(argument)
+    return lambda x: inner.call(x) + 1, (np.ones((3, 4), np.float32),)
+
+
+CONVERTED = programs.SMALL | {
+    "exported": lambda: exported("3", "4"),
+    "exported of any shape": lambda: exported("a", "b"),
+    "exported for two platforms": lambda: exported("3", "4", platforms=("cpu", "cuda")),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CONVERTED))
 def test_hlo_before_optimisation_is_one_program_before_and_after_the_compile(name) -> None:
-    f, args = programs.SMALL[name]()
+    f, args = CONVERTED[name]()
     taken = capture(f, args)
     assert taken.optimized.text  # the compile's dump holds HLO before optimisation too
     stage = taken.hlo

@@ -18,7 +18,12 @@ from jaxlens.stages.compat.jit_caches import (
     traced_program,
 )
 from jaxlens.stages.compat.jitted import inner_jit, jit_parts, layers, rejit
-from jaxlens.stages.compat.lowering import constants_as_arguments, hlo_text, lower_hoisting
+from jaxlens.stages.compat.lowering import (
+    constants_as_arguments,
+    hlo,
+    hlo_text,
+    lower_hoisting,
+)
 from jaxlens.stages.compat.own_keys import apart, context_value, is_apart
 from jaxlens.stages.compat.plugins import (
     cuda_plugin_version,
@@ -63,6 +68,7 @@ __all__ = [
     "has_idle_tpu_plugin",
     "has_location_parts",
     "hear_key_parts",
+    "hlo",
     "hlo_text",
     "inner_jit",
     "is_apart",

@@ -32,11 +32,36 @@ def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
         return traced.lower(lowering_platforms=platforms)
 
 
+def hlo(lowered: Any) -> Any:
+    """The HLO computation that XLA is given for a lowered program.
+
+    JAX resolves shapes first where the program calls what `jax.export` made with symbolic shapes
+    or for several platforms: StableHLO still has them, and `compiler_ir("hlo")`, which skips that,
+    fails on most. (Tried: 0.10.2, 0.12.0.1.)
+
+    Gone: what `compiler_ir("hlo")` gives.
+    """
+    try:
+        state = lowered._lowering.compile_args["shape_poly_state"]
+        if state is None or not state.uses_dim_vars:
+            return lowered.compiler_ir("hlo")
+        mlir = private("interpreters.mlir")
+        from jaxlib import _jax
+
+        refined = mlir.refine_polymorphic_shapes(lowered.compiler_ir("stablehlo"))
+        written = mlir.module_to_bytecode(refined)
+        return _jax.mlir.mlir_module_to_xla_computation(
+            written, use_tuple_args=lowered._lowering.compile_args["tuple_args"]
+        )
+    except (ImportError, AttributeError, KeyError, TypeError):
+        return lowered.compiler_ir("hlo")
+
+
 def hlo_text(computation: Any) -> str:
     """Text of an HLO module as XLA prints compiled ones, with metadata and large constants elided.
 
     Args:
-        computation: What `lowered.compiler_ir("hlo")` gives.
+        computation: What `hlo` gives.
 
     Gone: JAX's own print, which writes constants in full.
     """
