@@ -2,8 +2,8 @@
 
 Arguments and constants are there from start to end, since the caller holds them; a result from
 when it is written on; a temporary while it is needed. Values in one place, such as one that is
-made in the place of another, count once. Memory spaces of a device beside its main memory (a
-TPU's on-chip memory) are left out.
+made in the place of another, count once. Each memory space of a device (its main memory, a TPU's
+on-chip memory) is looked at by itself.
 """
 
 from collections import defaultdict
@@ -69,16 +69,23 @@ class Live:
         return sum(one.buffer.size for one in self.at_peak if one.kind == kind)
 
 
-def live(buffers: Buffers) -> Live | None:
+def spaces(buffers: Buffers) -> tuple[int, ...]:
+    """Memory spaces beside main memory in which a program has values."""
+    used = {b.space for a in buffers.allocations if _is_own(a) for b in a.buffers}
+    return tuple(sorted(used - {0}))
+
+
+def live(buffers: Buffers, space: int = 0) -> Live | None:
     """Where a program needs most memory; None without live ranges.
 
     Args:
         buffers: Both of XLA's texts, read.
+        space: Which memory; 0 is the device's main memory.
     """
     if not buffers.ranges:
         return None
     end = max(len(buffers.order) - 1, max(r.end for r in buffers.ranges))
-    held, unplaced = _held(buffers, end)
+    held, unplaced = _held(buffers, end, space)
     always = sum(one.buffer.size for one in held if one.kind in ("parameter", "constant"))
     moving = [one for one in held if one.kind not in ("parameter", "constant")]
     most, position = max(_in_use(moving), key=lambda use: (use[0], -use[1]), default=(0, 0))
@@ -88,23 +95,29 @@ def live(buffers: Buffers) -> Live | None:
             at[one.place] = one
     shown = sorted(at.values(), key=lambda one: (-one.buffer.size, one.buffer.number))
     name = buffers.order[position] if position < len(buffers.order) else ""
-    reserved = sum(a.size for a in buffers.allocations if _counts(a))
+    reserved = sum(a.size for a in buffers.allocations if _counts(a, space))
     return Live(tuple(held), always + most, reserved, position, name, tuple(shown), unplaced, end)
 
 
-def _counts(allocation: Allocation) -> bool:
-    """Whether it is the program's own, in the device's main memory."""
-    inside = not allocation.buffers or any(b.space == 0 for b in allocation.buffers)
-    return allocation.kind != "thread-local" and inside
+def _is_own(allocation: Allocation) -> bool:
+    return allocation.kind != "thread-local"
 
 
-def _held(buffers: Buffers, end: int) -> tuple[list[Held], int]:
+def _counts(allocation: Allocation, space: int) -> bool:
+    """Whether it is the program's own, in that memory; one without values is in main memory."""
+    used = {buffer.space for buffer in allocation.buffers} or {0}
+    return _is_own(allocation) and space in used
+
+
+def _held(buffers: Buffers, end: int, space: int) -> tuple[list[Held], int]:
     ranges = {(r.instruction, r.index): r for r in buffers.ranges}
     last = len(buffers.order) - 1  # results live on to it, or behind it
     kind: Kind
     held: list[Held] = []
     unplaced = 0
-    for allocation in filter(_counts, buffers.allocations):
+    for allocation in buffers.allocations:
+        if not _counts(allocation, space):
+            continue
         if allocation.kind in ("parameter", "constant"):
             # The whole of it, all the time: a donated one holds a result in the same place.
             first = max(allocation.buffers[:1], key=lambda b: b.size, default=None)
@@ -114,7 +127,7 @@ def _held(buffers: Buffers, end: int) -> tuple[list[Held], int]:
             continue
         for buffer in allocation.buffers:
             found = ranges.get((buffer.instruction, buffer.index))
-            if buffer.space:
+            if buffer.space != space:
                 continue
             unplaced += found is None
             if found is not None and found.start <= found.end:

@@ -15,7 +15,7 @@ from jaxlens.links.alike import Pairs
 
 _LINES = 3  # lines named in a sentence
 _FEW = 5  # kinds of instructions named in a sentence
-_SENTENCE = ("fusions", "kernels", "flops", "temporaries", "peak", "moved", "bytes")
+_SENTENCE = ("fusions", "kernels", "flops", "temporaries", "peak", "on_chip", "moved", "bytes")
 _WORTH = 0.01  # changes below a percent are left to the table
 
 
@@ -47,7 +47,7 @@ def _consequences(found: Comparison) -> list[str]:
 
 
 def _ranked(found: Comparison) -> list[str]:
-    """Figures that changed by a percent or more, the most changed first; three at most."""
+    """Figures that changed by a percent or more, the most changed first: three, or one more."""
     weights = {}
     for name in _SENTENCE:
         was, now = found.figures.get(name, (None, None))
@@ -62,7 +62,11 @@ def _ranked(found: Comparison) -> list[str]:
         found, "temporaries"
     ):
         weights.pop("peak")
-    return sorted(weights, key=lambda name: -weights[name])[:3]
+    ranked = sorted(weights, key=lambda name: -weights[name])[:3]
+    # What only moved from one memory of the device to another is no saving: both are said.
+    if "on_chip" in weights and "on_chip" not in ranked and {"temporaries", "peak"} & set(ranked):
+        ranked.append("on_chip")
+    return ranked
 
 
 def _grew(found: Comparison, name: str) -> bool:

@@ -14,7 +14,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.buffers import Buffers
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Memory
-from jaxlens.ir.live import live
+from jaxlens.ir.live import live, spaces
 from jaxlens.lenses import cost
 from jaxlens.lenses.fused import joins
 from jaxlens.lenses.fusion import operations
@@ -72,6 +72,14 @@ class Figures:
         """In use at the worst moment, as `jaxlens.memory(f).peak` has it."""
         found = live(self.assigned) if self.assigned is not None else None
         return found.bytes if found is not None else None
+
+    @cached_property
+    def elsewhere(self) -> int | None:
+        """At most in use outside main memory (a TPU's on-chip memory): the sum of such peaks."""
+        if self.assigned is None:
+            return None
+        others = (live(self.assigned, number) for number in spaces(self.assigned))
+        return sum(found.bytes for found in others if found is not None)
 
     @cached_property
     def xla(self) -> Mapping[str, float]:
@@ -151,6 +159,9 @@ FIGURES: Mapping[str, Figure] = {
         "temporary memory", "temporary memory", lambda f: f.memory.temporaries, "B"
     ),
     "peak": Figure("memory at the peak", "memory at the peak", lambda f: f.peak, "B"),
+    "on_chip": Figure(
+        "memory on the chip, at its peak", "memory on the chip", lambda f: f.elsewhere, "B"
+    ),
     "reserved": Figure("memory reserved", "memory reserved", _reserved, "B"),
     "xla_flops": Figure("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
     "moved": Figure(

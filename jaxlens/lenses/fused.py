@@ -18,6 +18,7 @@ from jaxlens.ir import fusion_log
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.fusion import GLANCE_LIMIT, PLUMBING, across_fusion, operations
+from jaxlens.lenses.kernel_cost import kernel_costs
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.sentences import fusion_kind, lines_of
 from jaxlens.lenses.started import ENDS, EXCHANGES
@@ -66,7 +67,7 @@ class Boundary:
     Attributes:
         producer: What writes it.
         consumers: What reads it.
-        bytes: What writing it and each reading moves.
+        bytes: What writing it and each reading moves in the device's main memory.
         times: How often, loops counted in.
         why: What is known of why they are apart; "" for nothing.
         trust: "xla" where XLA says so; "counted" where the program shows it; "unknown".
@@ -96,6 +97,7 @@ class Fusions:
         note: Which programs were compared.
         refused: What XLA refused to fuse and why, by instruction; empty where it does not say.
         why_not: Why XLA's reasons are missing; "" where they are there.
+        moved: Bytes that the kernels read from and write to the device's main memory in one run.
     """
 
     fusions: tuple[Fused, ...]
@@ -107,6 +109,7 @@ class Fusions:
     note: str
     refused: Mapping[str, str]
     why_not: str = ""
+    moved: int = 0
 
     @cached_property
     def saved(self) -> int:
@@ -145,6 +148,7 @@ def of(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     return Fusions(
         tuple(joined), len(held) - len(joined), tuple(edges), len(operations(change.before)),
         len(operations(module)), change, note, log.refused, log.missing,
+        sum(kernel.bytes or 0 for kernel in kernel_costs(capture)),
     )  # fmt: skip
 
 
@@ -284,8 +288,8 @@ def _boundaries(
             producer = nodes[id]
             if not users or producer.opcode in PLUMBING | _LOOPS:
                 continue
-            whole = traffic.size(id)
-            size = whole + sum(min(whole, sum(map(traffic.size, v))) for v in users.values())
+            whole = traffic.main(id)
+            size = whole + sum(min(whole, sum(map(traffic.main, v))) for v in users.values())
             is_result = name == module.entry and id in out and bool(results)
             consumers = [nodes[user] for user in users]
             why, trust = _why(producer, consumers, is_result, library, log)

@@ -35,33 +35,41 @@ def findings(found: Fusions) -> Iterator[Finding]:
 
 
 def _saved(found: Fusions) -> str:
+    """What still moves, and what share that is of what would move without any fusion."""
     runs = f"{count(found.before, 'operation')} run as {found.after:,}"
     if not found.fusions:
-        return f"Nothing was fused: {runs}, and no fusion joins two operations."
+        moves = f" A run moves {amount(found.moved)}." if found.moved else ""
+        return f"Nothing was fused: {runs}, and no fusion joins two operations.{moves}"
     top = found.fusions[0]
-    where = f", {listed(top.lines, 2)}" if top.lines else ""
     many = count(len(found.fusions), "fusion")
+    whole = found.moved + found.saved
     most = ""
     if top.saved and len(found.fusions) > 1:
-        most = f", the most by {top.id} ({amount(top.saved * top.times)}{where})"
-    return (
-        f"Fusion keeps {amount(found.saved)} from being written and read again: {runs}, "
-        f"{many} of several operations{most}."
+        lines = f", {listed(top.lines, 2)}" if top.lines else ""
+        share = top.saved * top.times / found.saved
+        most = f"; {share:.0%} of what that spares is {top.id}'s{lines}"
+    moves = (
+        f"A run moves {amount(found.moved)} in memory, {found.moved / whole:.0%} of what its "
+        f"operations would one by one"
+        if whole
+        else "Nothing moves in memory"
     )
+    return f"{moves}: {runs}, {many} of several operations{most}."
 
 
 def _left(found: Fusions) -> Iterator[Finding]:
     """The largest value that still travels, and what is known of why."""
-    if not found.boundaries:
-        yield Finding("No value is written by one kernel and read by another.")
+    if not found.left:
+        yield Finding("No value is written to memory by one kernel and read by another.")
         return
     top = found.boundaries[0]
     why = top.why or UNSAID
     trust: Trust = "xla" if top.trust == "xla" else "counted" if top.why else "unknown"
+    most, lines = amount(top.bytes * top.times), f" ({listed(top.lines, 2)})" if top.lines else ""
     yield Finding(
-        f"{amount(found.left)} still travel between kernels, the most "
-        f"({amount(top.bytes * top.times)}) from {top.producer} to {listed(top.consumers, 2)}: "
-        f"{why}.",
+        f"{amount(found.left)} of it travel between kernels, most ({most}) from "
+        f"{top.producer}{lines} to "
+        f"{listed(top.consumers, 2)}: {why}.",
         trust,
         (top.producer, *top.consumers),
     )

@@ -1,8 +1,9 @@
 """Flops and bytes of each kernel of the optimised program, loops counted by their trips.
 
 A kernel is an instruction that runs by itself: a fusion, a product, a copy. Its bytes are what it
-must read and write when no cache helps: each operand once and its result once; of an operand that
-is only sliced the slices, of one that is updated in place the update.
+must read from and write to the device's main memory when no cache helps: each operand once and its
+result once; of an operand that is only sliced the slices, of one that is updated in place the
+update. What lies in another memory of the device (a TPU's VMEM) is no such traffic.
 """
 
 from collections import defaultdict
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.memory_spaces import elsewhere, main_memory
 from jaxlens.lenses.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.sentences import lines_of
@@ -45,6 +47,7 @@ class KernelCost:
         open: Whether it stands in a loop of unknown trips.
         unknown: Instructions in it of which nothing is known (custom calls).
         travels: Whether by it devices exchange data.
+        aside: Whether it reads or writes another memory of the device than its main memory.
     """
 
     name: str
@@ -62,6 +65,7 @@ class KernelCost:
     open: bool
     unknown: int
     travels: bool = False
+    aside: bool = False
 
     @property
     def bytes(self) -> int | None:
@@ -145,6 +149,7 @@ def _cost(
         tuple(dict.fromkeys([*own, *lines_of(held)])), dtype, product is not None,
         total.flops, runs * total.flops, runs * total.transcendentals, read, wrote, runs, unsure,
         total.unknown, node.opcode.removesuffix("-start") in EXCHANGES,
+        any(map(elsewhere, (node.type, *(types[name] for name in node.operands if name in types)))),
     )  # fmt: skip
 
 
@@ -173,24 +178,31 @@ def _moved(node: Node, types: Mapping[str, Type], module: Module) -> tuple[int |
     """Bytes read and written by one execution."""
     region = module.regions.get(node.regions[0]) if node.opcode == "fusion" else None
     if region is not None:
-        return _fused(node, region)
-    sizes = [types[name].bytes for name in dict.fromkeys(node.operands) if name in types]
-    wrote = written(node).bytes
+        return _fused(node, region, types)
+    held = [main_memory(types[name]) for name in dict.fromkeys(node.operands) if name in types]
+    sizes = [one.bytes for one in held]
+    wrote = main_memory(written(node)).bytes
     match node.opcode:
         case opcode if opcode in _SLICES and sizes:
-            sizes[0] = wrote
+            sizes[0] = min(written(node).bytes or 0, sizes[0]) if sizes[0] is not None else wrote
         case "dynamic-update-slice" if len(node.operands) > 1:
             update = types.get(node.operands[1])
-            wrote = update.bytes if update else None
+            wrote = _as_much(wrote, update.bytes if update else None)
             sizes[0] = 0
         case "scatter" if len(sizes) == 3:
-            sizes[0] = wrote = sizes[2]
+            update = types.get(node.operands[2])
+            sizes[0] = wrote = _as_much(wrote, update.bytes if update else None)
         case "iota" | "constant":
             sizes = []
     return _sum(sizes), wrote
 
 
-def _fused(node: Node, region: Region) -> tuple[int | None, int | None]:
+def _as_much(whole: int | None, part: int | None) -> int | None:
+    """Bytes of a part; none where the whole lies outside main memory."""
+    return 0 if whole == 0 else part
+
+
+def _fused(node: Node, region: Region, types: Mapping[str, Type]) -> tuple[int | None, int | None]:
     """The same for a fusion: of what it only slices the slices, of updates the updates."""
     inner = {n.id: n for n in region.nodes}
     users: defaultdict[str, list[Node]] = defaultdict(list)
@@ -202,14 +214,16 @@ def _fused(node: Node, region: Region) -> tuple[int | None, int | None]:
     for one in inner.values():
         if one.opcode == "parameter":
             operand = node.operands[int(one.attrs.get("index", "0"))]
-            if operand not in seen:
+            if operand not in seen and not elsewhere(types.get(operand, one.type)):
                 read.append(_needed(one, users, inner))
             seen.add(operand)
     wrote: list[int | None] = []
     for name in region.results:
         root = inner[name]
         parts = [inner[o] for o in root.operands] if root.opcode == "tuple" else [root]
-        wrote += [_put(part, inner) for part in parts]
+        outside = node.type.parts if len(node.type.parts) == len(parts) else (node.type,)
+        kept = zip(parts, outside, strict=len(outside) == len(parts))
+        wrote += [0 if elsewhere(whole) else _put(part, inner) for part, whole in kept]
     return _sum(read), _sum(wrote)
 
 

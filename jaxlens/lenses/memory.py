@@ -21,9 +21,10 @@ from jaxlens.lenses.memory_tables import (
     residual_table,
     share,
     size_table,
+    space_table,
     types,
 )
-from jaxlens.lenses.peak import Use, of
+from jaxlens.lenses.peak import Space, Use, of
 from jaxlens.lenses.quote import Quoter, quoter
 from jaxlens.lenses.report import Finding, Overlay, Report, amount, count
 from jaxlens.lenses.residuals import Residual, Saved
@@ -94,7 +95,8 @@ def memory(capture: Capture, tried: Sequence[Tried] = (), known: Facts | None = 
     worth = [d for d in known.donations if d.donated or _worth(d, known)]
     findings += donation.sentences(worth)
     tables = (
-        by_line(use, quote), held_table(use), size_table(sizes), residual_table(use.saved, quote),
+        by_line(use, quote), held_table(use), size_table(sizes), space_table(use),
+        residual_table(use.saved, quote),
         checkpoint.table(known.tried, use, capture), *([donation.table(worth)] if worth else []),
     )  # fmt: skip
     values: dict[str, float] = {}
@@ -121,7 +123,11 @@ def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
     at = f" ({use.runs})" if use.runs else ""
     runs = f" when {use.instruction} runs{at}" if use.instruction else ""
     ids = (use.instruction, *(one.instruction for one in use.at_peak[:8]))
-    yield Finding(f"The peak is {amount(use.peak)}{runs}; {_owner(use, quote)}.", "counted", ids)
+    where = f" of {use.memory}" if use.spaces else ""
+    text = f"The peak is {amount(use.peak)}{where}{runs}; {_owner(use, quote)}."
+    yield Finding(text, "counted", ids)
+    most = max((space.peak for space in use.spaces), default=0)
+    yield from (_elsewhere(space) for space in use.spaces if space.peak >= _SMALL * most)
     whole = f"{amount(use.reserved)} is reserved from start to end" if use.reserved else ""
     parts = [
         f"{amount(size)} of {name}"
@@ -134,6 +140,18 @@ def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
     if use.unplaced:
         text = f"{count(use.unplaced, 'value')} without a live range could not be counted."
         yield Finding(text, "unknown")
+
+
+def _elsewhere(space: Space) -> Finding:
+    """What lies in another memory of the device, and whose it is."""
+    line, size = next(((n, b) for n, b in space.by_line.items() if n), ("", 0))
+    mine = [one for one in space.at_peak if one.line == line and one.kind != "argument"]
+    kept = sum(one.bytes for one in mine if one.saved) > size / 2
+    what = f"{types(mine)}{', saved for the backward pass' if kept else ''}"
+    most = f"; {line} owns {amount(size)} of it: {what}" if line else ""
+    text = f"Beside that up to {amount(space.peak)} of {space.name}, when {space.instruction} runs"
+    ids = (space.instruction, *(one.instruction for one in space.at_peak[:8]))
+    return Finding(f"{text}{most}.", "counted", ids)
 
 
 def _owner(use: Use, quote: Quoter) -> str:

@@ -46,6 +46,34 @@ def size_table(sizes: Memory) -> Table:
     return Table("Memory", ("", "bytes", "what it is"), rows, note, right=(1,))
 
 
+def space_table(use: Use) -> Table:
+    """What is in each memory of the device; without rows where all is in its main memory."""
+    columns = ("memory", "peak", "reserved", "when", "values at its peak")
+    if not use.spaces:
+        return Table("Memory spaces", columns, ())
+    rows = (
+        (
+            Cell(use.memory),
+            Cell(amount(use.peak), use.peak),
+            Cell(amount(use.reserved), use.reserved),
+            Cell(use.instruction),
+            Cell(types(use.at_peak)),
+        ),
+        *(
+            (
+                Cell(space.name, ids=tuple(one.instruction for one in space.at_peak)),
+                Cell(amount(space.peak), space.peak),
+                Cell(amount(space.reserved), space.reserved),
+                Cell(space.instruction),
+                Cell(types(space.at_peak)),
+            )
+            for space in use.spaces
+        ),
+    )
+    note = "Each memory has its own peak; the other tables are of the first."
+    return Table("Memory spaces", columns, rows, note, right=(1, 2), stage="optimized")
+
+
 def _wrong(sizes: Memory) -> str:
     """What the peak is; buffers that live through the whole run bound it from below."""
     least = (sizes.arguments or 0) + (sizes.outputs or 0) - (sizes.aliases or 0)

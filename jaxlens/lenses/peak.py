@@ -15,10 +15,11 @@ from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.ir import buffers
+from jaxlens.ir import buffers, memory_spaces
 from jaxlens.ir.buffers import Kind as Allocated
 from jaxlens.ir.graph import Span
 from jaxlens.ir.live import Held, Live, live
+from jaxlens.ir.live import spaces as live_spaces
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.makers import Maker, Makers
 from jaxlens.lenses.residuals import Saved, saved
@@ -64,8 +65,31 @@ class Owned:
 
 
 @dataclass(frozen=True, slots=True)
+class Space:
+    """A memory of the device beside its main memory, such as a TPU's on-chip memory.
+
+    Attributes:
+        number: As in `S(1)`.
+        name: "VMEM".
+        peak: Bytes in use there at the worst moment for it.
+        reserved: Bytes of it that the program takes from start to end.
+        instruction: What runs at that moment.
+        at_peak: What is in use there then, largest first.
+        by_line: The same in bytes by source line, largest first.
+    """
+
+    number: int
+    name: str
+    peak: int
+    reserved: int
+    instruction: str
+    at_peak: tuple[Owned, ...]
+    by_line: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Use:
-    """A program's memory; sizes in bytes, per device.
+    """A program's memory; sizes in bytes, per device, of its main memory but for `spaces`.
 
     Attributes:
         peak: In use at the worst moment, all kinds together; None where XLA gives no live ranges.
@@ -82,6 +106,8 @@ class Use:
             and arguments are left out.
         saved: What autodiff keeps for the backward pass.
         unplaced: Values without a live range, which are not counted.
+        memory: What the main memory is called.
+        spaces: The device's other memories, as far as the program uses them.
     """
 
     peak: int | None
@@ -97,6 +123,8 @@ class Use:
     by_line: Mapping[str, int]
     saved: Saved
     unplaced: int = 0
+    memory: str = "main memory"
+    spaces: tuple[Space, ...] = ()
 
     def kind(self, kind: Kind) -> int:
         """Bytes of one kind at the peak."""
@@ -121,10 +149,6 @@ def of(capture: Capture) -> Use:
     if found is not None:
         at = owners(capture, found, found.at_peak, kept)
         runs = _line_of(capture, found.instruction)
-    by_line: Counter[str] = Counter()
-    for one in at:
-        if one.kind != "argument":
-            by_line[one.line] += one.bytes
     whole = _whole(sizes.arguments, sizes.outputs, sizes.temporaries)
     reserved = None if whole is None else whole - (sizes.aliases or 0) + constants
     if reserved is not None and found is not None:
@@ -133,9 +157,34 @@ def of(capture: Capture) -> Use:
         found.bytes if found else None,
         reserved,
         sizes.arguments, sizes.outputs, sizes.temporaries, sizes.aliases, constants,
-        found.instruction if found else "", runs, at, dict(by_line.most_common()), kept,
-        found.unplaced if found else 0,
+        found.instruction if found else "", runs, at, _by_line(at), kept,
+        found.unplaced if found else 0, memory_spaces.name(0, capture.program.target.platform),
+        spaces(capture, assigned, kept) if assigned is not None else (),
     )  # fmt: skip
+
+
+def _by_line(held: Iterable[Owned]) -> dict[str, int]:
+    by_line: Counter[str] = Counter()
+    for one in held:
+        if one.kind != "argument":
+            by_line[one.line] += one.bytes
+    return dict(by_line.most_common())
+
+
+def spaces(capture: Capture, assigned: buffers.Buffers, kept: Saved) -> tuple[Space, ...]:
+    """What a program has in memories beside the device's main memory."""
+    used = []
+    for number in live_spaces(assigned):
+        found = live(assigned, number)
+        if found is not None:
+            at = owners(capture, found, found.at_peak, kept)
+            name = memory_spaces.name(number, capture.program.target.platform)
+            used.append(
+                Space(
+                    number, name, found.bytes, found.reserved, found.instruction, at, _by_line(at)
+                )
+            )
+    return tuple(used)
 
 
 def _whole(*sizes: int | None) -> int | None:

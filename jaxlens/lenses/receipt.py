@@ -98,6 +98,11 @@ class Receipt:
         return self._fact("peak")
 
     @property
+    def on_chip(self) -> int:
+        """Bytes in use at most outside the device's main memory, such as in a TPU's VMEM."""
+        return self._fact("on_chip")
+
+    @property
     def reserved(self) -> int:
         """Bytes taken from start to end: arguments, results and scratch memory."""
         return self._fact("reserved")

@@ -286,6 +286,11 @@ def table(kernels: Sequence[KernelCost]) -> Table:
     )
     left = len(ordered) - len(rows)
     note = "Flops as XLA counts them, loops by their trips; bytes without any cache."
+    if any(kernel.aside for kernel in kernels):
+        note += (
+            " The bytes are of the device's main memory: what lies in another of its memories, "
+            "such as VMEM, is left out."
+        )
     note += f" {left:,} smaller ones: .kernels has all." if left else ""
     runs = ("runs",) if looped else ()
     columns = ("kernel", "from lines", *runs, "flops", "", "bytes", "", "flop/B")
@@ -295,6 +300,8 @@ def table(kernels: Sequence[KernelCost]) -> Table:
 
 def _intensity(kernel: KernelCost) -> str:
     found = kernel.intensity
+    if kernel.bytes == 0:
+        return "-"
     return "unknown" if found is None else f"{found:.3g}"
 
 

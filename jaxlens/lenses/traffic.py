@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.memory_spaces import main_memory
 from jaxlens.lenses.fusion import PLUMBING
 from jaxlens.lenses.started import ENDS, written
 from jaxlens.lenses.trips import trips
@@ -32,6 +33,10 @@ class Traffic:
         self.module = module
         self.nodes = {node.id: node for node in module.nodes()}
         self._sizes = {id: written(node).bytes or 0 for id, node in self.nodes.items()}
+
+    def main(self, id: str) -> int:
+        """Bytes of a value that lie in the device's main memory; 0 where that is not known."""
+        return main_memory(written(self.nodes[id])).bytes or 0 if id in self.nodes else 0
 
     def size(self, id: str) -> int:
         """Bytes of a value; 0 where that is not known."""

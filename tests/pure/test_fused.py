@@ -36,17 +36,19 @@ def test_what_fusing_saved_is_counted_by_hand() -> None:
 def test_what_still_travels_and_why() -> None:
     found = fused.of(fixed.capture())
     (edge,) = found.boundaries
+    assert found.moved == (128 + 64 + 32) + 72 + 48  # dot.1, and both fusions as above
     assert (edge.producer, edge.consumers) == ("dot.1", ("max_fusion", "gt_fusion"))
     assert edge.bytes == 32 * 3  # written once, read twice
     assert edge.why == "dot.1 is a library call; 2 kernels read it"
     assert edge.trust == "counted"
     first, second, *_ = fused_report.report(found).findings
     assert first.text == (
-        "Fusion keeps 220 B from being written and read again: 6 operations run as 3, 2 fusions of "
-        "several operations, the most by max_fusion (196 B, <cell 3>:2 and <cell 3>:3)."
+        "A run moves 344 B in memory, 61% of what its operations would one by one: 6 operations "
+        "run as 3, 2 fusions of several operations; 89% of what that spares is max_fusion's, "
+        "<cell 3>:2 and <cell 3>:3."
     )
     assert second.text == (
-        "96 B still travel between kernels, the most (96 B) from dot.1 to max_fusion and "
+        "96 B of it travel between kernels, most (96 B) from dot.1 (<cell 3>:2) to max_fusion and "
         "gt_fusion: dot.1 is a library call; 2 kernels read it."
     )
 
@@ -159,7 +161,7 @@ def test_every_record_is_answered(name: str) -> None:
     assert found.saved > 0
     assert all(edge.producer in nodes and edge.bytes >= 0 for edge in found.boundaries)
     shown = hlo_view.document(capture, fusion=True)
-    assert "Fusion keeps" in text(shown)
+    assert "A run moves" in text(shown)
     assert len(html(shown)) < (100_000 if "tpu" not in name else 125_000)
     if name not in GPU:
         assert found.why_not

@@ -3,7 +3,7 @@
 from test_buffers import ASSIGNMENT, LIVE, RANGES, SHORT
 
 from jaxlens.ir import buffers
-from jaxlens.ir.live import live
+from jaxlens.ir.live import live, spaces
 
 
 def test_the_peak_counts_a_place_once_and_arguments_and_constants_always():
@@ -33,9 +33,14 @@ def test_values_without_a_live_range_are_counted_as_missing():
     assert live(buffers.read(SHORT)) is None
 
 
-def test_memory_beside_the_main_one_is_left_out():
-    text = SHORT.replace("<5 b @0>", "<5 b @1>") + RANGES
-    assert live(buffers.read(text)).bytes == 64 + 4 + 64 + 64  # in_place takes b's place later
+def test_each_memory_space_has_a_peak_of_its_own():
+    text = SHORT.replace("<5 b @0>", "<5 b @1>").replace("<7 d @0>", "<7 d @1>") + RANGES
+    found = buffers.read(text)
+    assert spaces(found) == (1,)  # what threads keep to themselves, in space 5, is left out
+    assert live(found).bytes == 64 + 4 + 64 + 64  # in_place takes b's place later
+    beside = live(found, 1)
+    assert (beside.bytes, beside.position, beside.instruction) == (64, 2, "b")
+    assert [(one.buffer.instruction, one.kind) for one in beside.at_peak] == [("b", "temporary")]
 
 
 def test_a_recorded_compile():

@@ -16,6 +16,7 @@ import jaxlens
 from jaxlens.ir import hlo
 from jaxlens.ir.facts import Stage
 from jaxlens.lenses.kernel_cost import kernel_costs
+from jaxlens.lenses.report import amount
 
 TESTS = Path(__file__).resolve().parent.parent
 F32 = 4
@@ -132,7 +133,8 @@ def test_what_a_collective_of_three_writes_is_read_in_its_parts() -> None:
     found = jaxlens.fusion(record("sharded_step"))
     (one,) = [b for b in found.boundaries if b.producer == "all-reduce.4"]
     assert len(one.consumers) == 3
-    assert one.bytes == 2 * (256 * 256 + 256 * 128 + 1) * F32  # written once, and read once
+    # The sums of both gradients lie in VMEM, S(1): the loss alone is written once, and read once.
+    assert one.bytes == 2 * F32
     assert "all-reduce.4 exchanges data between devices" in one.why
     assert not [b for b in found.boundaries if b.producer.endswith("-done")]
 
@@ -141,9 +143,71 @@ def test_what_is_begun_is_moved_once_and_loops_count_by_their_trips() -> None:
     kernels = {kernel.instruction: kernel for kernel in kernel_costs(record("exchanges"))}
     assert "collective-permute-done" not in kernels
     begun = kernels["collective-permute-start"]
-    assert (begun.read, begun.written, begun.runs) == (PIECE, PIECE, 1)
+    # From HBM into VMEM, which the parts of its type say: S(1) of the second.
+    assert (begun.read, begun.written, begun.runs, begun.aside) == (PIECE, 0, 1, True)
     looped = kernels["psum.9"]
-    assert (looped.runs, looped.open, looped.bytes) == (10, False, 10 * 2 * PIECE)
+    assert (looped.runs, looped.open, looped.bytes, looped.aside) == (10, False, 0, True)
+
+
+def test_what_attention_moves_through_hbm_is_its_inputs_and_its_result() -> None:
+    """Scores, their maxima and sums lie in VMEM: three arrays are read, and one is written."""
+    cap = record("attention")
+    array = 2 * 4 * 16 * 8 * F32
+    kernels = kernel_costs(cap)
+    assert sum(kernel.bytes for kernel in kernels) == 4 * array
+    assert {k.instruction for k in kernels if k.bytes == 0} == {"fusion.3", "iota_compare_fusion"}
+    notes = " ".join(table.note for table in jaxlens.cost(cap).tables)
+    assert "such as VMEM, is left out" in notes
+    found = jaxlens.fusion(cap)
+    assert (found.moved, found.left) == (4 * array, 0)
+    text = " ".join(finding.text for finding in found.findings)
+    assert "A run moves 16.4 kB in memory" in text
+    assert "No value is written to memory by one kernel and read by another." in text
+
+
+@pytest.mark.parametrize(
+    ("name", "reserved"),
+    [  # sizes of XLA's allocations of color 1 and 2, read off the dumps
+        ("attention", {"VMEM": 139_264, "SMEM": 4}),
+        ("mlp_step", {"VMEM": 90_624, "SMEM": 12}),
+        ("scan_rnn", {"VMEM": 65_536, "SMEM": 4, "memory space S(6)": 512}),
+        ("sharded_step", {"VMEM": 1_212_416, "SMEM": 8}),
+    ],
+)
+def test_each_memory_of_the_device_is_counted_by_its_name(name, reserved) -> None:
+    cap = record(name)
+    found = jaxlens.memory(cap)
+    assert {space.name: space.reserved for space in found.spaces} == reserved
+    assert all(0 < space.peak <= space.reserved for space in found.spaces)
+    assert found.use.memory == "HBM"
+    said = " ".join(finding.text for finding in found.findings)
+    (vmem,) = (space for space in found.spaces if space.name == "VMEM")
+    assert " of HBM when " in said
+    assert f"Beside that up to {amount(vmem.peak)} of VMEM" in said
+    (table,) = (table for table in found.tables if table.title == "Memory spaces")
+    assert [row[0].text for row in table.rows] == [
+        "HBM",
+        *sorted(reserved, key=list(reserved).index),
+    ]
+    assert jaxlens.receipt(cap).on_chip == sum(space.peak for space in found.spaces)
+
+
+def test_what_moved_onto_the_chip_is_no_saving_of_memory() -> None:
+    now = record("mlp_step")
+    sizes = now.memory
+
+    class Before(Altered):
+        def buffers(self) -> str:
+            return self._driver.buffers().replace(" @1> ", " @0> ")
+
+        def memory(self):
+            return replace(sizes, temporaries=sizes.temporaries + 90_624)
+
+    before = replace(now, driver=Before(now.driver, now.optimized))
+    assert jaxlens.receipt(before).on_chip < 100
+    words = jaxlens.compare(before, now).findings[0].text
+    assert "90.6 kB less temporary memory" in words
+    assert "more memory on the chip (90.6 kB, was 12 B)" in words
 
 
 def test_loops_of_a_tpu_have_the_length_of_their_scans() -> None:

@@ -1,0 +1,55 @@
+"""Memory spaces of a device: XLA writes `S(1)` into the layout of what lies outside main memory.
+
+Space 0, which is not written, is the device's main memory (HBM on GPU and TPU).
+"""
+
+import re
+from collections.abc import Iterator
+
+from jaxlens.ir.graph import Type
+
+_SPACE = re.compile(r"S\((\d{1,3})\)")
+# Only what is known of a platform has a name. Source: XLA's layout.h, and Mosaic's memory spaces.
+_NAMES = {
+    ("tpu", 1): "VMEM",
+    ("tpu", 2): "SMEM",
+    ("tpu", 5): "host memory",
+    ("cuda", 5): "host memory",
+    ("gpu", 5): "host memory",
+}
+
+
+def space(type_: Type) -> int:
+    """The memory space of an array; 0 for main memory."""
+    found = _SPACE.search(type_.layout)
+    return int(found[1]) if found else 0
+
+
+def main_memory(type_: Type) -> Type:
+    """A type without what lies outside main memory: its `bytes` are those in main memory."""
+    if type_.dtype:
+        return Type("") if space(type_) else type_
+    kept = [part for part in _arrays(type_) if not space(part)]
+    return Type("", parts=tuple(kept))
+
+
+def elsewhere(type_: Type) -> bool:
+    """Whether any of a value lies outside main memory."""
+    return any(space(part) for part in _arrays(type_))
+
+
+def _arrays(type_: Type) -> Iterator[Type]:
+    pending = [type_]
+    while pending:
+        part = pending.pop()
+        if part.dtype:
+            yield part
+        else:
+            pending.extend(part.parts)
+
+
+def name(number: int, platform: str) -> str:
+    """`VMEM`; `memory space S(6)` where its use on that platform is not known here."""
+    if not number:
+        return "HBM" if platform in ("tpu", "cuda", "gpu", "rocm") else "main memory"
+    return _NAMES.get((platform, number), f"memory space S({number})")
