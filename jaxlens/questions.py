@@ -351,7 +351,7 @@ def tape(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     """What the function's lines did while JAX traced them: variables, equations, loops, branches.
 
     Args:
-        f: A function, or a Capture that was not lowered yet, or one saved with its tape.
+        f: A function, or a Capture; one that was loaded must have been saved with its tape.
         *args: The function's arguments.
         **kwargs: Its keyword arguments.
 
@@ -360,7 +360,7 @@ def tape(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         `.branches` (`.line`, `.taken`), `.printed` and `.wrote`.
 
     Raises:
-        UnavailableError: The call was let go of, and no tape was kept.
+        UnavailableError: The capture was loaded from a file that holds no tape.
     """
     from jaxlens.lenses.tape import replay
     from jaxlens.lenses.tape import tape as report

@@ -127,11 +127,6 @@ def _fusion(asked: Program, told: Told) -> View:
     return questions.compare(asked.capture, other, names=("as it is", f"without {told['without']}"))
 
 
-def _tape(asked: Program, _: Told) -> View:
-    f, args, kwargs = asked.call  # a capture that is lowered has let go of it
-    return questions.tape(f, *args, **kwargs)
-
-
 def _key(asked: Program, _: Told) -> widgets.Widget:
     f, args, kwargs = asked.call
     return KeyPlayer(f, *args, **kwargs)
@@ -161,9 +156,7 @@ QUESTIONS: Mapping[str, Question] = {
         ),
     ),
     "ladder": Question(_ladder),
-    "tape": Question(
-        lambda asked, _: questions.tape(asked.call[0], *asked.call[1], **asked.call[2])
-    ),
+    "tape": Question(lambda asked, _: questions.tape(asked.capture)),
     "sharding": Question(lambda asked, _: questions.sharding(asked.capture)),
     "captured": Question(lambda asked, _: questions.captured(asked.capture)),
     "against": Question(_against, (Field("before", "before", _stored),)),

@@ -97,7 +97,11 @@ class Call:
 
 
 def prepare(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str | None = None
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    name: str | None = None,
+    by_core: bool = False,
 ) -> Call:
     """Makes a call traceable.
 
@@ -106,13 +110,15 @@ def prepare(
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         name: What the user calls it ("model.predict"); by default its own name.
+        by_core: Whether `jaxlens.core` traces it, also where neither it nor an argument tells.
 
     Raises:
         OptionError: `f` cannot be called, or holds no Python to trace.
     """
     _check(f)
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
-    core = opened if _core().is_core_call(opened.function, opened.args, opened.kwargs) else None
+    by_core = by_core or _core().is_core_call(opened.function, opened.args, opened.kwargs)
+    core = opened if by_core else None
     if core is not None:
         opened = _of_core(core)
     signature = opened.signature

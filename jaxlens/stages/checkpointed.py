@@ -7,7 +7,7 @@ Nothing of the user's is edited. While the call is traced, `jax.vjp`, which `jax
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -102,30 +102,6 @@ WAYS: tuple[Way, ...] = (
     ),
     Way("each scan's body", "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)", _scans),
 )
-
-
-def shaped(call: Call) -> Call:
-    """The call with shapes in the place of its arrays, to be traced again later."""
-    args = tuple(
-        value if place in call.static else _shapes(value) for place, value in enumerate(call.args)
-    )
-    kwargs = {k: v if k in call.static else _shapes(v) for k, v in call.kwargs.items()}
-    return replace(call, args=args, kwargs=kwargs, leaves=(), owner=None, opened=None, core=None)
-
-
-def _shapes(tree: Any) -> Any:
-    struct: Any = jax.ShapeDtypeStruct
-
-    def shape(leaf: Any) -> Any:
-        try:
-            aval = jax.typeof(leaf)
-        except TypeError:
-            return leaf
-        sharding = leaf.sharding if getattr(leaf, "committed", False) else None
-        weak = getattr(aval, "weak_type", False)
-        return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
-
-    return jax.tree.map(shape, tree)
 
 
 def traced(call: Call, place: Place, way: Way) -> Trace:

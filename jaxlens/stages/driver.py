@@ -5,6 +5,7 @@ for the passes after a compile without them is the one case that compiles again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -26,13 +27,14 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.hlo_frames import origins
 from jaxlens.ir.tape import Tape
 from jaxlens.stages import flags, sources
-from jaxlens.stages.calls import Opened, prepare
+from jaxlens.stages.calls import Call, Opened, prepare
 from jaxlens.stages.checkpointed import WAYS, Way, traced
 from jaxlens.stages.compile import FUSING
 from jaxlens.stages.compiling import Compiling
 from jaxlens.stages.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
 from jaxlens.stages.rungs import rungs, traceable
 from jaxlens.stages.running import Running
+from jaxlens.stages.shaped import shaped
 from jaxlens.stages.staging import Staging
 from jaxlens.stages.target import resolve
 
@@ -63,7 +65,11 @@ def capture(
         OptionError: `f` cannot be called.
         TargetError: There is no such target.
     """
-    call = prepare(f, args, dict(kwargs or {}), name)
+    return _capture(prepare(f, args, dict(kwargs or {}), name), target, transforms)
+
+
+def _capture(call: Call, target: str | None, transforms: Sequence[str]) -> Capture:
+    """A prepared call as a capture."""
     place = resolve(target, call.leaves, call.settings)
     program = Program(
         call.name,
@@ -78,13 +84,20 @@ def capture(
     return Capture(program, LiveDriver(Staging(call, place), target or ""))
 
 
-def ladder_of(opened: Opened, name: str) -> tuple[Capture, ...]:
-    """A capture for each rung of a call; a jit is shown as the call of a jitted function."""
+def ladder_of(opened: Opened, name: str, by_core: bool = False) -> tuple[Capture, ...]:
+    """A capture for each rung of a call; a jit is shown as the call of a jitted function.
+
+    Args:
+        opened: The call.
+        name: The function's name.
+        by_core: Whether `jaxlens.core` traces it, also where shapes no longer tell.
+    """
     found = []
     told: tuple[str, ...] = ()
     for rung in rungs(opened.function, opened.args, opened.kwargs):
         told = (rung.transform, *told) if rung.transform else told
-        found.append(capture(traceable(rung), rung.args, rung.kwargs, name=name, transforms=told))
+        call = prepare(traceable(rung), rung.args, rung.kwargs, name, by_core)
+        found.append(_capture(call, None, told))
     return tuple(found)
 
 
@@ -214,9 +227,10 @@ class LiveDriver(Running):
         """The same function with ever more of its transforms, itself first; for the ladder.
 
         Raises:
-            UnavailableError: It has no transform, or the call was let go of.
+            UnavailableError: It has no transform, or was made for a trial.
         """
-        return ladder_of(self.staging.opened("the ladder"), self.staging.call.name)
+        call = self.staging.call
+        return ladder_of(self.staging.opened, call.name, call.core is not None)
 
     def checkpointed(self) -> Iterator[tuple[str, str, Callable[[], Capture]]]:
         """The ways of `jax.checkpoint`, in words and in Python, and what tries each.
@@ -232,7 +246,8 @@ class LiveDriver(Running):
             yield way.name, way.code, partial(self._under, way)
 
     def _under(self, way: Way) -> Capture:
-        call, place = self.staging.shaped, self.staging.place
+        call, place = shaped(self.staging.call), self.staging.place
+        call = replace(call, opened=None, core=None)
         again = Staging.traced_before(call, place, traced(call, place, way))
         program = Program(
             call.name,

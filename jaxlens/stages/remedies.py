@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.ir.failure import Mistake, Remedy, TracedValue
@@ -91,7 +92,21 @@ def _abstract(code: str, line: FailingLine) -> Any:
 
     structs = {name: _struct(value) for name, value in traced.items()}
     with isolate.untouched(isolate.context()):
+        if any(hasattr(value, "tangent") for value in traced.values()):
+            jax.eval_shape(partial(_backwards, evaluated), structs)
         return jax.eval_shape(evaluated, structs)
+
+
+def _backwards(function: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
+    """Differentiates, as the user's program does: not every loop can be."""
+    real = {k: value for k, value in values.items() if jnp.issubdtype(value.dtype, jnp.inexact)}
+
+    def numbers(parts: dict[str, Any]) -> list[Any]:
+        results = map(jnp.asarray, jax.tree_util.tree_leaves(function({**values, **parts})))
+        return [result for result in results if jnp.issubdtype(result.dtype, jnp.inexact)]
+
+    results, back = jax.vjp(numbers, real)
+    return back([jnp.ones_like(result) for result in results])
 
 
 def _struct(tracer: Any) -> Any:

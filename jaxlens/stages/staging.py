@@ -1,7 +1,8 @@
-"""One call, traced and lowered when that is first asked for, and let go of then.
+"""One call, traced and lowered when that is first asked for; its arrays are let go of then.
 
 A capture may be kept for long, and the user's arrays must not live that long with it: what only
-they can tell is asked before the lowering is done with them.
+they can tell is asked before the lowering is done with them. From then on the call has shapes in
+their place, with which it can be traced again.
 """
 
 import threading
@@ -20,9 +21,9 @@ from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.tape import Tape
 from jaxlens.stages import cache, constants, core_cache, failures, isolate, lower, stamp, trace
 from jaxlens.stages.calls import Call, Opened
-from jaxlens.stages.checkpointed import shaped
 from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
+from jaxlens.stages.shaped import shaped
 from jaxlens.stages.tape import Recorder
 from jaxlens.stages.target import Place
 
@@ -31,7 +32,7 @@ class Staging:
     """One trace and one lowering of a call.
 
     Attributes:
-        call: The call; without its arguments from the lowering on.
+        call: The call; from the lowering on with shapes in the place of its arrays.
         place: Where it is to run.
         lock: Held while something is made that must not be made twice.
     """
@@ -42,7 +43,6 @@ class Staging:
         self.lock = threading.RLock()
         self._tape: Tape | None = None
         self._held: Held | None = None
-        self._shaped: Call | None = None
 
     @classmethod
     def traced_before(cls, call: Call, place: Place, done: trace.Trace) -> "Staging":
@@ -104,9 +104,7 @@ class Staging:
     def _release(self) -> None:
         """Lets go of the user's arrays."""
         self._held = hold(*self.call.dynamic())
-        self._shaped = shaped(self.call)
-        self.call = replace(self.call, args=(), kwargs={}, leaves=(), owner=None)
-        self.call = replace(self.call, opened=None, core=None)
+        self.call = shaped(self.call)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -118,24 +116,17 @@ class Staging:
         return self._held.get() if self._held else self.call.dynamic()
 
     @property
-    def shaped(self) -> Call:
-        """The call with shapes in the place of its arrays, to be traced again."""
-        return self._shaped or shaped(self.call)
-
-    def opened(self, what: str) -> Opened:
+    def opened(self) -> Opened:
         """The call with its partials and bound methods opened.
 
-        Args:
-            what: What it is wanted for, for a message: "tape".
-
         Raises:
-            UnavailableError: The call was let go of.
+            UnavailableError: There was no such call: the program was made for a trial.
         """
         opened = self.call.core or self.call.opened
         if opened is None:
             raise UnavailableError(
-                f"the call of this capture was let go of when it was lowered: ask for {what} "
-                "first, or of a new capture"
+                "this program was traced for a trial only, from no call of its own: ask about the "
+                "capture that the trial was made of"
             )
         return opened
 
@@ -143,11 +134,11 @@ class Staging:
         """What the function's lines did while it was traced; a trace made before is made again.
 
         Raises:
-            UnavailableError: The call was let go of before it was asked for.
+            UnavailableError: The program was made for a trial.
         """
         with self.lock:
             if self._tape is None:
-                self.opened("its tape")
+                self.opened  # noqa: B018 - a trial's function was wrapped, and its own is not it
                 isolate.retire()  # else JAX would serve a trace that was made before
                 recorder = Recorder()
                 done = self._traced(recorder.recording())

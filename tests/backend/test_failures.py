@@ -421,6 +421,25 @@ def test_a_static_argument_that_would_not_help_is_not_offered():
     assert not any("static" in remedy.text for remedy in found.remedies)
 
 
+def test_a_loop_that_cannot_be_differentiated_is_not_offered_under_grad():
+    def loss(x, n):
+        for _ in range(n):
+            x = x * 2
+        return x.sum()
+
+    def forwards(x, n):
+        for _ in range(n):
+            x = x * 2
+        return x
+
+    loops = "jax.lax.fori_loop(0, n, lambda _, x: x * 2, x)"
+    offered = failures.explanation(raised(forwards, X, 3)).remedies
+    assert any(loops in remedy.code for remedy in offered)
+    offered = failures.explanation(raised(jax.grad(loss), X, 3)).remedies
+    assert offered
+    assert not any(loops in remedy.code for remedy in offered)
+
+
 def test_shapes_that_do_not_fit_say_the_types():
     def product(x):
         w = jnp.ones((4, 2))

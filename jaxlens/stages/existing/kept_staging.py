@@ -102,9 +102,10 @@ class KeptStaging(Staging):
         """Nothing to run it with."""
         self.lacks("arguments to run it with")
 
-    def opened(self, what: str) -> Opened:
+    @property
+    def opened(self) -> Opened:
         """No call."""
-        self.lacks(f"Python function, which {what} needs")
+        self.lacks("Python function that could be traced")
 
     def tape(self) -> Tape:
         """No tracing."""
