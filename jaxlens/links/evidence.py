@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 
+from jaxlens.ir.graph import Module
 from jaxlens.links.atoms import Path
 from jaxlens.links.change import Change, between
 from jaxlens.links.linked import Linked
@@ -30,12 +31,25 @@ def word(op: str) -> str:
     return _WORDS.get(name, name)
 
 
+def _exact(stablehlo: Module, optimized: Module) -> bool:
+    """Whether what has no id in the optimised program is really gone.
+
+    A program that does nothing but hand its inputs on has no instruction that an id could be on.
+    """
+    nodes = list(optimized.nodes())
+    if any(node.stamps for node in nodes):
+        return True
+    stamped = any(node.stamps for node in stablehlo.nodes())
+    return stamped and all(node.opcode in MOVING | TRIVIAL | {"fusion"} for node in nodes)
+
+
 class Evidence:
     """One program before and after, by equation.
 
     Attributes:
         equations: Every equation by id.
-        exact: Whether ids came through to the optimised program.
+        exact: Whether ids came through to the optimised program, as far as it has instructions
+            that could carry them.
         needed: Equations that a result depends on.
         after: Instructions of the optimised program by id.
         opcode: Opcode of every op.
@@ -49,7 +63,7 @@ class Evidence:
         self._programs = programs
         optimized = programs.of(linked.modules["optimized"])
         self.equations = {node.id: node for node in linked.modules["jaxpr"].nodes()}
-        self.exact = any(node.stamps for node in linked.modules["optimized"].nodes())
+        self.exact = _exact(linked.modules["stablehlo"], linked.modules["optimized"])
         self.needed = needed(linked.modules["jaxpr"])
         self.after = optimized.nodes
         self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}

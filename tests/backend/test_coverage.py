@@ -133,6 +133,23 @@ def test_what_changes_nothing_is_dropped_by_the_lowering() -> None:
     assert "hands its operand on unchanged (f32[8,8])" in fate.sentence
 
 
+@pytest.mark.parametrize(
+    ("f", "names"),
+    [
+        (lambda x: x * 1.0 + 0.0, {"dropped"}),
+        (lambda x: -(-x), {"rewritten"}),
+        (lambda x: (x**1).reshape(2, 4).reshape(8) / 1.0, {"dropped", "rewritten"}),
+        (lambda x: x + jnp.zeros(8) * 3, {"dropped", "folded"}),
+        (lambda x: (x * 1.0, x + 0.0), {"dropped"}),
+    ],
+)
+def test_where_nothing_is_left_to_compute_every_fate_is_known(f, names) -> None:
+    """No instruction is left that an id could be on."""
+    cap = jaxlens.capture(jax.jit(f), jax.ShapeDtypeStruct((8,), "float32"))
+    assert {fate.name for fate in cap.links.fates().values()} == names
+    assert cap.links.coverage().equations == 1.0
+
+
 def test_a_product_is_kept() -> None:
     (fate,) = of("dot_general")
     assert fate.name == "kept"
