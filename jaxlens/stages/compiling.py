@@ -39,9 +39,10 @@ class Compiling:
         (`compile_lowered` says what can be asked.)
         """
         staging, again = self._staging, self.made is not None
-        done = compile_lowered(
-            staging.lowered, name=staging.call.name, origins=self.origins, **asked
-        )
+        with staging.as_called():
+            done = compile_lowered(
+                staging.lowered, name=staging.call.name, origins=self.origins, **asked
+            )
         self.times += tuple(_again(t, what) if again else t for t in done.times)
         return done
 

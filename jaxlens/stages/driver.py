@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+import jax
+
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir.facts import (
@@ -38,6 +40,10 @@ from jaxlens.stages.shaped import shaped
 from jaxlens.stages.staging import Staging
 from jaxlens.stages.target import resolve
 
+_NO_JIT = (
+    "jax_disable_jit is on here, so the call runs op by op: this is the one program that jit makes "
+    "of it where that is off, and all figures are that program's."
+)
 _SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
 
 
@@ -71,6 +77,7 @@ def capture(
 def _capture(call: Call, target: str | None, transforms: Sequence[str]) -> Capture:
     """A prepared call as a capture."""
     place = resolve(target, call.leaves, call.settings)
+    settings: Any = jax.config
     program = Program(
         call.name,
         call.inputs,
@@ -80,6 +87,7 @@ def _capture(call: Call, target: str | None, transforms: Sequence[str]) -> Captu
         tuple(transforms) or call.transforms,
         flags.told(),
         call.unjitted,
+        (_NO_JIT,) if settings.jax_disable_jit else (),
     )
     return Capture(program, LiveDriver(Staging(call, place), target or ""))
 
@@ -230,7 +238,8 @@ class LiveDriver(Running):
             UnavailableError: It has no transform, or was made for a trial.
         """
         call = self.staging.call
-        return ladder_of(self.staging.opened, call.name, call.core is not None)
+        with self.staging.as_called():
+            return ladder_of(self.staging.opened, call.name, call.core is not None)
 
     def checkpointed(self) -> Iterator[tuple[str, str, Callable[[], Capture]]]:
         """The ways of `jax.checkpoint`, in words and in Python, and what tries each.
@@ -248,7 +257,8 @@ class LiveDriver(Running):
     def _under(self, way: Way) -> Capture:
         call, place = shaped(self.staging.call), self.staging.place
         call = replace(call, opened=None, core=None)
-        again = Staging.traced_before(call, place, traced(call, place, way))
+        with self.staging.as_called():
+            again = Staging.traced_before(call, place, traced(call, place, way))
         program = Program(
             call.name,
             call.inputs,

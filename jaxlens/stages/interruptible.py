@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Generic, TypeVar
 
+from jaxlens.stages import compat
+
 T = TypeVar("T")
 _STACK = 64 << 20  # deep programs recurse in XLA; threads get half a megabyte on macOS
 
@@ -37,11 +39,12 @@ def interruptible(work: Callable[[Abandon], T]) -> T:
     The thread is no daemon: a process that ends waits for XLA rather than cutting it off in C++.
     """
     abandon, outcome = Abandon(), _Outcome[T]()
-    context = copy_context()
+    context, as_here = copy_context(), compat.settings_here()
 
     def run() -> None:
         try:
-            outcome.value = context.run(work, abandon)
+            with as_here():
+                outcome.value = context.run(work, abandon)
         except BaseException as error:
             outcome.error = error
         finally:

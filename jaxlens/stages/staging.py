@@ -19,7 +19,17 @@ from jaxlens.ir.facts import Constant, Input, Timing, Verdict
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.tape import Tape
-from jaxlens.stages import cache, constants, core_cache, failures, isolate, lower, stamp, trace
+from jaxlens.stages import (
+    cache,
+    compat,
+    constants,
+    core_cache,
+    failures,
+    isolate,
+    lower,
+    stamp,
+    trace,
+)
 from jaxlens.stages.calls import Call, Opened
 from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
@@ -35,12 +45,15 @@ class Staging:
         call: The call; from the lowering on with shapes in the place of its arrays.
         place: Where it is to run.
         lock: Held while something is made that must not be made twice.
+        as_called: Gives a context in which JAX's settings are those of where the capture was
+            made: it may be asked about below the `with jax.enable_x64(True):` that it stands in.
     """
 
     def __init__(self, call: Call, place: Place) -> None:
         self.call = call
         self.place = place
         self.lock = threading.RLock()
+        self.as_called = compat.settings_here()
         self._tape: Tape | None = None
         self._held: Held | None = None
 
@@ -66,7 +79,8 @@ class Staging:
         """Traces the call; what that raises is explained, and stays the user's."""
         start = time.perf_counter()
         try:
-            return trace.trace(self.call, self.place, during)
+            with self.as_called():
+                return trace.trace(self.call, self.place, during)
         except Exception as error:
             failures.explain(error, self.call, self.place, time.perf_counter() - start)
             raise
@@ -95,7 +109,8 @@ class Staging:
     @cached_property
     def lowering(self) -> lower.Lowering:
         """The one lowering, whose ops need not have their stamps yet."""
-        done = lower.lower(self._trace, self.call, self.place)
+        with self.as_called():
+            done = lower.lower(self._trace, self.call, self.place)
         self.constants  # noqa: B018 - these two are the last that need the arguments
         self.verdict  # noqa: B018
         self._release()
@@ -166,9 +181,10 @@ class Staging:
         opened = self.call.opened
         assert opened is not None  # released only after this was answered
         core = self.call.core
-        if core is not None:
-            return core_cache.verdict(core.function, core.args, core.kwargs, self.call.name)
-        return cache.verdict(opened, self.call.name)
+        with self.as_called():
+            if core is not None:
+                return core_cache.verdict(core.function, core.args, core.kwargs, self.call.name)
+            return cache.verdict(opened, self.call.name)
 
     @cached_property
     def constants(self) -> tuple[Constant, ...]:

@@ -34,6 +34,7 @@ from jaxlens.stages.compat.plugins import (
 from jaxlens.stages.compat.private_modules import private
 from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo
 from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names
+from jaxlens.stages.compat.settings import settings_here
 from jaxlens.stages.compat.stage_objects import (
     argument_names,
     argument_places,
@@ -91,6 +92,7 @@ __all__ = [
     "resolved_shardings",
     "scope_names",
     "settings",
+    "settings_here",
     "signature_tree",
     "static_values",
     "to_hlo",
