@@ -115,8 +115,8 @@ def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
     """The answer: how much, when, and whose."""
     if use.peak is None:
         yield Finding(
-            f"It takes {amount(use.reserved)} from start to end; XLA gives no live ranges here, so "
-            "when it is most, and which line owns that, is not known.",
+            f"It takes {amount(use.reserved)} from start to end; when it is most, and which line "
+            f"owns that, is not known: {use.missing or 'XLA gives no live ranges here'}.",
             "unknown",
         )
         return

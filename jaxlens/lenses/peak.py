@@ -108,6 +108,7 @@ class Use:
         unplaced: Values without a live range, which are not counted.
         memory: What the main memory is called.
         spaces: The device's other memories, as far as the program uses them.
+        missing: Why there is no peak; "" where there is one, or XLA gives no live ranges.
     """
 
     peak: int | None
@@ -125,6 +126,7 @@ class Use:
     unplaced: int = 0
     memory: str = "main memory"
     spaces: tuple[Space, ...] = ()
+    missing: str = ""
 
     def kind(self, kind: Kind) -> int:
         """Bytes of one kind at the peak."""
@@ -160,7 +162,17 @@ def of(capture: Capture) -> Use:
         found.instruction if found else "", runs, at, _by_line(at), kept,
         found.unplaced if found else 0, memory_spaces.name(0, capture.program.target.platform),
         spaces(capture, assigned, kept) if assigned is not None else (),
+        "" if found else _missing(capture),
     )  # fmt: skip
+
+
+def _missing(capture: Capture) -> str:
+    """Why there is no buffer assignment; "" where there is one without live ranges."""
+    try:
+        capture.buffers  # noqa: B018 - says why
+    except LensError as why:
+        return str(why)
+    return ""
 
 
 def _by_line(held: Iterable[Owned]) -> dict[str, int]:

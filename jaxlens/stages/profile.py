@@ -16,7 +16,7 @@ import jax
 
 from jaxlens.ir.facts import Part, Profile
 from jaxlens.stages import compat
-from jaxlens.stages.dump import remove
+from jaxlens.stages.dump import full, no_room, remove
 
 BUSY = (
     "a profiler session of yours is running, and a process can have one: "
@@ -61,7 +61,11 @@ class Session:
         with self._lock:
             if self._over:  # interrupted before it began
                 return
-            path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
+            try:
+                path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
+            except OSError as error:
+                self.note = no_room(Path(tempfile.gettempdir()), error)
+                return
             try:
                 profiler.start_trace(str(path), profiler_options=options)
                 self._path = path
@@ -81,14 +85,27 @@ class Session:
         if path is None:
             return b""
         try:
-            profiler: Any = jax.profiler
-            profiler.stop_trace()
+            end(path)
             return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
         except Exception as error:
-            self.note = _line(error)
+            self.note = full(path) or _line(error)
             return b""
         finally:
             remove(path)
+
+
+def end(path: Path) -> None:
+    """Ends the session that writes to a folder; it is over also where that cannot be written.
+
+    Raises:
+        Exception: What JAX raises then.
+    """
+    profiler: Any = jax.profiler
+    try:
+        profiler.stop_trace()
+    except BaseException:
+        compat.forget_session(str(path))
+        raise
 
 
 def _line(error: Exception) -> str:

@@ -32,6 +32,7 @@ from jaxlens.stages.compat.plugins import (
     register_cuda,
 )
 from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.profiler import forget_session
 from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo
 from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names
 from jaxlens.stages.compat.settings import settings_here
@@ -64,6 +65,7 @@ __all__ = [
     "cuda_plugin_version",
     "devices_of",
     "differentiated",
+    "forget_session",
     "from_hlo",
     "has_cuda_plugin",
     "has_idle_tpu_plugin",
