@@ -20,6 +20,7 @@ from jaxlens.ir.buffers import Kind as Allocated
 from jaxlens.ir.graph import Span
 from jaxlens.ir.live import Held, Live, live
 from jaxlens.ir.live import spaces as live_spaces
+from jaxlens.lenses.captured_names import CapturedNames
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.makers import Maker, Makers
 from jaxlens.lenses.residuals import Saved, saved
@@ -38,7 +39,7 @@ class Owned:
     """A value in memory and the line that it belongs to.
 
     Attributes:
-        name: XLA's name of the value, or the argument's.
+        name: XLA's name of the value, or the user's: of an argument, or of a captured array.
         type: Its type as text.
         bytes: Its size.
         kind: What it is to the caller.
@@ -284,6 +285,7 @@ class _Lines:
     def __init__(self, capture: Capture, makers: Makers, kept: Saved, worth: float) -> None:
         self._capture, self._makers, self._worth = capture, makers, worth
         self._kept = {id for one in kept.residuals for id in (one.id, one.maker)}
+        self._captured = CapturedNames(capture)
 
     def owned(self, held: Held) -> Owned:
         buffer = held.buffer
@@ -293,6 +295,8 @@ class _Lines:
         span, line, saved, stacked, made = None, "", False, False, buffer.instruction
         if kind == "argument" and maker is not None:
             name = maker.node.scope or name
+        elif kind == "constant" and buffer.size >= self._worth:
+            name = self._captured.name(buffer.instruction, buffer.type) or name
         elif maker is not None:
             span, line = self._line(maker, buffer.size)
             stacked = maker.stacked

@@ -9,7 +9,7 @@ is left of the compile ends in a thread of its own, which removes what it wrote 
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -186,6 +186,7 @@ def compile_lowered(
     origins: Origins | None = None,
     profiled: bool = False,
     flags: Mapping[str, bool | int | str] | None = None,
+    waiting: Callable[[float], None] | None = None,
 ) -> Compiled:
     """Compiles exactly once, with what XLA dumps.
 
@@ -197,6 +198,7 @@ def compile_lowered(
         origins: Gives the frames of the program's ops, where it is stamped.
         profiled: Whether JAX's profiler notes what the compile does (costs a few percent).
         flags: Options of XLA's beyond those that make it dump; some end the process.
+        waiting: See `interruptible`.
 
     Returns:
         The executable and the texts. LLVM IR, objects, buffers and live ranges are always among
@@ -207,7 +209,9 @@ def compile_lowered(
     """
     session = profile.Session() if profiled else None
     options = dict(flags or {})
-    done = interruptible(lambda abandon: _compile(lowered, name, passes, session, abandon, options))
+    done = interruptible(
+        lambda abandon: _compile(lowered, name, passes, session, abandon, options), waiting
+    )
     return replace(done, origins=origins)
 
 

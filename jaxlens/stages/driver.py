@@ -117,9 +117,8 @@ class LiveDriver(Running):
     """
 
     def __init__(self, staging: Staging, target: str = "") -> None:
-        super().__init__(
-            staging, Compiling(staging, origins(lambda: self.stage("stablehlo").module))
-        )
+        frames = origins(lambda: self.stage("stablehlo").module)
+        super().__init__(staging, Compiling(staging, frames, self._forget_lowered))
         self.target = target
         self._stages: dict[str, Stage] = {}
 
@@ -130,6 +129,18 @@ class LiveDriver(Running):
             if name not in self._stages:
                 self._stages[name] = self._makers[name]()
             return self._stages[name]
+
+    def _forget_lowered(self, why: str) -> None:
+        """Forgets the stages that were lowered, as a stand-in is to be compiled.
+
+        Raises:
+            UnavailableError: One of them was read, and what it says may be on show.
+        """
+        lowered = [self._stages[name] for name in ("stablehlo", "hlo") if name in self._stages]
+        if any("module" in vars(stage) for stage in lowered):
+            raise UnavailableError(f"{why}; ask a new capture, of the compiled program first")
+        for stage in lowered:
+            del self._stages[stage.info.name]
 
     @cached_property
     def _makers(self) -> dict[str, Callable[[], Stage]]:
@@ -216,7 +227,7 @@ class LiveDriver(Running):
         return self.staging.verdict
 
     def deviations(self) -> tuple[str, ...]:
-        return ()
+        return self.staging.deviations()
 
     def outputs(self) -> tuple[Input, ...]:
         return self.staging.outputs

@@ -7,6 +7,7 @@ their place, with which it can be traced again.
 
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -22,6 +23,7 @@ from jaxlens.ir.tape import Tape
 from jaxlens.stages import (
     cache,
     compat,
+    compile_limits,
     constants,
     core_cache,
     failures,
@@ -54,6 +56,8 @@ class Staging:
         self.place = place
         self.lock = threading.RLock()
         self.as_called = compat.settings_here()
+        self._overdue = False
+        self._array_names: Mapping[Any, str] = {}
         self._tape: Tape | None = None
         self._held: Held | None = None
 
@@ -110,11 +114,54 @@ class Staging:
     def lowering(self) -> lower.Lowering:
         """The one lowering, whose ops need not have their stamps yet."""
         with self.as_called():
-            done = lower.lower(self._trace, self.call, self.place)
+            done = self._lowered()
         self.constants  # noqa: B018 - these two are the last that need the arguments
         self.verdict  # noqa: B018
         self._release()
         return done
+
+    def _lowered(self) -> lower.Lowering:
+        if self.captured_bytes >= compile_limits.LARGE:
+            self._array_names = constants.names(self._trace.survey, self.constants)
+        if self.stand_in:
+            return self._lowered_stand_in()
+        return lower.lower(self._trace, self.call, self.place)
+
+    def _lowered_stand_in(self) -> lower.Lowering:
+        return lower.lower_stand_in(self._trace, self.call, self.place, self._array_names)
+
+    @cached_property
+    def captured_bytes(self) -> int:
+        """Bytes of the arrays that the function closed over."""
+        return self._trace.survey.bytes
+
+    @property
+    def stand_in(self) -> str:
+        """Why what is lowered is a stand-in for the program; "" where it is the program."""
+        return compile_limits.overdue() if self._overdue else self._refusal
+
+    @cached_property
+    def _refusal(self) -> str:
+        return compile_limits.refusal(self.captured_bytes)
+
+    def waiting(self) -> Callable[[float], None] | None:
+        """Is called with the seconds that a compile has lasted; None where that is no matter."""
+        if self.stand_in or self.captured_bytes < compile_limits.LARGE:
+            return None
+        return compile_limits.Waiting(self.call.name, self.captured_bytes)
+
+    def fall_back(self) -> None:
+        """Lowers a stand-in in the place of a program that XLA took too long for."""
+        with self.lock, self.as_called():
+            done = self._lowered_stand_in()  # of a call with shapes in the place of arrays by now
+            self.__dict__.pop("stamps", None)
+            self.__dict__["lowering"] = done
+            self._overdue = True
+
+    def deviations(self) -> tuple[str, ...]:
+        """Where the program lowered is not the one that runs; see `Driver.deviations`."""
+        why = self.stand_in
+        return (compile_limits.deviation(self.constants, why),) if why else ()
 
     def _release(self) -> None:
         """Lets go of the user's arrays."""

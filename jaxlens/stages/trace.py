@@ -10,7 +10,7 @@ import jax
 from jaxlens.errors import OptionError
 from jaxlens.stages import compat, isolate
 from jaxlens.stages.calls import Call
-from jaxlens.stages.constants import LARGE, Survey, survey
+from jaxlens.stages.constants import Survey, survey
 from jaxlens.stages.target import Place
 
 
@@ -29,11 +29,6 @@ class Trace:
     survey: Survey
     seconds: float
     context: Any
-
-    @property
-    def large(self) -> bool:
-        """Whether its constants are too large to be copied into a program."""
-        return self.survey.bytes >= LARGE
 
 
 def trace(call: Call, place: Place, during: AbstractContextManager[None] | None = None) -> Trace:

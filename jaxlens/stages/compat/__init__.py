@@ -23,6 +23,7 @@ from jaxlens.stages.compat.lowering import (
     hlo,
     hlo_text,
     lower_hoisting,
+    name_hoisted,
 )
 from jaxlens.stages.compat.own_keys import apart, context_value, is_apart
 from jaxlens.stages.compat.plugins import (
@@ -82,6 +83,7 @@ __all__ = [
     "leaked_tracers",
     "lower_hoisting",
     "lower_keys",
+    "name_hoisted",
     "named_axes",
     "named_last",
     "origin",

@@ -81,6 +81,15 @@ class KeptStaging(Staging):
         # JAX hands the same module to whoever lowers this trace, and ours gets stamps.
         return lower.Lowering(compat.own_copy(lowered) or lowered, 0.0, "", ids)
 
+    @property
+    def stand_in(self) -> str:
+        """Never one: what is there is compiled, however large the arrays in it are."""
+        return ""
+
+    def waiting(self) -> Callable[[float], None] | None:
+        """No limit: there is no call of which a stand-in could be made."""
+        return None
+
     @cached_property
     def constants(self) -> tuple[Constant, ...]:
         """Arrays that the traced function closed over."""
