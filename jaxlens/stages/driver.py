@@ -29,10 +29,11 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.hlo_frames import origins
 from jaxlens.ir.tape import Tape
 from jaxlens.stages import flags, sources
-from jaxlens.stages.calls import Call, Opened, prepare
+from jaxlens.stages.calls import Call, prepare
 from jaxlens.stages.checkpointed import WAYS, Way, traced
 from jaxlens.stages.compile import FUSING
 from jaxlens.stages.compiling import Compiling
+from jaxlens.stages.opened import Opened
 from jaxlens.stages.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
 from jaxlens.stages.rungs import rungs, traceable
 from jaxlens.stages.running import Running

@@ -58,7 +58,7 @@ def lower_stand_in(done: Trace, call: Call, place: Place, names: Mapping[Any, st
         compat.constants_as_arguments(),
     ):
         start = time.perf_counter()
-        traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
+        traced = call.trace(place)
         lowered, ids = stamp.lowered(
             traced,
             lambda t: compat.lower_hoisting(t, place.platforms),

@@ -32,9 +32,10 @@ from jaxlens.stages import (
     stamp,
     trace,
 )
-from jaxlens.stages.calls import Call, Opened
+from jaxlens.stages.calls import Call
 from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
+from jaxlens.stages.opened import Opened
 from jaxlens.stages.shaped import shaped
 from jaxlens.stages.tape import Recorder
 from jaxlens.stages.target import Place
@@ -242,6 +243,10 @@ class Staging:
     def outputs(self) -> tuple[Input, ...]:
         """Results with their pytree paths."""
         avals = self.traced.jaxpr.out_avals
+        if self.call.inner is not None:
+            names = self.call.inner.results(self.traced.out_tree, len(avals))
+            pairs = zip(names, avals, strict=True)
+            return tuple(Input(name, type_of(aval)) for name, aval in pairs)
         # Not `out_info`: it makes an object for each result, a whole model's parameters.
         results = self.traced.out_tree.unflatten(range(len(avals)))
         paths = jax.tree_util.tree_flatten_with_path(results)[0]

@@ -46,7 +46,7 @@ def trace(call: Call, place: Place, during: AbstractContextManager[None] | None 
     with isolate.untouched(context, call.owner, call.function):
         start = time.perf_counter()
         with during or nullcontext():
-            traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
+            traced = call.trace(place)
         seconds = time.perf_counter() - start
     if len(traced.jaxpr.in_avals) > traced.in_tree.num_leaves:
         _refuse_tracers(traced, call.name)

@@ -17,7 +17,14 @@ from jaxlens.stages.compat.jit_caches import (
     trace_keys,
     traced_program,
 )
-from jaxlens.stages.compat.jitted import inner_jit, jit_parts, layers, rejit
+from jaxlens.stages.compat.jitted import (
+    handed_over,
+    inner_jit,
+    is_wrapper,
+    jit_parts,
+    layers,
+    rejit,
+)
 from jaxlens.stages.compat.lowering import (
     constants_as_arguments,
     hlo,
@@ -68,6 +75,7 @@ __all__ = [
     "differentiated",
     "forget_session",
     "from_hlo",
+    "handed_over",
     "has_cuda_plugin",
     "has_idle_tpu_plugin",
     "has_location_parts",
@@ -78,6 +86,7 @@ __all__ = [
     "is_apart",
     "is_checkpoint",
     "is_compiled",
+    "is_wrapper",
     "jit_parts",
     "layers",
     "leaked_tracers",

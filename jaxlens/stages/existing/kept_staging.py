@@ -14,7 +14,8 @@ from jaxlens.ir.facts import Constant, Input, Timing
 from jaxlens.ir.partial_driver import no_call
 from jaxlens.ir.tape import Tape
 from jaxlens.stages import compat, constants, isolate, lower, stamp, trace
-from jaxlens.stages.calls import Call, Opened
+from jaxlens.stages.calls import Call
+from jaxlens.stages.opened import Opened
 from jaxlens.stages.staging import Staging
 from jaxlens.stages.target import Place
 
