@@ -36,9 +36,6 @@ LIBRARIES = {
     "blackjax": "blackjax",
     "mjx": "mujoco.mjx",
 }
-# Wrappers whose jit is not yet looked into: JAX's program has what they add to it.
-UNOPENED = pytest.mark.xfail(strict=False, reason="the wrapper is jitted from outside")
-WRAPPED = ("nnx", "equinox", "diffrax", "mapped")
 
 
 def assert_shown(f, args, kwargs):
@@ -50,13 +47,7 @@ def assert_shown(f, args, kwargs):
 
 
 @pytest.mark.filterwarnings("ignore")  # the libraries' own; MuJoCo's, that it misses Warp
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[UNOPENED] if name.startswith(WRAPPED) else [])
-        for name in jitted_programs.CALLS
-    ],
-)
+@pytest.mark.parametrize("name", list(jitted_programs.CALLS))
 def test_of_a_jitted_function(name):
     library = LIBRARIES.get(name.partition("_")[0])
     if library:
@@ -145,10 +136,7 @@ def on_eight_devices():
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[UNOPENED] if name.startswith(WRAPPED) else [])
-        for name in jitted_programs.ON_EIGHT_DEVICES
-    ],
+    list(jitted_programs.ON_EIGHT_DEVICES),
 )
 def test_on_eight_devices(on_eight_devices, name):
     if name == "fsdp_step":
