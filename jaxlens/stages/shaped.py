@@ -44,7 +44,7 @@ def _opened(opened: Opened | None, static: Collection[int | str]) -> Opened | No
 
 
 def _bare(opened: Opened | None) -> Opened | None:
-    """A call without arguments: of a library's jit it is the jitted function inside that is traced."""
+    """A call without arguments: of a library's jit the jitted function inside is traced."""
     return opened and replace(opened, args=(), kwargs={}, owner=None)
 
 
