@@ -310,7 +310,7 @@ def take(
     from jaxlens.stages.driver import capture as staged
     from jaxlens.stages.existing.opening import is_program, opened
     from jaxlens.stages.shapes import arguments
-    from jaxlens.stages.transforms import transformed
+    from jaxlens.stages.transforms import by_position, transformed
 
     if is_program(f):
         _check_program(shapes, transforms, core)
@@ -326,6 +326,7 @@ def take(
     if any(made_by(f)):
         name = ""  # `g = jax.grad(loss)` is shown as grad(loss), not as grad(g)
     if transforms:
+        args, named = by_position(f, args, named)
         f, named = transformed(f, args, named, transforms)
     # JAX's own wrappers tell their names; a jvp leaves none.
     told = [asked for asked, _ in transforms if asked != "jit"] if "jvp" in dict(transforms) else ()

@@ -83,7 +83,7 @@ class Lenses(Magics):
             step(params, batch)
 
             %compile --run 20 step(params, batch)
-            %compile --kernel loop_fusion --asm step(params, batch)
+            %compile --kernel multiply_subtract_fusion --asm step(params, batch)
 
         In Python:  jaxlens.compile(step, params, batch), and with options
         jaxlens.compile(jaxlens.capture(step, params, batch), run=20)

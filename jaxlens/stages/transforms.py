@@ -49,6 +49,21 @@ def transformed(
     return f, kwargs
 
 
+def by_position(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, those given by name at their positions, as far as there is no gap.
+
+    JAX's transforms differentiate and map by position.
+    """
+    given, named = list(args), dict(kwargs)
+    for name in _positional(f)[len(given) :]:
+        if name not in named:
+            break
+        given.append(named.pop(name))
+    return tuple(given), named
+
+
 def _argnums(f: Callable[..., Any], value: str) -> int | tuple[int, ...]:
     """`"0"`, `"0,2"`, or names of positional parameters; the first by default."""
     names = _positional(f)
