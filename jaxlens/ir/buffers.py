@@ -17,10 +17,10 @@ from jaxlens.ir.hlo_text import read_type
 Kind = Literal["parameter", "output", "constant", "thread-local", "temporary"]
 
 _ALLOCATION = re.compile(
-    r"allocation (\d{1,18}): (?:0x[0-9a-f]+, )?size (\d{1,18})(?:, page \d+)?(.*):$"
+    r"allocation (\d{1,18}): (?:0x[0-9a-f]++, )?size (\d{1,18}+)(?:, page \d++)?(.*):$"
 )
-_PARAMETER = re.compile(r", parameter (\d{1,9}), shape \|.*\| at ShapeIndex \{.*\}")
-_OUTPUT = re.compile(r", output shape is \|.*\|")
+_PARAMETER = re.compile(r", parameter (\d{1,9}), shape \|[^|]*\| at ShapeIndex \{[^{}]*\}")
+_OUTPUT = re.compile(r", output shape is \|[^|]*\|")
 _VALUE = re.compile(
     r"value: <(\d{1,18}) ([^\s{}]+?)(?:\{([\d,]*)\})?( \(phi\))? @(\d+)> "
     r"\(size=(\d{1,18}),offset=(\d{1,18})\): (.+)$"

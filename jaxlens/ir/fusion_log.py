@@ -20,7 +20,7 @@ Kind = Literal["priority", "refused", "fused"]
 _KINDS: dict[str, Kind] = {
     "update_priority": "priority", "producer_ineligible": "refused", "fusion": "fused",
 }  # fmt: skip
-_BLOCK = re.compile(r"\s*(\w+)\s*:?\s*\{\s*")
+_BLOCK = re.compile(r"\s*+(\w++)(?:\s*+:)?+\s*+\{\s*")
 _FIELD = re.compile(r'\s*(\w+):\s*(?:"((?:[^"\\]|\\.)*)"|(\S+))\s*')
 _STEP = "fusion_steps"
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from jaxlens.ir.hlo_text import CALLS
 
 HEADER = re.compile(
-    r'^[ \t]*(ENTRY[ ])?[ \t]*%?([^\s"(){}\[\]=,]+)[ \t]*((?:\([^"\n]*)?)\{[ \t\r]*$', re.MULTILINE
+    r'^[ \t]*+(ENTRY[ ])?[ \t]*+%?([^\s"(){}\[\]=,]++)[ \t]*+((?:\([^"\n]*)?)\{[ \t\r]*$',
+    re.MULTILINE,
 )
 _ODD = re.compile(r"\n(?:[^ \n]| *[}\t\r])")
 _WITH_PERCENT = re.compile(r"=(?:%([\w.\-]+)|\{(%[^{}\n]*)\})")

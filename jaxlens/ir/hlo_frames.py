@@ -19,8 +19,8 @@ from jaxlens.ir.spans import Frame, spans
 
 _SECTIONS = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _ENTRY = re.compile(r"(\d{1,9}) (?:\"(.*)\"|\{([^{}\"]*)\})\s*$")
-_FIELD = re.compile(r"(\w+)=(-?\d{1,9})(?!\d)")
-_METADATA = re.compile(r'(\w+)=("[^"\\]*(?:\\.[^"\\]*)*"|\{[^{}"]*\}|[^\s{}",]+)')
+_FIELD = re.compile(r"\b(\w++)=(-?\d{1,9})(?!\d)")
+_METADATA = re.compile(r'\b(\w++)=("[^"\\]*(?:\\.[^"\\]*)*"|\{[^{}"]*\}|[^\s{}",]+)')
 _DEEPEST = 1000  # Python's own limit on a stack; a broken table could hold a longer chain
 
 

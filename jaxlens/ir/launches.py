@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _LINE = re.compile(
-    r"^\s*(\d+): (k\w+)\s+\[[^\]]*\]\s+([\w.$-]+) grid: \[([^\]]*)\] threads: \[([^\]]*)\]"
+    r"^[ \t]*+(\d++): (k\w++)\s++\[[^\]\n]*\]\s++([\w.$-]++) grid: \[([^\]\n]*)\] "
+    r"threads: \[([^\]\n]*)\]"
     r"(?:\s+shared_memory: (\d+) bytes)?",
     re.MULTILINE,
 )

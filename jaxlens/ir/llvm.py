@@ -25,7 +25,7 @@ _NO_VALUE = re.compile(
     rf"\blabel\s+%(?:{_NAME})|,\s*%(?:{_NAME})\s*\]"
 )  # a phi's second is a label
 _CALLED = re.compile(rf"@({_NAME})\s*\(")
-_COMMENT = re.compile(r"\s+;[^\"]*$")
+_COMMENT = re.compile(r"\s;")
 _METADATA = re.compile(r",\s*![\w.]+\s+![\w.]+|,\s*!\w+$|\s#\d+$")
 _STRUCT = re.compile(rf"%({_NAME})\s*=\s*type\b")
 _GLOBAL = re.compile(r"[@!$#]|attributes\b|declare\b|;|module asm\b|uselistorder|\^")
@@ -122,7 +122,8 @@ class _Reader:
         if not self.gathered and (label := _LABEL.match(line)):
             function.block = label[1].strip('"')
             return
-        self.gathered.append(_COMMENT.sub("", line))
+        comment = _COMMENT.search(line, line.rfind('"') + 1)  # no quote stands in a comment
+        self.gathered.append(line[: comment.start()].rstrip() if comment else line)
         if self.gathered[0].endswith("[") and not self.gathered[-1].startswith("]"):
             return
         whole = " ".join(self.gathered)

@@ -21,7 +21,7 @@ _CODE = re.compile(
 _ENTRY = re.compile(
     r"(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\b(?:\s*\([^)]*\))?\s*([\w$.]+)"
 )
-_PTX = re.compile(r"(@!?%\w+\s+)?([a-z][\w.:]*)(?:\s+(.*?))?;")
+_PTX = re.compile(r"(@!?%\w++\s++)?([a-z][\w.:]*+)(?:\s++(.*?))?;")
 _PTX_LABEL = re.compile(r"(\$?[\w$]+):$")
 _COMMENT = re.compile(r"//.*$")
 _CALL = re.compile(r"[\w$.]+")

@@ -17,7 +17,7 @@ from itertools import chain, product
 
 Device = tuple[int, ...]  # numbers of the devices that hold one tile
 
-_TILES = re.compile(r"\{devices=\[([\d,]+)\](<=\[([\d,]+)\](?:T\(([\d,]+)\))?|[\d,]+)(.*)\}")
+_TILES = re.compile(r"\{devices=\[([\d,]++)\](<=\[([\d,]++)\](?:T\(([\d,]++)\))?|[\d,]++)(.*)\}")
 # Axes, and the devices where they are not in order: as numbers that run on, or one by one.
 _MESH = re.compile(
     r"mesh\[([^\[\]]*)\]"
@@ -29,7 +29,7 @@ _IOTA = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _LISTS = re.compile(r"\{(?:\{[\d,]+\}[, ]*)+\}")
 _MESH_GROUPS = re.compile(_MESH.pattern + r" ?\{([^{}]*)\}")
 _JOINED = re.compile(r"('([^']*)'(?::\((\d+)\)(\d+))?)")
-_SUBGROUPS = re.compile(r"last_tile_dims=\{([^}]*)\}")
+_SUBGROUPS = re.compile(r"last_tile_dims=\{([^{}]*)\}")
 _MOST = 1 << 16  # devices; a text could name any number
 
 
@@ -133,7 +133,7 @@ def groups(text: str, devices: int) -> tuple[Device, ...] | None:
 
 def axes(stablehlo: str) -> tuple[tuple[str, int], ...]:
     """The first mesh with axes that a StableHLO program names: `(("data", 4), ("model", 2))`."""
-    match = re.search(r"sdy\.mesh @[\w.\"]+ = <\[([^\]]+)\]", stablehlo)
+    match = re.search(r"sdy\.mesh @[\w.\"]++ = <\[([^\[\]]++)\]", stablehlo)
     return tuple((n, int(k)) for n, k in re.findall(r'"([^"]*)"=(\d+)', match[1])) if match else ()
 
 

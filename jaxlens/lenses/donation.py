@@ -15,7 +15,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.lenses.report import Cell, Finding, Table, amount, count
 from jaxlens.lenses.sentences import listed
 
-_ALIAS = re.compile(r"\{\s*(\d*)[\d, ]*\}: \((\d+), \{[\d, ]*\}")
+_ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ _REDUCTIONS = frozenset({
     "reduce_xor", "argmax", "argmin", "psum", "pmax", "pmin", "psum_invariant", "reduce_scatter",
 })  # fmt: skip
 _CUMULATIVE = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"})
-_SPECS = re.compile(r"(\w+_spec)=(\([^()]*\))")
+_SPECS = re.compile(r"\b(\w+_spec)=(\([^()]*\))")
 _TAPS = 1_000_000  # beyond this many (position, tap) pairs padding is not looked at
 
 

@@ -23,8 +23,8 @@ ELEMENTWISE = frozenset({
     "shift-left", "shift-right-arithmetic", "shift-right-logical", "sign", "subtract", "xor",
 })  # fmt: skip
 PRODUCTS = frozenset({"dot", "convolution"})
-_LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
-_WINDOW = re.compile(r"(\w+)=([\d_x-]+)")
+_LABELS = re.compile(r"\b([^\W_]++)_([^\W_]++)->(\w++)")
+_WINDOW = re.compile(r"\b(\w++)=([\d_x-]++)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _NAMES = {
     "custom_jvp_call": "custom_jvp", "custom_vjp_call": "custom_vjp",
     "custom_vjp_call_jaxpr": "custom_vjp", "shard_map": "shard_map",
 }  # fmt: skip
-_WRAP = re.compile(r"([A-Za-z_]\w*)\(")
+_WRAP = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\(")
 
 
 def transforms(scope: str) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) ->
 @cache
 def _transforms(scope: str) -> str:
     """What was put round an equation: forward and backward pass are told apart by it."""
-    return ",".join(re.findall(r"(\w+)\(", scope))
+    return ",".join(re.findall(r"\b(\w++)\(", scope))
 
 
 def _kind(node: Node, module: Module) -> Key:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from jaxlens.ir.columns import Place
 from jaxlens.ir.graph import Span
 
-_TRANSFORM = re.compile(r"(\w+)\(")
+_TRANSFORM = re.compile(r"\b(\w++)\(")
 _SCOPE = re.compile(r"[^/()]+(?=[/)]|$)")
 
 Frame = str | Span  # a transform or scope by name, or a frame

@@ -35,7 +35,7 @@ _KINDS: dict[str, Kind] = {
     "passes": "instruction", "llvm": "llvm", "asm": "asm",
 }  # fmt: skip
 _IDS = re.compile(r"(?:(e)|(s))\d+")
-_KEY = re.compile(r"[\w.-]+(?=(?:\[\d+\])? ?=)")
+_KEY = re.compile(r"(?<![\w.-])[\w.-]++(?=(?:\[\d+\])? ?=)")
 _VALUE = re.compile(r"\b(?:k[A-Z]\w+|[A-Z][A-Z\d_]+)\b")
 _TARGET = re.compile(r'custom_call_target="([^"]*)"|^@([\w$.-]+)')
 _BEHIND = re.compile(r"\s*// ([a-z][\w-]*)")

@@ -26,7 +26,8 @@ _LEFT_OUT = (
     "%%compile --kernel NAME what LLVM made of it."
 )
 _NO_CODE = "call void @llvm.experimental.noalias.scope.decl"  # metadata in the form of a call
-_METADATA = re.compile(r"(?:, !\w[\w.]* !\w+)+$|(?:, !\w+)+$| #\d+(?= \{$)| #\d+$")
+_METADATA = re.compile(r"\w[\w.]*+(?: !\w++)?")
+_ATTRIBUTES = re.compile(r" #\d++(?= \{$)| #\d++$")
 _LLVM = re.compile(r"(\s*)((?:%[\w.\"$-]+ = )?)((?:(?:tail|musttail|notail) )?[a-z_]+)(.*)")
 _LLVM_LABEL = re.compile(r"([\w.$\"-]+:)(\s*;.*)?$")
 _CODE = re.compile(r"(\s*[0-9a-f]+: )([a-z][\w.]*)(.*)")
@@ -199,9 +200,20 @@ def _functions(text: str) -> Iterator[str]:
     for row in text.split("\n"):
         inside = inside or row.startswith("define ")
         if inside and _NO_CODE not in row:
-            start = max(row.find(", !"), 0) or row.find(" #")
-            yield row if start < 0 else row[:start] + _METADATA.sub("", row[start:])
+            yield (
+                _ATTRIBUTES.sub("", _without_metadata(row))
+                if " #" in row
+                else (_without_metadata(row))
+            )
         inside = inside and row != "}"
+
+
+def _without_metadata(row: str) -> str:
+    """A row without what is attached to its end: `, !dbg !7, !tbaa !3`."""
+    parts = row.split(", !")
+    while len(parts) > 1 and _METADATA.fullmatch(parts[-1]):
+        parts.pop()
+    return ", !".join(parts)
 
 
 def _llvm(row: str) -> Iterator[Piece]:

@@ -270,5 +270,5 @@ def _script(name: str) -> str:
 
 def _squeezed(code: str) -> str:
     """Code without blanks beside signs, and without line breaks that end nothing."""
-    lines = re.sub(r"\s*\n\s*", "\n", re.sub(" +", " ", code))
+    lines = re.sub(r"(?<!\s)\s*?\n\s*+", "\n", re.sub(" +", " ", code))
     return _BREAKS.sub("", _BLANKS.sub("", lines))

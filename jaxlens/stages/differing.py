@@ -21,7 +21,7 @@ PyTreeDef: Any = type(jax.tree_util.tree_structure(0))
 _MOST = 3  # parts that are named, before the whole is
 _STEPS = 200  # openings of one pair
 _ATOMS = (str, bytes, int, float, complex, type)
-_PATH = re.compile(r"\.([^.\[\]]+)|\[((?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\]])+)\]")
+_PATH = re.compile(r"\.([^.\[\]]+)|\[((?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\]'\"])++)\]")
 
 Difference = tuple[str, Any, Any]
 """A path with its new and old value."""
@@ -238,8 +238,14 @@ def steps(path: str) -> list[tuple[str, Any]]:
         ValueError: A key that is no literal.
     """
     found: list[tuple[str, Any]] = []
-    for attribute, key in _PATH.findall(path):
+    place = 0
+    while place < len(path):
+        step = _PATH.match(path, place)
+        if step is None:
+            raise ValueError("no path")
+        attribute, key = step.groups()
         found.append(("attribute", attribute) if attribute else ("item", _literal(key)))
+        place = step.end()
     return found
 
 

@@ -17,7 +17,7 @@ import jax
 from jaxlens.ir.compile_log import Change, DiskKey
 
 _LINE = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
-_DEVICES = re.compile(r"Computation\d+\{([^}]*)\}")
+_DEVICES = re.compile(r"Computation\d++\{([^{}]*)\}")
 _NAMES = {
     "computation": "the program",
     "jax_lib version": "jaxlib's version",

@@ -37,14 +37,13 @@ def _is(tracer: Any, kind: Any) -> bool:
 
 def is_tracer(value: Any) -> bool:
     """Whether it is a traced value, JAX's or the core's."""
-    return issubclass(type(value), jax.core.Tracer) or is_core_tracer(value)
+    return issubclass(type(value), jax.core.Tracer) or _is_core(type(value))
 
 
-def is_core_tracer(value: Any) -> bool:
-    """Whether it is a traced value of the core's."""
+def _is_core(kind: type) -> bool:
     return any(
         base.__name__ == "Tracer" and base.__module__ == "jaxlens.core.tracers"
-        for base in type(value).__mro__
+        for base in kind.__mro__
     )
 
 
@@ -63,8 +62,8 @@ def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
 
 def described(tracer: Any, text: str) -> TracedValue:
     """A traced value in words."""
-    if is_core_tracer(tracer):
-        return _by_core(tracer, text)
+    if _is_core(type(tracer)):
+        return TracedValue(text, str(type_of(tracer.aval)), made_at=str(tracer.made()))
     origin = compat.origin(tracer)
     made = origin.equation
     stack = resolver()(made.source_info.traceback) if made is not None else ()
@@ -78,15 +77,6 @@ def described(tracer: Any, text: str) -> TracedValue:
         () if library else origin.arguments,
         "" if library else origin.function,
     )
-
-
-def _by_core(tracer: Any, text: str) -> TracedValue:
-    """A traced value of the core's, which says where it was made."""
-    made, kind = str(tracer.made()), str(type_of(tracer.aval))
-    if made == "the arguments":
-        return TracedValue(text, kind, arguments=(text,) if text.isidentifier() else ())
-    place, _, function = made.removesuffix(")").partition(" (")
-    return TracedValue(text, kind, made_at=place, function=function)
 
 
 def operands(line: FailingLine) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Type
 from jaxlens.ir.jaxpr_types import type_of
 
-_ADDRESS = re.compile(r"\s+at 0x[0-9a-fA-F]+")
+_ADDRESS = re.compile(r"(?<!\s)\s++at 0x[0-9a-fA-F]++")
 _LONGEST = 80
 _NUMBERS = int | float | complex
 

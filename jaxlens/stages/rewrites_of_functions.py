@@ -23,8 +23,8 @@ def of_numpy(line: Line) -> Iterator[Rewrite]:
         rest = {"fabs": "abs"}.get(rest, rest)
         new = ast.parse(f"{line.jnp}.{rest}", mode="eval").body
         code = ast.unparse(ast.Call(new, node.args, node.keywords))
-        yield line.with_(node, code, f"Use {line.jnp} in the place of {root}")
-    if root in line.at.variables and not line.by_core:  # no function of Python's own
+        yield line.with_(node, code, f"Use jax.numpy in the place of {module}")
+    if root in line.at.variables:  # no function of Python's own
         yield Rewrite(f"jax.pure_callback calls {function} with numbers when the program runs")
 
 
@@ -96,7 +96,9 @@ def of_data_as_key(line: Line) -> Iterator[Rewrite]:
         yield line.with_(node, code, "Make a key of a seed, here 0")
 
 
-_TYPES = re.compile(r"has type (\w+)\[.*?\] but the corresponding output\b.*? has type (\w+)\[")
+_TYPES = re.compile(
+    r"has type (\w{1,20})\[.{0,99}?\] but the corresponding output\b.{0,99}? has type (\w{1,20})\["
+)
 _COMPONENT = re.compile(r"carry component \w+((?:\[\d+\])+)")
 _INIT = {"scan": (1, 0), "while_loop": (2, 0), "fori_loop": (3, 1)}
 """Where a loop's call has what it begins with, and how deep in JAX's own carry that lies."""

@@ -31,7 +31,7 @@ _DTYPES = {
     "complex<f32>": "complex64", "complex<f64>": "complex128", "f8E4M3FN": "float8_e4m3fn",
     "f8E5M2": "float8_e5m2", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz",
 }  # fmt: skip
-_TENSOR = re.compile(r"tensor<((?:\d+x)*)([\w<>]+)>")
+_TENSOR = re.compile(r"tensor<((?:\d++x)*+)([\w<>]+)>")
 _NAME = re.compile(r'loc\("(.*?)"')
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
 

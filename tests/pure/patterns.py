@@ -1,0 +1,200 @@
+"""Every regular expression of the package, how it is used, and texts that are hard for it."""
+
+import ast
+import importlib
+import re
+import re._constants as constants
+import re._parser as parser
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jaxlens
+
+ROOT = Path(jaxlens.__file__).parent
+_METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split")
+_FLAGS = {"MULTILINE": re.M, "VERBOSE": re.X, "DOTALL": re.S, "IGNORECASE": re.I, "ASCII": re.A}
+
+
+@dataclass(frozen=True)
+class Use:
+    """A pattern and the ways in which it is asked.
+
+    Attributes:
+        name: "ir/hlo.py: _LINE", or with the line number where it has no name.
+        pattern: The pattern.
+        methods: Of `re`.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    methods: tuple[str, ...]
+
+
+def uses() -> Iterator[Use]:
+    """Each pattern that has a name in a module, and each that is written where it is used."""
+    methods: dict[tuple[str, str], set[str]] = defaultdict(set)
+    inline: list[Use] = []
+    files = sorted(ROOT.rglob("*.py"))
+    for file in files:
+        where = file.relative_to(ROOT).as_posix()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Attribute) or node.attr not in _METHODS:
+                continue
+            value = node.value
+            if isinstance(value, ast.Name) and value.id == "re":
+                continue
+            if isinstance(value, ast.Name | ast.Attribute):
+                name = value.id if isinstance(value, ast.Name) else value.attr
+                methods[where, name].add(node.attr)
+        inline += _inline(where, file)
+    seen: set[int] = set()
+    for file in files:
+        module = _imported(file)
+        for name, value in vars(module).items() if module else ():
+            patterns = value.values() if isinstance(value, dict) else (value,)
+            patterns = value if isinstance(value, tuple | list) else patterns
+            for pattern in patterns:
+                if not isinstance(pattern, re.Pattern) or id(pattern) in seen:
+                    continue
+                if not isinstance(pattern.pattern, str):
+                    continue
+                seen.add(id(pattern))
+                where = f"{file.relative_to(ROOT).as_posix()}: {name}"
+                asked = methods[file.relative_to(ROOT).as_posix(), name]
+                yield Use(where, pattern, tuple(sorted(asked)) or ("search",))
+    yield from inline
+
+
+def _imported(file: Path) -> Any:
+    name = ".".join(("jaxlens", *file.relative_to(ROOT).with_suffix("").parts))
+    if name.endswith("__main__"):
+        return None
+    return importlib.import_module(name.removesuffix(".__init__"))
+
+
+def _inline(where: str, file: Path) -> list[Use]:
+    found = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="re"), attr=method),
+                args=[ast.Constant(value=str(pattern)), *_],
+            ) if method in _METHODS:
+                found.append(Use(f"{where}:{node.lineno}", re.compile(pattern), (method,)))
+    return found
+
+
+def texts(pattern: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
+    """Texts that take some patterns long: beginning, what is repeated, and end.
+
+    One sign over and over, the signs of the pattern and some others; and what it matches, repeated
+    as a whole and in each of its loops, with an end that it does not match.
+    """
+    tree = parser.parse(pattern.pattern, pattern.flags)
+    signs = set(_literals(tree)) | set("aA0 _.=\"'\\/([{<%@#,;:-\n\t")
+    for sign in sorted(signs):
+        yield "", sign, "\0"
+    whole = _example(tree, 1)
+    for part in {whole, whole[:-1], *_loops(tree)}:
+        if part:
+            yield "", part, "\0"
+            yield whole[:-1], part, "\0"
+    for before, part in _within(tree):
+        if part:
+            yield before, part, "\0"
+
+
+def _literals(tree: Any) -> Iterator[str]:
+    for op, value in tree:
+        if op in (constants.LITERAL, constants.NOT_LITERAL):
+            yield chr(value)
+        for inner in _inner(op, value):
+            yield from _literals(inner)
+
+
+def _inner(op: Any, value: Any) -> list[Any]:
+    if op in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
+        return [value[2]]
+    if op is constants.SUBPATTERN:
+        return [value[3]]
+    if op is constants.BRANCH:
+        return list(value[1])
+    if op in (constants.ASSERT, constants.ASSERT_NOT):
+        return [value[1]]
+    if op is constants.ATOMIC_GROUP:
+        return [value]
+    return []
+
+
+def _loops(tree: Any) -> Iterator[str]:
+    """What each loop of a pattern matches once."""
+    for op, value in tree:
+        if op in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
+            yield _example(value[2], 1)
+        for inner in _inner(op, value):
+            yield from _loops(inner)
+
+
+def _within(tree: Any, before: str = "") -> Iterator[tuple[str, str]]:
+    """Each loop with what stands before it in the pattern."""
+    for op, value in tree:
+        if op in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
+            yield before, _example(value[2], 1)
+        for inner in _inner(op, value):
+            yield from _within(inner, before)
+        before += _example([(op, value)], 1)
+
+
+def _example(tree: Any, times: int) -> str:
+    """A text that a part of a pattern matches."""
+    return "".join(_one(op, value, times) for op, value in tree)
+
+
+def _one(op: Any, value: Any, times: int) -> str:
+    if op is constants.LITERAL:
+        return chr(value)
+    if op is constants.NOT_LITERAL:
+        return "a" if value != ord("a") else "b"
+    if op is constants.ANY:
+        return "a"
+    if op is constants.IN:
+        return _of_class(value)
+    if op in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
+        return _example(value[2], times) * max(value[0], times if value[1] else 0)
+    if op is constants.BRANCH:
+        return _example(value[1][0], times)
+    inner = _inner(op, value) if op not in (constants.ASSERT, constants.ASSERT_NOT) else []
+    return "".join(_example(part, times) for part in inner)
+
+
+_CATEGORIES = {
+    constants.CATEGORY_DIGIT: str.isdecimal, constants.CATEGORY_SPACE: str.isspace,
+    constants.CATEGORY_WORD: lambda c: c.isalnum() or c == "_",
+    constants.CATEGORY_NOT_DIGIT: lambda c: not c.isdecimal(),
+    constants.CATEGORY_NOT_SPACE: lambda c: not c.isspace(),
+    constants.CATEGORY_NOT_WORD: lambda c: not (c.isalnum() or c == "_"),
+}  # fmt: skip
+
+
+def _of_class(items: list[Any]) -> str:
+    negated = items[0][0] is constants.NEGATE
+    for code in (*b"a0 _.=x,", *range(32, 127), 10, 9, 0):
+        if any(_fits(item, chr(code)) for item in items if item[0] is not constants.NEGATE) != (
+            negated
+        ):
+            return chr(code)
+    return "a"
+
+
+def _fits(item: Any, sign: str) -> bool:
+    op, value = item
+    if op is constants.LITERAL:
+        return chr(value) == sign
+    if op is constants.RANGE:
+        return value[0] <= ord(sign) <= value[1]
+    if op is constants.CATEGORY:
+        return bool(_CATEGORIES[value](sign))
+    return False
