@@ -132,7 +132,7 @@ def times(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     known = cache(lambda: of(cap, **{name: bool(value) for name, value in asked.items()}))
     return Answer(
         cap,
-        lambda: Document("compile", taken(cap.program), tuple(shown(cap, known()))),
+        lambda: Document("compile", taken(cap.program), tuple(shown(cap, known())), timed=True),
         lambda: report(cap, known()),
         known,
     )

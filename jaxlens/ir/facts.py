@@ -140,6 +140,10 @@ class Timing:
     note: str = ""
 
 
+CONVERSION = "conversion to HLO"
+"""The step from StableHLO to HLO, which computes what only depends on constants."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Something that the compile did, with what it did within, as XLA's profile names it.

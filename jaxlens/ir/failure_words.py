@@ -12,7 +12,7 @@ _WHY: Mapping[Mistake, str] = {
     "size": "how many elements come out of it decides a shape, which must be known while JAX "
     "traces",
     "mask": "how many elements it selects decides a shape, which must be known while JAX traces",
-    "numpy": "this function is not JAX's and needs the numbers",
+    "numpy": "NumPy, or another library, asks for its numbers",
     "in place": "JAX arrays are immutable",
     "hash": "a key of a dict or a member of a set needs a hash, which a traced value has not",
     "format": "text can be made of known numbers only",
@@ -38,7 +38,7 @@ def why(found: Failure) -> str:
     """Why it fails, and which value is traced."""
     reason = _WHY[found.mistake]
     if not reason:
-        return _ended(f"JAX says: {found.message}")
+        return _ended(f"{found.error}: {found.message}")
     if found.mistake in _NAMES_TYPES:
         reason = f"{reason}. {found.message}"
     value = found.value
@@ -50,7 +50,8 @@ def why(found: Failure) -> str:
 
 def origin(value: TracedValue) -> str:
     """Where a traced value came from; "" where that is not known."""
-    of = f" of {value.function}" if value.function else ""
+    # A magic names what it looks at "expression" where the user gave no name.
+    of = f" of {value.function}" if value.function not in ("", "expression") else ""
     arguments = _arguments(value.arguments)
     if not value.made:
         if value.made_at:

@@ -25,7 +25,7 @@ from jaxlens.ir import hlo_module, hlo_text
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo_blocks import HEADER, Block, find_blocks
 from jaxlens.ir.hlo_frames import Frames, Origins
-from jaxlens.ir.hlo_line import cut
+from jaxlens.ir.hlo_line import cut, instructions
 from jaxlens.ir.hlo_node import Instruction
 from jaxlens.ir.hlo_order import callers_first, in_order
 
@@ -43,7 +43,9 @@ _LINE = re.compile(
     )$""",
     re.MULTILINE | re.VERBOSE,
 )
-_CALLING = re.compile("|".join(f"{key}=" for key in hlo_text.CALLS))
+# What the fast path leaves to the slow one: calls in odd places, and a second instruction.
+_CALLING = re.compile("|".join([*(f"{key}=" for key in hlo_text.CALLS), r"\s=\s"]))
+_SECOND = re.compile(r"\s=\s")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _FIRST = re.compile(r"\s*HloModule\s+([^\s,]+)")
 
@@ -68,7 +70,8 @@ def read(text: str, *, stage: str = "hlo", origins: Origins | None = None) -> Mo
 
     Raises:
         ReadError: The text does not begin with `HloModule`, breaks off within a computation,
-            names two computations alike, or has no one ENTRY.
+            names two computations alike, or has two ENTRYs. Where none is marked as such, the last
+            computation is the ENTRY, as it is to XLA.
     """
     return _Reader(text, Frames(origins), {}).module(stage)
 
@@ -189,8 +192,9 @@ class _Reader:
                 f"the HLO text breaks off within computation {self.open.name!r}, which begins on "
                 f"line {self._line(self.open.start)}: expected '}}'; read the whole text"
             )
-        if not self.entry and len(self.regions) == 1:
-            self.entry = next(iter(self.regions))
+        last = list(self.regions)[-1:]  # to XLA the ENTRY where none is marked
+        if not self.entry and last and self.regions[last[0]].nodes:
+            self.entry = last[0]
         if not self.entry:
             raise ReadError(
                 f"expected one ENTRY computation in the HLO text, found none among "
@@ -251,13 +255,17 @@ class _Reader:
 
     def _called(self, attrs: str | None) -> tuple[str, tuple[str, ...]] | None:
         """The attributes before the metadata and what they call; None where they are cut."""
-        if attrs is None or hlo_text.balance(attrs) != 0:
+        if attrs is None or hlo_text.balance(attrs) != 0 or _SECOND.search(attrs):
             return None
         self.calls[attrs] = found = attrs, hlo_text.called(hlo_text.attributes(attrs))
         return found
 
     def _slow(self, line: str) -> None:
-        """Reads a line of any form token by token."""
+        """Reads a line of any form token by token, and all instructions on it."""
+        for part in instructions(line):
+            self._instruction(part)
+
+    def _instruction(self, line: str) -> None:
         region, parts = self.open, cut(line)
         if parts is None or region is None or hlo_text.read_type(parts.type) is None:
             self.unknown.append(line)

@@ -2,11 +2,15 @@
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
-from jaxlens.ir.hlo_text import attributes, closing, type_end
+from jaxlens.ir.hlo_text import attributes, closing, outside, type_end
 
 _RESULT = re.compile(r'[ \t]*(ROOT[ \t]+)?%?([^\s=()"{}\[\],]+)[ \t]*=[ \t]*')
 _OPCODE = re.compile(r"\s*([A-Za-z][\w\-.]*)\(")
+# Where an instruction begins; what is named by an attribute has no space before its sign.
+_BEGINS = re.compile(r'(?<!ROOT)\s(?=(?:ROOT\s+)?%?[^\s=()"{}\[\],]++\s+=\s)')
+_COMMENT = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*"?)|/\*.*?\*/|//.*', re.DOTALL)
 _OPERAND = {"parameter": "index", "constant": "literal"}
 
 
@@ -37,6 +41,21 @@ def cut(line: str) -> Parts | None:
     type_text, operands = line[result.end() : behind], line[opcode.end() : end - 1]
     rest = line[end:].strip().removeprefix(",")
     return Parts(bool(result[1]), result[2], type_text, opcode[1], operands, rest)
+
+
+def instructions(line: str) -> list[str]:
+    """The instructions on one line: XLA prints one, and reads as many as there are."""
+    if _BEGINS.search(line.lstrip()) is None:
+        return [line]
+    line = _COMMENT.sub(lambda match: match[1] or " ", line)
+    starts = [
+        match.start()
+        for start, end in outside(line)
+        for match in _BEGINS.finditer(line, start, end)
+        if line[: match.start()].strip()
+    ]
+    edges = [0, *starts, len(line)]
+    return [line[a:b].strip() for a, b in pairwise(edges)]
 
 
 def instruction_attributes(line: str) -> dict[str, str]:

@@ -55,6 +55,22 @@ def balance(text: str) -> int:
     return depth
 
 
+def outside(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each stretch of text outside brackets and quotes."""
+    depth = start = 0
+    for token in _TOKEN.finditer(text):
+        mark = text[token.start()]
+        if depth <= 0:
+            yield start, token.start()
+        if mark in "({[":
+            depth += 1
+        elif mark in ")}]":
+            depth -= 1
+        start = token.end()
+    if depth <= 0:
+        yield start, len(text)
+
+
 def split(text: str) -> list[str]:
     """Cuts at the commas that stand outside brackets and quotes."""
     parts, depth, start = [], 0, 0

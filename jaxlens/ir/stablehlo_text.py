@@ -92,9 +92,14 @@ def printed(text: str, module: Module) -> Iterator[PrintedLine]:
             raise _other(number, words)
 
 
+_NAMELESS = "<<INVALID EMPTY SYMBOL>>"  # what MLIR prints for a function named ""
+
+
 def _symbol(words: str, number: int) -> str:
     """`relu` of `func.func private @relu(%arg0: ...`."""
     name = words.partition("@")[2]
+    if name.startswith(_NAMELESS):
+        return ""
     if name.startswith('"'):
         return name[1:].partition('"')[0]
     return name.partition("(")[0]

@@ -14,9 +14,10 @@ from itertools import pairwise
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir import buffers
-from jaxlens.ir.facts import Constant, PassStage, Stage, Timing
+from jaxlens.ir.facts import CONVERSION, Constant, PassStage, Stage, Timing
 from jaxlens.ir.graph import Node, Type
 from jaxlens.lenses.compile_parts import compile_parts
+from jaxlens.lenses.conversion_folds import conversion_folds
 from jaxlens.lenses.report import Cell, Finding, Report, Table, amount, count
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.times import duration
@@ -34,18 +35,18 @@ _LARGE = 1_000  # bytes of a folded constant from which a sentence names it
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """An instruction that XLA computed while it compiled.
+    """An op or instruction that was computed while the program was compiled.
 
     Attributes:
-        id: The instruction before the pass.
+        id: The instruction before the pass, or StableHLO's op.
         opcode: What it did.
         constant: The constant that stands for it after.
         type: Its type as text.
         bytes: Its bytes; None where unknown.
         line: The source line that owns it; "" for none.
         gone: Instructions that went with it, which nothing else read.
-        by: The pass.
-        step: Number of the pass's dump.
+        by: The pass, or what made HLO of StableHLO.
+        step: Number of the pass's dump; 0 for what was done before the first.
     """
 
     id: str
@@ -66,7 +67,7 @@ class Captured:
     Attributes:
         constants: Arrays that it closed over, the largest first.
         stages: How many constants a stage holds, and their bytes, by stage.
-        handed: Whether this look hands them over as arguments, since they are too large.
+        handed: Whether a stand-in was compiled that takes them as arguments.
         folded: What constant folding computed, in order.
         folding: Seconds that it took, where the compile was profiled; else None.
         missing: Why it is not known what was folded; "" where it is.
@@ -102,11 +103,14 @@ def of(capture: Capture, compiled: bool = True) -> Captured:
     if not compiled:
         return Captured(constants, stages, missing="not compiled")
     folded: tuple[Folded, ...] = ()
-    missing = ""
     try:
         folded, missing = folds(capture.passes)
+        folded = (*_converted(capture), *folded)
     except LensError as why:
         missing = str(why)
+    handed = bool(constants) and any(_HANDED in step.note for step in _timings(capture))
+    if handed:  # known only now: a compile that takes too long ends as a stand-in's
+        folded, missing = (), "a stand-in was compiled, which takes the arrays as arguments"
     for name, held in (("stablehlo", _of_ops), ("optimized", _of_text)):
         try:
             sizes = list(held(capture.stage(name)))
@@ -118,8 +122,18 @@ def of(capture: Capture, compiled: bool = True) -> Captured:
         stages["executable"] = len(kept), sum(a.size for a in kept)
     except LensError:
         pass
-    handed = bool(constants) and any(_HANDED in step.note for step in _timings(capture))
     return Captured(constants, stages, handed, folded, _seconds(capture), missing)
+
+
+def _converted(capture: Capture) -> Iterator[Folded]:
+    """What was computed before XLA's first pass."""
+    first = capture.passes[0].stage.module  # not `hlo`, which may be converted once more
+    for one in conversion_folds(capture.stablehlo.module, first):
+        owner, type = str(one.op.owner or ""), one.constant.type
+        yield Folded(
+            one.op.id, one.op.opcode.rpartition(".")[2], one.constant.id, str(type), type.bytes,
+            owner, one.gone, CONVERSION, 0,
+        )  # fmt: skip
 
 
 def _timings(capture: Capture) -> tuple[Timing, ...]:
@@ -280,8 +294,8 @@ def _copies(facts: Captured) -> list[Finding]:
     if facts.handed:
         return [
             Finding(
-                "They are too large to be copied, so this look hands them to the compiled program "
-                f"as arguments; jax.jit copies {amount(facts.bytes)} into StableHLO."
+                "What was compiled is a stand-in that takes them as arguments; jax.jit copies "
+                f"{amount(facts.bytes)} into StableHLO, and XLA into the executable."
             )
         ]
     several = [c for c in facts.constants if c.bodies > 1]
@@ -392,7 +406,7 @@ def _folded(facts: Captured) -> Table:
     return Table(
         "Folded while compiling",
         ("constant", "type", "bytes", "was", "instructions", "from line"), rows,
-        f"As the dumps before and after {FOLDING} show; some is folded again, or removed, "
-        f"later.{more}",
+        f"As StableHLO and the first HLO show, and the dumps before and after {FOLDING}; some is "
+        f"folded again, or removed, later.{more}",
         right=(2, 4), stage="optimized",
     )  # fmt: skip

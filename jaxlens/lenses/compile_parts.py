@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jaxlens.ir.facts import Part, Profile
+from jaxlens.ir.facts import CONVERSION, Part, Profile
 
 PASSES, CODE, LLVM, REST = "HLO passes", "kernels to LLVM IR", "LLVM", "elsewhere"
 _GROUPS = (  # by XLA's names of its steps, on CPU and on GPU
@@ -67,7 +67,8 @@ def compile_parts(profile: Profile) -> CompileParts:
     for part in profile.parts:
         if part.inside >= 0:
             own[part.inside] -= part.seconds
-    groups: dict[str, float] = dict.fromkeys((PASSES, CODE, LLVM, REST), 0.0)
+    converted = [CONVERSION] if any(p.name == CONVERSION for p in profile.parts) else []
+    groups = dict.fromkeys((*converted, PASSES, CODE, LLVM, REST), 0.0)
     names: list[str] = []
     for part, seconds in zip(profile.parts, own, strict=True):
         names.append(_group(part) or (names[part.inside] if part.inside >= 0 else REST))
@@ -91,6 +92,8 @@ def _by_name(profile: Profile, kind: str) -> dict[str, float]:
 
 def _group(part: Part) -> str:
     """The group that a part opens; "" where it belongs to what it stands in."""
+    if part.name == CONVERSION:
+        return CONVERSION
     if part.kind == "pipeline":
         return PASSES
     if part.kind == "kernel":

@@ -115,8 +115,8 @@ def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
     """The answer: how much, when, and whose."""
     if use.peak is None:
         yield Finding(
-            f"It takes {amount(use.reserved)} from start to end; XLA gives no live ranges here, so "
-            "when it is most, and which line owns that, is not known.",
+            f"It takes {amount(use.reserved)} from start to end; when it is most, and which line "
+            f"owns that, is not known: {use.missing or 'XLA gives no live ranges here'}.",
             "unknown",
         )
         return
@@ -156,8 +156,14 @@ def _elsewhere(space: Space) -> Finding:
 
 def _owner(use: Use, quote: Quoter) -> str:
     """Who has most of it: a line, or the arguments."""
-    arguments = use.kind("argument")
+    arguments, constants = use.kind("argument"), use.kind("constant")
     line, size = next(((n, b) for n, b in use.by_line.items() if n), ("", 0))
+    if constants > max(arguments, size):
+        most = next(one for one in use.at_peak if one.kind == "constant")
+        whose = " that is closed over" if most.name != most.instruction else ""
+        text = f"{share(constants, use.peak)} of it are constants (most of all {most.name}"
+        text += f", an array{whose})"
+        return f"{text}, and {line} owns {amount(size)}{_code(use, line, quote)}" if line else text
     if arguments >= size:
         largest = next((one for one in use.at_peak if one.kind == "argument"), None)
         if largest is None:

@@ -86,7 +86,7 @@ def by_line(use: Use, quote: Quoter) -> Table:
     """What is there at the peak, by who owns it."""
     owners: dict[str, list[Owned]] = {}
     for one in use.at_peak:
-        owners.setdefault("arguments" if one.kind == "argument" else one.line, []).append(one)
+        owners.setdefault(_owner(one), []).append(one)
     sums = {name: sum(one.bytes for one in held) for name, held in owners.items()}
     ordered = sorted(owners, key=lambda name: -sums[name])
     top = max(sums.values(), default=0) or 1
@@ -96,7 +96,7 @@ def by_line(use: Use, quote: Quoter) -> Table:
         span = next((one.span for one in held if one.span), None)
         rows.append((
             Cell(name or "no line", ids=tuple(one.instruction for one in held)),
-            Cell("" if name == "arguments" else quote(span)),
+            Cell(quote(span)),
             Cell(amount(sums[name]), sums[name], bar=sums[name] / top),
             Cell(share(sums[name], use.peak), sums[name] / (use.peak or 1)),
             Cell(types(held)),
@@ -108,6 +108,13 @@ def by_line(use: Use, quote: Quoter) -> Table:
     columns = ("line", "code", "bytes", "share", "values", "")
     title = "Memory at the peak, by line"
     return Table(title, columns, tuple(rows), note, right=(2, 3), stage="optimized")
+
+
+def _owner(one: Owned) -> str:
+    """The row that a value belongs to."""
+    if one.kind == "argument":
+        return "arguments"
+    return "constants" if one.kind == "constant" and not one.line else one.line
 
 
 def _marks(held: Sequence[Owned]) -> str:

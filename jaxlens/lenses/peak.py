@@ -20,6 +20,7 @@ from jaxlens.ir.buffers import Kind as Allocated
 from jaxlens.ir.graph import Span
 from jaxlens.ir.live import Held, Live, live
 from jaxlens.ir.live import spaces as live_spaces
+from jaxlens.lenses.captured_names import CapturedNames
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.makers import Maker, Makers
 from jaxlens.lenses.residuals import Saved, saved
@@ -38,7 +39,7 @@ class Owned:
     """A value in memory and the line that it belongs to.
 
     Attributes:
-        name: XLA's name of the value, or the argument's.
+        name: XLA's name of the value, or the user's: of an argument, or of a captured array.
         type: Its type as text.
         bytes: Its size.
         kind: What it is to the caller.
@@ -108,6 +109,7 @@ class Use:
         unplaced: Values without a live range, which are not counted.
         memory: What the main memory is called.
         spaces: The device's other memories, as far as the program uses them.
+        missing: Why there is no peak; "" where there is one, or XLA gives no live ranges.
     """
 
     peak: int | None
@@ -125,6 +127,7 @@ class Use:
     unplaced: int = 0
     memory: str = "main memory"
     spaces: tuple[Space, ...] = ()
+    missing: str = ""
 
     def kind(self, kind: Kind) -> int:
         """Bytes of one kind at the peak."""
@@ -160,7 +163,17 @@ def of(capture: Capture) -> Use:
         found.instruction if found else "", runs, at, _by_line(at), kept,
         found.unplaced if found else 0, memory_spaces.name(0, capture.program.target.platform),
         spaces(capture, assigned, kept) if assigned is not None else (),
+        "" if found else _missing(capture),
     )  # fmt: skip
+
+
+def _missing(capture: Capture) -> str:
+    """Why there is no buffer assignment; "" where there is one without live ranges."""
+    try:
+        capture.buffers  # noqa: B018 - says why
+    except LensError as why:
+        return str(why)
+    return ""
 
 
 def _by_line(held: Iterable[Owned]) -> dict[str, int]:
@@ -272,6 +285,7 @@ class _Lines:
     def __init__(self, capture: Capture, makers: Makers, kept: Saved, worth: float) -> None:
         self._capture, self._makers, self._worth = capture, makers, worth
         self._kept = {id for one in kept.residuals for id in (one.id, one.maker)}
+        self._captured = CapturedNames(capture)
 
     def owned(self, held: Held) -> Owned:
         buffer = held.buffer
@@ -281,6 +295,8 @@ class _Lines:
         span, line, saved, stacked, made = None, "", False, False, buffer.instruction
         if kind == "argument" and maker is not None:
             name = maker.node.scope or name
+        elif kind == "constant" and buffer.size >= self._worth:
+            name = self._captured.name(buffer.instruction, buffer.type) or name
         elif maker is not None:
             span, line = self._line(maker, buffer.size)
             stacked = maker.stacked

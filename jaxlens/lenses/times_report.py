@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.facts import Trial
+from jaxlens.ir.facts import CONVERSION, Trial
 from jaxlens.lenses import captured
 from jaxlens.lenses.compile_parts import LLVM, PASSES, REST, CompileParts
 from jaxlens.lenses.equations import Equations
@@ -103,8 +103,10 @@ def _most(facts: Times) -> str:
     name = max(every, key=lambda n: every[n])
     slowest = facts.compile.passes[:1]
     which = f", most of it in `{slowest[0].name}`" if name == PASSES and slowest else ""
-    if which and slowest[0].name == captured.FOLDING:
+    if name == PASSES and slowest and slowest[0].name == captured.FOLDING:
         which += " (--captured says of what)"
+    if name == CONVERSION:
+        which = ": it computes what only depends on constants (--captured says what)"
     kernels = facts.compile.optimised
     if name == LLVM and len(kernels) > 1:
         which = f", longest over `{max(kernels, key=facts.compile.of_llvm)}`"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxlens.ir.facts import PassStage
+from jaxlens.ir.facts import CONVERSION, PassStage
 from jaxlens.ir.graph import Node
 from jaxlens.links.atoms import LOOPS
 from jaxlens.links.blame import Blame, By, blame
@@ -213,7 +213,7 @@ class _Judge:
 
     def _converted(self, node: Node, op: str) -> EquationFate:
         """The conversion from StableHLO, which folds and simplifies a little, left nothing."""
-        kind, by = word(self.seen.opcode[op]), "conversion to HLO"
+        kind, by = word(self.seen.opcode[op]), CONVERSION
         if op in self.seen.constant:
             words = f"Folded into a constant before XLA's first pass: {kind} of constants."
             return EquationFate(node.id, "folded", words, by=by)

@@ -55,7 +55,7 @@ def document(
     """
     compared = found or of(before, after)
     called = names or sides(before.program, after.program)
-    took = [TableBlock(compare_tables.runs(run, called))] if run else []
+    took = [TableBlock(compare_tables.runs(run, called), asked=True)] if run else []
     answer, *rest = blocks(before, after, called, found=compared, full=full)
     shown = (answer, *took, *rest)
     first, other = taken(after.program), taken(before.program)

@@ -71,7 +71,7 @@ def document(
         UnavailableError: What was asked for alone is not given by this backend.
     """
     asked = options or CompileOptions()
-    measured = [TableBlock(_measured(run))] if run else []
+    measured = [TableBlock(_measured(run), asked=True)] if run else []
     if asked.against is not None:
         changed = comparison.document(asked.against, capture, full=asked.full)
         return replace(changed, blocks=(*measured, *changed.blocks))
@@ -86,7 +86,8 @@ def document(
     linked = any(isinstance(block, Tabs) for block in blocks) and small and not asked.kernel
     web = weave(capture, _LINKED) if linked else None
     program = _spread(capture) if asked.sharding else capture.program
-    return Document("compile", taken(program), (*measured, *blocks), web)
+    timed = asked.times or asked.scan
+    return Document("compile", taken(program), (*measured, *blocks), web, timed=timed)
 
 
 def _spread(capture: Capture) -> Program:

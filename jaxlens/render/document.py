@@ -152,9 +152,15 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class TableBlock:
-    """A table."""
+    """A table.
+
+    Attributes:
+        table: Its cells.
+        asked: Whether it is what was asked for: then text has it though it changes from run to run.
+    """
 
     table: Table
+    asked: bool = False
 
 
 PassMark = Literal[
@@ -323,6 +329,8 @@ class Document:
         blocks: What follows.
         web: Who came from whom among the nodes shown; None where nothing is linked.
         deviations: Where the program shown is not the one that runs, a sentence each.
+        timed: Whether times are what was asked for: then text has every figure that changes from
+            run to run.
     """
 
     verb: str
@@ -330,3 +338,4 @@ class Document:
     blocks: tuple[Block, ...]
     web: Web | None = None
     deviations: tuple[str, ...] = ()
+    timed: bool = False

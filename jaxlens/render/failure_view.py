@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from jaxlens.ir.failure import Failure, Remedy
-from jaxlens.ir.failure_words import advice
+from jaxlens.ir.failure_words import advice, where
 from jaxlens.lenses.failure import findings, tables
 from jaxlens.lenses.report import Finding
 from jaxlens.render.document import Block, Code, Document, Findings, TableBlock
@@ -11,14 +11,13 @@ from jaxlens.render.document import Block, Code, Document, Findings, TableBlock
 
 def document(found: Failure) -> Document:
     """Builds the output."""
-    first = f"{found.error} while tracing {found.name}" if found.name else found.error
+    traced = f" while tracing {found.name}" if found.name else ""
+    line = f", at {where(found)}" if found.place else ""
+    first = f"{found.error}{traced}{line}"
     return Document("explain", first, tuple(_blocks(found)))
 
 
 def _blocks(found: Failure) -> Iterator[Block]:
-    if found.code:
-        library = "a library's line, since none of yours took part"
-        yield Code("text", found.code, title=found.place, note=library * found.library)
     yield Findings(tuple(findings(found)))
     yield from map(_remedy, found.remedies)
     yield from map(TableBlock, tables(found))

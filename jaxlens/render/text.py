@@ -71,13 +71,15 @@ def text(
         width: Columns that prose, tables and the two sides of a diff keep to. Lines of a
             program stay whole.
         full: Write folds, all tabs, what lies under source lines, and every line.
-        times: Write tables of figures that change from run to run.
+        times: Write figures that change from run to run. Those that were asked for are written
+            in any case.
         limit: Lines per block, unless `full`.
 
     Returns:
-        Text without a final newline. Without `times` it is equal for equal programs.
+        Text without a final newline. But for times that were asked for it is equal for equal
+        programs.
     """
-    form = Form(width, full, times, limit)
+    form = Form(width, full, times or document.timed, limit)
     lines = wrap(visible(document.taken), width, subsequent_indent="    ", break_on_hyphens=False)
     for sentence in document.deviations:
         lines += wrap(f"Not what runs: {visible(sentence)}", width, subsequent_indent="    ")
@@ -178,7 +180,7 @@ def _findings(block: Findings, form: Form) -> list[str]:
 
 
 def _table(block: TableBlock, form: Form) -> list[str]:
-    if block.table.volatile and not form.times:
+    if block.table.volatile and not (form.times or block.asked):
         title = visible(block.table.title)
         return [f"{title}: left out, it changes from run to run; .text(times=True) writes it"]
     return table_lines(block.table, form.width)

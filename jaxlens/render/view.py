@@ -44,11 +44,11 @@ class View:
         return self.text()
 
     def text(self, *, full: bool = False, times: bool = False, width: int = 100) -> str:
-        """Lines of text, the same from run to run.
+        """Lines of text, the same from run to run but for times that were asked for.
 
         Args:
             full: With folds, all tabs and every line.
-            times: With tables of figures that change from run to run.
+            times: With all figures that change from run to run, also those not asked for.
             width: Columns that prose, tables and diffs keep to.
         """
         return text(self.document, full=full, times=times, width=width)

@@ -8,7 +8,7 @@ is made. A miss is explained by the nearest earlier key.
 import inspect
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -16,10 +16,10 @@ import jax
 from jaxlens.ir.compile_log import Change, ChangeKind
 from jaxlens.ir.facts import Verdict
 from jaxlens.ir.jaxpr_types import type_of
-from jaxlens.stages import compat, equinox_keys, flax_keys
-from jaxlens.stages.calls import Opened
+from jaxlens.stages import compat, equinox_keys, flax_keys, wrapped
 from jaxlens.stages.differing import Kept, PyTreeDef, differences
 from jaxlens.stages.inputs import leaves, root_names, signature_of, static_text
+from jaxlens.stages.opened import Opened
 
 _MOST = 12
 
@@ -66,8 +66,7 @@ def verdict(call: Opened, name: str) -> Verdict:
     """
     parts = compat.jit_parts(call.function)
     if parts is None:
-        wrapped = compat.inner_jit(call.function)
-        return Verdict(None, reasons=((WRAPPED if wrapped else EAGER).format(name=name),))
+        return _of_wrapper(call, name)
     fun, info = parts
     keys = compat.trace_keys(fun)
     try:
@@ -82,8 +81,20 @@ def verdict(call: Opened, name: str) -> Verdict:
     keys = [k for k in keys if not compat.is_apart(k[0], context)]
     same = [k for k in keys if k[0] == context and _equal(k[1], rest)]
     if not same:
-        return _untraced(call, asked[0], keys)
+        return _untraced(replace(call, function=fun), asked[0], keys)
     return _compiled(call, fun, same[0], context, arrays, len(keys))
+
+
+def _of_wrapper(call: Opened, name: str) -> Verdict:
+    """The verdict for what is not jitted itself: a library's jit hands its calls to one that is."""
+    try:
+        inner = wrapped.inner(call)
+    except (TypeError, ValueError) as error:
+        return Verdict(None, reasons=(f"{name} would refuse this call: {_one_line(error)}",))
+    if inner is not None and inner.known:
+        return verdict(inner.call, name)
+    is_wrapper = inner is not None or compat.inner_jit(call.function)
+    return Verdict(None, reasons=((WRAPPED if is_wrapper else EAGER).format(name=name),))
 
 
 def _equal(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
@@ -274,7 +285,9 @@ def key_of(call: Opened, context: Any, rest: tuple[Any, ...]) -> Key:
         )  # fmt: skip
     structures = _structures(call, info, signature)
     paths = [path for root, tree in structures.items() for path in _paths(root, tree)]
-    if len(paths) != len(avals):
+    if call.names and len(call.names) == len(avals):
+        paths = list(call.names)
+    elif len(paths) != len(avals):
         paths = [f"input {i}" for i in range(len(avals))]
     return Key(
         settings_of,
@@ -357,6 +370,8 @@ def _unhashable(call: Opened, rest: tuple[Any, ...]) -> str | None:
 
 def _leaf_names(call: Opened, rest: tuple[Any, ...]) -> list[str]:
     fixed = {*rest[0].static_argnums, *rest[0].static_argnames}
+    if call.names:
+        return list(call.names)
     found = leaves(call.args, call.kwargs, call.signature)
     return [leaf.name for leaf in found if leaf.root not in fixed]
 

@@ -15,10 +15,11 @@ import jax
 
 from jaxlens.ir.compile_log import TYPE, Change, Part
 from jaxlens.stages import cache, closed_values, compat, compat_calls, equinox_keys
-from jaxlens.stages.calls import Opened, function_name
+from jaxlens.stages.calls import function_name
 from jaxlens.stages.compat_calls import LOWERING, Caller, Stack
 from jaxlens.stages.differing import same
 from jaxlens.stages.inputs import signature_of, static_text
+from jaxlens.stages.opened import Opened
 from jaxlens.stages.places import Place, made_anew, place_of
 
 _MOST = 256  # earlier keys that a call is compared with

@@ -1,13 +1,15 @@
 """From a call `f(*args, **kwargs)` to something that JAX can trace, without running it.
 
-A bound method, a partial or a callable pytree (an Equinox or Flax NNX module) is opened, so
-that its arrays are inputs and not captured constants. A jitted function keeps its settings.
-JAX always gets a new function object: a trace that somebody made before is never reused.
+What is called is opened first (`opened.py`): a bound method, or a callable pytree, so that its
+arrays are inputs and not captured constants; a library's jit, down to the jitted function inside
+it (`wrapped.py`). A jitted function keeps its settings. JAX always gets a new function object: a
+trace that somebody made before is never reused.
 """
 
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,36 +20,18 @@ from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat, pytrees
-from jaxlens.stages.arrays import is_array
+from jaxlens.stages import compat, pytrees, wrapped
 from jaxlens.stages.inputs import (
     Leaf,
     as_input,
     leaves,
     none_arguments,
     root_names,
-    signature_of,
     static_text,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A call with its partials and bound methods opened.
-
-    Attributes:
-        function: What is called in the end.
-        args: All positional arguments, the opened ones first.
-        kwargs: All keyword arguments.
-        signature: Its signature, an owner first; None where Python knows none.
-        owner: The object whose method or `__call__` it is, or None.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    signature: inspect.Signature | None
-    owner: Any = None
+from jaxlens.stages.opened import Opened, bound_values, is_plain, open_call, unbound
+from jaxlens.stages.target import Place
+from jaxlens.stages.wrapped import Inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +55,7 @@ class Call:
         opened: The call as it was, for the question whether it would hit JAX's caches.
         core: The same where the function is the core's, else None.
         unjitted: Whether neither `jit` nor a library's wrapper of it made the function.
+        inner: What a library's jit hands to the jitted function inside it, or None.
     """
 
     name: str
@@ -89,6 +74,12 @@ class Call:
     opened: Opened | None
     core: Opened | None = None
     unjitted: bool = False
+    inner: Inner | None = None
+
+    def trace(self, place: Place) -> Any:
+        """JAX's own traced object; the user's function runs once, on tracers."""
+        with self.inner.within() if self.inner else nullcontext():
+            return place.trace(self.traceable, self.args, self.kwargs, self.static)
 
     def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that the compiled program takes."""
@@ -124,16 +115,20 @@ def prepare(
     signature = opened.signature
     found = leaves(opened.args, opened.kwargs, signature)
     _check_arrays(found)
-    parts = compat.jit_parts(opened.function)
+    inner = wrapped.inner(opened)
+    parts = compat.jit_parts(inner.call.function if inner else opened.function)
     call = Call(
         name=name or function_name(f),
         traceable=None,
         args=opened.args,
         kwargs=opened.kwargs,
         inputs=(),
-        statics=tuple(none_arguments(opened.args, opened.kwargs, signature)),
-        span=definition(opened.function),
-        transforms=tuple(transforms(opened.function)),
+        statics=(
+            *_bound_statics(opened.function),
+            *none_arguments(opened.args, opened.kwargs, signature),
+        ),
+        span=definition(unbound(opened.function)),
+        transforms=tuple(transforms(unbound(opened.function))),
         owner=opened.owner,
         function=opened.function,
         settings=None,
@@ -141,10 +136,20 @@ def prepare(
         leaves=(),
         opened=opened,
         core=core,
+        inner=inner,
     )
     if parts is None:
         return _plain(call, opened.function, found, signature)
+    if inner is not None:
+        return _wrapped(call, inner, parts)
     return _jitted(call, parts, found, signature)
+
+
+def _bound_statics(f: Any) -> Iterator[Static]:
+    """What a partial that is not opened has bound, but for containers and arrays: constants."""
+    for name, value in bound_values(f):
+        if is_plain(value):
+            yield Static(name, static_text(value))
 
 
 def _of_core(opened: Opened) -> Opened:
@@ -161,56 +166,6 @@ def _core() -> Any:
     from jaxlens.stages import core_program
 
     return core_program
-
-
-def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Opened:
-    """Opens partials, bound methods and callable pytrees, from the outside in.
-
-    Args:
-        f: What is called.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        name: What the user calls the object, if `f` is one or a method of one.
-
-    Raises:
-        OptionError: An argument holds itself, or nests too deep for JAX.
-    """
-    owner = signature = None
-    while True:
-        if isinstance(f, functools.partial):
-            f, args, kwargs, signature = f.func, (*f.args, *args), {**f.keywords, **kwargs}, None
-        elif _is_method(f):
-            owner, signature = f.__self__, _with_owner(f, name)
-            f, args = f.__func__, (owner, *args)
-        elif _is_callable_tree(f):
-            owner, signature = f, _with_owner(f, name)
-            f, args = type(f).__call__, (owner, *args)
-        else:
-            signature = signature or signature_of(f)
-            pytrees.check_call(args, kwargs, signature)
-            return Opened(f, args, kwargs, signature, owner)
-
-
-def _is_method(f: Any) -> bool:
-    """Whether it is bound to an object; a class method keeps its class."""
-    return hasattr(f, "__func__") and not isinstance(getattr(f, "__self__", type), type)
-
-
-def _is_callable_tree(f: Any) -> bool:
-    """Whether it is an object with arrays of its own in it."""
-    if jax.tree_util.all_leaves([f]):
-        return False
-    return any(is_array(leaf) for _, leaf in pytrees.leaves(f))
-
-
-def _with_owner(f: Callable[..., Any], name: str) -> inspect.Signature | None:
-    """The signature of what `f` is bound to, its object first, called what the user calls it."""
-    bound = signature_of(f)
-    if bound is None:
-        return None
-    known = name.isidentifier() and name not in bound.parameters
-    first = inspect.Parameter(name if known else "self", inspect.Parameter.POSITIONAL_ONLY)
-    return bound.replace(parameters=[first, *bound.parameters.values()])
 
 
 def _check(f: Any) -> None:
@@ -258,6 +213,14 @@ def _jitted(
     )
 
 
+def _wrapped(call: Call, inner: Inner, parts: tuple[Callable[..., Any], Any]) -> Call:
+    """A library's jit: the jitted function inside it, under the user's names."""
+    call = replace(call, args=inner.call.args, kwargs=inner.call.kwargs)
+    jitted = _jitted(call, parts, inner.leaves, inner.call.signature)
+    statics = jitted.statics if inner.statics is None else (*inner.statics, *call.statics)
+    return replace(jitted, function=inner.function, statics=statics)
+
+
 def _marked(
     call: Call, marked: set[int | str], signature: inspect.Signature | None
 ) -> tuple[Static, ...]:
@@ -293,16 +256,8 @@ def _plain(
         inputs=tuple(as_input(leaf, donated=False) for leaf in arrays),
         statics=(*(Static(s.name, static_text(s.value)) for s in statics), *call.statics),
         leaves=tuple(leaf.value for leaf in arrays),
-        unjitted=not any(map(_is_jit_of_a_library, (function, call.owner))),
+        unjitted=True,
     )
-
-
-def _is_jit_of_a_library(f: Any) -> bool:
-    """Whether it is a wrapper like Equinox's or Flax's: calling it runs a compiled program.
-
-    What one of JAX's transforms made of a jitted function runs what it adds op by op.
-    """
-    return not compat.transform_name(f) and compat.inner_jit(f)
 
 
 def _completed(
@@ -345,8 +300,7 @@ def _anew(
 
 def function_name(f: Any) -> str:
     """The name that a user would call it by."""
-    while isinstance(f, functools.partial):
-        f = f.func
+    f = unbound(f)
     if getattr(f, "__name__", None) == compat.UNNAMED and hasattr(f, "__wrapped__"):
         return function_name(f.__wrapped__)  # a transform of a model: the model's class names it
     name = getattr(f, "__name__", None) or getattr(getattr(f, "fun", None), "__name__", None)

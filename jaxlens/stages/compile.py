@@ -9,7 +9,7 @@ is left of the compile ends in a thread of its own, which removes what it wrote 
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,9 +27,9 @@ from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.stamps import bare
 from jaxlens.stages import compat, profile
 from jaxlens.stages.disassemble import missing, readable
-from jaxlens.stages.dump import Dump, folder, read, remove
+from jaxlens.stages.dump import Dump, folder, full, read, remove
 from jaxlens.stages.interruptible import Abandon, interruptible
-from jaxlens.stages.kernels import asm_text, kernels, llvm_text
+from jaxlens.stages.kernels import asm_text, kernels, llvm_text, without_code
 from jaxlens.stages.llvm_times import llvm_parts
 from jaxlens.stages.memory import memory
 
@@ -103,7 +103,8 @@ class Compiled:
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
         """What the executable calls, in the program's order; reads the optimised HLO."""
-        return kernels(self.optimized.module, self.dump, self.platform)
+        found = kernels(self.optimized.module, self.dump, self.platform)
+        return without_code(found, self.dump.lost) if self.dump.lost else found
 
     @cached_property
     def llvm(self) -> Stage:
@@ -149,6 +150,8 @@ class Compiled:
         return cost(self.executable, self.platform)
 
     def _lacks(self, what: str) -> str:
+        if self.dump.lost:
+            raise UnavailableError(self.dump.lost)
         tpu = "; it shows no machine code for TPUs" if self.platform == "tpu" else ""
         why = tpu if what in ("LLVM IR", "object code that can be read") else ""
         raise UnavailableError(f"XLA gave no {what} for {self.name} on {self.platform}{why}")
@@ -183,6 +186,7 @@ def compile_lowered(
     origins: Origins | None = None,
     profiled: bool = False,
     flags: Mapping[str, bool | int | str] | None = None,
+    waiting: Callable[[float], None] | None = None,
 ) -> Compiled:
     """Compiles exactly once, with what XLA dumps.
 
@@ -194,6 +198,7 @@ def compile_lowered(
         origins: Gives the frames of the program's ops, where it is stamped.
         profiled: Whether JAX's profiler notes what the compile does (costs a few percent).
         flags: Options of XLA's beyond those that make it dump; some end the process.
+        waiting: See `interruptible`.
 
     Returns:
         The executable and the texts. LLVM IR, objects, buffers and live ranges are always among
@@ -204,7 +209,9 @@ def compile_lowered(
     """
     session = profile.Session() if profiled else None
     options = dict(flags or {})
-    done = interruptible(lambda abandon: _compile(lowered, name, passes, session, abandon, options))
+    done = interruptible(
+        lambda abandon: _compile(lowered, name, passes, session, abandon, options), waiting
+    )
     return replace(done, origins=origins)
 
 
@@ -225,7 +232,8 @@ def _compile(
             seconds = time.perf_counter() - start
             seen = _seen(session, lowered, seconds)
         start = time.perf_counter()
-        files = Dump() if abandon.asked else read(path, clock=session is not None)
+        lost = full(path)
+        files = Dump(lost=lost) if abandon.asked or lost else read(path, clock=session is not None)
         times = (
             Timing("compile", seconds, "XLA, writing its dumps too"),
             Timing("read dumps", time.perf_counter() - start),

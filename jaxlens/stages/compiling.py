@@ -1,12 +1,15 @@
 """The compiles of one lowered call: one, and one more for what the first was not asked for."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage, Profile, Timing
 from jaxlens.ir.hlo_frames import Origins
 from jaxlens.stages.compile import Compiled, compile_lowered
+from jaxlens.stages.compile_limits import OverdueError
 from jaxlens.stages.staging import Staging
 
 
@@ -19,8 +22,16 @@ class Compiling:
         origins: Gives the frames of the program's ops.
     """
 
-    def __init__(self, staging: Staging, origins: Origins) -> None:
+    def __init__(self, staging: Staging, origins: Origins, give_up: Callable[[str], None]) -> None:
+        """Takes a call.
+
+        Args:
+            staging: The call.
+            origins: See above.
+            give_up: Is called with why, before a stand-in takes the place of what was lowered.
+        """
         self._staging = staging
+        self._give_up = give_up
         self._profile: Profile | None = None
         self.origins = origins
         self.made: Compiled | None = None
@@ -39,11 +50,27 @@ class Compiling:
         (`compile_lowered` says what can be asked.)
         """
         staging, again = self._staging, self.made is not None
-        done = compile_lowered(
-            staging.lowered, name=staging.call.name, origins=self.origins, **asked
-        )
+        try:
+            done = self._compile_lowered(**asked)
+        except OverdueError as why:
+            if again:
+                raise UnavailableError(f"no {what}: {why}") from None
+            self._give_up(str(why))
+            staging.fall_back()
+            done = self._compile_lowered(**asked)
         self.times += tuple(_again(t, what) if again else t for t in done.times)
         return done
+
+    def _compile_lowered(self, **asked: Any) -> Compiled:
+        staging = self._staging
+        with staging.as_called():
+            return compile_lowered(
+                staging.lowered,
+                name=staging.call.name,
+                origins=self.origins,
+                waiting=staging.waiting(),
+                **asked,
+            )
 
     @cached_property
     def passes(self) -> tuple[PassStage, ...]:

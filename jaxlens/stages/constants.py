@@ -1,11 +1,11 @@
-"""Arrays that a program closed over: measured before any text is asked for.
+"""Arrays that a program closed over: measured before anything is lowered.
 
-Lowering copies every captured array into the program, twice, and the printers write it out:
-a gigabyte takes 20 s and 6 GB. So from `LARGE` on, `lower.py` hands them over as arguments.
+Lowering copies every captured array into the program, twice, and JAX's printers write it out: a
+gigabyte takes 20 s and 6 GB. `compile_limits.py` says what is done about that.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,6 @@ from jaxlens.ir.jaxpr_frames import Resolver, resolver
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import describe
 from jaxlens.stages.closed_over import Held, closed_over, identities
-
-# Bytes of captured arrays from which a program is lowered with them as arguments.
-LARGE = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +157,12 @@ def _constant(
         held.name, type_of(captured.aval), captured.bytes, span,
         held.how, held.function, held.span, captured.reads, captured.bodies,
     )  # fmt: skip
+
+
+def names(found: Survey, described: Sequence[Constant]) -> dict[Any, str]:
+    """The arrays' names by what tells them apart; see `closed_over.identities`."""
+    pairs = zip(found.captured, described, strict=True)
+    return {key: one.name for held, one in pairs for key in identities(held.value)}
 
 
 def _owner(spans: tuple[Span, ...]) -> Span | None:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+import jax
+
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir.facts import (
@@ -27,10 +29,11 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.hlo_frames import origins
 from jaxlens.ir.tape import Tape
 from jaxlens.stages import flags, sources
-from jaxlens.stages.calls import Call, Opened, prepare
+from jaxlens.stages.calls import Call, prepare
 from jaxlens.stages.checkpointed import WAYS, Way, traced
 from jaxlens.stages.compile import FUSING
 from jaxlens.stages.compiling import Compiling
+from jaxlens.stages.opened import Opened
 from jaxlens.stages.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
 from jaxlens.stages.rungs import rungs, traceable
 from jaxlens.stages.running import Running
@@ -38,6 +41,10 @@ from jaxlens.stages.shaped import shaped
 from jaxlens.stages.staging import Staging
 from jaxlens.stages.target import resolve
 
+_NO_JIT = (
+    "jax_disable_jit is on here, so the call runs op by op: this is the one program that jit makes "
+    "of it where that is off, and all figures are that program's."
+)
 _SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
 
 
@@ -71,6 +78,7 @@ def capture(
 def _capture(call: Call, target: str | None, transforms: Sequence[str]) -> Capture:
     """A prepared call as a capture."""
     place = resolve(target, call.leaves, call.settings)
+    settings: Any = jax.config
     program = Program(
         call.name,
         call.inputs,
@@ -80,6 +88,7 @@ def _capture(call: Call, target: str | None, transforms: Sequence[str]) -> Captu
         tuple(transforms) or call.transforms,
         flags.told(),
         call.unjitted,
+        (_NO_JIT,) if settings.jax_disable_jit else (),
     )
     return Capture(program, LiveDriver(Staging(call, place), target or ""))
 
@@ -109,9 +118,8 @@ class LiveDriver(Running):
     """
 
     def __init__(self, staging: Staging, target: str = "") -> None:
-        super().__init__(
-            staging, Compiling(staging, origins(lambda: self.stage("stablehlo").module))
-        )
+        frames = origins(lambda: self.stage("stablehlo").module)
+        super().__init__(staging, Compiling(staging, frames, self._forget_lowered))
         self.target = target
         self._stages: dict[str, Stage] = {}
 
@@ -122,6 +130,18 @@ class LiveDriver(Running):
             if name not in self._stages:
                 self._stages[name] = self._makers[name]()
             return self._stages[name]
+
+    def _forget_lowered(self, why: str) -> None:
+        """Forgets the stages that were lowered, as a stand-in is to be compiled.
+
+        Raises:
+            UnavailableError: One of them was read, and what it says may be on show.
+        """
+        lowered = [self._stages[name] for name in ("stablehlo", "hlo") if name in self._stages]
+        if any("module" in vars(stage) for stage in lowered):
+            raise UnavailableError(f"{why}; ask a new capture, of the compiled program first")
+        for stage in lowered:
+            del self._stages[stage.info.name]
 
     @cached_property
     def _makers(self) -> dict[str, Callable[[], Stage]]:
@@ -208,7 +228,7 @@ class LiveDriver(Running):
         return self.staging.verdict
 
     def deviations(self) -> tuple[str, ...]:
-        return ()
+        return self.staging.deviations()
 
     def outputs(self) -> tuple[Input, ...]:
         return self.staging.outputs
@@ -230,7 +250,8 @@ class LiveDriver(Running):
             UnavailableError: It has no transform, or was made for a trial.
         """
         call = self.staging.call
-        return ladder_of(self.staging.opened, call.name, call.core is not None)
+        with self.staging.as_called():
+            return ladder_of(self.staging.opened, call.name, call.core is not None)
 
     def checkpointed(self) -> Iterator[tuple[str, str, Callable[[], Capture]]]:
         """The ways of `jax.checkpoint`, in words and in Python, and what tries each.
@@ -248,7 +269,8 @@ class LiveDriver(Running):
     def _under(self, way: Way) -> Capture:
         call, place = shaped(self.staging.call), self.staging.place
         call = replace(call, opened=None, core=None)
-        again = Staging.traced_before(call, place, traced(call, place, way))
+        with self.staging.as_called():
+            again = Staging.traced_before(call, place, traced(call, place, way))
         program = Program(
             call.name,
             call.inputs,

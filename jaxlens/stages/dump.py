@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.fusion_log import steps_text
 from jaxlens.ir.passes import in_order
 from jaxlens.ir.texts import Texts, pack
@@ -25,6 +26,7 @@ _STEM = re.compile(r"(?P<stem>module_(?P<number>\d+)\..*?)\.(?:before_optimizati
 _PASS = re.compile(r"\d{4,}\..*\.txt")
 _MEMORY = Path("/dev/shm")
 _ROOM = 1 << 30
+_PROBE = 1 << 16  # bytes; a file that did not fit leaves less than a block
 # With the machine's name: a temporary folder can be shared by machines that count processes apart.
 _PREFIX = f"jaxlens-{platform.node()}-"
 
@@ -49,6 +51,7 @@ class Dump:
         ptx: PTX, by unit.
         written: When LLVM IR before and after optimisation and the object were written, by unit,
             in nanoseconds; empty where nobody asked.
+        lost: Why there is nothing although XLA wrote: the disk was full. "" else.
     """
 
     before: str = ""
@@ -65,6 +68,7 @@ class Dump:
     objects: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     ptx: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     written: Mapping[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
+    lost: str = ""
 
 
 @contextmanager
@@ -75,14 +79,42 @@ def folder(large: bool) -> Iterator[Path]:
         large: Whether every pass is to be dumped. Without them the files are few megabytes and
             go to memory where there is room: writing hundreds of files to a disk costs a
             compile of a large program 5 % of its time.
+
+    Raises:
+        UnavailableError: There is no room for one.
     """
     parent = Path((None if large else _memory()) or tempfile.gettempdir())
     sweep(parent)
-    path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    try:
+        path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    except OSError as error:
+        raise UnavailableError(no_room(parent, error)) from None
     try:
         yield path
     finally:
         remove(path)
+
+
+def no_room(folder: Path, error: OSError) -> str:
+    """Says that nothing more can be written into a folder, and what to do."""
+    return (
+        f"nothing more can be written to {folder} ({error.strerror}), where XLA writes what is "
+        "shown: make room there, or set TMPDIR to a folder with room and start anew"
+    )
+
+
+def full(path: Path) -> str:
+    """Why what was written into a folder may be cut off; "" where there is room for more.
+
+    XLA goes on where a file cannot be written, and leaves it empty or cut off.
+    """
+    probe = path / "room"
+    try:
+        probe.write_bytes(bytes(_PROBE))
+        probe.unlink()
+    except OSError as error:
+        return no_room(path.parent, error)
+    return ""
 
 
 def sweep(parent: Path) -> None:

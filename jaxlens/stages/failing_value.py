@@ -37,13 +37,14 @@ def _is(tracer: Any, kind: Any) -> bool:
 
 def is_tracer(value: Any) -> bool:
     """Whether it is a traced value, JAX's or the core's."""
-    return issubclass(type(value), jax.core.Tracer) or _is_core(type(value))
+    return issubclass(type(value), jax.core.Tracer) or is_core_tracer(value)
 
 
-def _is_core(kind: type) -> bool:
+def is_core_tracer(value: Any) -> bool:
+    """Whether it is a traced value of the core's."""
     return any(
         base.__name__ == "Tracer" and base.__module__ == "jaxlens.core.tracers"
-        for base in kind.__mro__
+        for base in type(value).__mro__
     )
 
 
@@ -62,8 +63,8 @@ def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
 
 def described(tracer: Any, text: str) -> TracedValue:
     """A traced value in words."""
-    if _is_core(type(tracer)):
-        return TracedValue(text, str(type_of(tracer.aval)), made_at=str(tracer.made()))
+    if is_core_tracer(tracer):
+        return _by_core(tracer, text)
     origin = compat.origin(tracer)
     made = origin.equation
     stack = resolver()(made.source_info.traceback) if made is not None else ()
@@ -77,6 +78,15 @@ def described(tracer: Any, text: str) -> TracedValue:
         () if library else origin.arguments,
         "" if library else origin.function,
     )
+
+
+def _by_core(tracer: Any, text: str) -> TracedValue:
+    """A traced value of the core's, which says where it was made."""
+    made, kind = str(tracer.made()), str(type_of(tracer.aval))
+    if made == "the arguments":
+        return TracedValue(text, kind, arguments=(text,) if text.isidentifier() else ())
+    place, _, function = made.removesuffix(")").partition(" (")
+    return TracedValue(text, kind, made_at=place, function=function)
 
 
 def operands(line: FailingLine) -> tuple[str, ...]:

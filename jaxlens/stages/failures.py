@@ -19,6 +19,7 @@ import jax
 from jaxlens.errors import LensError
 from jaxlens.ir.failure import Failure, Mistake, Ran
 from jaxlens.ir.failure_words import note
+from jaxlens.ir.tape import TapeStep
 from jaxlens.stages import isolate
 from jaxlens.stages.calls import Call
 from jaxlens.stages.failing_line import failing_line
@@ -177,7 +178,7 @@ def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
     ran = [
         Ran(
             f"{step.file}:{step.line}",
-            linecache.getline(step.key, step.line).strip(),
+            _text(step),
             step.depth,
             tuple(f"{bound.name} = {bound.text}" for bound in step.bound),
             recorded,
@@ -189,3 +190,12 @@ def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
     while ran and ran[-1].place != place:
         ran.pop()  # callers, which the exception went through
     return tuple(ran[-_STEPS:]), max(len(ran) - _STEPS, 0)
+
+
+def _text(step: TapeStep) -> str:
+    """A step's line; where a function begins, its `def` below its decorators."""
+    line = linecache.getline(step.key, step.line).strip()
+    if step.event != "call" or not line.startswith(("@", "#")):
+        return line
+    below = (linecache.getline(step.key, step.line + n).strip() for n in range(1, 20))
+    return next((text for text in below if text.startswith(("def ", "async def "))), "")

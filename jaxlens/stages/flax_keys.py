@@ -50,3 +50,14 @@ def _of_graph(graph: Any) -> list[str]:
         elif "Array" in kind:
             found.append(path + step)
     return found
+
+
+def cached(f: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """The function and the arguments that `nnx.cached_partial` bound; None for anything else."""
+    code: Any = getattr(f, "__code__", None)
+    if getattr(code, "co_qualname", "") != "_cached_partial.<locals>.cache_args_wrapper":
+        return None
+    cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
+    if not {"f", "cached_args"} <= cells.keys():
+        return None
+    return cells["f"].cell_contents, tuple(cells["cached_args"].cell_contents)

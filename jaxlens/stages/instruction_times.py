@@ -15,7 +15,8 @@ from typing import Any
 import jax
 
 from jaxlens.errors import UnavailableError
-from jaxlens.stages.dump import remove
+from jaxlens.stages.dump import full, no_room, remove
+from jaxlens.stages.profile import end
 
 
 class Watch:
@@ -38,13 +39,16 @@ class Watch:
         profiler: Any = jax.profiler
         options = profiler.ProfileOptions()
         options.python_tracer_level, options.host_tracer_level = 0, 2
-        path = Path(tempfile.mkdtemp(prefix="jaxlens-run-"))
+        try:
+            path = Path(tempfile.mkdtemp(prefix="jaxlens-run-"))
+        except OSError as error:
+            raise UnavailableError(no_room(Path(tempfile.gettempdir()), error)) from None
         try:
             _start(str(path), options)
             try:
                 yield
             finally:
-                profiler.stop_trace()
+                _end(path)
             data = b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
             self.seconds = by_instruction(data, self._module)
         finally:
@@ -58,6 +62,14 @@ def _start(path: str, options: Any) -> None:
     except Exception as error:
         line = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise UnavailableError(f"no time of single kernels: the profiler says {line!r}") from None
+
+
+def _end(path: Path) -> None:
+    try:
+        end(path)
+    except Exception as error:
+        line = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise UnavailableError(f"no time of single kernels: {full(path) or line}") from None
 
 
 def by_instruction(data: bytes, module: str) -> dict[str, float]:

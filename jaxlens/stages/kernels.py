@@ -85,6 +85,14 @@ def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
     return (*found, *rest)
 
 
+def without_code(found: Iterable[Kernel], note: str) -> tuple[Kernel, ...]:
+    """Kernels whose code nobody wrote down: the note says why."""
+    return tuple(
+        Kernel(k.name, k.instruction, k.kind, note=note if k.kind == "kernel" else k.note)
+        for k in found
+    )
+
+
 class _Code:
     """Where the code of each symbol is.
 

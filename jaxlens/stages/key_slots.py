@@ -14,9 +14,10 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.compile_log import CallKey, Slot
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.stages import compat
-from jaxlens.stages.calls import Opened, function_name, open_call
+from jaxlens.stages.calls import function_name
 from jaxlens.stages.inputs import leaves, root_names, static_text
 from jaxlens.stages.one_key import call_key
+from jaxlens.stages.opened import Opened, open_call
 from jaxlens.stages.shapes import arguments
 
 

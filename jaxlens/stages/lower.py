@@ -1,11 +1,13 @@
 """The one lowering of a look, and the two texts that need no compile."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from jaxlens.stages import compat, isolate, stamp
 from jaxlens.stages.calls import Call
+from jaxlens.stages.closed_over import identities
 from jaxlens.stages.core_program import written
 from jaxlens.stages.target import Place
 from jaxlens.stages.trace import Trace
@@ -13,10 +15,7 @@ from jaxlens.stages.trace import Trace
 # Elements from which a printer writes `...` instead of a constant's values.
 ELIDE = 16
 
-HOISTED = (
-    "traced again with captured arrays as arguments: "
-    "they are too large to be copied into the program"
-)
+_HOISTED = "traced again, with captured arrays as arguments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +36,39 @@ class Lowering:
 
 
 def lower(done: Trace, call: Call, place: Place) -> Lowering:
-    """Lowers a traced call, with stamps that tell where each op and instruction came from.
-
-    Captured arrays that are too large become arguments, by JAX's own means: the call is
-    traced once more so that they stay literals, which lowering can hoist.
-    """
+    """Lowers a traced call, with stamps that tell where each op and instruction came from."""
     with isolate.untouched(done.context, call.owner, call.function):
         start = time.perf_counter()
-        if done.large:
-            with compat.constants_as_arguments():
-                traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
-                lowered, ids = stamp.lowered(
-                    traced,
-                    lambda t: compat.lower_hoisting(t, place.platforms),
-                    written(done.traced) or done.traced.jaxpr,
-                    written(traced),
-                )
-        else:
-            lowered, ids = stamp.lowered(
-                done.traced,
-                lambda t: t.lower(lowering_platforms=place.platforms),
-                program=written(done.traced),
-            )
-        seconds = time.perf_counter() - start
-    return Lowering(lowered, seconds, HOISTED if done.large else "", ids)
+        lowered, ids = stamp.lowered(
+            done.traced,
+            lambda t: t.lower(lowering_platforms=place.platforms),
+            program=written(done.traced),
+        )
+        return Lowering(lowered, time.perf_counter() - start, ids=ids)
+
+
+def lower_stand_in(done: Trace, call: Call, place: Place, names: Mapping[Any, str]) -> Lowering:
+    """The same with captured arrays as arguments, which bear their names.
+
+    That is JAX's own means: the call is traced once more so that they stay literals, which
+    lowering can hoist.
+    """
+    with (
+        isolate.untouched(done.context, call.owner, call.function),
+        compat.constants_as_arguments(),
+    ):
+        start = time.perf_counter()
+        traced = call.trace(place)
+        lowered, ids = stamp.lowered(
+            traced,
+            lambda t: compat.lower_hoisting(t, place.platforms),
+            written(done.traced) or done.traced.jaxpr,
+            written(traced),
+        )
+        compat.name_hoisted(
+            lowered, lambda value: next((names[k] for k in identities(value) if k in names), "")
+        )
+        return Lowering(lowered, time.perf_counter() - start, _HOISTED, ids)
 
 
 def stablehlo_text(lowered: Any, locations: bool = False) -> str:

@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 
 from jaxlens.ir.compile_log import CallKey, Part
-from jaxlens.stages import cache, call_keys, compat, core_cache
-from jaxlens.stages.calls import Opened, function_name, open_call
+from jaxlens.stages import cache, call_keys, compat, core_cache, wrapped
+from jaxlens.stages.calls import function_name
 from jaxlens.stages.inputs import static_text
+from jaxlens.stages.opened import Opened, open_call
 
 
 def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
@@ -25,14 +27,17 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
         return _core_key(f, args, kwargs)
     opened = open_call(f, tuple(args), dict(kwargs))
     verdict = cache.verdict(opened, name)
-    if compat.inner_jit(opened.function) and compat.jit_parts(opened.function) is None:
-        return CallKey(name, (), verdict)
+    if compat.jit_parts(opened.function) is None and compat.inner_jit(opened.function):
+        inner = _inner(opened)
+        if inner is None or not inner.known:
+            return CallKey(name, (), verdict)
+        opened = inner.call
     held = compat.jit_parts(opened.function) or compat.jit_parts(jax.jit(opened.function))
     if held is None:
         return CallKey(name, (), verdict)
     fun, info = held
     try:
-        call = Opened(fun, opened.args, opened.kwargs, opened.signature)
+        call = replace(opened, function=fun)
         met = call_keys.of_call(call, info)
     except (TypeError, ValueError, OverflowError):  # the verdict says why
         return CallKey(name, (), verdict)
@@ -40,6 +45,14 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
         return CallKey(name, (), verdict)
     rest = [part for part in call_keys.parts(met, every=True) if part not in met.parts]
     return CallKey(name, met.parts, verdict, tuple(rest))
+
+
+def _inner(opened: Opened) -> wrapped.Inner | None:
+    """The call inside a library's wrapper; None where it refuses the call."""
+    try:
+        return wrapped.inner(opened)
+    except (TypeError, ValueError):  # the verdict says why
+        return None
 
 
 def _is_core(f: Any) -> bool:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxlens.ir.facts import Part, Profile
+from jaxlens.ir.facts import CONVERSION, Part, Profile
 from jaxlens.stages import compat
-from jaxlens.stages.dump import remove
+from jaxlens.stages.dump import full, no_room, remove
 
 BUSY = (
     "a profiler session of yours is running, and a process can have one: "
@@ -28,6 +28,7 @@ IDLE = (
 )
 _EMPTY = "this compiler tells the profiler nothing of what it does"
 _PASSES = "hlo_pass_pipeline.cc"
+_BACKEND = "backend_compile_and_load"
 _KERNEL = "FusionCompiler::Compile"
 _PREFIX, _SUFFIX = "__compute_module_", "_kernel_module"  # round a kernel's name
 _WORKERS = ("_xla-cpu-codegen",)  # threads that make the kernels' code
@@ -61,7 +62,11 @@ class Session:
         with self._lock:
             if self._over:  # interrupted before it began
                 return
-            path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
+            try:
+                path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
+            except OSError as error:
+                self.note = no_room(Path(tempfile.gettempdir()), error)
+                return
             try:
                 profiler.start_trace(str(path), profiler_options=options)
                 self._path = path
@@ -81,14 +86,27 @@ class Session:
         if path is None:
             return b""
         try:
-            profiler: Any = jax.profiler
-            profiler.stop_trace()
+            end(path)
             return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
         except Exception as error:
-            self.note = _line(error)
+            self.note = full(path) or _line(error)
             return b""
         finally:
             remove(path)
+
+
+def end(path: Path) -> None:
+    """Ends the session that writes to a folder; it is over also where that cannot be written.
+
+    Raises:
+        Exception: What JAX raises then.
+    """
+    profiler: Any = jax.profiler
+    try:
+        profiler.stop_trace()
+    except BaseException:
+        compat.forget_session(str(path))
+        raise
 
 
 def _line(error: Exception) -> str:
@@ -127,7 +145,7 @@ def read(data: bytes, module: str, seconds: float, note: str = "") -> Profile:
     for line in lines:
         if line is not main and any(e.name in (_KERNEL, _LLVM_TASK) for e in line):
             tree.add([e for e in line if low <= e.start <= high], True)
-    return Profile(seconds, tuple(tree.parts()))
+    return Profile(seconds, (*tree.parts(), *_conversion(lines, main[0], tree)))
 
 
 class _Event(NamedTuple):
@@ -174,6 +192,18 @@ def _main(lines: Iterable[list[_Event]], module: str) -> list[_Event] | None:
     return None
 
 
+def _conversion(lines: Iterable[list[_Event]], first: _Event, tree: "_Tree") -> Iterator[Part]:
+    """What went before XLA's compile: StableHLO is made HLO, which no event of its own says."""
+    round_all = [
+        e for line in lines for e in line
+        if e.name == _BACKEND and e.start <= first.start < e.end
+    ]  # fmt: skip
+    for whole in round_all[:1]:
+        inner = [e.start for line in lines for e in line if whole.start < e.start < whole.end]
+        begun = min((start for start in inner), default=whole.start)
+        yield Part(CONVERSION, "step", (begun - whole.start) * 1e-9, inside=tree.number(whole.name))
+
+
 class _Tree:
     """Events added up by where they stand: those of one name within one part are one."""
 
@@ -201,6 +231,11 @@ class _Tree:
             self._rows[number][2] += (event.end - event.start) * 1e-9
             self._rows[number][3] += 1
             stack.append((number, event.end, kind))
+
+    def number(self, name: str) -> int:
+        """The part of that name among those that stand in none; -1 for none."""
+        outer = (n for n, row in enumerate(self._rows) if row[0] == name and row[4] == -1)
+        return next(outer, -1)
 
     def parts(self) -> Iterator[Part]:
         for row in self._rows:

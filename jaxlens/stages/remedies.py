@@ -1,6 +1,7 @@
 """What to write instead of a failing line; whatever can be tried is tried by tracing it."""
 
 import ast
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import ModuleType
@@ -15,7 +16,7 @@ from jaxlens.ir.jaxpr_types import notation, type_of
 from jaxlens.stages import compat, isolate
 from jaxlens.stages.calls import Call, prepare
 from jaxlens.stages.failing_line import FailingLine
-from jaxlens.stages.failing_value import is_tracer
+from jaxlens.stages.failing_value import is_core_tracer, is_tracer
 from jaxlens.stages.inputs import leaves, static_text
 from jaxlens.stages.rewrite import Line, Rewrite
 from jaxlens.stages.rewrites import rewrites
@@ -54,10 +55,13 @@ def remedies(
     if line.expression is None and mistake not in ("in place", "carry", "branches"):
         return
     node = line.expression or ast.Constant(None)
-    jnp, own = _alias(line, "numpy", "jnp"), _alias(line, "", "jax")
+    by_core = any(is_core_tracer(bound) for bound in line.variables.values())
+    names = ("jaxlens.core", "core"), ("jaxlens.core.numpy", "cnp")
+    own, numpy = names if by_core else (("jax", "jax"), ("jax.numpy", "jnp"))
     traced = value.text if value else ""
-    for rewrite in rewrites(Line(line, node, jnp, own, traced, message), mistake):
-        tried = _tried(rewrite, line, {jnp.partition(".")[0]: own, own: own})
+    written = Line(line, node, _alias(line, *numpy), _alias(line, *own), traced, message, by_core)
+    for rewrite in rewrites(written, mistake):
+        tried = _tried(rewrite, line)
         if tried is not None:
             yield tried
 
@@ -65,7 +69,7 @@ def remedies(
 # ---- the line written otherwise ------------------------------------------------------------------
 
 
-def _tried(rewrite: Rewrite, line: FailingLine, needed: dict[str, str]) -> Remedy | None:
+def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     """A rewrite with what its trace gives; None for one that does not trace."""
     if not rewrite.tried:
         return Remedy(rewrite.text, rewrite.code)
@@ -81,8 +85,7 @@ def _tried(rewrite: Rewrite, line: FailingLine, needed: dict[str, str]) -> Remed
 
 def _abstract(code: str, line: FailingLine) -> Any:
     """The types that an expression gives on the types of the variables that it names."""
-    variables = dict(_modules())
-    variables |= line.variables
+    variables = _modules() | line.variables
     named = {part.id for part in ast.walk(ast.parse(code)) if isinstance(part, ast.Name)}
     traced = {name: variables[name] for name in named if is_tracer(variables.get(name))}
     compiled = compile(code, "<jaxlens>", "eval")
@@ -92,6 +95,9 @@ def _abstract(code: str, line: FailingLine) -> Any:
 
     structs = {name: _struct(value) for name, value in traced.items()}
     with isolate.untouched(isolate.context()):
+        if any(map(is_core_tracer, traced.values())):
+            avals = {name: value.aval for name, value in traced.items()}
+            return sys.modules["jaxlens.core"].eval_shape(evaluated, avals)
         if any(hasattr(value, "tangent") for value in traced.values()):
             jax.eval_shape(partial(_backwards, evaluated), structs)
         return jax.eval_shape(evaluated, structs)
@@ -117,14 +123,15 @@ def _struct(tracer: Any) -> Any:
 
 
 def _modules() -> dict[str, Any]:
-    return {"jax": jax, "jnp": jax.numpy}
+    core: Any = sys.modules.get("jaxlens.core")
+    known = {"jax": jax, "jnp": jnp}
+    return known | ({"core": core, "cnp": core.numpy} if core is not None else {})
 
 
 def _alias(line: FailingLine, module: str, usual: str) -> str:
-    """What the user calls a module of JAX's."""
-    wanted = f"jax.{module}".rstrip(".")
+    """What the user calls a module."""
     for name, value in line.variables.items():
-        if type(value) is ModuleType and value.__name__ == wanted and not name.startswith("_"):
+        if type(value) is ModuleType and value.__name__ == module and not name.startswith("_"):
             return name
     return usual
 
@@ -152,11 +159,11 @@ def _static(call: Call, place: Place, value: TracedValue | None) -> Iterator[Rem
         name = names[0].partition("[")[0].partition(".")[0]
         outcome = _with(call, place, {root: _argument(opened, root)})
         if outcome:
-            given = f"static_argnames={name!r}"
+            library = "jax" if call.core is None else "core"
             yield Remedy(
                 f"Make {name} a static argument: the program is then made for its value, and anew "
                 "for each other",
-                f"jax.jit({call.name}, {given})",
+                f"{library}.jit({call.name}, static_argnames={name!r})",
                 outcome,
             )
 

@@ -34,6 +34,7 @@ class Line:
         jax: What the user calls `jax`.
         traced: What the line calls the traced value, "" where it is not known.
         message: What the exception says.
+        by_core: Whether `jaxlens.core` traced it.
     """
 
     at: FailingLine
@@ -42,6 +43,7 @@ class Line:
     jax: str
     traced: str
     message: str
+    by_core: bool = False
 
     def with_(self, node: ast.expr, code: str, text: str) -> Rewrite:
         """The statement with other code in the place of a node.

@@ -23,8 +23,8 @@ def of_numpy(line: Line) -> Iterator[Rewrite]:
         rest = {"fabs": "abs"}.get(rest, rest)
         new = ast.parse(f"{line.jnp}.{rest}", mode="eval").body
         code = ast.unparse(ast.Call(new, node.args, node.keywords))
-        yield line.with_(node, code, f"Use jax.numpy in the place of {module}")
-    if root in line.at.variables:  # no function of Python's own
+        yield line.with_(node, code, f"Use {line.jnp} in the place of {root}")
+    if root in line.at.variables and not line.by_core:  # no function of Python's own
         yield Rewrite(f"jax.pure_callback calls {function} with numbers when the program runs")
 
 

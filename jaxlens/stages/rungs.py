@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxlens.errors import UnavailableError
 from jaxlens.stages import compat, core_program
+from jaxlens.stages.opened import is_plain
 from jaxlens.stages.shapes import abstract
 
 
@@ -38,7 +39,7 @@ class Rung:
     sizes: Mapping[Any, int] = field(default_factory=dict)
 
 
-def rungs(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
+def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
     """The ladder, the function itself first.
 
     Args:
@@ -52,9 +53,15 @@ def rungs(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
     found: list[Rung] = []
     static: dict[str, Any] = {}
     sizes: dict[Any, int] = {}
+    fixed: dict[str, Any] = {}
+    while isinstance(f, functools.partial):
+        fixed = {**{k: v for k, v in f.keywords.items() if is_plain(v)}, **fixed}
+        kwargs = {**{k: v for k, v in f.keywords.items() if k not in fixed}, **kwargs}
+        f, args = f.func, (*f.args, *args)
     while True:
         name = _name(f)
-        found.append(Rung(f, args, kwargs, name, dict(static), dict(sizes)))
+        rung = functools.partial(f, **fixed) if fixed else f
+        found.append(Rung(rung, args, kwargs, name, dict(static), dict(sizes)))
         inner = getattr(f, "__wrapped__", None)
         if not name or inner is None:
             break

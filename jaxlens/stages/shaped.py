@@ -11,9 +11,11 @@ from typing import Any
 import jax
 
 from jaxlens.stages.arrays import is_array
-from jaxlens.stages.calls import Call, Opened
+from jaxlens.stages.calls import Call
 from jaxlens.stages.core_program import plain
 from jaxlens.stages.inputs import abstract
+from jaxlens.stages.opened import Opened
+from jaxlens.stages.wrapped import Inner
 
 
 def shaped(call: Call) -> Call:
@@ -24,8 +26,9 @@ def shaped(call: Call) -> Call:
         kwargs={k: _part(k, value, call.static) for k, value in call.kwargs.items()},
         leaves=(),
         owner=_owner(call.owner),
-        opened=_opened(call.opened, call.static),
+        opened=_opened(call.opened, call.static) if call.inner is None else _bare(call.opened),
         core=_opened(call.core, call.static),
+        inner=_inner(call.inner),
     )
 
 
@@ -38,6 +41,15 @@ def _opened(opened: Opened | None, static: Collection[int | str]) -> Opened | No
         kwargs={k: _part(k, value, static) for k, value in opened.kwargs.items()},
         owner=_owner(opened.owner),
     )
+
+
+def _bare(opened: Opened | None) -> Opened | None:
+    """A call without arguments: of a library's jit the jitted function inside is traced."""
+    return opened and replace(opened, args=(), kwargs={}, owner=None)
+
+
+def _inner(inner: Inner | None) -> Inner | None:
+    return inner and replace(inner, call=replace(inner.call, args=(), kwargs={}), leaves=[])
 
 
 def _owner(owner: Any) -> Any:

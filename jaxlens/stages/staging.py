@@ -7,6 +7,7 @@ their place, with which it can be traced again.
 
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -19,10 +20,22 @@ from jaxlens.ir.facts import Constant, Input, Timing, Verdict
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.stablehlo_stamps import Paths
 from jaxlens.ir.tape import Tape
-from jaxlens.stages import cache, constants, core_cache, failures, isolate, lower, stamp, trace
-from jaxlens.stages.calls import Call, Opened
+from jaxlens.stages import (
+    cache,
+    compat,
+    compile_limits,
+    constants,
+    core_cache,
+    failures,
+    isolate,
+    lower,
+    stamp,
+    trace,
+)
+from jaxlens.stages.calls import Call
 from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
+from jaxlens.stages.opened import Opened
 from jaxlens.stages.shaped import shaped
 from jaxlens.stages.tape import Recorder
 from jaxlens.stages.target import Place
@@ -35,12 +48,17 @@ class Staging:
         call: The call; from the lowering on with shapes in the place of its arrays.
         place: Where it is to run.
         lock: Held while something is made that must not be made twice.
+        as_called: Gives a context in which JAX's settings are those of where the capture was
+            made: it may be asked about below the `with jax.enable_x64(True):` that it stands in.
     """
 
     def __init__(self, call: Call, place: Place) -> None:
         self.call = call
         self.place = place
         self.lock = threading.RLock()
+        self.as_called = compat.settings_here()
+        self._overdue = False
+        self._array_names: Mapping[Any, str] = {}
         self._tape: Tape | None = None
         self._held: Held | None = None
 
@@ -66,7 +84,8 @@ class Staging:
         """Traces the call; what that raises is explained, and stays the user's."""
         start = time.perf_counter()
         try:
-            return trace.trace(self.call, self.place, during)
+            with self.as_called():
+                return trace.trace(self.call, self.place, during)
         except Exception as error:
             failures.explain(error, self.call, self.place, time.perf_counter() - start)
             raise
@@ -95,11 +114,55 @@ class Staging:
     @cached_property
     def lowering(self) -> lower.Lowering:
         """The one lowering, whose ops need not have their stamps yet."""
-        done = lower.lower(self._trace, self.call, self.place)
+        with self.as_called():
+            done = self._lowered()
         self.constants  # noqa: B018 - these two are the last that need the arguments
         self.verdict  # noqa: B018
         self._release()
         return done
+
+    def _lowered(self) -> lower.Lowering:
+        if self.captured_bytes >= compile_limits.LARGE:
+            self._array_names = constants.names(self._trace.survey, self.constants)
+        if self.stand_in:
+            return self._lowered_stand_in()
+        return lower.lower(self._trace, self.call, self.place)
+
+    def _lowered_stand_in(self) -> lower.Lowering:
+        return lower.lower_stand_in(self._trace, self.call, self.place, self._array_names)
+
+    @cached_property
+    def captured_bytes(self) -> int:
+        """Bytes of the arrays that the function closed over."""
+        return self._trace.survey.bytes
+
+    @property
+    def stand_in(self) -> str:
+        """Why what is lowered is a stand-in for the program; "" where it is the program."""
+        return compile_limits.overdue() if self._overdue else self._refusal
+
+    @cached_property
+    def _refusal(self) -> str:
+        return compile_limits.refusal(self.captured_bytes)
+
+    def waiting(self) -> Callable[[float], None] | None:
+        """Is called with the seconds that a compile has lasted; None where that is no matter."""
+        if self.stand_in or self.captured_bytes < compile_limits.LARGE:
+            return None
+        return compile_limits.Waiting(self.call.name, self.captured_bytes)
+
+    def fall_back(self) -> None:
+        """Lowers a stand-in in the place of a program that XLA took too long for."""
+        with self.lock, self.as_called():
+            done = self._lowered_stand_in()  # of a call with shapes in the place of arrays by now
+            self.__dict__.pop("stamps", None)
+            self.__dict__["lowering"] = done
+            self._overdue = True
+
+    def deviations(self) -> tuple[str, ...]:
+        """Where the program lowered is not the one that runs; see `Driver.deviations`."""
+        why = self.stand_in
+        return (compile_limits.deviation(self.constants, why),) if why else ()
 
     def _release(self) -> None:
         """Lets go of the user's arrays."""
@@ -166,9 +229,10 @@ class Staging:
         opened = self.call.opened
         assert opened is not None  # released only after this was answered
         core = self.call.core
-        if core is not None:
-            return core_cache.verdict(core.function, core.args, core.kwargs, self.call.name)
-        return cache.verdict(opened, self.call.name)
+        with self.as_called():
+            if core is not None:
+                return core_cache.verdict(core.function, core.args, core.kwargs, self.call.name)
+            return cache.verdict(opened, self.call.name)
 
     @cached_property
     def constants(self) -> tuple[Constant, ...]:
@@ -179,6 +243,10 @@ class Staging:
     def outputs(self) -> tuple[Input, ...]:
         """Results with their pytree paths."""
         avals = self.traced.jaxpr.out_avals
+        if self.call.inner is not None:
+            names = self.call.inner.results(self.traced.out_tree, len(avals))
+            pairs = zip(names, avals, strict=True)
+            return tuple(Input(name, type_of(aval)) for name, aval in pairs)
         # Not `out_info`: it makes an object for each result, a whole model's parameters.
         results = self.traced.out_tree.unflatten(range(len(avals)))
         paths = jax.tree_util.tree_flatten_with_path(results)[0]

@@ -10,7 +10,7 @@ import jax
 from jaxlens.errors import OptionError
 from jaxlens.stages import compat, isolate
 from jaxlens.stages.calls import Call
-from jaxlens.stages.constants import LARGE, Survey, survey
+from jaxlens.stages.constants import Survey, survey
 from jaxlens.stages.target import Place
 
 
@@ -30,11 +30,6 @@ class Trace:
     seconds: float
     context: Any
 
-    @property
-    def large(self) -> bool:
-        """Whether its constants are too large to be copied into a program."""
-        return self.survey.bytes >= LARGE
-
 
 def trace(call: Call, place: Place, during: AbstractContextManager[None] | None = None) -> Trace:
     """Traces a call for a place. The user's function runs once, on tracers.
@@ -51,7 +46,7 @@ def trace(call: Call, place: Place, during: AbstractContextManager[None] | None 
     with isolate.untouched(context, call.owner, call.function):
         start = time.perf_counter()
         with during or nullcontext():
-            traced = place.trace(call.traceable, call.args, call.kwargs, call.static)
+            traced = call.trace(place)
         seconds = time.perf_counter() - start
     if len(traced.jaxpr.in_avals) > traced.in_tree.num_leaves:
         _refuse_tracers(traced, call.name)

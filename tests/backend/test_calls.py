@@ -207,11 +207,56 @@ def test_jit_settings_are_kept():
 
 
 def test_partials_are_opened():
-    taken = capture(functools.partial(loss, PARAMS, scale=2), (X,))
-    assert names(taken) == ["params['w']", "x", "scale"]
+    jitted = functools.partial(jax.jit(loss), PARAMS, scale=2)
+    assert names(capture(jitted, (X,))) == ["params['w']", "x", "scale"]
     jitted = functools.partial(jax.jit(loss, static_argnames="scale"), scale=3)
     assert statics(capture(jitted, (PARAMS, X))) == {"scale": "3"}
-    assert names(capture(jax.tree_util.Partial(loss, PARAMS), (X,))) == ["params['w']", "x"]
+    jitted = jax.tree_util.Partial(jax.jit(loss), PARAMS)
+    assert names(capture(jitted, (X,))) == ["params['w']", "x"]
+
+
+def power(x, n, w=None, act=jnp.tanh):
+    for _ in range(n):
+        x = x * x
+    return act(x if w is None else x @ w)
+
+
+@pytest.mark.parametrize(
+    ("partial", "fixed", "held"),
+    [
+        (functools.partial(power, n=3), {"n": "3"}, []),
+        (
+            functools.partial(power, jnp.ones((3, 3)), 1, act=jnp.sin),
+            {"n": "1", "act": "sin"},
+            ["x"],
+        ),
+        (functools.partial(functools.partial(power, w=X.T), n=2), {"n": "2"}, ["w"]),
+        (jax.tree_util.Partial(power, n=2, w=X.T), {"n": "2"}, ["w"]),
+        (functools.partial(jax.grad(lambda x, n: (x**n).sum()), n=2), {"n": "2"}, []),
+    ],
+)
+def test_a_partial_that_is_not_jitted_closes_over_what_it_binds(partial, fixed, held):
+    args = () if held == ["x"] else (X,)
+    taken = capture(partial, args)
+    same_program(taken, partial, *args)
+    assert names(taken) == (["x"] if args else [])
+    assert statics(taken) == fixed
+    assert [(c.name, c.held) for c in taken.constants] == [
+        (name, "argument of a partial") for name in held
+    ]
+    assert taken.program.span is not None
+    is_grad = partial.func is not power
+    assert taken.program.transforms == (("grad",) if is_grad else ())
+
+
+def test_the_ladder_of_a_partial():
+    partial = functools.partial(jax.vmap(jax.grad(loss), (None, 0)), PARAMS)
+    rungs = capture(partial, (X,)).driver.rungs()
+    assert [r.program.transforms for r in rungs] == [(), ("grad",), ("vmap", "grad")]
+    partial = functools.partial(jax.grad(lambda x, n: (x**n).sum()), n=2)
+    for rung in capture(partial, (X,)).driver.rungs():
+        assert names(rung) == ["x"]
+        assert statics(rung) == {"n": "2"}
 
 
 class Model:

@@ -1,6 +1,7 @@
 """What is captured: arrays of known size, held in every way that Python has, and a known fold."""
 
 import functools
+import re
 from pathlib import Path
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.facts import Constant
+from jaxlens.stages import compile_limits
 from jaxlens.stages.closed_over import closed_over
 
 pytestmark = pytest.mark.backend
@@ -174,6 +176,33 @@ def test_a_known_fold() -> None:
     assert f"(f32[300], 1.2 kB) the result of scatter at {one.line}:" in answer.findings[0].text
 
 
+@pytest.mark.parametrize(
+    ("f", "opcode", "gone", "shape"),
+    [
+        (lambda x: jnp.maximum(GLOBAL, 0.5) @ x, "maximum", 2, (16, 16)),
+        (lambda x: (jnp.asarray(GLOBAL) * 3 + 1) @ x, "add", 4, (16, 16)),
+        (lambda x: jnp.asarray(GLOBAL).T[:2] @ x, "slice", 2, (2, 16)),
+    ],
+)
+def test_what_becomes_a_constant_before_the_first_pass(f, opcode, gone, shape, tmp_path) -> None:
+    answer = jaxlens.captured(f, X)
+    (fold,) = answer.folded
+    assert (fold.opcode, fold.by, len(fold.gone) + 1) == (opcode, "conversion to HLO", gone)
+    assert fold.bytes == 4 * shape[0] * shape[1]
+    # By XLA's own texts: StableHLO has the op, the first HLO a constant in its place.
+    assert f"stablehlo.{opcode}" in answer.capture.stablehlo.text
+    first = answer.capture.passes[0].stage.text
+    assert f" {opcode}(" not in first
+    assert re.search(rf"%?{fold.constant} = f32\[{shape[0]},{shape[1]}\]\S* constant\(", first)
+    answer.capture.save(tmp_path / "saved")
+    assert str(jaxlens.captured(jaxlens.load(tmp_path / "saved"))) == str(answer)
+
+
+def test_what_is_not_computed_is_not_said_to_be() -> None:
+    answer = jaxlens.captured(lambda x: (GLOBAL + x) @ x + jnp.zeros(16) * 2, X)
+    assert answer.folded == ()
+
+
 def test_folding_is_timed_where_a_profile_is_at_hand() -> None:
     cap = jaxlens.capture(lambda x: jnp.ones(300).at[3].set(2.0) * x.sum(), X)
     seconds = cap.profile.seconds
@@ -196,7 +225,8 @@ def test_without_a_compile() -> None:
     assert [t.step for t in cap.times] == ["trace"]
 
 
-def test_large_arrays_are_said_to_be_handed_over() -> None:
+def test_large_arrays_are_said_to_be_handed_over(monkeypatch) -> None:
+    monkeypatch.setattr(compile_limits, "MOST", compile_limits.LARGE)
     large = numbers(2200, 2000)
     answer = jaxlens.captured(lambda x: large @ x, numbers(2000))
     assert answer.bytes == 2200 * 2000 * 4

@@ -1,13 +1,10 @@
-"""Captured arrays are measured, and cost neither time nor text."""
-
-import time
+"""Captured arrays are found and named."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlens.stages.constants import LARGE
 from jaxlens.stages.driver import capture
 
 pytestmark = pytest.mark.backend
@@ -61,30 +58,7 @@ def test_no_constants():
     assert capture(lambda x: x * 2.0, (jnp.ones(3),)).constants == ()
 
 
-@pytest.mark.parametrize("on_device", [False, True])
-def test_a_large_constant_costs_no_time_and_no_text(on_device):
-    table = np.arange(2**26, dtype=np.float32)  # 256 MiB, and no splat
-    table = jnp.asarray(table) if on_device else table
-    x = jax.ShapeDtypeStruct(table.shape, table.dtype)
-    start = time.perf_counter()
-    taken = capture(lambda x: (x * table).sum() + table[3], (x,))
-    texts = {name: getattr(taken, name).text for name in ("jaxpr", "stablehlo", "hlo", "optimized")}
-    assert time.perf_counter() - start < 10  # printing it out would take minutes
-    assert all(len(text) < 20_000 for text in texts.values())
-    assert [(c.name, c.bytes) for c in taken.constants] == [("table", 2**28)]
-    lowered = next(t for t in taken.times if t.step == "lower")
-    assert "captured arrays as arguments" in lowered.note
-
-
-def test_hoisting_computes_the_same():
-    table = np.arange(LARGE // 4, dtype=np.float32)
-    x = jnp.ones(table.shape)
-    taken = capture(lambda x: (x + table).max(), (x,))
-    assert taken.driver.run(1).outputs == LARGE // 4
-    assert [i.name for i in taken.program.inputs] == ["x"]
-
-
-def test_constants_below_the_limit_stay_in_the_program():
+def test_constants_stay_in_the_program():
     table = np.arange(1000, dtype=np.float32)
     taken = capture(lambda x: x * table, (jnp.ones(1000),))
     assert "stablehlo.constant dense_resource<__elided__>" in taken.stablehlo.text

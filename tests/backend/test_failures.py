@@ -440,6 +440,59 @@ def test_a_loop_that_cannot_be_differentiated_is_not_offered_under_grad():
     assert not any(loops in remedy.code for remedy in offered)
 
 
+def by_core(f, *args):
+    from jaxlens import core
+
+    return failures.explanation(raised(f, core.array([1.0, 2.0, 3.0]), *args))
+
+
+def test_a_program_of_the_core_is_offered_what_the_core_has():
+    from jaxlens.core import numpy as cnp
+
+    def either(x):
+        y = cnp.tanh(x)
+        if y.sum() > 0:
+            return y
+        return -y
+
+    found = by_core(either)
+    assert (found.value.text, found.value.type) == ("y.sum() > 0", "bool[]")
+    assert found.value.made_at == f"test_failures.py:{either.__code__.co_firstlineno + 2}"
+    assert [(remedy.code, remedy.outcome) for remedy in found.remedies] == [
+        ("return cnp.where(y.sum() > 0, y, -y)", "it traces and gives f32[3]"),
+        (
+            "return core.lax.cond(y.sum() > 0, lambda: y, lambda: -y)",
+            "it traces and gives f32[3]",
+        ),
+    ]
+    assert [step.code for step in found.steps] == [
+        "def either(x):",
+        "y = cnp.tanh(x)",
+        "if y.sum() > 0:",
+    ]
+
+
+def test_what_the_core_lacks_is_not_offered():
+    def selected(x):
+        return x[x > 0].sum()
+
+    codes = [remedy.code for remedy in by_core(selected).remedies]
+    assert codes == ["return cnp.where(x > 0, x, 0).sum()"]
+
+
+def test_a_static_argument_of_the_core():
+    def repeated(x, n):
+        for _ in range(n):
+            x = x * 2
+        return x
+
+    first = by_core(repeated, 3).remedies[0]
+    assert (first.code, first.outcome) == (
+        "core.jit(repeated, static_argnames='n')",
+        "repeated traces",
+    )
+
+
 def test_shapes_that_do_not_fit_say_the_types():
     def product(x):
         w = jnp.ones((4, 2))

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import jitted_programs
+import numpy as np
 import programs
 import pytest
 from compiled_by_jax import difference, ran
@@ -34,9 +36,6 @@ LIBRARIES = {
     "blackjax": "blackjax",
     "mjx": "mujoco.mjx",
 }
-# Wrappers whose jit is not yet looked into: JAX's program has what they add to it.
-UNOPENED = pytest.mark.xfail(strict=False, reason="the wrapper is jitted from outside")
-WRAPPED = ("nnx", "equinox", "diffrax", "mapped")
 
 
 def assert_shown(f, args, kwargs):
@@ -48,13 +47,7 @@ def assert_shown(f, args, kwargs):
 
 
 @pytest.mark.filterwarnings("ignore")  # the libraries' own; MuJoCo's, that it misses Warp
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[UNOPENED] if name.startswith(WRAPPED) else [])
-        for name in jitted_programs.CALLS
-    ],
-)
+@pytest.mark.parametrize("name", list(jitted_programs.CALLS))
 def test_of_a_jitted_function(name):
     library = LIBRARIES.get(name.partition("_")[0])
     if library:
@@ -70,6 +63,43 @@ def test_of_a_function_that_is_not_jitted_it_is_what_jit_would_run(name):
     cap = jaxlens.capture(f, *args)
     assert not difference(cap.optimized.text, ran(jax.jit(f), args, {}))
     assert cap.program.unjitted
+
+
+def _mesh():
+    return jax.set_mesh(jax.make_mesh((1,), ("i",)))
+
+
+SETTINGS = {
+    "x64": (lambda: jax.enable_x64(True), lambda x: x * 2.5 + jnp.ones(2)),
+    "precision": (lambda: jax.default_matmul_precision("highest"), lambda x: jnp.outer(x, x) @ x),
+    "mesh": (_mesh, lambda x: jax.sharding.reshard(x * 2, jax.P("i"))),
+    "generator": (
+        lambda: jax.default_prng_impl("rbg"),
+        lambda x: x * jax.random.normal(jax.random.key(0), (2,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_asked_for_elsewhere_it_is_under_the_settings_of_where_the_call_stands(name):
+    setting, f = SETTINGS[name]
+    f, args = jax.jit(f), (np.ones(2),)
+    with setting():
+        inside = jaxlens.capture(f, *args)
+        run = ran(f, args, {})
+    outside = jaxlens.capture(jax.jit(lambda x: x * 2.5), *args)
+    assert not difference(inside.optimized.text, run)
+    with setting():
+        assert "f64" not in outside.optimized.text
+    assert inside.verdict.hit  # the key has the settings in it
+
+
+def test_where_jit_is_off_it_says_so():
+    with jax.disable_jit():
+        cap = jaxlens.capture(jax.jit(jnp.tanh), np.ones(2))
+    (sentence,) = cap.deviations
+    assert sentence.startswith("jax_disable_jit is on here, so the call runs op by op")
+    assert not jaxlens.capture(jax.jit(jnp.tanh), np.ones(2)).deviations
 
 
 ON_EIGHT = """
@@ -106,10 +136,7 @@ def on_eight_devices():
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[UNOPENED] if name.startswith(WRAPPED) else [])
-        for name in jitted_programs.ON_EIGHT_DEVICES
-    ],
+    list(jitted_programs.ON_EIGHT_DEVICES),
 )
 def test_on_eight_devices(on_eight_devices, name):
     if name == "fsdp_step":

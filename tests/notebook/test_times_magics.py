@@ -35,7 +35,8 @@ def test_the_first_sentence_names_the_loop(run: Any, shell: Any) -> None:
     words = " ".join(str(view(run, shell, "%%compile --times", "long(2.0)")).split())
     assert "made 120 of 120 equations: a loop of 40 steps was unrolled" in words
     assert "(untried: --scan tries it)" in words
-    assert re.search(r"- cell \d+:5 made 120 of ", words)  # the line in the loop
+    # The seconds that were asked for, rounded and with their unit, then the line in the loop.
+    assert re.search(r"took \d+% of [\d.]+ m?s; cell \d+:5 made 120 of ", words)
 
 
 def test_a_scan_is_tried_and_run_on_one_compile_of_the_program(run: Any, shell: Any) -> None:
@@ -45,6 +46,18 @@ def test_a_scan_is_tried_and_run_on_one_compile_of_the_program(run: Any, shell: 
     assert "It compiles in" in words
     assert "block_until_ready" in words
     assert [t.step for t in seen.capture.times].count("compile") == 1
+
+
+def test_a_run_that_was_asked_for_is_in_the_text_and_no_other_time(run: Any, shell: Any) -> None:
+    words = str(view(run, shell, "%%compile --run 3", "long(2.0)"))
+    assert re.search(r"Measured\n.*\n.*\n +3( +[\d.]+ [nµm]?s){3}\n", words)
+    assert "Time per stage: left out, it changes from run to run" in words
+    assert "Time per stage: left out" in str(view(run, shell, "%%compile", "long(2.0)"))
+
+
+def test_the_verb_prints_times() -> None:
+    words = str(jaxlens.times(lambda x: x * 2.0 + 1.0, 3.0))
+    assert re.search(r"Time per stage\n.*\n.*\n( +[\d.]+ [nµm]?s){5}\n", words)
 
 
 @pytest.mark.parametrize("line", ["%%jaxpr --captured", "%%compile --captured"])

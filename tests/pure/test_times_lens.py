@@ -85,14 +85,14 @@ def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None
     assert "LLVM passes" not in without.columns
 
 
-def test_the_stable_text_has_no_seconds() -> None:
-    shown = document(fixed.capture(), CompileOptions(times=True))
-    stable, full = text(shown), text(shown, times=True)
-    assert "LLVM took" not in stable
-    assert "LLVM took" in full
-    assert "algsimp" not in stable
-    assert "algsimp" in full
-    assert "cell 3:2" in stable
+def test_seconds_are_in_the_text_where_times_are_what_was_asked_for() -> None:
+    asked = text(document(fixed.capture(), CompileOptions(times=True)))
+    assert "LLVM took 50% of 2 s" in asked
+    assert "algsimp" in asked
+    assert "left out" not in asked
+    unasked = text(document(fixed.capture()))
+    assert "Time per stage: left out, it changes from run to run" in unasked
+    assert "LLVM took" not in unasked
 
 
 def test_a_capture_without_a_profile_says_so() -> None:

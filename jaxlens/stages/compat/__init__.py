@@ -17,12 +17,20 @@ from jaxlens.stages.compat.jit_caches import (
     trace_keys,
     traced_program,
 )
-from jaxlens.stages.compat.jitted import inner_jit, jit_parts, layers, rejit
+from jaxlens.stages.compat.jitted import (
+    handed_over,
+    inner_jit,
+    is_wrapper,
+    jit_parts,
+    layers,
+    rejit,
+)
 from jaxlens.stages.compat.lowering import (
     constants_as_arguments,
     hlo,
     hlo_text,
     lower_hoisting,
+    name_hoisted,
 )
 from jaxlens.stages.compat.own_keys import apart, context_value, is_apart
 from jaxlens.stages.compat.plugins import (
@@ -32,8 +40,10 @@ from jaxlens.stages.compat.plugins import (
     register_cuda,
 )
 from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.profiler import forget_session
 from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo
 from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names
+from jaxlens.stages.compat.settings import settings_here
 from jaxlens.stages.compat.stage_objects import (
     argument_names,
     argument_places,
@@ -63,7 +73,9 @@ __all__ = [
     "cuda_plugin_version",
     "devices_of",
     "differentiated",
+    "forget_session",
     "from_hlo",
+    "handed_over",
     "has_cuda_plugin",
     "has_idle_tpu_plugin",
     "has_location_parts",
@@ -74,11 +86,13 @@ __all__ = [
     "is_apart",
     "is_checkpoint",
     "is_compiled",
+    "is_wrapper",
     "jit_parts",
     "layers",
     "leaked_tracers",
     "lower_hoisting",
     "lower_keys",
+    "name_hoisted",
     "named_axes",
     "named_last",
     "origin",
@@ -91,6 +105,7 @@ __all__ = [
     "resolved_shardings",
     "scope_names",
     "settings",
+    "settings_here",
     "signature_tree",
     "static_values",
     "to_hlo",

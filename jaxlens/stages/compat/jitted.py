@@ -1,6 +1,8 @@
 """What `jax.jit` returned: the Python function inside, and its settings."""
 
-from collections.abc import Callable, Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxlens.stages.compat.private_modules import private
@@ -55,6 +57,93 @@ def inner_jit(f: Any) -> bool:
         ):
             return True
     return False
+
+
+def is_wrapper(f: Any) -> bool:
+    """Whether it hands its calls to a jitted function inside it: `nnx.jit`, `jax.pmap`, and such.
+
+    It can be lowered as what `jax.jit` returns can, which is public. A decorator that uses
+    `functools.wraps` copies the `lower` of what it decorates, and does more than that.
+
+    Gone: as with `jit_parts`.
+    """
+    wrapped = getattr(f, "__wrapped__", None)
+    if wrapped is None or jit_parts(f) is not None or not callable(getattr(f, "lower", None)):
+        return False
+    own = getattr(f, "__dict__", {}).get("lower")
+    return own is None or getattr(wrapped, "__dict__", {}).get("lower") is not own
+
+
+class _HandedOver(BaseException):
+    """Ends a lowering where a jitted function is to be traced; no error, so no library's to catch.
+
+    Attributes:
+        call: The jitted function, its positional and its keyword arguments.
+    """
+
+    def __init__(self, *call: Any) -> None:
+        super().__init__()
+        self.call = call
+
+
+_intercepting = threading.Lock()
+
+
+def handed_over(
+    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+    """The jitted function that a wrapper hands a call to, and the arguments it gives it.
+
+    The wrapper's own `lower` is run up to there; nothing is traced. Meanwhile `lower` and `trace`
+    of jitted functions are replaced, for this thread alone.
+
+    Gone: None.
+    """
+    thread: int | None = threading.get_ident()
+
+    def intercepted(original: Any) -> Any:
+        def hand_over(jitted: Any, *args: Any, **kwargs: Any) -> Any:
+            # `jax.eval_shape` traces by the same name, for a wrapper that asks it for shapes.
+            shapes_only = sys._getframe(1).f_code.co_name.endswith("eval_shape")
+            if shapes_only or threading.get_ident() != thread:
+                return original(jitted, *args, **kwargs)
+            raise _HandedOver(jitted, args, kwargs)
+
+        return hand_over
+
+    with _intercepting:
+        originals = [(home, name, getattr(home, name)) for home, name in _lowerings()]
+        try:
+            for home, name, original in originals:
+                setattr(home, name, intercepted(original))
+            f.lower(*args, **kwargs)
+        except _HandedOver as found:
+            jitted, positional, named = found.call
+            return jitted, positional, named
+        finally:
+            thread = None  # a jit made in another thread may have taken ours for JAX's
+            for home, name, original in originals:
+                setattr(home, name, original)
+    return None
+
+
+def _lowerings() -> list[tuple[Any, str]]:
+    """Where `lower` and `trace` of jitted functions are looked up.
+
+    Each jit that is made, as `jax.pmap` makes one when it is called, hangs those of the module
+    into the class anew.
+
+    Gone: in the class alone, and a wrapper that makes its jit when it is called is lowered.
+    """
+    import jax
+
+    kind: Any = type(jax.jit(lambda: None))
+    homes = [(kind, "lower"), (kind, "trace")]
+    try:
+        pjit = private("pjit")
+    except (ImportError, AttributeError):
+        return homes
+    return homes + [(pjit, name) for name in ("jit_lower", "jit_trace") if hasattr(pjit, name)]
 
 
 def rejit(fun: Callable[..., Any], info: Any) -> Any:

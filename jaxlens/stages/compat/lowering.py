@@ -1,6 +1,8 @@
 """Lowering with large constants as arguments; the text of what was lowered."""
 
-from contextlib import AbstractContextManager, nullcontext
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from jaxlens.stages.compat.private_modules import private
@@ -27,7 +29,8 @@ def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
     try:
         mlir = private("interpreters.mlir")
         parameters = mlir.LoweringParameters(hoist_constants_as_args=True)
-        return traced.lower(lowering_platforms=platforms, _private_parameters=parameters)
+        with _each_constant_once():
+            return traced.lower(lowering_platforms=platforms, _private_parameters=parameters)
     except (ImportError, AttributeError, TypeError):
         return traced.lower(lowering_platforms=platforms)
 
@@ -55,6 +58,53 @@ def hlo(lowered: Any) -> Any:
         )
     except (ImportError, AttributeError, KeyError, TypeError):
         return lowered.compiler_ir("hlo")
+
+
+@contextmanager
+def _each_constant_once() -> Iterator[None]:
+    """Within it, an array that several equations read becomes one argument.
+
+    JAX 0.10.2 to 0.12.0.1 tells the constants of a body apart by the literal that holds them, of
+    which each equation has its own, and so makes an argument of every reading. The other threads
+    of the process see an answer that is as right for them. Gone: an argument for every reading.
+    """
+    try:
+        core = private("core")
+        every = core.jaxpr_const_args
+    except (ImportError, AttributeError):
+        yield
+        return
+
+    def once(jaxpr: Any) -> list[Any]:
+        return list({(id(value), aval): (value, aval) for value, aval in every(jaxpr)}.values())
+
+    core.jaxpr_const_args = once
+    try:
+        yield
+    finally:
+        core.jaxpr_const_args = every
+
+
+def name_hoisted(lowered: Any, name_of: Callable[[Any], str]) -> None:
+    """Names the arguments that hoisting made of constants, as JAX names the others.
+
+    Args:
+        lowered: A lowered program.
+        name_of: Gives the name of a constant; "" for none.
+
+    Gone: they are called after their numbers.
+    """
+    try:
+        ir: Any = importlib.import_module("jax.extend.mlir.ir")
+        module = lowered.compiler_ir("stablehlo")
+        functions = [op for op in module.body.operations if "sym_name" in op.attributes]
+        main = next(op for op in functions if op.attributes["sym_name"].value == "main")
+        arguments = main.regions[0].blocks[0].arguments
+        for argument, value in zip(arguments, lowered._lowering.const_args, strict=False):
+            if name := name_of(value):
+                argument.set_location(ir.Location.name(name, context=module.context))
+    except (ImportError, AttributeError, StopIteration):
+        return
 
 
 def hlo_text(computation: Any) -> str:

@@ -33,7 +33,7 @@ class KeptDriver(LiveDriver):
         super().__init__(staging)
         if missing and "stablehlo" in missing:  # made to be compiled; its ops are not shown
             made = origins(lambda: stablehlo_stage(staging).module)
-            self.compiling = Compiling(staging, made)
+            self.compiling = Compiling(staging, made, self._forget_lowered)
         self._kept = staging
         self._stages.update(given or {})
         self._missing = dict(missing or {})

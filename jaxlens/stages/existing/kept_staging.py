@@ -14,7 +14,8 @@ from jaxlens.ir.facts import Constant, Input, Timing
 from jaxlens.ir.partial_driver import no_call
 from jaxlens.ir.tape import Tape
 from jaxlens.stages import compat, constants, isolate, lower, stamp, trace
-from jaxlens.stages.calls import Call, Opened
+from jaxlens.stages.calls import Call
+from jaxlens.stages.opened import Opened
 from jaxlens.stages.staging import Staging
 from jaxlens.stages.target import Place
 
@@ -80,6 +81,15 @@ class KeptStaging(Staging):
             lowered, ids = stamp.lowered(done.traced, lambda t: t.lower())
         # JAX hands the same module to whoever lowers this trace, and ours gets stamps.
         return lower.Lowering(compat.own_copy(lowered) or lowered, 0.0, "", ids)
+
+    @property
+    def stand_in(self) -> str:
+        """Never one: what is there is compiled, however large the arrays in it are."""
+        return ""
+
+    def waiting(self) -> Callable[[float], None] | None:
+        """No limit: there is no call of which a stand-in could be made."""
+        return None
 
     @cached_property
     def constants(self) -> tuple[Constant, ...]:

@@ -1,7 +1,7 @@
 """HLO and StableHLO as text: read as it is, and compiled where a later stage is asked for."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from jaxlens.stages import compat, sources
 from jaxlens.stages.dump import Dump
 from jaxlens.stages.existing.kept_driver import KeptDriver
 from jaxlens.stages.existing.kept_staging import KeptStaging, named_call
-from jaxlens.stages.kernels import kernels
+from jaxlens.stages.kernels import kernels, without_code
 from jaxlens.stages.target import Place, resolve, target_of
 
 CURE = "look at the call itself: jaxlens.capture(f, x)"
@@ -242,7 +242,9 @@ class OptimizedText(PartialDriver):
 
     @cached_property
     def _kernels(self) -> tuple[Kernel, ...]:
-        return without_code(kernels(self._stage.module, Dump(), ""), self.holder)
+        return without_code(
+            kernels(self._stage.module, Dump(), ""), f"{self.holder} does not hold its code"
+        )
 
     def sources(self) -> Mapping[str, Source]:
         return self._sources
@@ -250,12 +252,3 @@ class OptimizedText(PartialDriver):
     @cached_property
     def _sources(self) -> Mapping[str, Source]:
         return sources.sources(self._stage.module)
-
-
-def without_code(found: Sequence[Kernel], holder: str) -> tuple[Kernel, ...]:
-    """Kernels whose code nobody wrote down: that is the reason why there is none."""
-    note = f"{holder} does not hold its code"
-    return tuple(
-        Kernel(k.name, k.instruction, k.kind, note=note if k.kind == "kernel" else k.note)
-        for k in found
-    )

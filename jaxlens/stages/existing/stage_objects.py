@@ -25,8 +25,9 @@ from jaxlens.stages.compile import Compiled
 from jaxlens.stages.dump import Dump
 from jaxlens.stages.existing.kept_driver import KeptDriver
 from jaxlens.stages.existing.kept_staging import KeptStaging, named_call
-from jaxlens.stages.existing.module_text import stablehlo_capture, without_code
+from jaxlens.stages.existing.module_text import stablehlo_capture
 from jaxlens.stages.instruction_times import Watch
+from jaxlens.stages.kernels import without_code
 from jaxlens.stages.limits import measured
 from jaxlens.stages.run import Run, run
 from jaxlens.stages.target import Place, resolve, target_of
@@ -190,7 +191,7 @@ class CompiledDriver(PartialDriver):
         return super().stage(name)
 
     def kernels(self) -> tuple[Kernel, ...]:
-        return without_code(self._made.kernels, self.holder)
+        return without_code(self._made.kernels, f"{self.holder} does not hold its code")
 
     def memory(self) -> Memory:
         return self._made.memory

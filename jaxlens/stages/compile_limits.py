@@ -1,0 +1,128 @@
+"""Up to where a program with large captured arrays is compiled as it is.
+
+JAX copies a captured array into the program, XLA copies it again, and computes with it while it
+compiles. Measured on XLA:CPU for float32, without and with much of that: 50 MB take 0.4 to 18 s
+and 0.2 to 0.5 GB, 200 MB take 2.5 to 12 s and 0.6 to 1.8 GB. Beyond a limit a stand-in is compiled,
+which takes the arrays as arguments (`lower.py`).
+"""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from jaxlens.errors import LensError
+from jaxlens.ir.facts import Constant
+
+# Bytes of captured arrays from which a compile is watched, and from which a stand-in is compiled.
+LARGE, MOST = 16 * 2**20, 256 * 10**6
+# Memory that lowering and compiling may take, in sizes of the captured arrays: 9 were measured.
+COPIES = 10
+# Seconds until a line says what is waited for, and until the stand-in is compiled instead.
+SILENT, LONGEST = 2.0, 120.0
+
+_MACHINE = Path("/proc/meminfo")
+_CONTAINERS = (  # limit, use and statistics of its memory, in version 2 of cgroups and in 1
+    ("memory.max", "memory.current", "memory.stat"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
+)
+
+
+class OverdueError(LensError):
+    """XLA took longer than it is waited for."""
+
+
+def refusal(size: int) -> str:
+    """Why a program with captured arrays of so many bytes is not compiled as it is; else ""."""
+    if size < LARGE:
+        return ""
+    if size >= MOST:
+        return f"the limit of that is {_bytes(MOST)} here"
+    free = available()
+    if free is not None and COPIES * size > free:
+        return f"that may take {_bytes(COPIES * size)} of memory, and less is free"
+    return ""
+
+
+def overdue() -> str:
+    """The same, where XLA took too long for it."""
+    return (
+        f"XLA had not done that after {LONGEST:,.0f} s (it cannot be stopped, and goes on in the "
+        "background)"
+    )
+
+
+class Waiting:
+    """Says once what is waited for, and for how long; then gives it up."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._said = False
+        self._words = (
+            f"jaxlens: XLA compiles {name} with {_bytes(size)} of captured arrays in it, as "
+            f"jax.jit would; it is waited for {LONGEST:,.0f} s at most"
+        )
+
+    def __call__(self, seconds: float) -> None:
+        """Takes note of how long it has lasted.
+
+        Raises:
+            OverdueError: Too long.
+        """
+        if seconds > SILENT and not self._said:
+            self._said = True
+            print(self._words, file=sys.stderr, flush=True)
+        if seconds > LONGEST:
+            raise OverdueError(overdue())
+
+
+def deviation(constants: Sequence[Constant], why: str) -> str:
+    """In which way a stand-in is not the program that runs."""
+    largest = max(constants, key=lambda constant: constant.bytes)
+    size, more = _bytes(sum(constant.bytes for constant in constants)), len(constants) - 1
+    what = f"`{largest.name}` ({largest.type}, {_bytes(largest.bytes)})"
+    if more:
+        what += f" and {more:,} other captured array{'s' if more > 1 else ''} ({size} in all)"
+    them, they = ("them", "they are") if more else ("it", "it is")
+    return (
+        f"from StableHLO on this is a stand-in that takes {what} as "
+        f"{'arguments' if more else 'an argument'}, where jax.jit compiles {them} into the "
+        f"program: {why}. In the program that runs {they} among the constants ({size}) and not "
+        "among the arguments; what XLA folds, and its temporaries, kernels, compile times and "
+        f"fingerprint, can be others. Passed as {'arguments' if more else 'an argument'}, {they} "
+        "as shown."
+    )
+
+
+def available() -> int | None:
+    """Bytes of memory that this process could still take; None where that is not known."""
+    sizes = [_machine(), *(_container(*files) for files in _CONTAINERS)]
+    return min((size for size in sizes if size is not None), default=None)
+
+
+def _machine() -> int | None:
+    with suppress(OSError, ValueError):
+        found = _numbers(_MACHINE).get("MemAvailable:")
+        return None if found is None else found * 1024
+    return None
+
+
+def _container(limit: str, used: str, statistics: str) -> int | None:
+    """Of the container that we are in; files that it has read count as used, and can go."""
+    root = Path("/sys/fs/cgroup")
+    with suppress(OSError, ValueError):  # there is no container, or its limit is "max"
+        free = int((root / limit).read_text()) - int((root / used).read_text())
+        return max(free + _numbers(root / statistics).get("inactive_file", 0), 0)
+    return None
+
+
+def _numbers(file: Path) -> dict[str, int]:
+    """The first two words of each line: a name and a number."""
+    rows = (line.split() for line in file.read_text().splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1}
+
+
+def _bytes(size: float) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size / 1e3:.3g} kB"
