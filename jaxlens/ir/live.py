@@ -6,11 +6,14 @@ made in the place of another, count once. Each memory space of a device (its mai
 on-chip memory) is looked at by itself.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from jaxlens.ir.buffers import Allocation, Buffer, Buffers, Kind
+
+_COLOR = re.compile(r"\bcolor (\d{1,3})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +107,9 @@ def _is_own(allocation: Allocation) -> bool:
 
 
 def _counts(allocation: Allocation, space: int) -> bool:
-    """Whether it is the program's own, in that memory; one without values is in main memory."""
-    used = {buffer.space for buffer in allocation.buffers} or {0}
+    """Whether it is the program's own, in that memory, which an allocation's color names too."""
+    color = _COLOR.search(allocation.note)
+    used = {buffer.space for buffer in allocation.buffers} or {int(color[1]) if color else 0}
     return _is_own(allocation) and space in used
 
 

@@ -39,9 +39,10 @@ def parts(module: Module, weights: Mapping[str, int]) -> tuple[Part, ...]:
     if not whole:
         return ()
     best: tuple[Part, ...] = ()
-    for path_of in (_scopes, _frames, _primitives):
+    primitives = ((node, (node.opcode,)) for node in module.nodes())
+    for paths in (_paths(module, _scopes), _paths(module, _frames), primitives):
         sums: Counter[Path] = Counter()
-        for node, path in _paths(module, path_of):
+        for node, path in paths:
             if weights.get(node.id):
                 sums[path] += weights[node.id]
         best = tuple(Part(name, n / whole) for name, n in _split(sums, whole))
@@ -130,7 +131,3 @@ def _frames(node: Node) -> Path:
         f"{span} ({span.function.rpartition('<locals>.')[2]})" if span.function else str(span)
         for span in reversed(node.spans)
     )
-
-
-def _primitives(node: Node) -> Path:
-    return (node.opcode,)

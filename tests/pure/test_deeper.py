@@ -75,3 +75,9 @@ def test_small_parts_are_counted() -> None:
     nodes = tuple(eqn(f"e{n}", f"layer{n}") for n in range(8))
     weights = {f"e{n}": 30 if n < 3 else 2 for n in range(8)}
     assert told(parts(program(main=nodes), weights)).endswith("10% in 5 others")
+
+
+def test_primitives_are_those_of_the_bodies_and_not_the_calls() -> None:
+    call = eqn("j", calls=("one",), opcode="custom_jvp_call")
+    module = program(main=(call, eqn("a")), one=(eqn("b", opcode="max"),))
+    assert told(parts(module, {"a": 60, "b": 40})) == "60% in dot_general, 40% in max"

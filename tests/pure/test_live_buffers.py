@@ -41,6 +41,10 @@ def test_each_memory_space_has_a_peak_of_its_own():
     beside = live(found, 1)
     assert (beside.bytes, beside.position, beside.instruction) == (64, 2, "b")
     assert [(one.buffer.instruction, one.kind) for one in beside.at_peak] == [("b", "temporary")]
+    empty = "allocation 9: size 512, color 1, page 0, preallocated-temp:\n"
+    wider = buffers.read(text.replace("allocation 4:", f"{empty}allocation 4:"))
+    assert live(wider).reserved == live(found).reserved
+    assert live(wider, 1).reserved == live(found, 1).reserved + 512
 
 
 def test_a_recorded_compile():
