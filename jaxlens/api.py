@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import CellError, OptionError, UnavailableError
+from jaxlens.ir.called import CalledProgram
 from jaxlens.render.options import (
     CompileOptions,
     ExploreOptions,
@@ -394,6 +395,43 @@ def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
     from jaxlens.stages.core_rewrite import names_on_core as answer
 
     return answer(names)
+
+
+def calls() -> Any:
+    """Hears which jitted functions are called while it is entered; see `stages/called.py`."""
+    from jaxlens.stages.called import Calls
+
+    return Calls()
+
+
+def traced_before(program: CalledProgram) -> Capture | None:
+    """A program that was called, from the trace that JAX's caches hold; None without one."""
+    from jaxlens.stages.called import traced_before as answer
+
+    return answer(program)
+
+
+def abstract(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with shapes in the place of arrays, which are not kept."""
+    from jaxlens.stages.called import abstracted
+
+    return abstracted(args, kwargs)
+
+
+def is_jitted(f: Any) -> bool:
+    """Whether a function is jitted, a library's wrapper of a jitted one, or a program."""
+    from jaxlens.stages import compat
+
+    return is_program(f) or compat.jit_parts(f) is not None or compat.inner_jit(f)
+
+
+def computes(f: Any) -> bool:
+    """Whether a function of JAX's computes, and does nothing else."""
+    from jaxlens.stages.compat import computes as answer
+
+    return answer(f)
 
 
 def is_array(value: Any) -> bool:

@@ -8,18 +8,22 @@ import ast
 import builtins
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_FOREIGN = ("jax", "jaxlib", "numpy", "builtins", "operator", "math")
+from jaxlens.ir.spans import describe
+
+_FOREIGN = ("jax", "jaxlib", "numpy", "jaxlens")
 _COMPILED = (
     types.BuiltinFunctionType,
     types.MethodWrapperType,
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
 )
-_MISSING = object()
+_STAGES = ("Compiled", "Lowered", "Traced", "Exported", "Jitted")
+MISSING = object()
 
 
 def is_own(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any], bool]) -> bool:
@@ -36,14 +40,24 @@ def is_own(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any],
     steps, root = _path(callee)
     if not isinstance(root, ast.Name):
         return not steps  # `make()(x)` and `(lambda x: x)(x)`, but not `(a + b).sum()`
-    found = names.get(root.id, getattr(builtins, root.id, _MISSING))
+    found = resolve(callee, names, is_array)
+    return found is MISSING or not (is_array(found) or is_foreign(found))
+
+
+def resolve(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any], bool]) -> Any:
+    """What a name, attribute or item stands for; `MISSING` where only running code could tell.
+
+    The method of an array gives the array.
+    """
+    steps, root = _path(callee)
+    if not isinstance(root, ast.Name):
+        return MISSING
+    found = names.get(root.id, getattr(builtins, root.id, MISSING))
     for step in steps:
-        if found is _MISSING:
-            return True  # evaluating it gives the user's own NameError or AttributeError
-        if is_array(found):
-            return False
+        if found is MISSING or is_array(found):
+            return found
         found = _step(found, step, names)
-    return found is _MISSING or not (is_array(found) or _is_foreign(found))
+    return found
 
 
 def _path(callee: ast.expr) -> tuple[list[ast.expr], ast.expr]:
@@ -56,34 +70,75 @@ def _path(callee: ast.expr) -> tuple[list[ast.expr], ast.expr]:
 
 
 def _step(found: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
-    """What one attribute or index leads to; `_MISSING` where only running code could tell."""
+    """What one attribute or index leads to; `MISSING` where only running code could tell."""
     if isinstance(step, ast.Attribute):
         if isinstance(found, types.ModuleType):
-            return getattr(found, step.attr, _MISSING)
-        static = inspect.getattr_static(found, step.attr, _MISSING)
+            return getattr(found, step.attr, MISSING)
+        static = inspect.getattr_static(found, step.attr, MISSING)
         plain = not hasattr(type(static), "__set__") and not isinstance(static, property)
-        return getattr(found, step.attr, _MISSING) if plain and static is not _MISSING else _MISSING
+        return getattr(found, step.attr, MISSING) if plain and static is not MISSING else MISSING
     index = step.slice if isinstance(step, ast.Subscript) else None
     if type(found) in (dict, list, tuple):
-        key = index.value if isinstance(index, ast.Constant) else _MISSING
+        key = index.value if isinstance(index, ast.Constant) else MISSING
         if isinstance(index, ast.Name):
-            key = names.get(index.id, _MISSING)
+            key = names.get(index.id, MISSING)
         try:
-            return _MISSING if key is _MISSING else found[key]
+            return MISSING if key is MISSING else found[key]
         except (LookupError, TypeError):
-            return _MISSING
-    return _MISSING
+            return MISSING
+    return MISSING
 
 
-def _is_foreign(found: Any) -> bool:
+def is_foreign(found: Any) -> bool:
+    """Whether a function is of no interest itself: JAX's, NumPy's, Python's, a plotting library's.
+
+    A library's function that is written with JAX is looked at like the user's own.
+    """
+    name = module_of(found)
+    root = name.partition(".")[0]
+    if not root or root == "__main__":
+        return False  # made by exec in a bare dict, or typed
+    if type(found).__name__ in _STAGES and root in _FOREIGN:
+        return False  # a program that was compiled, lowered or exported before
+    return root in _FOREIGN or root in sys.stdlib_module_names or not _knows_jax(name)
+
+
+def module_of(found: Any) -> str:
+    """The module that a function, or the class of an object, was written in."""
     while isinstance(found, functools.partial):
         found = found.func
-    if type(found).__name__ == "Compiled":
-        return False  # what `lowered.compile()` gave: a program of the user's
     if isinstance(found, types.FunctionType) and not getattr(found, "__module__", None):
-        return False  # made by exec in a bare dict
-    if isinstance(found, _COMPILED):
-        module = getattr(found, "__module__", None) or "builtins"
-    else:
-        module = getattr(found, "__module__", None) or type(found).__module__
-    return str(module).partition(".")[0] in _FOREIGN
+        return ""
+    name = getattr(found, "__module__", None)
+    if not isinstance(name, str):  # an object may make anything of the question
+        name = "builtins" if isinstance(found, _COMPILED) else type(found).__module__
+    return name
+
+
+def _knows_jax(name: str) -> bool:
+    """Whether a module of a library imports JAX; every module of the user's may call it."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if module is None or (file is not None and not describe(file).library):
+        return True
+    for value in list(vars(module).values()):
+        is_module = isinstance(value, types.ModuleType)
+        if is_module or isinstance(value, types.FunctionType | type):
+            place = value.__name__ if is_module else module_of(value)
+            if place.partition(".")[0] in ("jax", "jaxlib"):
+                return True
+    return False
+
+
+_PURE = {
+    "abs", "len", "range", "sum", "min", "max", "tuple", "list", "dict", "zip", "enumerate",
+    "reversed", "slice", "complex", "pow", "round", "isinstance", "sorted",
+}  # fmt: skip
+
+
+def is_pure(found: Any) -> bool:
+    """Whether Python's or NumPy's own function may be called once more."""
+    name = str(getattr(found, "__name__", ""))
+    if module_of(found) == "builtins":
+        return name in _PURE
+    return module_of(found) == "numpy" and not name.startswith(("save", "load", "from", "put"))

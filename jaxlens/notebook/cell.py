@@ -1,4 +1,4 @@
-"""Runs the cell under a magic as IPython would have run it, all but its last expression.
+"""Runs the statements of the cell under a magic as IPython would have run them.
 
 The code is compiled with the line numbers that the editor shows (the magic's own line is
 line 1) under the name of the cell, and its text is left where Python looks for source, so
@@ -9,12 +9,16 @@ import ast
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable
+import tokenize
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 from jaxlens.errors import CellError
 from jaxlens.ir.spans import register_cell
+from jaxlens.notebook.offers import compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,8 @@ def read_cell(shell: Any, code: str) -> Cell:
     return _parsed(shell, text, file)
 
 
-def read_expression(shell: Any, magic: str, code: str) -> Cell:
-    """The expression behind a line magic."""
+def read_statement(shell: Any, magic: str, code: str) -> Cell:
+    """The expression or statement behind a line magic."""
     if not code.strip():
         raise CellError(f"{magic} has nothing to look at: put a call behind it, {magic} f(x)")
     number, _, line = _place(shell)
@@ -94,17 +98,60 @@ def run(shell: Any, cell: Cell, statements: tuple[ast.stmt, ...]) -> None:
     Raises:
         CellError: One of them awaits, where an event loop already runs.
     """
-    everything = shell.ast_node_interactivity == "all"
-    compiled = []
+    check(shell, cell, statements)
     for statement in statements:
-        if everything and isinstance(statement, ast.Expr):
-            compiled.append(_compile(shell, ast.Interactive([statement]), cell.file, "single"))
-        else:
-            compiled.append(_compile(shell, ast.Module([statement], []), cell.file))
-    for code in compiled:
-        _check_awaits(shell, code)
-    for code in compiled:
-        execute(shell, code)
+        run_one(shell, cell, statement)
+
+
+def check(shell: Any, cell: Cell, statements: Iterable[ast.stmt]) -> None:
+    """Refuses statements that await before any of them runs, where an event loop runs already.
+
+    Raises:
+        CellError: One of them awaits.
+    """
+    for statement in statements:
+        _check_awaits(shell, _compile(shell, ast.Module([statement], []), cell.file))
+
+
+def run_one(
+    shell: Any,
+    cell: Cell,
+    statement: ast.stmt,
+    objects: Mapping[str, Any] | None = None,
+    shown: bool = False,
+) -> None:
+    """Executes one statement in the user's namespace.
+
+    Args:
+        shell: IPython's shell.
+        cell: The cell that it is of.
+        statement: The statement, which may offer its calls (`offers.py`).
+        objects: What stands for its constants, where it does.
+        shown: Whether the value of an expression is shown, as that of a cell's last one.
+    """
+    shown = shown or shell.ast_node_interactivity == "all"
+    single = shown and isinstance(statement, ast.Expr)
+
+    def code() -> Any:
+        if single:
+            return _compile(shell, ast.Interactive([statement]), cell.file, "single")
+        return _compile(shell, ast.Module([statement], []), cell.file)
+
+    ast.fix_missing_locations(statement)
+    execute(shell, compiled(code, objects) if objects else code())
+    if shown and not single and shell.ast_node_interactivity == "last_expr_or_assign":
+        for name in [t for t in getattr(statement, "targets", ()) if isinstance(t, ast.Name)][:1]:
+            shell.displayhook(shell.user_ns[name.id])
+
+
+def is_quiet(text: str) -> bool:
+    """Whether a cell ends in a semicolon, by which IPython's users ask for no output."""
+    last = ""
+    with suppress(tokenize.TokenError, IndentationError, SyntaxError):
+        for token in tokenize.generate_tokens(StringIO(text).readline):
+            if token.type == tokenize.OP or token.string.strip():
+                last = last if token.type == tokenize.COMMENT else token.string
+    return last == ";"
 
 
 def execute(shell: Any, code: Any, names: dict[str, Any] | None = None) -> Any:
@@ -116,10 +163,15 @@ def execute(shell: Any, code: Any, names: dict[str, Any] | None = None) -> Any:
 
 
 def evaluate(
-    shell: Any, cell: Cell, expression: ast.expr, names: dict[str, Any] | None = None
+    shell: Any,
+    cell: Cell,
+    expression: ast.expr,
+    names: dict[str, Any] | None = None,
+    objects: Mapping[str, Any] | None = None,
 ) -> Any:
     """Value of an expression of the cell, with the user's names or others."""
-    code = _compile(shell, ast.fix_missing_locations(ast.Expression(expression)), cell.file, "eval")
+    tree = ast.fix_missing_locations(ast.Expression(expression))
+    code = compiled(lambda: _compile(shell, tree, cell.file, "eval"), objects or {})
     _check_awaits(shell, code)
     return execute(shell, code, names)
 

@@ -1,7 +1,6 @@
 """The magics: read the line, run the cell, call one verb, show what it returns."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.display import display
@@ -11,6 +10,10 @@ from jaxlens.notebook.live import Lines
 from jaxlens.notebook.options import Asked, help_of, read, stored, takes
 from jaxlens.notebook.tracebacks import of_the_user
 from jaxlens.render.options import CompileOptions, ExploreOptions, HloOptions, JaxprOptions
+
+if TYPE_CHECKING:
+    from jaxlens.notebook.looking import Looking  # %load_ext does without
+    from jaxlens.render.view import View
 
 
 @magics_class
@@ -29,18 +32,21 @@ class Lenses(Magics):
     @line_cell_magic
     @no_var_expand
     @takes(JaxprOptions)
-    def jaxpr(self, line: str, cell: str | None = None) -> None:
+    def jaxpr(self, line: str, cell: str | None = None) -> Any:
         """Show the equations that tracing records, beside your lines and as a graph.
 
-        The cell runs as usual, all but its last expression, which is looked at instead:
+        The cell runs as it would without the magic. The call of your function in its last
+        line is looked at, inside print, an assignment, a loop or anything else, before it
+        is made; a bare call is only looked at:
 
-            %%jaxpr
-            y = normalise(x)           runs
-            predict(params, y)         is traced, not run
+            %%jaxpr                        %%jaxpr
+            y = normalise(x)               loss = predict(params, x)     traced, then run
+            predict(params, y)             is traced, not run
 
-        In Python this is `jaxlens.jaxpr(predict, params, y)`. An expression whose outermost
-        call is JAX's or NumPy's, such as `jnp.tanh(x @ w).sum()`, is looked at as a function
-        of the arrays that it names. A cell that ends in a def needs shapes:
+        In Python this is `jaxlens.jaxpr(predict, params, y)`. An expression of JAX's own
+        functions, such as `jnp.tanh(x @ w).sum()`, is looked at as a function of the arrays
+        that it names. Where there is no call, or Python cannot trace it, the jitted programs
+        that the cell called are. A cell that ends in a def needs shapes:
 
             %%jaxpr --grad --in "params={'w': f32[128,4]}, x=f32[8,128]"
             def loss(params, x):
@@ -48,15 +54,16 @@ class Lenses(Magics):
 
         In one line, options first:  %jaxpr --vmap 0,None f(xs, w)
         """
-        self._look(read(self.jaxpr, line, cell), cell)
+        return self._look(read(self.jaxpr, line, cell), cell)
 
     @line_cell_magic
     @no_var_expand
     @takes(HloOptions)
-    def hlo(self, line: str, cell: str | None = None) -> None:
+    def hlo(self, line: str, cell: str | None = None) -> Any:
         """Show XLA's program: before and after fusion, at any stage, after any pass.
 
-        The cell runs as usual, all but its last expression, which is compiled and not run:
+        The cell runs as it would without the magic; the call in its last line is looked at
+        before it is made. A bare call is compiled and not run:
 
             %%hlo                      what each fusion swallowed, before and after
             predict(params, x)
@@ -68,19 +75,19 @@ class Lenses(Magics):
         In Python:  jaxlens.hlo(predict, params, x), and with options
         jaxlens.hlo(jaxlens.capture(predict, params, x), stage="stablehlo")
         """
-        self._look(read(self.hlo, line, cell), cell)
+        return self._look(read(self.hlo, line, cell), cell)
 
     @line_cell_magic
     @no_var_expand
     @takes(CompileOptions)
-    def compile(self, line: str, cell: str | None = None) -> None:
+    def compile(self, line: str, cell: str | None = None) -> Any:
         """Show what compiling did: cache verdict, kernels, cost, memory, times, machine code.
 
-        The cell runs as usual, all but its last expression, which is compiled; only
-        --run executes it:
+        The cell runs as it would without the magic; the call in its last line is looked at
+        before it is made. A bare call is compiled, and only --run executes it:
 
             %%compile
-            step(params, batch)
+            state, loss = step(state, batch)
 
             %compile --run 20 step(params, batch)
             %compile --kernel multiply_subtract_fusion --asm step(params, batch)
@@ -88,15 +95,16 @@ class Lenses(Magics):
         In Python:  jaxlens.compile(step, params, batch), and with options
         jaxlens.compile(jaxlens.capture(step, params, batch), run=20)
         """
-        self._look(read(self.compile, line, cell), cell)
+        return self._look(read(self.compile, line, cell), cell)
 
     @line_cell_magic
     @no_var_expand
     @takes(ExploreOptions)
-    def explore(self, line: str, cell: str | None = None) -> None:
+    def explore(self, line: str, cell: str | None = None) -> Any:
         """Follow one expression from your line to machine code, and back, in linked panes.
 
-        The cell runs as usual, all but its last expression, which is compiled and not run:
+        The cell runs as it would without the magic; the call in its last line is looked at
+        before it is made. A bare call is compiled and not run:
 
             %%explore
             step(params, batch)
@@ -108,17 +116,34 @@ class Lenses(Magics):
 
         In Python:  jaxlens.explore(step, params, batch)
         """
-        self._look(read(self.explore, line, cell), cell)
+        return self._look(read(self.explore, line, cell), cell)
 
-    def _look(self, asked: Asked, cell: str | None) -> None:
-        """What every magic does once its line is read."""
+    def _look(self, asked: Asked, cell: str | None) -> Any:
+        """What every magic does once its line is read; gives the value of a line magic's line."""
         if asked.help:
             print(help_of(getattr(self, asked.verb), asked))
-            return
+            return None
         with of_the_user(self.shell):
             if "against" in asked.show:
                 asked.show["against"] = stored(self.shell.user_ns, asked.show["against"])
-            view = self._view(asked, cell)
+            return self._looking(asked, cell).run()
+
+    def _looking(self, asked: Asked, cell: str | None) -> "Looking":
+        """The cell, or what stands behind a line magic, ready to run."""
+        # What looking needs is loaded by the first look, not by %load_ext.
+        from jaxlens.notebook import cell as cells
+        from jaxlens.notebook.looking import Looking
+        from jaxlens.render import ready
+
+        if self._in_html:
+            ready.start()
+        code = (
+            cells.read_statement(self.shell, asked.magic, asked.expression)
+            if cell is None
+            else cells.read_cell(self.shell, cell)
+        )
+
+        def show(view: "View") -> None:
             if asked.take.o:
                 self.shell.user_ns[asked.take.o] = view
                 remember_name(asked.take.o)
@@ -126,42 +151,7 @@ class Lenses(Magics):
             if view.capture is not None:
                 remember(view.capture, asked.verb, asked.show)
 
-    def _view(self, asked: Asked, cell: str | None) -> Any:
-        """Runs the cell, and looks from its last line."""
-        # JAX and what looking needs are loaded by the first look, not by %load_ext.
-        from jaxlens import api
-        from jaxlens.notebook import cell as cells
-        from jaxlens.notebook.look import Arrays, take
-        from jaxlens.render import ready
-
-        if self._in_html:
-            ready.start()
-        code = (
-            cells.read_expression(self.shell, asked.magic, asked.expression)
-            if cell is None
-            else cells.read_cell(self.shell, cell)
-        )
-        arrays = Arrays(api.is_array, api.holds_arrays, api.is_program)
-        names = api.names_on_core(self.shell.user_ns) if asked.take.core else None
-        taken = take(self.shell, code, asked.take.in_, arrays, names)
-
-        def view() -> Any:
-            capture = api.take(
-                taken.function,
-                taken.args,
-                taken.kwargs,
-                name=taken.name,
-                target=asked.take.target,
-                shapes=taken.shapes,
-                transforms=asked.take.transforms,
-                core=asked.take.core,
-            )
-            verb: Callable[..., Any] = getattr(api, asked.verb)
-            seen = verb(capture, **asked.show)
-            seen.document  # noqa: B018 - computed here, where an error is the cell's own
-            return seen
-
-        return cells.call_at(self.shell, code, taken.call, view)
+        return Looking(self.shell, asked, code, show, cell)
 
     @property
     def _in_html(self) -> bool:

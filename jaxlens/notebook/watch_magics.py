@@ -3,10 +3,8 @@
 import ast
 import keyword
 import re
-import tokenize
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from io import StringIO
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -136,7 +134,7 @@ class Watchers(Magics):
         from jaxlens.notebook import cell as cells  # %load_ext does without
 
         if cell is None:
-            return cells.read_expression(self.shell, magic, line)
+            return cells.read_statement(self.shell, magic, line)
         return cells.read_cell(self.shell, cell)
 
     def _run(self, code: "Cell", cell: str | None) -> Any:
@@ -154,7 +152,7 @@ class Watchers(Magics):
         value = cells.evaluate(self.shell, code, last.value)
         if cell is None:
             return value
-        if not _is_quiet(cell):
+        if not cells.is_quiet(cell):
             self.shell.displayhook(value)
         return None
 
@@ -182,13 +180,3 @@ def _split(line: str, parser: Any) -> tuple[list[str], str]:
             rest = after.strip()
         counts = counts and not is_count
     return words, rest
-
-
-def _is_quiet(cell: str) -> bool:
-    """Whether a cell ends in a semicolon, by which IPython's users ask for no output."""
-    last = ""
-    with suppress(tokenize.TokenError, IndentationError, SyntaxError):
-        for token in tokenize.generate_tokens(StringIO(cell).readline):
-            if token.type == tokenize.OP or token.string.strip():
-                last = last if token.type == tokenize.COMMENT else token.string
-    return last == ";"

@@ -7,7 +7,7 @@ from typing import Any
 from jaxlens.ir.compile_log import Change
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
-from jaxlens.stages import compat
+from jaxlens.stages import compat, compat_calls
 from jaxlens.stages.calls import function_name
 
 
@@ -85,3 +85,12 @@ def made_anew(name: str, place: Place) -> Change:
             "a new function object of the same def"
         )  # fmt: skip
     return Change("function", name, f"{text}{where}")
+
+
+def is_jaxs(place: Place, fun: Any) -> bool:
+    """Whether a jitted function is one of JAX's own, called outside of jit."""
+    if compat_calls.is_primitive(fun):
+        return True
+    if "jax.jit" in place.wrappers[:1]:
+        return False  # jax.jit(jnp.sum) is the user's
+    return bool(place.file) and describe(place.file).name.startswith(("jax/", "jaxlib/"))

@@ -22,7 +22,7 @@ from jaxlens.stages.cache import aval_text
 from jaxlens.stages.call_keys import Met, Told
 from jaxlens.stages.calls import function_name
 from jaxlens.stages.compat_calls import Caller, Stack
-from jaxlens.stages.places import Place, place_of
+from jaxlens.stages.places import Place, is_jaxs, place_of
 from jaxlens.stages.seen import Seen, user_line
 
 _REMEMBERED = 64  # earlier calls of one line that a call is compared with
@@ -253,7 +253,7 @@ class _Recorder:
         if stack.traces != 1 or _is_ours(stack):
             return
         caller = stack.caller
-        if caller is None or _is_jaxs(place_of(caller.fun), caller.fun):
+        if caller is None or is_jaxs(place_of(caller.fun), caller.fun):
             return
         seen = self._new(function_name(caller.fun), stack)
         seen.begun.add("trace")
@@ -273,7 +273,7 @@ class _Recorder:
         if last is not None and last.token == caller.token and last.begun == {"trace"}:
             return
         place = place_of(caller.fun)
-        if _is_jaxs(place, caller.fun):
+        if is_jaxs(place, caller.fun):
             return  # operations: thousands, and of no interest unless they compile
         seen = self._new(function_name(caller.fun), stack)
         if seen.met is not None:
@@ -328,7 +328,7 @@ class _Recorder:
     def _meet(self, seen: Seen, caller: Caller) -> None:
         fun = equinox_keys.user_function(caller.fun, caller.args[2:]) or caller.fun
         place = place_of(fun)
-        seen.role = "op" if _is_jaxs(place, fun) else "user"
+        seen.role = "op" if is_jaxs(place, fun) else "user"
         if seen.role == "op":
             return
         seen.function = function_name(fun)
@@ -371,15 +371,6 @@ def _own_stage(file: str, held: dict[str, bool] = {}) -> bool:  # noqa: B006 - o
     return held[file]
 
 
-def _is_jaxs(place: Place, fun: Any) -> bool:
-    """Whether a jitted function is one of JAX's own, called outside of jit."""
-    if compat_calls.is_primitive(fun):
-        return True
-    if "jax.jit" in place.wrappers[:1]:
-        return False  # jax.jit(jnp.sum) is the user's
-    return bool(place.file) and describe(place.file).name.startswith(("jax/", "jaxlib/"))
-
-
 def _of_program(seen: Seen, stack: Stack) -> None:
     """What a jaxpr tells of a call that no jitted function of the user's stands for."""
     program = stack.program
@@ -387,7 +378,7 @@ def _of_program(seen: Seen, stack: Stack) -> None:
     file, _, line = source.rpartition(" at ")[2].rpartition(":")
     if file and line.isdigit():
         place = Place((), file, int(line), seen.function)
-        seen.role = "op" if _is_jaxs(place, None) else "user"
+        seen.role = "op" if is_jaxs(place, None) else "user"
         seen.defined = place.span
     seen.parts = _program_parts(program)
     seen.under = _transform(stack) if stack.under else ""

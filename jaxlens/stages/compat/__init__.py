@@ -4,6 +4,8 @@ Tried with jax 0.10.2 and 0.12.0.1. Each function says what is lost when the thi
 none raises for that reason. Public JAX is used directly where it is needed.
 """
 
+from jaxlens.stages.compat.calls_heard import hear_calls
+from jaxlens.stages.compat.computing import computes
 from jaxlens.stages.compat.disk_cache import persistent_cache_off
 from jaxlens.stages.compat.disk_cache_key import hear_key_parts
 from jaxlens.stages.compat.jit_caches import (
@@ -67,6 +69,7 @@ __all__ = [
     "argument_names",
     "argument_places",
     "compiled",
+    "computes",
     "constants_as_arguments",
     "context_names",
     "context_value",
@@ -79,6 +82,7 @@ __all__ = [
     "has_cuda_plugin",
     "has_idle_tpu_plugin",
     "has_location_parts",
+    "hear_calls",
     "hear_key_parts",
     "hlo",
     "hlo_text",

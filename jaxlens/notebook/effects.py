@@ -1,0 +1,184 @@
+"""What tracing a function would do besides tracing, where the cell calls it as well.
+
+A look at a call runs the function's Python once more than the cell does. So a function that
+cannot run twice is not looked at (`Reached.once`), and what a trace has changed is put back
+(`Reached.put_back`): lists and dicts that it fills, attributes that it sets, random states that
+it advances.
+"""
+
+import builtins
+import functools
+import random
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from jaxlens.ir.spans import describe
+
+_MOST = 4_000  # objects that are visited
+_LONGEST = 100_000  # elements of a container that is kept
+_ONCE = {"input": input, "open": open, "breakpoint": breakpoint}
+# They draw, write or show: a second time is a second figure, row or file.
+_SHOWS = {
+    "matplotlib", "seaborn", "plotly", "bokeh", "altair", "cv2", "IPython", "ipywidgets",
+    "subprocess", "shutil", "socket", "requests", "urllib", "sqlite3", "tempfile",
+    "wandb", "mlflow", "tensorboard", "tensorboardX", "clu", "orbax",
+}  # fmt: skip
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), range, CodeType, type)
+
+
+class Reached:
+    """What a function and its arguments lead to, within the user's own code.
+
+    Attributes:
+        once: Why the function may not run once more; "" for no reason.
+    """
+
+    def __init__(self, things: Iterable[Any]) -> None:
+        self.once = ""
+        self._undo: list[Callable[[], None]] = []
+        self._seen: set[int] = set()
+        self._pending = list(things)
+        self._spaces: dict[int, tuple[dict[str, Any], set[str]]] = {}
+        while self._pending and len(self._seen) < _MOST:
+            thing = self._pending.pop()
+            if isinstance(thing, _PLAIN) or id(thing) in self._seen:
+                continue
+            self._seen.add(id(thing))
+            self._visit(thing)
+        for space, names in self._spaces.values():
+            self._keep_names(space, names)
+
+    def put_back(self) -> None:
+        """Makes everything that was reached what it was."""
+        for undo in self._undo:
+            with suppress(Exception):  # an object that refuses keeps what the trace left
+                undo()
+
+    def _visit(self, thing: Any) -> None:
+        if isinstance(thing, ModuleType):
+            root = thing.__name__.partition(".")[0]
+            if root in _SHOWS:
+                self.once = self.once or f"it uses {root}"
+        elif isinstance(thing, functools.partial):
+            self._pending += [thing.func, *thing.args, *thing.keywords.values()]
+        elif isinstance(thing, MethodType):
+            self._pending += [thing.__func__, thing.__self__]
+        elif isinstance(thing, FunctionType):
+            self._function(thing)
+        elif isinstance(thing, list | deque | dict | set | bytearray | tuple | frozenset):
+            self._container(thing)
+        elif _is_library(thing, _SHOWS):
+            self.once = self.once or f"it uses {type(thing).__module__.partition('.')[0]}"
+        elif str(type(thing).__module__).startswith("jaxlib"):
+            self._pending.append(getattr(thing, "__wrapped__", None))  # what jax.jit made
+        elif hasattr(type(thing), "__next__"):
+            self.once = self.once or f"it reads from a {type(thing).__name__}"
+        else:
+            self._object(thing)
+
+    def _function(self, function: FunctionType) -> None:
+        wrapped = getattr(function, "__wrapped__", None)
+        if wrapped is not None:
+            self._pending.append(wrapped)
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # not yet filled
+                value = cell.cell_contents
+                self._pending.append(value)
+                self._undo.append(functools.partial(_fill, cell, value))
+        if describe(function.__code__.co_filename).library:
+            if _is_library(function, _SHOWS):
+                self.once = self.once or f"it uses {function.__module__.partition('.')[0]}"
+            return
+        self._pending += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        space = function.__globals__
+        for name in _names(function.__code__):
+            if name in space:
+                self._spaces.setdefault(id(space), (space, set()))[1].add(name)
+                self._pending.append(space[name])
+            elif _ONCE.get(name) is not None and getattr(builtins, name, None) is _ONCE[name]:
+                self.once = self.once or f"it calls {name}()"
+
+    def _container(self, thing: Any) -> None:
+        if len(thing) > _LONGEST:
+            return
+        if isinstance(thing, dict):
+            saved = dict(thing)
+            self._pending += saved.values()
+            self._undo.append(functools.partial(_refill_dict, thing, saved))
+        elif isinstance(thing, set):
+            self._undo.append(functools.partial(_refill_set, thing, set(thing)))
+        elif isinstance(thing, list | deque | bytearray):
+            elements = list(thing)
+            self._pending += elements
+            self._undo.append(functools.partial(_refill_list, thing, elements))
+        else:
+            self._pending += list(thing)
+
+    def _object(self, thing: Any) -> None:
+        numpy = sys.modules.get("numpy")
+        if isinstance(thing, random.Random):
+            self._undo.append(functools.partial(thing.setstate, thing.getstate()))
+        elif numpy is not None and isinstance(thing, numpy.random.Generator):
+            state = thing.bit_generator.state
+            self._undo.append(lambda: setattr(thing.bit_generator, "state", state))
+        elif numpy is not None and isinstance(thing, numpy.random.RandomState):
+            self._undo.append(functools.partial(thing.set_state, thing.get_state()))
+        elif not str(type(thing).__module__).startswith(("jax", "numpy")):
+            attributes = getattr(thing, "__dict__", None)
+            if type(attributes) is dict:
+                self._container(attributes)
+            method = vars(type(thing)).get("__call__")
+            if isinstance(method, FunctionType):
+                self._pending.append(method)
+
+    def _keep_names(self, space: dict[str, Any], names: set[str]) -> None:
+        saved = {name: space[name] for name in names}
+
+        def put_back() -> None:
+            for name, value in saved.items():
+                if space.get(name) is not value:
+                    space[name] = value
+
+        self._undo.append(put_back)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    codes = [code]
+    for inner in codes:
+        yield from inner.co_names
+        codes += [const for const in inner.co_consts if isinstance(const, CodeType)]
+
+
+def _is_library(thing: Any, roots: set[str]) -> bool:
+    owner = thing if isinstance(thing, FunctionType) else type(thing)
+    return str(getattr(owner, "__module__", "")).partition(".")[0] in roots
+
+
+def _fill(cell: Any, value: Any) -> None:
+    if cell.cell_contents is not value:
+        cell.cell_contents = value
+
+
+def _refill_dict(held: dict[Any, Any], saved: dict[Any, Any]) -> None:
+    same = len(held) == len(saved) and all(
+        a is c and b is d for (a, b), (c, d) in zip(held.items(), saved.items(), strict=True)
+    )
+    if not same:
+        held.clear()
+        held.update(saved)
+
+
+def _refill_set(held: set[Any], saved: set[Any]) -> None:
+    if held != saved:
+        held.clear()
+        held.update(saved)
+
+
+def _refill_list(held: Any, saved: list[Any]) -> None:
+    if len(held) != len(saved) or any(a is not b for a, b in zip(held, saved, strict=True)):
+        held.clear()
+        held.extend(saved)

@@ -1,0 +1,59 @@
+"""What a look prints: kept until it is known whether the cell prints it too."""
+
+import sys
+import threading
+from typing import Any
+
+from IPython.utils.capture import capture_output
+
+
+class Printed:
+    """Holds back what this thread prints and displays while it is entered.
+
+    Other threads print as they do.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, str]] = []
+        self._displays: Any = capture_output(stdout=False, stderr=False, display=True)
+        self._displayed: Any = None
+        self._before: tuple[Any, Any] = (None, None)
+
+    def __enter__(self) -> "Printed":
+        self._displayed = self._displays.__enter__()
+        self._before = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = (_Stream(stream, self._parts) for stream in self._before)
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        sys.stdout, sys.stderr = self._before
+        self._displays.__exit__(*raised)
+
+    def show(self) -> None:
+        """Prints and displays it after all."""
+        for stream, text in self._parts:
+            stream.write(text)
+        for output in self._displayed.outputs:
+            output.display()
+
+
+class _Stream:
+    """A stream that keeps what one thread writes."""
+
+    def __init__(self, stream: Any, parts: list[tuple[Any, str]]) -> None:
+        self._stream = stream
+        self._parts = parts
+        self._thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() != self._thread:
+            return int(self._stream.write(text) or 0)
+        self._parts.append((self._stream, text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

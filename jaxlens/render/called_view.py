@@ -1,0 +1,76 @@
+"""What is shown where the last line has no call to look at: the programs that the cell called."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from jaxlens.ir.called import CalledProgram
+from jaxlens.lenses.report import Cell, Finding, Table, count
+from jaxlens.render.document import Block, Document, Findings, TableBlock
+
+_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A program that a cell called.
+
+    Attributes:
+        program: The call.
+        inputs: Its arrays in words.
+        line: What shows it: "%jaxpr step(state, batch)"; "" for nothing.
+    """
+
+    program: CalledProgram
+    inputs: str
+    line: str
+
+
+def document(verb: str, why: Sequence[Block], rows: Sequence[Row], shown: Document) -> Document:
+    """A program that the cell called, with the names of the others.
+
+    Args:
+        verb: The magic's name.
+        why: What is to say of the last line.
+        rows: The programs, the one that is shown first.
+        shown: The view of that one.
+    """
+    first, others = rows[0].program, rows[1:]
+    most = f", the largest of the {len(rows)} programs that it called" if others else ""
+    kind = "" if first.own else "an operation of JAX's own, "
+    where = f" ({_times(first)})"
+    sentence = f"The cell ran as written. This is {kind}{first.name}{where}{most}."
+    blocks: list[Block] = [*why, Findings((Finding(sentence, "measured"),))]
+    if others:
+        blocks.append(TableBlock(_table(others)))
+    return replace(shown, blocks=(*blocks, *shown.blocks))
+
+
+def nothing(verb: str, why: Sequence[Block], sentence: str) -> Document:
+    """One line where no program can be shown."""
+    return Document(verb, sentence, tuple(why))
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    cells = tuple(
+        (
+            Cell(row.program.name),
+            Cell(f"{row.program.calls:,}", row.program.calls),
+            Cell(row.inputs),
+            Cell(row.line or row.program.site.place),
+        )
+        for row in rows[:_ROWS]
+    )
+    left = len(rows) - _ROWS
+    note = f"{left} more are not listed" if left > 0 else ""
+    return Table(
+        "Other programs that the cell called",
+        ("program", "calls", "inputs", "the line that shows it, or where it was called"),
+        cells,
+        note,
+        right=(1,),
+    )
+
+
+def _times(program: CalledProgram) -> str:
+    called = "called once" if program.calls == 1 else f"called {count(program.calls, 'time')}"
+    return f"{called} at {program.site.place}" if program.site.place else called
