@@ -24,6 +24,7 @@ from jaxlens.stages import compat, pytrees, wrapped
 from jaxlens.stages.inputs import (
     Leaf,
     as_input,
+    is_unregistered,
     leaves,
     none_arguments,
     root_names,
@@ -238,6 +239,7 @@ def _plain(
     signature: inspect.Signature | None,
 ) -> Call:
     """A function that is not jitted: what is no array is static, wherever it stands."""
+    _check_classes(call, function, found, signature)
     arrays = [leaf for leaf in found if not leaf.fixed]
     statics = [leaf for leaf in found if leaf.fixed]
     args, kwargs = call.args, call.kwargs
@@ -257,6 +259,41 @@ def _plain(
         statics=(*(Static(s.name, static_text(s.value)) for s in statics), *call.statics),
         leaves=tuple(leaf.value for leaf in arrays),
         unjitted=True,
+    )
+
+
+def _check_classes(
+    call: Call,
+    function: Callable[..., Any],
+    found: Sequence[Leaf],
+    signature: inspect.Signature | None,
+) -> None:
+    """Raises what `jax.jit` raises for an object of a class that it does not know.
+
+    The object whose method is called is none of them: it is closed over.
+    """
+    for position, leaf in enumerate(found):
+        is_owner = call.owner is not None and leaf.root == 0
+        if not leaf.fixed or leaf.aval is not None or is_owner or not is_unregistered(leaf.value):
+            continue
+        structure = jax.tree_util.tree_structure((call.args, call.kwargs))
+        values = [leaf.value if i == position else None for i, leaf in enumerate(found)]
+        args, kwargs = jax.tree_util.tree_unflatten(structure, values)
+        try:
+            # Its arguments are refused before the function is called.
+            jax.jit(_anew(lambda *_, **__: None, function, signature)).trace(*args, **kwargs)
+        except TypeError as error:
+            error.add_note(_registered(call.name, leaf))
+            raise
+
+
+def _registered(name: str, leaf: Leaf) -> str:
+    """What to do about an object that JAX takes neither for an array nor for a container."""
+    kind, root = type(leaf.value).__name__, leaf.name.partition("[")[0].partition(".")[0]
+    return (
+        f"jaxlens: {leaf.name} is a {kind}, a class that JAX does not know: register it, as with "
+        f"jax.tree_util.register_dataclass({kind}), and its arrays are inputs; or make it part of "
+        f"the program: jax.jit({name}, static_argnames={root!r})"
     )
 
 
@@ -293,6 +330,7 @@ def _anew(
 
     functools.update_wrapper(traced, named, updated=())
     traced.__name__ = function_name(named)
+    traced.__qualname__ = getattr(unbound(named), "__qualname__", traced.__name__)
     if signature is not None:
         traced.__signature__ = signature  # type: ignore[attr-defined]
     return traced

@@ -7,15 +7,18 @@ objects) is part of the program. So are, in a function that is not jitted, a Pyt
 as tracers they would only stop the trace where the eager call works.
 """
 
+import enum
 import inspect
 import re
 import reprlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Type
@@ -107,6 +110,25 @@ def keyword_name(name: str, signature: inspect.Signature | None) -> str:
         [p for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD] if signature else ()
     )
     return f"{stars[0].name if stars else 'kwargs'}[{name!r}]"
+
+
+def is_unregistered(value: Any) -> bool:
+    """Whether it is an object whose parts JAX does not know, and of which a program has none.
+
+    Texts, functions, enums, modules and the values of Python's own classes, JAX's and NumPy's
+    are static in a function that is not jitted. An object of another class may hold arrays,
+    which would become constants in silence; one that can be called is taken for a function
+    unless it holds some.
+    """
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    if isinstance(value, enum.Enum | type) or package in (*_KNOWN, *sys.stdlib_module_names):
+        return False
+    held = getattr(value, "__dict__", {}).values()
+    return not callable(value) or any(isinstance(v, jax.Array | np.ndarray) for v in held)
+
+
+_KNOWN = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
 
 
 def as_input(leaf: Leaf, donated: bool) -> Input:

@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import functools
 import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -176,13 +177,66 @@ def test_statics_that_cannot_be_hashed_or_printed():
     class Addressed:
         pass
 
-    def f(x, words, rude, thing):
+    @functools.partial(jax.jit, static_argnames=("rude", "thing"))
+    def static(x, rude, thing):
+        return x
+
+    def f(x, words):
         return x * len(words)
 
-    taken = capture(f, (X, ["a", {"b": "c"}], Rude(), Addressed()))
+    taken = capture(static, (X, Rude(), Addressed()))
     assert statics(taken)["rude"] == "<Rude instance>"
     assert "0x" not in statics(taken)["thing"]
-    assert taken.jaxpr.text.count("2.0:f32[]") == 1
+    assert capture(f, (X, ["a", {"b": "c"}])).jaxpr.text.count("2.0:f32[]") == 1
+
+
+class Line:
+    def __init__(self):
+        self.slope = jnp.ones(3)
+
+    def at(self, x):
+        return x * self.slope
+
+
+class CallableLine(Line):
+    __call__ = Line.at
+
+
+class Settings:
+    rate = 0.1
+
+
+def on_line(line, x, mode="mean"):
+    return x
+
+
+@pytest.mark.parametrize("line", [Line(), CallableLine(), Settings(), {"k": [Line()]}])
+@pytest.mark.parametrize("f", [on_line, functools.partial(on_line, mode="sum")])
+def test_an_object_that_jax_does_not_know_is_its_own_error(line, f):
+    with pytest.raises(TypeError) as truth:
+        jax.jit(f).trace(line, X)
+    with pytest.raises(TypeError) as caught:
+        capture(f, (line, X))
+
+    def words(error):
+        return re.sub(r"0x\w+", "", str(error.value))
+
+    if f is on_line:  # of a partial JAX prints its arguments
+        assert words(caught) == words(truth)
+    assert "passed to the function at path line" in words(caught)
+    note = caught.value.__notes__[-1]
+    assert "register_dataclass(" in note
+    assert "jax.jit(on_line, static_argnames='line')" in note
+
+
+def test_what_the_error_on_an_unknown_object_says_to_do_works():
+    given = jax.jit(on_line, static_argnames="line")
+    assert names(capture(given, (Line(), X))) == ["x"]
+    known = dataclasses.make_dataclass("Known", [("slope", jax.Array)])
+    jax.tree_util.register_dataclass(known)
+    assert names(capture(on_line, (known(jnp.ones(3)), X))) == ["line.slope", "x"]
+    assert names(capture(Line().at, (X,))) == ["x"]
+    assert names(capture(functools.partial(on_line, Line()), (X,))) == ["x"]
 
 
 def test_long_statics_are_cut():
