@@ -126,8 +126,6 @@ def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
     where = f" of {use.memory}" if use.spaces else ""
     text = f"The peak is {amount(use.peak)}{where}{runs}; {_owner(use, quote)}."
     yield Finding(text, "counted", ids)
-    most = max((space.peak for space in use.spaces), default=0)
-    yield from (_elsewhere(space) for space in use.spaces if space.peak >= _SMALL * most)
     whole = f"{amount(use.reserved)} is reserved from start to end" if use.reserved else ""
     parts = [
         f"{amount(size)} of {name}"
@@ -137,6 +135,8 @@ def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
         ) if size
     ]  # fmt: skip
     yield Finding(f"There are {listed(parts)} then; {whole}." if whole else f"{listed(parts)}.")
+    most = max((space.peak for space in use.spaces), default=0)
+    yield from (_elsewhere(space) for space in use.spaces if space.peak >= _SMALL * most)
     if use.unplaced:
         text = f"{count(use.unplaced, 'value')} without a live range could not be counted."
         yield Finding(text, "unknown")

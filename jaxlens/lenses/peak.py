@@ -222,6 +222,7 @@ class Timeline:
         held: The same with their places.
         sizes: Bytes of each allocation that has values, in XLA's order, by number.
         quiet: Positions where nothing is computed: the order's parameters, tuples and views.
+        memory: Which memory of the device it is: "Memory" where the program uses no other.
     """
 
     live: Live
@@ -229,6 +230,7 @@ class Timeline:
     held: tuple[Held, ...]
     sizes: Mapping[int, int]
     quiet: frozenset[int]
+    memory: str = "Memory"
 
 
 def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
@@ -250,6 +252,9 @@ def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
         found, owners(capture, found, shown, saved(capture)), shown,
         {a.index: a.size for a in assigned.allocations if a.index in used},
         frozenset(n for n, id in enumerate(assigned.order) if id in trivial),
+        memory_spaces.name(0, capture.program.target.platform)
+        if live_spaces(assigned)
+        else "Memory",
     )  # fmt: skip
 
 

@@ -107,11 +107,11 @@ def picture(capture: Capture) -> Picture | None:
     peak = min(peak, len(moments) - 1)
     whole = max(found.live.reserved, 1)
     alt = (
-        f"Memory over {len(moments)} instructions: {amount(found.live.bytes)} at the peak, when "
+        f"{found.memory} over {len(moments)} instructions: {amount(found.live.bytes)} at the peak, when "
         f"{found.live.instruction} runs, of {amount(whole)} reserved"
     )
     return Picture(
-        "Memory over the schedule", alt, _drawing(bars, len(moments), peak, found),
+        f"{found.memory} over the schedule", alt, _drawing(bars, len(moments), peak, found),
         tuple(_text(found, moments)), "optimized",
         "Left to right: instructions in XLA's order, a loop's body once. Upwards: bytes as XLA "
         "placed them; colours are source lines.",

@@ -184,6 +184,7 @@ def test_each_memory_of_the_device_is_counted_by_its_name(name, reserved) -> Non
     (vmem,) = (space for space in found.spaces if space.name == "VMEM")
     assert " of HBM when " in said
     assert f"Beside that up to {amount(vmem.peak)} of VMEM" in said
+    assert "HBM over the schedule" in found.html()
     (table,) = (table for table in found.tables if table.title == "Memory spaces")
     assert [row[0].text for row in table.rows] == [
         "HBM",
