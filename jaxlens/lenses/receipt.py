@@ -136,7 +136,10 @@ class Receipt:
         kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
         rows = [(name, self._shown(name)) for name in _PORTABLE]
         rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
-        return _text(self._title, [("fingerprint", self.fingerprint), *rows])
+        deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
+        return "\n".join(
+            [self._title, *deviations, *_rows([("fingerprint", self.fingerprint), *rows])]
+        )
 
     def facts(self) -> dict[str, Any]:
         """Every fact by name, as plain data; None for what this backend does not give. Compiles."""
@@ -258,10 +261,6 @@ def _word(value: Any) -> str:
     if value is None:
         return "not given"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _text(title: str, rows: list[tuple[str, str]]) -> str:
-    return "\n".join([title, *_rows(rows)])
 
 
 def _rows(rows: list[tuple[str, str]]) -> list[str]:

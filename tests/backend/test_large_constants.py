@@ -149,6 +149,7 @@ def test_a_stand_in_says_so_in_every_view_and_saved(limited, tmp_path):
                                  ",1000], 20 MB) as an argument, where jax.jit compiles it into "
                                  "the program: the limit of that is 1 MB here.")  # fmt: skip
         assert "Not what runs: from StableHLO on" in view.html()
+    assert f"Not what runs: {program.deviations[0]}" in jaxlens.receipt(program).stable
     program.save(tmp_path / "saved")
     loaded = jaxlens.load(tmp_path / "saved")
     assert loaded.deviations == program.deviations != ()
