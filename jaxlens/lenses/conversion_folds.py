@@ -2,13 +2,15 @@
 
 MLIR folds elementwise ops, transposes, slices and their like, one element after the other, and no
 dump shows it: an op whose operands were constants has no instruction, and who read it reads a
-constant.
+constant. Stamps do not tell, as MLIR gives what it folded to an op beside it: an op is folded where
+its reader's instruction has a constant of its size, and no operand that the op became.
 """
 
-from collections.abc import Iterator
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,52 +35,92 @@ def conversion_folds(stablehlo: Module, hlo: Module) -> Iterator[ConversionFold]
         stablehlo: The lowered program.
         hlo: The program before XLA's first pass, whose stamps name ops.
     """
-    instructions: dict[str, list[Node]] = {}
-    constants = {node.id: node for node in hlo.nodes() if node.opcode == "constant"}
-    for node in hlo.nodes():
+    instructions = {node.id: node for node in hlo.nodes()}
+    became: dict[str, list[Node]] = {}
+    for node in instructions.values():
         for path in node.stamps:
-            instructions.setdefault(path[-1], []).append(node)
-    for region in stablehlo.regions.values():
-        folded = _folded(region, set(instructions))
-        for name, op in folded.items():
-            readers = [
-                node for node in region.nodes if name in node.operands and node.id in instructions
-            ]
-            read = [o for node in readers for i in instructions[node.id] for o in i.operands]
-            found = next((c for o in read if (c := constants.get(o)) and _same(c, op)), None)
+            became.setdefault(path[-1], []).append(node)
+    reads = dict(_reads(stablehlo))
+    constant = _constant(stablehlo, reads)
+    read: dict[str, list[str]] = {id: [] for id in constant}
+    for id, operands in reads.items():
+        if id not in constant:
+            for folded in constant.keys() & set(operands):
+                read[folded] += [name for made in became.get(id, ()) for name in made.operands]
+    for id, name in _returned(stablehlo, hlo):
+        if id in constant:
+            read[id].append(name)
+    for id, op in constant.items():
+        seen = [instructions[name] for name in read[id] if name in instructions]
+        if not any(id == path[-1] for node in seen for path in node.stamps):
+            found = next((node for node in seen if _is_constant_of(node, op)), None)
             if found is not None:
-                yield ConversionFold(op, found, _under(op, folded))
+                yield ConversionFold(op, found, _under(id, constant, reads))
 
 
-def _folded(region: Region, kept: set[str]) -> dict[str, Node]:
-    """The ops of a body, by value, that read constants alone and have no instruction."""
-    constants: set[str] = set()
-    folded: dict[str, Node] = {}
-    for node in region.nodes:
+def _reads(module: Module) -> Iterator[tuple[str, list[str]]]:
+    """For each op the ops that made what it reads; "" for what a body was given.
+
+    A name is a body's own, or that of a body round it.
+    """
+    scopes: dict[str, ChainMap[str, str]] = {}
+    for name, region in module.regions.items():  # a body comes after the op that holds it
+        scope = scopes.setdefault(name, ChainMap())
+        scope.update((parameter.name, "") for parameter in region.parameters)
+        for node in region.nodes:
+            scope.update((value.name, node.id) for value in node.results)
+            for inner in node.regions:
+                if module.regions[inner].kind != "func":
+                    scopes[inner] = scope.new_child()
+    for name, region in module.regions.items():
+        for node in region.nodes:
+            yield node.id, [scopes[name].get(operand, "") for operand in node.operands]
+
+
+def _constant(module: Module, reads: Mapping[str, list[str]]) -> dict[str, Node]:
+    """The ops that depend on constants only, by id; constants themselves left out."""
+    given: set[str] = set()
+    found: dict[str, Node] = {}
+    for node in module.nodes():
         if node.opcode.endswith(".constant"):
-            constants.update(value.name for value in node.results)
+            given.add(node.id)
         elif (
-            node.operands
+            reads[node.id]
             and not node.regions
-            and node.id not in kept
-            and all(o in constants or o in folded for o in node.operands)
+            and all(op in given or op in found for op in reads[node.id])
         ):
-            folded.update((value.name, node) for value in node.results)
-    return folded
+            found[node.id] = node
+    return found
 
 
-def _same(constant: Node, op: Node) -> bool:
+def _returned(stablehlo: Module, hlo: Module) -> Iterator[tuple[str, str]]:
+    """The ops whose values the program returns, with the instructions that make these."""
+    region, body = stablehlo.body(), hlo.body()
+    makers = {value.name: node.id for node in region.nodes for value in node.results}
+    root = next((node for node in body.nodes if node.id in body.results), None)
+    if root is not None:
+        several = root.opcode == "tuple" and len(root.operands) == len(region.results)
+        names = root.operands if several else (root.id,)
+        for value, name in zip(region.results, names, strict=False):
+            yield makers.get(value, ""), name
+
+
+def _is_constant_of(node: Node, op: Node) -> bool:
     """Whether an array is written out there; of one number throughout there is only the number."""
-    mine, other = constant.type, op.type
-    return bool(mine.shape) and mine.bytes == other.bytes  # the stages name types differently
+    if node.opcode != "constant" or not node.type.shape:
+        return False
+    return node.type.bytes == op.type.bytes  # the stages name types differently
 
 
-def _under(op: Node, folded: dict[str, Node]) -> tuple[str, ...]:
+def _under(
+    op: str, constant: Mapping[str, Node], reads: Mapping[str, list[str]]
+) -> tuple[str, ...]:
+    """What an op was computed from, of what went with it."""
     found: dict[str, None] = {}
-    pending = list(op.operands)
+    pending = list(reads[op])
     while pending:
-        name = pending.pop()
-        if name in folded and folded[name].id not in found:
-            found[folded[name].id] = None
-            pending.extend(folded[name].operands)
+        id = pending.pop()
+        if id in constant and id not in found:
+            found[id] = None
+            pending.extend(reads[id])
     return tuple(found)

@@ -198,9 +198,29 @@ def test_what_becomes_a_constant_before_the_first_pass(f, opcode, gone, shape, t
     assert str(jaxlens.captured(jaxlens.load(tmp_path / "saved"))) == str(answer)
 
 
+def test_folds_of_branches_and_results_are_found() -> None:
+    def branches(x):
+        table = jnp.asarray(GLOBAL)
+        return jax.lax.cond(x[0] > 0, lambda: (table * 2) @ x, lambda: (table * 3) @ x)
+
+    def bytes_of(f):
+        found = jaxlens.captured(f, X).folded
+        return [(o.opcode, o.bytes) for o in found if o.by == "conversion to HLO"]
+
+    assert bytes_of(branches) == [("multiply", GLOBAL.nbytes)] * 2
+    assert bytes_of(lambda x: (x, jnp.asarray(GLOBAL) * 2)) == [("multiply", GLOBAL.nbytes)]
+    # MLIR gives the reshape that it folds to the product beside it.
+    reshaped = bytes_of(lambda x: jnp.asarray(GLOBAL).reshape(-1) * x[0])
+    assert reshaped == [("reshape", GLOBAL.nbytes)]
+
+
 def test_what_is_not_computed_is_not_said_to_be() -> None:
-    answer = jaxlens.captured(lambda x: (GLOBAL + x) @ x + jnp.zeros(16) * 2, X)
-    assert answer.folded == ()
+    def folded(f):
+        return jaxlens.captured(f, X).folded
+
+    assert folded(lambda x: (GLOBAL + x) @ x + jnp.zeros(16) * 2) == ()
+    assert folded(lambda x: GLOBAL @ (x * 2)) == ()
+    assert folded(lambda x: jax.lax.fori_loop(0, 3, lambda _, c: GLOBAL @ c, x)) == ()
 
 
 def test_folding_is_timed_where_a_profile_is_at_hand() -> None:
