@@ -11,11 +11,12 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, nearest
 from jaxlens.lenses.about import ABOUT
 from jaxlens.notebook.asked import QUESTIONS, Told
+from jaxlens.notebook.kept import Kept
 from jaxlens.notebook.room import Room
 from jaxlens.render.view import View
 
 
-class Lenses(widgets.VBox):
+class Lenses(Kept, widgets.VBox):
     """`jaxlens.Lenses(step, params, x)`: every question of jaxlens, asked of one program.
 
     The program is captured once; what a compile did not write down (passes, a profile) costs one
@@ -86,6 +87,11 @@ class Lenses(widgets.VBox):
         told = {key: field.value for key, field in self._fields.items()}
         self._room.say("asking ...")
         self.shown = self._room.show(lambda: self._answer(name, told)) or self.shown
+        self.keep()
+
+    def kept(self) -> View | None:
+        """The answer that is shown, or that the widget shows which answers."""
+        return self.shown.kept() if isinstance(self.shown, Kept) else _view(self.shown)
 
     def _answer(self, name: str, told: Told) -> View | widgets.Widget:
         """The answer, which is found once for each thing that it was told."""
@@ -103,6 +109,10 @@ class Lenses(widgets.VBox):
             part.close()
         self._room.close()
         super().close()
+
+
+def _view(shown: View | widgets.Widget | None) -> View | None:
+    return shown if isinstance(shown, View) else None
 
 
 def _how_known(name: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from jaxlens import api, questions
+from jaxlens.notebook.kept import Kept
 from jaxlens.notebook.room import Room
 from jaxlens.render.view import View
 
@@ -17,7 +18,7 @@ _VALUES = {
 _SIZE = 8
 
 
-class Composer(widgets.VBox):
+class Composer(Kept, widgets.VBox):
     """`jaxlens.Composer(loss, w, x)`: choose transforms, outermost first.
 
     Arguments are those of one example: a `vmap` puts its own axis into their shapes. Nothing is
@@ -68,6 +69,11 @@ class Composer(widgets.VBox):
         """Traces what is chosen now; a choice that does not fit is told, and the rest stays."""
         self._list.children = [row.box for row in self._rows]
         self.view = self._room.show(self._traced) or self.view
+        self.keep()
+
+    def kept(self) -> View | None:
+        """What is shown."""
+        return self.view
 
     def _traced(self) -> View:
         f, args, kwargs = self._call

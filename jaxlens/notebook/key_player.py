@@ -11,13 +11,14 @@ from jaxlens import questions
 from jaxlens.errors import LensError, OptionError, nearest
 from jaxlens.ir.compile_log import Slot
 from jaxlens.lenses.verdict import sentence
+from jaxlens.notebook.kept import Kept
 from jaxlens.render.answer import Answer
 
 _MOST = 40  # arguments with a row of their own
 _MARKS = {True: "hit", False: "miss", None: "unknown"}
 
 
-class KeyPlayer(widgets.VBox):
+class KeyPlayer(Kept, widgets.VBox):
     """`jaxlens.KeyPlayer(step, params, x)`: would this call hit JAX's caches, and this one?
 
     Each argument has a row: its type, whether that is weak, or its static value. What is written
@@ -80,6 +81,11 @@ class KeyPlayer(widgets.VBox):
         reasons = verdict.reasons if verdict.hit is False and verdict.earlier else ()
         lines += [f"<code>{escape(reason)}</code>" for reason in reasons]
         self._verdict.value = f'<div role="status">{"<br>".join(lines)}</div>'
+        self.keep()
+
+    def kept(self) -> Answer | None:
+        """The key that was looked up last."""
+        return self.answer
 
     def close(self) -> None:
         """Closes all of it."""

@@ -2,7 +2,8 @@
 
 An output of `%%explore` is HTML, which a saved notebook keeps; while the kernel lives, an
 `Explorer` that nobody displays answers what its viewer asks for (`notebook/live.py` opens it).
-Displayed, the same `Explorer` shows the view itself, for those who build an interface round it.
+Displayed, it shows the view as HTML that it serves; within another widget it draws the view itself,
+for those who build an interface round it.
 """
 
 from collections.abc import Mapping
@@ -64,6 +65,13 @@ class Explorer(anywidget.AnyWidget):
                 f"got {sorted(given)}"
             )
         return {name: str(value) for name, value in given.items()}
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """The view as it stands: its output is served like any other, and outlives the kernel.
+
+        A widget's view would be preferred by JupyterLab, and "model not found" once it is gone.
+        """
+        return self._view._repr_mimebundle_()
 
     def close(self) -> None:
         """Lets go of the outputs; they go on as those of a saved notebook do."""
