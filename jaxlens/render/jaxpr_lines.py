@@ -3,6 +3,7 @@
 A body that several equations use is written once, under its name, and named after that.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -16,6 +17,8 @@ from jaxlens.render.jaxpr_heads import binders, named_inputs, results
 from jaxlens.render.jaxpr_stretches import Page, Rows, Stretch
 from jaxlens.render.lines_by_id import LinesById
 
+_WORD = re.compile(r"\w+$")
+_LONGEST = 40  # characters of a field's name
 LIMIT = 400  # lines at once; the others are made when somebody scrolls to them
 
 Steps: TypeAlias = "Iterator[Line | Stretch | Steps]"
@@ -130,8 +133,24 @@ def _labels(node: Node) -> Iterator[tuple[str, str]]:
         for index, name in enumerate(inside):
             waiting.remove(name)
             yield (key if len(inside) == 1 else f"{key}[{index}]"), name
+    places: dict[str, int] = {}
     for name in waiting:
-        yield "jaxpr", name
+        yield _field(node, name, places), name
+
+
+def _field(node: Node, name: str, places: dict[str, int]) -> str:
+    """The field that holds a body within a parameter: `solve` of `Solve(matvec=f, solve=g)`.
+
+    `places` has how far each parameter was read: a body can stand in several fields.
+    """
+    for key, value in node.attrs.items():
+        start = value.find(f"={name}", places.get(key, 0))
+        end = start + 1 + len(name)
+        if start > 0 and value[end : end + 1] in (",", ")", "]", "}"):
+            places[key] = end
+            field = _WORD.search(value, max(0, start - _LONGEST), start)
+            return field[0] if field else key
+    return "jaxpr"
 
 
 def _refers(key: str, value: str, names: Sequence[str]) -> bool:

@@ -107,8 +107,8 @@ def picture(capture: Capture) -> Picture | None:
     peak = min(peak, len(moments) - 1)
     whole = max(found.live.reserved, 1)
     alt = (
-        f"{found.memory} over {len(moments)} instructions: {amount(found.live.bytes)} at the peak, when "
-        f"{found.live.instruction} runs, of {amount(whole)} reserved"
+        f"{found.memory} over {len(moments)} instructions: {amount(found.live.bytes)} at the peak, "
+        f"when {found.live.instruction} runs, of {amount(whole)} reserved"
     )
     return Picture(
         f"{found.memory} over the schedule", alt, _drawing(bars, len(moments), peak, found),

@@ -265,6 +265,14 @@ def test_the_four_jaxprs_of_a_solve_are_called_as_jax_calls_them():
     )
 
 
+def test_bodies_in_a_named_tuple_are_listed_by_its_fields():
+    lines = jaxpr_lines.listing(read(program("inverse")), limit=1000).lines
+    text = "\n".join("".join(piece.text for piece in line.pieces) for line in lines)
+    heads = [line.partition("=")[0] for line in text.split("\n") if "{ lambda" in line[:60]]
+    fields = [head for head in heads if head in ("matvec", "vecmat", "solve", "transpose_solve")]
+    assert fields == ["matvec", "vecmat", "solve", "transpose_solve"]
+
+
 def test_index_maps_of_a_kernel_are_bodies_behind_its_own():
     from jax.experimental import pallas as pl
 
