@@ -30,7 +30,8 @@ _ZIPPED = re.compile(r"(?:^|/)python3\d+\.zip/(.+)$")
 _INPUT = re.compile(r"<ipython-input-(\d+)-")
 _KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")
 _OWN = ("jax/", "jaxlib/", "jaxlens/")
-_LAUNCHER = "jaxlens/notebook/cell.py"  # runs a cell's code for a magic
+BOUNDARY = "<jaxlens>"
+"""The file that the function round a traced program says it is of: what calls it looks at it."""
 _TYPED = ("<ipython-input", "<stdin>", "<string>", "<doctest", "<cell")
 
 
@@ -87,14 +88,14 @@ def spans(frames: Iterable[Frame]) -> tuple[Span, ...]:
         frames: A stack, innermost frame first.
 
     Returns:
-        Innermost first, without JAX's and our own frames, and without the library frames
-        outside the user's outermost one, which only launched it.
+        Innermost first, without JAX's and our own frames, without the library frames outside the
+        user's outermost one, which only launched it, and without those that called us.
     """
     found = []
     for key, line, end_line, column, end_column, function in frames:
         file = describe(key)
-        if file.name == _LAUNCHER:
-            break  # outside of it is the line of the magic itself
+        if key == BOUNDARY:
+            break  # outside of it stands the line that calls us, which is no part of the program
         if not file.own:
             place = (file.name, line, end_line or line, column, end_column)
             found.append(Span(*place, function, key, file.library))

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import Span
 from jaxlens.lenses import deeper
 from jaxlens.lenses.cost import Cost, of
-from jaxlens.lenses.quote import quoter
+from jaxlens.lenses.quote import bracketed, quoter
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.started import idle
@@ -66,18 +67,20 @@ def _of_compiled(capture: Capture, why: str) -> Report:
 
 def _codes(capture: Capture) -> Callable[[str], str]:
     """Gives the text of a line by its name."""
-    spans = {str(node.owner): node.owner for node in capture.jaxpr.module.nodes() if node.owner}
-    quote = quoter(capture)
+    spans, quote = _spans(capture), quoter(capture)
     return lambda line: quote(spans.get(line))
+
+
+def _spans(capture: Capture) -> dict[str, Span]:
+    return {str(node.owner): node.owner for node in capture.jaxpr.module.nodes() if node.owner}
 
 
 def _answer(found: Cost, capture: Capture) -> Iterator[Finding]:
     """The line that does most, and what its work is made of where it does nearly all."""
     line = min(found.by_line, key=lambda line: (-found.by_line[line], line), default="")
     if line and found.by_line[line]:
-        code = _codes(capture)(line)
         share = found.by_line[line] / found.flops
-        place = f"{line}{f' ({code})' if code else ''}"
+        place = f"{line}{bracketed(_spans(capture).get(line), _codes(capture)(line))}"
         text = f"{place} does {_percent(share)} of {amount(found.flops, 'flop')}"
         if share > deeper.NEARLY_ALL:
             inside = deeper.told(deeper.parts(capture.jaxpr.module, found.by_node))

@@ -25,7 +25,7 @@ from jaxlens.lenses.memory_tables import (
     types,
 )
 from jaxlens.lenses.peak import Space, Use, of
-from jaxlens.lenses.quote import Quoter, quoter
+from jaxlens.lenses.quote import Quoter, bracketed, quoter
 from jaxlens.lenses.report import Finding, Overlay, Report, amount, count
 from jaxlens.lenses.residuals import Residual, Saved
 from jaxlens.lenses.sentences import listed
@@ -183,8 +183,7 @@ def _owner(use: Use, quote: Quoter) -> str:
 
 def _code(use: Use, line: str, quote: Quoter) -> str:
     span = next((one.span for one in use.at_peak if one.line == line and one.span), None)
-    text = quote(span)
-    return f" ({text})" if text else ""
+    return bracketed(span, quote(span))
 
 
 def _kept(kept: Saved, quote: Quoter, devices: int, known: Facts) -> Iterator[Finding]:

@@ -18,6 +18,14 @@ def quoter(capture: Capture) -> "Quoter":
         return Quoter({})
 
 
+def bracketed(span: Span | None, text: str) -> str:
+    """What stands behind a line in a sentence: its text, and whether it is a library's line."""
+    words = ["a library's line"] if span is not None and span.library else []
+    if text:
+        words.append(text)
+    return f" ({': '.join(words)})" if words else ""
+
+
 class Quoter:
     """Looks up lines; each file's text is cut into lines once."""
 

@@ -6,7 +6,7 @@ values leaves its body once for each.
 """
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,6 +58,8 @@ class Tracing:
         wrote: What was changed outside, with the line.
         notes: What is to say of a step, by its number.
         after: Equations that were recorded when the function was done.
+        equations: Those of the jaxpr, bodies counted in.
+        library: The library's line that recorded most; "" where none is known.
     """
 
     steps: tuple[TapeStep, ...]
@@ -68,6 +70,8 @@ class Tracing:
     wrote: tuple[str, ...]
     notes: Mapping[int, tuple[str, ...]]
     after: int
+    equations: int = 0
+    library: str = ""
 
 
 def tape(capture: Capture) -> Report:
@@ -101,7 +105,15 @@ def replay(capture: Capture) -> Tracing:
                             for w in s.wrote)),
         {n: tuple(said) for n, said in notes.items() if said},
         sum(len(s.made) for s in after),
+        *(_elsewhere(capture) if not recorded.steps else (0, "")),
     )  # fmt: skip
+
+
+def _elsewhere(capture: Capture) -> tuple[int, str]:
+    """How many equations a program has of which no line was followed, and who made most."""
+    owners = [node.owner for node in capture.jaxpr.module.nodes()]
+    lines = Counter(str(owner) for owner in owners if owner is not None and owner.library)
+    return len(owners), next((line for line, _ in lines.most_common(1)), "")
 
 
 def _texts(capture: Capture, recorded: Tape) -> Mapping[str, Source]:
@@ -218,6 +230,14 @@ def findings(found: Tracing) -> Iterator[Finding]:
     functions = {(s.key, s.function) for s in found.steps if s.event == "call"}
     made = sum(len(s.made) for s in found.steps)
     rest = f", {found.after:,} of them when it was done" if found.after else ""
+    if not found.steps:
+        recorded = count(found.equations, "equation")
+        place = f" (most at {found.library}, a library's line)" if found.library else ""
+        yield Finding(
+            f"No line of yours ran while this was traced: its {recorded} came from "
+            f"libraries{place}, whose lines the tape does not follow."
+        )
+        return
     yield Finding(
         f"Tracing ran {count(len(lines), 'line')} of {count(len(functions), 'function')} once, in "
         f"{count(len(found.steps), 'step')}, and recorded {count(made, 'equation')}{rest}."

@@ -191,7 +191,7 @@ def call_at(shell: Any, cell: Cell, call: ast.Call | None, function: Callable[[]
     """Calls a function of ours from the line where the user's call stands.
 
     So the user's line is on the stack, as it would be without the magic: in a traceback,
-    and as the place of equations that a library made. `ir/spans.py` ends stacks here.
+    and as the place of equations that a library made.
     """
     if call is None:
         return function()

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from jaxlens.errors import LensError
+from jaxlens.ir.spans import BOUNDARY
 
 _OWN = str(Path(__file__).parents[1])
 _CORE = str(Path(__file__).parents[1] / "core")
@@ -86,7 +87,8 @@ def _chain(links: list[TracebackType]) -> TracebackType | None:
 
 
 def _is_own(link: TracebackType) -> bool:
-    return _file(link).startswith(_OWN) and not _is_core(link)
+    file = _file(link)
+    return file == BOUNDARY or (file.startswith(_OWN) and not _is_core(link))
 
 
 def _is_core(link: TracebackType) -> bool:

@@ -19,7 +19,7 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_types import type_of
-from jaxlens.ir.spans import describe
+from jaxlens.ir.spans import BOUNDARY, describe
 from jaxlens.stages import compat, pytrees, wrapped
 from jaxlens.stages.inputs import (
     Leaf,
@@ -328,6 +328,8 @@ def _anew(
         pytrees.check("the result", results)  # JAX flattens it next
         return results
 
+    # JAX keeps its frame, by its file's name, in every location that it writes.
+    traced.__code__ = traced.__code__.replace(co_filename=BOUNDARY)
     functools.update_wrapper(traced, named, updated=())
     traced.__name__ = function_name(named)
     traced.__qualname__ = getattr(unbound(named), "__qualname__", traced.__name__)
