@@ -15,6 +15,7 @@ from jaxlens.ir.failure import Mistake, Remedy, TracedValue
 from jaxlens.ir.jaxpr_types import notation, type_of
 from jaxlens.stages import compat, isolate
 from jaxlens.stages.calls import Call, prepare
+from jaxlens.stages.deadline import LateError, within
 from jaxlens.stages.failing_line import FailingLine
 from jaxlens.stages.failing_value import is_core_tracer, is_tracer
 from jaxlens.stages.inputs import leaves, static_text
@@ -28,6 +29,7 @@ LEAKED = Remedy(
     "global or attribute may keep it"
 )
 _MOST = 4  # results whose types are told
+_SECONDS = 2.0  # that one trial may take
 _STATIC: tuple[Mistake, ...] = ("condition", "number", "shape")
 _NUMBERS = bool | int | float | complex | np.generic
 
@@ -74,8 +76,9 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     if not rewrite.tried:
         return Remedy(rewrite.text, rewrite.code)
     try:
-        results = _abstract(rewrite.tried, line)
-    except Exception:  # it is not what this line needs, for any reason
+        with within(_SECONDS):
+            results = _abstract(rewrite.tried, line)
+    except (Exception, LateError):  # it is not what this line needs, for any reason
         return None
     shown = [notation(type_of(result)) for result in jax.tree_util.tree_leaves(results)]
     more = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
@@ -205,8 +208,9 @@ def _outcome(work: Callable[[], Any], call: Call) -> str:
     """That it traces, or that it fails elsewhere; "" where it fails as it did."""
     isolate.retire()
     try:
-        work()
-    except Exception:  # the user's function may raise anything
+        with within(_SECONDS):
+            work()
+    except (Exception, LateError):  # the user's function may raise anything
         return ""
     finally:
         isolate.retire()

@@ -1,6 +1,7 @@
 """What is said where tracing fails: the line, the traced value, and what to write instead."""
 
 import inspect
+import time
 import traceback
 from dataclasses import dataclass
 
@@ -491,6 +492,24 @@ def test_a_static_argument_of_the_core():
         "core.jit(repeated, static_argnames='n')",
         "repeated traces",
     )
+
+
+def test_a_trial_that_would_not_end_is_given_up():
+    def endless(x, n):
+        for _ in range(n):
+            x = x * 2
+        return x
+
+    def no_calls(x, n):
+        return x * sum(1 for _ in range(n))
+
+    start = time.monotonic()
+    found = failures.explanation(raised(endless, X, 10**9))
+    assert [remedy.code for remedy in found.remedies] == [
+        "x = jax.lax.fori_loop(0, n, lambda _, x: x * 2, x)"
+    ]
+    failures.explanation(raised(no_calls, X, 10**9))
+    assert time.monotonic() - start < 10
 
 
 def test_shapes_that_do_not_fit_say_the_types():
