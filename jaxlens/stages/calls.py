@@ -20,7 +20,7 @@ from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.spans import BOUNDARY, describe
-from jaxlens.stages import compat, pytrees, wrapped
+from jaxlens.stages import compat, in_place, pytrees, wrapped
 from jaxlens.stages.inputs import (
     Leaf,
     as_input,
@@ -243,13 +243,14 @@ def _plain(
     arrays = [leaf for leaf in found if not leaf.fixed]
     statics = [leaf for leaf in found if leaf.fixed]
     args, kwargs = call.args, call.kwargs
-    traced = _anew(function, function, signature)
+    whole = in_place.returning(function, signature)
+    traced = _anew(whole, function, signature)
     if statics:
         fixed = {i: leaf.value for i, leaf in enumerate(found) if leaf.fixed}
         structure = jax.tree_util.tree_structure((args, kwargs))
         kept = [None if leaf.fixed else leaf.value for leaf in found]
         args, kwargs = jax.tree_util.tree_unflatten(structure, kept)
-        traced = _anew(_completed(function, structure, fixed), function, signature)
+        traced = _anew(_completed(whole, structure, fixed), function, signature)
     return replace(
         call,
         traceable=jax.jit(traced),

@@ -35,6 +35,7 @@ from jaxlens.stages import (
 from jaxlens.stages.calls import Call
 from jaxlens.stages.core_program import written
 from jaxlens.stages.held import Held, hold
+from jaxlens.stages.in_place import Written
 from jaxlens.stages.opened import Opened
 from jaxlens.stages.shaped import shaped
 from jaxlens.stages.tape import Recorder
@@ -162,7 +163,10 @@ class Staging:
     def deviations(self) -> tuple[str, ...]:
         """Where the program lowered is not the one that runs; see `Driver.deviations`."""
         why = self.stand_in
-        return (compile_limits.deviation(self.constants, why),) if why else ()
+        constants = (compile_limits.deviation(self.constants, why),) if why else ()
+        results = self._results
+        written = isinstance(results, Written)
+        return (*constants, results.deviation(self.call.name)) if written else constants
 
     def _release(self) -> None:
         """Lets go of the user's arrays."""
@@ -239,6 +243,11 @@ class Staging:
         """Arrays that the function closed over."""
         return constants.constants(self._trace.survey, self.call.function, self.call.owner)
 
+    @property
+    def _results(self) -> Any:
+        """The results' containers, a number in the place of each array."""
+        return self.traced.out_tree.unflatten(range(len(self.traced.jaxpr.out_avals)))
+
     @cached_property
     def outputs(self) -> tuple[Input, ...]:
         """Results with their pytree paths."""
@@ -248,7 +257,10 @@ class Staging:
             pairs = zip(names, avals, strict=True)
             return tuple(Input(name, type_of(aval)) for name, aval in pairs)
         # Not `out_info`: it makes an object for each result, a whole model's parameters.
-        results = self.traced.out_tree.unflatten(range(len(avals)))
+        results = self._results
+        if isinstance(results, Written):
+            pairs = zip(results.names(), avals, strict=True)
+            return tuple(Input(name, type_of(aval)) for name, aval in pairs)
         paths = jax.tree_util.tree_flatten_with_path(results)[0]
         return tuple(
             Input("result" + jax.tree_util.keystr(path), type_of(aval))
