@@ -33,7 +33,7 @@ def test_what_is_typed_is_looked_up(page):
     box = page.locator(".jp-OutputArea-output input[type=text]").nth(1)
     box.fill("f32[5,4]")
     box.press("Enter")
-    page.get_by_text("x: f32[5,4], was f32[6,4]").wait_for()
+    page.get_by_text("x: f32[5,4], was f32[6,4]", exact=True).wait_for()
     box.fill("f33")
     box.press("Enter")
     page.locator("[role=alert]").filter(has_text="f33").wait_for()
