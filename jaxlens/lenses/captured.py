@@ -108,7 +108,7 @@ def of(capture: Capture, compiled: bool = True) -> Captured:
         folded = (*_converted(capture), *folded)
     except LensError as why:
         missing = str(why)
-    handed = bool(constants) and any(_HANDED in step.note for step in _timings(capture))
+    handed = bool(constants) and is_stand_in(capture)
     if handed:  # known only now: a compile that takes too long ends as a stand-in's
         folded, missing = (), "a stand-in was compiled, which takes the arrays as arguments"
     for name, held in (("stablehlo", _of_ops), ("optimized", _of_text)):
@@ -134,6 +134,11 @@ def _converted(capture: Capture) -> Iterator[Folded]:
             one.op.id, one.op.opcode.rpartition(".")[2], one.constant.id, str(type), type.bytes,
             owner, one.gone, CONVERSION, 0,
         )  # fmt: skip
+
+
+def is_stand_in(capture: Capture) -> bool:
+    """Whether what was compiled takes captured arrays as arguments."""
+    return any(_HANDED in step.note for step in _timings(capture))
 
 
 def _timings(capture: Capture) -> tuple[Timing, ...]:

@@ -38,7 +38,8 @@ def times(capture: Capture, found: Times | None = None) -> Report:
     holds = captured.alarm(capture)
     tables = (*_within(facts), *_kernels(facts, done), _lines(capture, facts))
     timed = stages(capture).tables if facts.stages else ()
-    return Report("Times", tuple(_findings(facts, holds)), (*timed, *tables))
+    whose = "Of the stand-in, " if captured.is_stand_in(capture) else ""
+    return Report("Times", tuple(_findings(facts, holds, whose)), (*timed, *tables))
 
 
 def alarm(capture: Capture) -> tuple[Finding, ...]:
@@ -57,9 +58,9 @@ def alarm(capture: Capture) -> tuple[Finding, ...]:
     return (Finding(f"{_made(group, counted)} (--times says more).", "counted", _ids(group)),)
 
 
-def _findings(facts: Times, holds: tuple[Finding, ...]) -> Iterator[Finding]:
+def _findings(facts: Times, holds: tuple[Finding, ...], whose: str) -> Iterator[Finding]:
     group = _group(facts.loops)
-    lead = f"{_most(facts)}{';' if group else '.'} " if facts.compile else ""
+    lead = f"{whose}{_most(facts)}{';' if group else '.'} " if facts.compile else ""
     if facts.lacking:
         text = f"The lines that made the work are not counted: {facts.lacking}."
         yield Finding(text, "unknown", (), lead)

@@ -54,7 +54,9 @@ class Compiling:
             done = self._compile_lowered(**asked)
         except OverdueError as why:
             if again:
-                raise UnavailableError(f"no {what}: {why}") from None
+                raise UnavailableError(
+                    f"no {what} of the program with the captured arrays compiled into it: {why}"
+                ) from None
             self._give_up(str(why))
             staging.fall_back()
             done = self._compile_lowered(**asked)

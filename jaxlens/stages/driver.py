@@ -139,7 +139,10 @@ class LiveDriver(Running):
         """
         lowered = [self._stages[name] for name in ("stablehlo", "hlo") if name in self._stages]
         if any("module" in vars(stage) for stage in lowered):
-            raise UnavailableError(f"{why}; ask a new capture, of the compiled program first")
+            raise UnavailableError(
+                f"no program with the captured arrays compiled into it: {why}; a new capture that "
+                "is asked for `optimized` first gives a stand-in's"
+            )
         for stage in lowered:
             del self._stages[stage.info.name]
 

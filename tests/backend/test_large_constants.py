@@ -149,6 +149,7 @@ def test_a_stand_in_says_so_in_every_view_and_saved(limited, tmp_path):
                                  ",1000], 20 MB) as an argument, where jax.jit compiles it into "
                                  "the program: the limit of that is 1 MB here.")  # fmt: skip
         assert "Not what runs: from StableHLO on" in view.html()
+    assert "- Of the stand-in, " in jaxlens.times(program).text(times=True)
     assert f"Not what runs: {program.deviations[0]}" in jaxlens.receipt(program).stable
     program.save(tmp_path / "saved")
     loaded = jaxlens.load(tmp_path / "saved")
@@ -200,7 +201,7 @@ def test_a_compile_that_takes_too_long_ends_as_a_stand_in(monkeypatch, capfd):
     assert "constant" not in program.stablehlo.text.partition("dense_resource")[1]
     late = jaxlens.capture(folds, X)
     assert late.stablehlo.module.nodes()
-    with pytest.raises(UnavailableError, match="ask a new capture, of the compiled program first"):
+    with pytest.raises(UnavailableError, match="asked for `optimized` first"):
         jaxlens.memory(late).peak
 
 
