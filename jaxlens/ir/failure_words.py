@@ -26,11 +26,13 @@ _WHY: Mapping[Mistake, str] = {
 }
 _NAMES_TYPES = ("carry", "branches")  # of these the message says what differs
 _MOST = 3
+_LONGEST = 160  # characters of a line
 
 
 def where(found: Failure) -> str:
     """The failing line: "cell 2:3: if y.sum() > 0:"."""
-    line = f"{found.place}: {found.code}" if found.place else found.name
+    code = found.code if len(found.code) <= _LONGEST else f"{found.code[:_LONGEST]}..."
+    line = f"{found.place}: {code}" if found.place else found.name
     return f"{line} (a library's line: none of yours took part)" if found.library else line
 
 

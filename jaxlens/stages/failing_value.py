@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,7 @@ from jaxlens.stages.tape_equations import words
 _MOST = 6  # operands that are named
 _OF_NO_VALUE: tuple[Mistake, ...] = ("carry", "branches", "other")
 _OF_AN_EXPRESSION: tuple[Mistake, ...] = ("condition", "number", "shape", "mask", "numpy")
+_OF_ITS_ARGUMENT: tuple[Mistake, ...] = ("number", "numpy")
 _CONVERSIONS = ("int", "float", "complex", "bool", "round")
 _FITS: Mapping[Mistake, Callable[[Any], bool]] = {
     "condition": lambda tracer: _is(tracer, np.bool_),
@@ -57,8 +59,15 @@ def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
     below = next((t for frame in line.below for t in tracers(frame) if fits(t)), None)
     same = [text for text, value in named.items() if value is below]
     if below is not None and (same or mistake in _OF_AN_EXPRESSION):
-        return described(below, same[0] if same else _written(line, mistake))
-    return described(*reversed(named.popitem())) if len(named) == 1 else None
+        found = described(below, same[0] if same else _written(line, mistake))
+        is_part = not same and not found.made and len(found.arguments) == 1
+        return replace(found, text=found.arguments[0]) if is_part else found
+    if len(named) != 1:
+        return None
+    text, tracer = named.popitem()
+    if mistake in _OF_ITS_ARGUMENT and text != _written(line, mistake):
+        return None  # of `float(x.sum())`, `x` is not the value whose number is wanted
+    return described(tracer, text)
 
 
 def described(tracer: Any, text: str) -> TracedValue:

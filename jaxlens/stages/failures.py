@@ -36,6 +36,8 @@ _OWN = str(Path(__file__).parents[1])
 _CORE = str(Path(__file__).parents[1] / "core")
 _PATIENCE = 5.0  # seconds of a trace up to which it is made again to explain it
 _STEPS = 12
+_LONGEST = 160  # characters of a line
+_NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
 _OPERANDS: tuple[Mistake, ...] = ("other", "carry", "branches", "data as key")
 
 
@@ -112,6 +114,8 @@ def _explained(
         call: The call that was traced, to try other ways of making it.
         place: Where it is to run.
     """
+    if isinstance(error, _NOT_OF_TRACING):
+        return None
     mistake = mistake_of(error)
     if mistake == "leak":
         return _leak(error, seen, recorder, call)
@@ -194,7 +198,7 @@ def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
 
 def _text(step: TapeStep) -> str:
     """A step's line; where a function begins, its `def` below its decorators."""
-    line = linecache.getline(step.key, step.line).strip()
+    line = linecache.getline(step.key, step.line).strip()[:_LONGEST]
     if step.event != "call" or not line.startswith(("@", "#")):
         return line
     below = (linecache.getline(step.key, step.line + n).strip() for n in range(1, 20))

@@ -62,10 +62,12 @@ def remedies(
     own, numpy = names if by_core else (("jax", "jax"), ("jax.numpy", "jnp"))
     traced = value.text if value else ""
     written = Line(line, node, _alias(line, *numpy), _alias(line, *own), traced, message, by_core)
-    for rewrite in rewrites(written, mistake):
-        tried = _tried(rewrite, line)
-        if tried is not None:
-            yield tried
+    offered = [_tried(rewrite, line) for rewrite in rewrites(written, mistake)]
+    yield from filter(None, offered)
+    if mistake == "condition" and not any(offered):
+        yield Remedy(
+            f"{written.jnp}.where chooses between values, {written.jax}.lax.cond between functions"
+        )
 
 
 # ---- the line written otherwise ------------------------------------------------------------------

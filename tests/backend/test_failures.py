@@ -512,6 +512,40 @@ def test_a_trial_that_would_not_end_is_given_up():
     assert time.monotonic() - start < 10
 
 
+def test_a_value_is_named_only_where_it_is_known():
+    made = []
+
+    def fails_once(x):
+        made.append(1)
+        return float(x.sum()) if len(made) == 1 else x
+
+    found = failures.explanation(raised(fails_once, X))
+    assert found.value is None
+    assert not found.steps
+
+    def a_part(x, shape):
+        return jnp.zeros(shape) + x[0]
+
+    found = failures.explanation(raised(a_part, X, (2, 3)))
+    assert (found.value.text, found.value.arguments) == ("shape[0]", ("shape[0]",))
+    assert found.remedies[0].code == "jax.jit(a_part, static_argnames='shape')"
+
+
+def test_endless_recursion_is_not_about_tracing():
+    def calls_itself(x):
+        return calls_itself(x + 1)
+
+    error = raised(calls_itself, X)
+    assert isinstance(error, RecursionError)
+    assert failures.explanation(error) is None
+
+
+def test_a_long_line_is_cut():
+    space = {}
+    exec(f"def long(x):\n    return float(x.sum()) {'+ 1 ' * 500}", space)
+    assert len(note(failures.explanation(raised(space["long"], X)))) < 2_000
+
+
 def test_shapes_that_do_not_fit_say_the_types():
     def product(x):
         w = jnp.ones((4, 2))
