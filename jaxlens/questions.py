@@ -85,7 +85,8 @@ def memory(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         results once they are written, temporaries while they are needed; None where XLA gives no
         live ranges), `.reserved` (taken from start to end), `.arguments`, `.outputs`,
         `.temporaries`, `.at_peak` (each buffer with `.line`, `.bytes`, `.saved`), `.by_line`,
-        `.residuals`, `.donations` and `.tried`.
+        `.residuals`, `.donations` and `.tried`; all of the device's main memory, but for
+        `.spaces`, its others (a TPU's VMEM: `.name`, `.peak`, `.reserved`, `.at_peak`).
 
     Raises:
         UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.

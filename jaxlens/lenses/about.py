@@ -41,9 +41,9 @@ ABOUT: Mapping[str, About] = {
         "Where do flops and bytes go?",
         measured="with --run N: seconds of each kernel, from the profiler, which slows small ones",
         xla="flops and bytes of the optimised program, each loop body once",
-        ours="flops by equation, line and kernel, a loop's body as often as it runs; bytes that "
-        "each kernel reads and writes if no cache helps; bytes of arguments and results, the "
-        "least that can move",
+        ours="flops by equation, line and kernel, a loop's body as often as it runs, a Pallas "
+        "kernel's for each point of its grid; bytes of main memory that each kernel reads and "
+        "writes if no cache helps; bytes of arguments and results, the least that can move",
     ),
     "roofline": About(
         "Which limit of the device does each kernel run into?",
@@ -58,7 +58,8 @@ ABOUT: Mapping[str, About] = {
         xla="sizes, places and live ranges of all buffers (its buffer assignment), per device",
         ours="what is in use at once: arguments and constants all the time, results once they are "
         "written, temporaries while they are needed; the line that made each, followed back "
-        "through loops and copies; what autodiff saves, from the jaxpr",
+        "through loops and copies; each memory of the device, such as a TPU's VMEM, by itself; "
+        "what autodiff saves, from the jaxpr",
     ),
     "checkpoint": About(
         "What would jax.checkpoint change?",
@@ -87,8 +88,8 @@ ABOUT: Mapping[str, About] = {
     "fusion": About(
         "What was fused, and why not the rest?",
         xla="its reasons to refuse and its cost model's microseconds, on GPUs alone",
-        ours="bytes that a fusion's operations would move one by one, less what it moves as one; "
-        "what is computed again; who reads what",
+        ours="bytes that the kernels move, and those that a fusion's operations would move one by "
+        "one, less what it moves as one; what is computed again; who reads what",
     ),
     "without": About(
         "What does a pass or a flag do for this program?",
