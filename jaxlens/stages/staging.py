@@ -34,12 +34,18 @@ from jaxlens.stages import (
 )
 from jaxlens.stages.calls import Call
 from jaxlens.stages.core_program import written
+from jaxlens.stages.earlier import difference
 from jaxlens.stages.held import Held, hold
 from jaxlens.stages.in_place import Written
 from jaxlens.stages.opened import Opened
 from jaxlens.stages.shaped import shaped
 from jaxlens.stages.tape import Recorder
 from jaxlens.stages.target import Place
+
+_EARLIER = (
+    "{name} was traced before, and a call runs that program until jax.clear_caches(): "
+    "{difference}. This is what the function makes now."
+)
 
 
 class Staging:
@@ -119,6 +125,7 @@ class Staging:
             done = self._lowered()
         self.constants  # noqa: B018 - these two are the last that need the arguments
         self.verdict  # noqa: B018
+        self.earlier  # noqa: B018
         self._release()
         return done
 
@@ -163,10 +170,12 @@ class Staging:
     def deviations(self) -> tuple[str, ...]:
         """Where the program lowered is not the one that runs; see `Driver.deviations`."""
         why = self.stand_in
-        constants = (compile_limits.deviation(self.constants, why),) if why else ()
-        results = self._results
-        written = isinstance(results, Written)
-        return (*constants, results.deviation(self.call.name)) if written else constants
+        said = (compile_limits.deviation(self.constants, why),) if why else ()
+        if isinstance(results := self._results, Written):
+            said += (results.deviation(self.call.name),)
+        if self.earlier:
+            said += (_EARLIER.format(name=self.call.name, difference=self.earlier),)
+        return said
 
     def _release(self) -> None:
         """Lets go of the user's arrays."""
@@ -237,6 +246,21 @@ class Staging:
             if core is not None:
                 return core_cache.verdict(core.function, core.args, core.kwargs, self.call.name)
             return cache.verdict(opened, self.call.name)
+
+    @cached_property
+    def earlier(self) -> str:
+        """What a program that the call would find traced, and run, has otherwise; "" for nothing.
+
+        Reading it from JAX's caches traces nothing and makes no entry.
+        """
+        call = self.call.opened
+        if call is None or self.call.core or compat.jit_parts(call.function) is None:
+            return ""
+        if not (self.verdict.hit or self.verdict.layer == "compile"):
+            return ""
+        with self.as_called():
+            before = call.function.trace(*call.args, **call.kwargs).jaxpr
+        return difference(before, self.traced.jaxpr)
 
     @cached_property
     def constants(self) -> tuple[Constant, ...]:

@@ -94,6 +94,53 @@ def test_asked_for_elsewhere_it_is_under_the_settings_of_where_the_call_stands(n
     assert inside.verdict.hit  # the key has the settings in it
 
 
+SCALE = 2.0
+
+
+def _scaled():
+    return jax.jit(lambda x: jnp.sin(x) * SCALE)
+
+
+def _helped():
+    def helper(x):
+        return globals()["HELPER"](x) + 1
+
+    return jax.jit(lambda x: jax.lax.scan(lambda c, _: (helper(c), None), x, None, 3)[0])
+
+
+def _captured():
+    return jax.jit(lambda x: x + TABLE)
+
+
+TABLE = np.ones(2, np.float32)
+HELPER = jnp.sin
+CHANGES = {
+    "SCALE": (_scaled, 3.0, "its mul reads 2.0:f32[] where this one reads 3.0:f32[]"),
+    "HELPER": (_helped, jnp.cos, "it has sin where this one has cos"),
+    "TABLE": (_captured, np.zeros(2, np.float32), "an array of type f32[2] that it captured"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_call_that_runs_an_earlier_trace_is_said_to(name, monkeypatch):
+    make, value, said = CHANGES[name]
+    f, x = make(), np.ones(2, np.float32)
+    before = np.asarray(f(x))
+    assert not jaxlens.capture(f, x).deviations
+    monkeypatch.setitem(globals(), name, value)
+    assert not jaxlens.capture(make(), x).deviations  # a new jit traces anew
+    sizes = f._cache_size()
+    cap = jaxlens.capture(f, x)
+    text = " ".join(str(jaxlens.jaxpr(cap)).split())
+    assert (
+        f"was traced before, and a call runs that program until jax.clear_caches(): {said}" in text
+    )
+    assert cap.optimized.text  # the arguments are gone now
+    assert len(cap.deviations) == 1
+    assert np.asarray(f(x)).tobytes() == before.tobytes()  # it does
+    assert f._cache_size() == sizes
+
+
 def test_where_jit_is_off_it_says_so():
     with jax.disable_jit():
         cap = jaxlens.capture(jax.jit(jnp.tanh), np.ones(2))
