@@ -86,20 +86,18 @@ def _equations(old: Any, new: Any) -> str:
         for left, right in zip(one.invars, other.invars, strict=True):
             reads = _read(left, places[0]), _read(right, places[1])
             if reads[0] != reads[1]:
-                literal = hasattr(left, "val") and hasattr(right, "val")
-                what = (
-                    f" {reads[0]} where this one reads {reads[1]}" if literal else " another value"
-                )
-                return f"its {one.primitive} reads{what}"
+                if hasattr(left, "val") and hasattr(right, "val"):
+                    return f"its {one.primitive} reads {reads[0]} where this one reads {reads[1]}"
+                return f"its {one.primitive} reads another value"
         for name, value in _settings(one.params):
-            if name in other.params and other.params[name] != value:
+            if name in other.params and str(other.params[name]) != str(value):  # NaN is not NaN
                 return f"its {one.primitive} has {name}={value}, this one {other.params[name]}"
         for eqn, known in zip((one, other), places, strict=True):
             for variable in eqn.outvars:
                 known[id(variable)] = len(known)
-    ends = ([_read(atom, known) for atom in body.outvars] for body, known in
-            zip((old, new), places, strict=True))  # fmt: skip
-    return "" if next(ends) == next(ends) else "it returns other values"
+    before = [_read(atom, places[0]) for atom in old.outvars]
+    after = [_read(atom, places[1]) for atom in new.outvars]
+    return "" if before == after else "it returns other values"
 
 
 def _read(atom: Any, places: dict[int, int]) -> Any:

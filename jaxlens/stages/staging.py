@@ -8,7 +8,7 @@ their place, with which it can be traced again.
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -253,12 +253,13 @@ class Staging:
 
         Reading it from JAX's caches traces nothing and makes no entry.
         """
-        call = self.call.opened
+        inner = self.call.inner
+        call = inner.call if inner and inner.known else self.call.opened
         if call is None or self.call.core or compat.jit_parts(call.function) is None:
             return ""
         if not (self.verdict.hit or self.verdict.layer == "compile"):
             return ""
-        with self.as_called():
+        with self.as_called(), inner.within() if inner else nullcontext():
             before = call.function.trace(*call.args, **call.kwargs).jaxpr
         return difference(before, self.traced.jaxpr)
 
