@@ -170,12 +170,12 @@ class Staging:
     def deviations(self) -> tuple[str, ...]:
         """Where the program lowered is not the one that runs; see `Driver.deviations`."""
         why = self.stand_in
-        said = (compile_limits.deviation(self.constants, why),) if why else ()
+        sentences = [compile_limits.deviation(self.constants, why)] if why else []
         if isinstance(results := self._results, Written):
-            said += (results.deviation(self.call.name),)
+            sentences.append(results.deviation(self.call.name))
         if self.earlier:
-            said += (_EARLIER.format(name=self.call.name, difference=self.earlier),)
-        return said
+            sentences.append(_EARLIER.format(name=self.call.name, difference=self.earlier))
+        return tuple(sentences)
 
     def _release(self) -> None:
         """Lets go of the user's arrays."""
@@ -260,7 +260,8 @@ class Staging:
         if not (self.verdict.hit or self.verdict.layer == "compile"):
             return ""
         with self.as_called(), inner.within() if inner else nullcontext():
-            before = call.function.trace(*call.args, **call.kwargs).jaxpr
+            jitted: Any = call.function
+            before = jitted.trace(*call.args, **call.kwargs).jaxpr
         return difference(before, self.traced.jaxpr)
 
     @cached_property
