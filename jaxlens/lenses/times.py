@@ -20,6 +20,8 @@ from jaxlens.lenses.report import Cell, Finding, Report, Table
 from jaxlens.lenses.unrolled import Unrolled, unrolled
 from jaxlens.links.links import NO_EQUATIONS
 
+_WORDS = 200  # characters of what JAX says of a program that we made
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -108,8 +110,8 @@ def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Tr
     try:
         return rolled(region, spans, run), ""
     except Exception as why:  # whatever JAX says of a program that we made
-        line = (str(why).strip().splitlines() or [type(why).__name__])[0]
-        return None, line[:200]
+        words = " ".join(str(why).split()) or type(why).__name__
+        return None, words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
 
 
 def stages(capture: Capture) -> Report:

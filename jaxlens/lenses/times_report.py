@@ -68,7 +68,7 @@ def _findings(facts: Times, holds: tuple[Finding, ...], whose: str) -> Iterator[
         yield replace(holds[0], lead=lead)
         yield Finding(_largest(facts.equations))
     elif group:
-        open_ = "" if facts.trial else " (untried: --scan tries it)"
+        open_ = "" if facts.trial or facts.untried else " (untried: --scan tries it)"
         text = f"{_made(group, facts.equations)}{open_}."
         yield Finding(text, "counted", _ids(group), lead)
     else:
@@ -76,7 +76,7 @@ def _findings(facts: Times, holds: tuple[Finding, ...], whose: str) -> Iterator[
     if facts.trial:
         yield _of_trial(facts.trial)
     elif facts.untried:
-        yield Finding(f"lax.scan was not tried: {facts.untried}.", "unknown")
+        yield Finding(f"lax.scan was not tried: {facts.untried.rstrip('.:')}.", "unknown")
     if group:
         yield from holds
     for loop in [loop for loop in facts.loops if loop not in group][:_ROWS]:
@@ -150,9 +150,12 @@ def _made(group: tuple[Unrolled, ...], counted: Equations) -> str:
         for n, loop in enumerate(group)
     ]
     where = _whole_line(group) or "One block"
+    steps = f"a loop of {first.count:,} steps was unrolled"
+    if first.before:  # as where the first layer starts from a number, or has another shape
+        steps = f"a loop of {first.count + 1:,} steps was unrolled, the first unlike the others"
     return (
-        f"{where} made {made:,} of {counted.total:,} equations: a loop of {first.count:,} steps "
-        f"was unrolled ({listed(passes)}); `lax.scan` would make {scans:,}"
+        f"{where} made {made:,} of {counted.total:,} equations: {steps} "
+        f"({listed(passes)}); `lax.scan` would make {scans:,}"
     )
 
 

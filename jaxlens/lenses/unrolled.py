@@ -46,6 +46,8 @@ class Unrolled:
         times: How often the body stands in the program.
         backward: Whether the backward pass added it: JAX marks its scope.
         inside: Loops in one repetition.
+        before: Equations right before it that its lines made too, where they are as many as a
+            step's: a first one that is unlike the others. 0 for none.
     """
 
     region: str
@@ -59,6 +61,7 @@ class Unrolled:
     times: int = 1
     backward: bool = False
     inside: tuple["Unrolled", ...] = ()
+    before: int = 0
 
     @property
     def equations(self) -> int:
@@ -330,12 +333,29 @@ class _Search:
             self._line(loop), region.ids[loop.first], loop.carried, times,
             "transpose(" in self._program.places[region.place[loop.first]].scope,
             tuple(self.described(inner, times * loop.count) for inner in loop.inside),
+            self._before(loop),
         )  # fmt: skip
+
+    def _before(self, loop: _Loop) -> int:
+        """Equations right before a loop that its own lines made: at least half a repetition."""
+        places, region = self._program.places, self._region
+        frames = {
+            _frames(places[n]) for n in set(region.place[loop.first : loop.first + loop.size])
+        }
+        first = loop.first
+        while first > 0 and _frames(places[region.place[first - 1]]) in frames:
+            first -= 1
+        made = loop.first - first
+        return made if frames != {()} and loop.size <= 2 * made < 3 * loop.size else 0
 
     def _line(self, loop: _Loop) -> str:
         places = self._program.places
         used = sorted(set(self._region.place[loop.first : loop.stop]))
         return lines_named([places[n] for n in used], self._looped)
+
+
+def _frames(place: Place) -> tuple[tuple[str, int], ...]:
+    return tuple((span.key or span.file, span.line) for span in place.spans if not span.library)
 
 
 def _same_types(usual: list[int], mine: list[int]) -> bool:

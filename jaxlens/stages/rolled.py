@@ -271,8 +271,12 @@ def _bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 def _scan(body: Any, plan: _Plan, known: _Later, stacks: dict[int, tuple[Any, int]]) -> None:
     """Runs a loop as a scan."""
-    eqns = body.eqns[plan.first : plan.first + plan.size]
-    before = [_strong(_value(atom, known)) for atom, _ in plan.carry]
+    # The last repetition's: the first may compute with Python's numbers where others have arrays.
+    eqns = body.eqns[plan.stop - plan.size : plan.stop]
+    before = [
+        _as_carried(_value(atom, known), aval)
+        for (atom, _), aval in zip(plan.carry, _carried_avals(eqns, plan), strict=True)
+    ]
     given = [_stacked(atoms, known) for atoms in plan.each]
     places = {n: jnp.asarray(np.asarray(at, np.int32)) for n, at in plan.slices.items()}
 
@@ -302,6 +306,24 @@ def _scan(body: Any, plan: _Plan, known: _Later, stacks: dict[int, tuple[Any, in
         for copy in range(plan.count):
             var = body.eqns[plan.first + copy * plan.size + at].outvars[m]
             stacks[id(var)] = stack, copy
+
+
+def _carried_avals(eqns: Sequence[Any], plan: _Plan) -> Iterator[Any]:
+    """What each carried value is once a repetition has made it."""
+    for _, (step, n) in plan.carry:
+        while step < 0:  # an older value, which passes through another slot
+            step, n = plan.carry[n][1]
+        yield eqns[step].outvars[n].aval
+
+
+def _as_carried(value: Any, aval: Any) -> Any:
+    """A loop's first value in the type of the later ones: 0.0 may stand for an array of zeros."""
+    value = _strong(value)
+    if jnp.issubdtype(aval.dtype, _KEY) or np.shape(value) not in ((), tuple(aval.shape)):
+        return value
+    if jnp.promote_types(value.dtype, aval.dtype) == aval.dtype:
+        value = value.astype(aval.dtype)
+    return jnp.broadcast_to(value, aval.shape)
 
 
 def _at(eqn: Any, operands: Sequence[Any], place: list[Any]) -> Any:

@@ -103,6 +103,22 @@ def params(n: int = 12):
 WEIGHTS = np.stack([w for w, _ in params(20)])
 
 
+def from_a_number(x):
+    h = 0.5  # no array, as the later ones are
+    for _ in range(12):
+        h = jnp.tanh(h * x) + x
+        h = jnp.sin(h) - x * 2
+    return h
+
+
+def first_unlike(x, w):
+    h = 0.0
+    for i in range(6):
+        h = jnp.tanh(h * 0.9 + x @ w[i]) + jnp.sin(h)
+        h = h / 2 + jnp.cos(h) * x[0]
+    return h
+
+
 @pytest.mark.parametrize(
     ("f", "args", "count", "rolled_to"),
     [
@@ -118,6 +134,7 @@ WEIGHTS = np.stack([w for w, _ in params(20)])
         (jax.grad(lambda x: sine(x).sum()), (X,), 50, None),
         (jax.grad(layers), (params(), X), None, None),
         (keyed, (jax.random.key(0), X), 10, None),
+        (from_a_number, (X,), 12, 6),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -142,6 +159,35 @@ def test_a_scan_in_its_place_gives_the_same(f, args, count, rolled_to) -> None:
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
     jaxpr = str(jax.make_jaxpr(function)(*consts, *jax.tree.leaves(args)))
     assert jaxpr.count("scan[") >= len(loops)
+
+
+def test_a_carry_that_begins_as_a_number_is_tried() -> None:
+    answer = jaxlens.times(jaxlens.capture(from_a_number, X), scan=True, run=True)
+    assert answer.trial is not None
+    assert answer.trial.error == pytest.approx(0, abs=1e-5)
+    assert "untried" not in str(answer)
+
+
+def test_why_a_scan_was_not_tried_is_told_whole(monkeypatch) -> None:
+    def fails(*_):
+        raise TypeError("carry input and output must have equal types, but they differ:\n  f32[4]")
+
+    cap = jaxlens.capture(sine, X)
+    monkeypatch.setattr(cap.driver, "rolled", fails, raising=False)
+    text = " ".join(str(jaxlens.times(cap, scan=True)).split())
+    assert (
+        "was not tried: carry input and output must have equal types, but they differ: f32[4]."
+        in text
+    )
+    assert "untried" not in text
+
+
+def test_a_first_step_unlike_the_others_is_counted() -> None:
+    answer = jaxlens.times(first_unlike, np.ones((4, 4), np.float32), WEIGHTS)
+    line = inspect.getsourcelines(first_unlike)[1] + 3
+    text = answer.findings[0].text
+    assert f"test_times.py:{line}-{line + 1} made" in text
+    assert "a loop of 6 steps was unrolled, the first unlike the others (5 repetitions of" in text
 
 
 def test_the_sentence_and_the_trial() -> None:
