@@ -91,6 +91,10 @@ class KeptStaging(Staging):
         """No limit: there is no call of which a stand-in could be made."""
         return None
 
+    def deviations(self) -> tuple[str, ...]:
+        """None: what is there is the program."""
+        return ()
+
     @cached_property
     def constants(self) -> tuple[Constant, ...]:
         """Arrays that the traced function closed over."""
