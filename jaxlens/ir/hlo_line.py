@@ -48,11 +48,12 @@ def instructions(line: str) -> list[str]:
     if _BEGINS.search(line.lstrip()) is None:
         return [line]
     line = _COMMENT.sub(lambda match: match[1] or " ", line)
+    first = len(line) - len(line.lstrip())
     starts = [
         match.start()
         for start, end in outside(line)
         for match in _BEGINS.finditer(line, start, end)
-        if line[: match.start()].strip()
+        if match.start() > first
     ]
     edges = [0, *starts, len(line)]
     return [line[a:b].strip() for a, b in pairwise(edges)]

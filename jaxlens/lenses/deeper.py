@@ -15,7 +15,7 @@ NEARLY_ALL = 0.9  # share of one part above which a split says nothing new
 _SHOWN = 3
 _LEAST = 0.005  # share of a part that is worth naming
 _WRAPPED = re.compile(r"\w+\((.*)\)")
-_LONG = 40
+_WRAPS = 12  # transforms round one part of a scope
 
 Path = tuple[str, ...]
 
@@ -118,8 +118,9 @@ def _scopes(node: Node) -> Path:
     """The parts of a name stack, out of the transforms that JAX wrote round them."""
     found = []
     for part in node.scope.split(";")[0].split("/"):
-        while match := _WRAPPED.fullmatch(part):
-            part = match[1]
+        for _ in range(_WRAPS):
+            if match := _WRAPPED.fullmatch(part):
+                part = match[1]
         if part:
             found.append(part)
     return tuple(found)

@@ -15,6 +15,7 @@ from jaxlens.errors import ReadError
 from jaxlens.ir import hlo
 from jaxlens.ir.check import check
 from jaxlens.ir.hlo_frames import Frames
+from jaxlens.ir.hlo_line import instructions
 from jaxlens.ir.hlo_text import attributes, read_type, split, unescape
 
 HEAD = "HloModule m\n\n"
@@ -425,3 +426,17 @@ def test_the_layout_of_the_text_does_not_matter():
     assert [node.spans for node in early.nodes()] == [node.spans for node in late.nodes()]
     assert [dict(node.attrs) for node in early.nodes()] == [node.attrs for node in late.nodes()]
     assert early.unknown == late.unknown == ()
+
+
+@pytest.mark.parametrize("piece", ["%a = ", " ", "a =", "ROOT ", "(", '"', "/*", "//", " = "])
+def test_instructions_on_one_line_take_linear_time(piece) -> None:
+    """Four times the text takes about four times as long, not sixteen times."""
+
+    def took(size: int) -> float:
+        line = (piece * size)[:size]
+        start = time.process_time()
+        instructions(line)
+        return time.process_time() - start
+
+    short, long = took(50_000), took(200_000)
+    assert long < 8 * short + 0.1
