@@ -135,10 +135,12 @@ class Cure:
     Attributes:
         text: What to do.
         tried: What a trial of it showed; "" for one that was not tried.
+        reasoned: Whether that follows from comparing keys alone, and nothing was traced.
     """
 
     text: str
     tried: str = ""
+    reasoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

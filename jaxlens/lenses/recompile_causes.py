@@ -195,5 +195,5 @@ def _cures(group: Group) -> Iterator[Finding]:
     for cure in dict.fromkeys(call.cure for call in group.again if call.cure):
         if not cure.text:
             continue
-        trust: Trust = "measured" if cure.tried else "estimate"
+        trust: Trust = "measured" if cure.tried and not cure.reasoned else "estimate"
         yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).", trust)

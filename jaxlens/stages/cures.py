@@ -24,7 +24,10 @@ from jaxlens.stages import cure_types, differing, trials
 from jaxlens.stages.call_keys import Met
 from jaxlens.stages.cure_types import few, split, values
 
-_ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
+_KEYS = "the nearest earlier key differs in"
+_ALONE = f"{_KEYS} nothing else, so that call would have been a hit"
+_SAME = "both mean the same, but not to JAX"
+_STEP = re.compile(r"^\w++|\.\w++|\[[^\[\]]*+\]")
 _HALVES = {"f64": "f32", "i64": "i32", "u64": "u32", "c128": "c64"}
 
 
@@ -44,7 +47,9 @@ def cured(log: Log, keys: Mapping[int, Met]) -> Log:
     for calls in groups.values():
         propose = _PROPOSALS.get(calls[-1].main.kind)
         if propose is not None:
-            found[calls[-1].number] = propose(calls, log, keys.get(calls[-1].number))
+            cure = propose(calls, log, keys.get(calls[-1].number))
+            reasoned = cure.tried == _SAME or cure.tried.startswith(_KEYS)
+            found[calls[-1].number] = replace(cure, reasoned=reasoned)
     every = (
         replace(call, cure=found.get(call.number)) if call.role == "user" else call
         for call in log.calls
@@ -62,7 +67,7 @@ def _alone(call: Call, follows: Callable[[Change], bool] | None = None) -> str:
     rest = [change.name for change in call.changes if change is not main and not goes(change)]
     if not rest:
         return _ALONE
-    return f"the nearest earlier key differs in {few(list(dict.fromkeys(rest)))} too"
+    return f"{_KEYS} {few(list(dict.fromkeys(rest)))} too"
 
 
 def _compared(calls: Sequence[Call], log: Log) -> tuple[int, int]:
@@ -143,7 +148,7 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     last = calls[-1]
     name = last.main.name
     if len(last.changes) == 1 and _same(*values(calls[-1:])):
-        return Cure(f"pass {name} at every call, or at none", "both mean the same, but not to JAX")
+        return Cure(f"pass {name} at every call, or at none", _SAME)
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
     value = _static(key, name)
     if key is None:
@@ -250,9 +255,26 @@ def _leaves(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     if len({call.main.name for call in calls}) > 1:
         root = last.cause[1]
         return Cure(f"give {root} one number of arrays: one array with room for all, and a mask")
-    names = few([c.name for c in last.changes if c.kind in ("new", "gone")])
+    names = [c.name for c in last.changes if c.kind in ("new", "gone")]
     tried = _alone(last, lambda change: change.kind in ("new", "gone"))
-    return Cure(f"pass {names} at every call, or at none", tried)
+    holder = _holder(names)
+    if len(names) > _NAMED and holder:
+        return Cure(f"give {holder} the same arrays from the first call on", tried)
+    return Cure(f"pass {few(names)} at every call, or at none", tried)
+
+
+_NAMED = 3  # arrays that are named one by one
+
+
+def _holder(names: Sequence[str]) -> str:
+    """The innermost container that holds all of them by their paths; "" where there is none."""
+    steps = [_STEP.findall(name) for name in names]
+    common = []
+    for each in zip(*(path[:-1] for path in steps), strict=False):
+        if len(set(each)) > 1:
+            break
+        common.append(each[0])
+    return "".join(common)
 
 
 def _calling(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:

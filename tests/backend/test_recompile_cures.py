@@ -503,3 +503,31 @@ def test_a_default_that_is_passed_is_another_key():
     assert log.log.calls[1].reason == "n: static value 2, was not given (so 2)"
     (cure,) = cures(log)
     assert cure == ("Cure: pass n at every call, or at none (both mean the same, but not to JAX).")
+
+
+def test_what_was_reasoned_from_keys_is_no_measurement() -> None:
+    @jax.jit
+    def step(x, flag=None):
+        return x * 2
+
+    with jaxlens.recompiles() as log:
+        step(jnp.ones(3))
+        step(jnp.ones(3), flag=jnp.ones(()))
+    text = " ".join(str(log).split())
+    assert "the nearest earlier key differs in" in text
+    assert "[measured]" not in text.partition("Cure:")[2].partition("]")[0] + "]"
+    assert "[estimate]" in text.partition("Cure:")[2].partition("]")[0] + "]"
+
+
+def test_many_arrays_that_come_and_go_are_named_by_what_holds_them() -> None:
+    @jax.jit
+    def step(state):
+        return jax.tree.map(lambda leaf: leaf * 2, state)
+
+    many = {f"m{i}": jnp.ones(2) for i in range(22)}
+    with jaxlens.recompiles() as log:
+        step({"w": jnp.ones(3), "opt": {"mu": {}, "count": jnp.zeros(())}})
+        step({"w": jnp.ones(3), "opt": {"mu": many, "count": jnp.zeros(())}})
+    text = " ".join(str(log).split())
+    assert "Cure: give state['opt']['mu'] the same arrays from the first call on" in text
+    assert "more at every call" not in text
