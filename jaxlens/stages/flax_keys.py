@@ -32,7 +32,10 @@ def _of_graph(graph: Any) -> list[str]:
     """The attributes that hold an array, in preorder."""
     nodes, attributes = iter(graph.nodes), iter(graph.attributes)
     found: list[str] = []
-    pending = [("", getattr(next(nodes), "num_attributes", 0))]
+    root = next(nodes)
+    if type(root).__name__ == "VariableDef":  # a variable alone
+        return [""]
+    pending = [("", getattr(root, "num_attributes", 0))]
     while pending:
         path, left = pending.pop()
         if not left:
@@ -50,6 +53,36 @@ def _of_graph(graph: Any) -> list[str]:
         elif "Array" in kind:
             found.append(path + step)
     return found
+
+
+def updates(results: Any) -> list[tuple[int | str, str]] | None:
+    """The variables that `nnx.jit` without graph updates gives back, those that were written.
+
+    Args:
+        results: What its jitted function returns: the user's result, and groups of updates.
+
+    Returns:
+        For each the position or name of its argument, and its path in that. None where the
+        results are others.
+    """
+    try:
+        _, groups = results
+        ways = [key for group in groups for key in group._keys]
+        return [(_step(way[1]), _written(way[2:])) for way in ways]
+    except (AttributeError, IndexError, TypeError, ValueError):
+        return None
+
+
+def _step(key: Any) -> Any:
+    return next(getattr(key, name) for name in ("idx", "key", "name") if hasattr(key, name))
+
+
+def _written(way: tuple[Any, ...]) -> str:
+    """A path as Python writes it, without the container of Flax's own."""
+    steps = [step for step in map(_step, way) if step != "__state__"]
+    named = (isinstance(step, str) and step.isidentifier() for step in steps)
+    pairs = zip(steps, named, strict=True)
+    return "".join(f".{step}" if is_name else f"[{step!r}]" for step, is_name in pairs) + ".value"
 
 
 def cached(f: Any) -> tuple[Any, tuple[Any, ...]] | None:

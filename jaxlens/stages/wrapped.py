@@ -54,6 +54,14 @@ class Inner:
             return ["marker of filter_jit", *_paths("result", user)]
         if hasattr(fun, "ctxtag"):
             return list(self._of_flax(filled))
+        if hasattr(fun, "update_shardings"):
+            written = flax_keys.updates(filled) or []
+            last = max((root for root, _ in written if isinstance(root, int)), default=-1)
+            roots = root_names(last + 1, self.call.signature)
+            own = list(_paths("result", filled[0]))
+            new = [f"new {roots[r] if isinstance(r, int) else r}{path}" for r, path in written]
+            if len(own) + len(new) == count:
+                return own + new
         return list(_paths("result", filled))
 
     def _of_flax(self, filled: Any) -> Iterator[str]:
