@@ -26,7 +26,6 @@ from jaxlens.stages import (
     compile_limits,
     constants,
     core_cache,
-    failures,
     isolate,
     lower,
     stamp,
@@ -94,6 +93,8 @@ class Staging:
             with self.as_called():
                 return trace.trace(self.call, self.place, during)
         except Exception as error:
+            from jaxlens.stages import failures  # a trace that succeeds pays nothing for it
+
             failures.explain(error, self.call, self.place, time.perf_counter() - start)
             raise
 
