@@ -418,6 +418,21 @@ def bound_method() -> Call:
     return _call(Layer().apply, jnp.ones((3, 4)))
 
 
+class Doubled:
+    """A class whose class method is jitted."""
+
+    by = 2
+
+    @classmethod
+    @functools.partial(jax.jit, static_argnums=0)
+    def apply(cls, x: Any) -> Any:
+        return jnp.sin(x) * cls.by
+
+
+def class_method() -> Call:
+    return _call(Doubled.apply, jnp.ones(3))
+
+
 def jitted_bound_method() -> Call:
     layer = Layer()
     return _call(jax.jit(functools.partial(Layer.apply, layer)), jnp.ones((3, 4)))
@@ -557,6 +572,7 @@ CALLS = _named(
     partial_of_jitted,
     partial_binding_an_array,
     bound_method,
+    class_method,
     jitted_bound_method,
     class_of_arrays,
 )

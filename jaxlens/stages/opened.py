@@ -133,8 +133,14 @@ def _bound_to(f: Any) -> Any:
 
 
 def _is_method(f: Any) -> bool:
-    """Whether it is bound to an object; a class method keeps its class."""
-    return hasattr(f, "__func__") and not isinstance(getattr(f, "__self__", type), type)
+    """Whether it is bound to an object; a class method keeps its class, unless it was jitted.
+
+    What is bound lends the jitted function's attributes, and not its first argument.
+    """
+    if not hasattr(f, "__func__"):
+        return False
+    bound_to_class = isinstance(getattr(f, "__self__", type), type)
+    return not bound_to_class or compat.jit_parts(f.__func__) is not None
 
 
 def _is_callable_tree(f: Any) -> bool:
