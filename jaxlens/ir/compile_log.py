@@ -6,8 +6,8 @@ the call was looked up by, part by part, and what differs from the nearest earli
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from jaxlens.ir.facts import Verdict
@@ -86,6 +86,60 @@ class Change:
         return text.removesuffix(", was ")
 
 
+_FEWEST = 3  # arrays of one container whose changes are one
+_OF_ARRAYS = ("place", "new", "gone", "donated", "holder")
+_STEP = re.compile(r"^[^.\[]++|\.[^.\[]++|\[[^\[\]]*+\]")
+
+
+def merged(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes, with like ones of a container's arrays as one: "14 arrays of params: new".
+
+    Putting an optimiser's state on a device is one change to whoever did it.
+    """
+    groups: dict[object, list[Change]] = {}
+    for change in changes:
+        values = () if change.kind in ("new", "gone") else (change.new, change.old)
+        like = (change.kind, root(change.name), *values)
+        groups.setdefault(like if change.kind in _OF_ARRAYS else id(change), []).append(change)
+    every: list[Change] = []
+    whole = remade(changes)
+    for group in groups.values():
+        holder = container([change.name for change in group])
+        if len(group) >= _FEWEST and holder:
+            every.append(replace(group[0], name=f"{len(group):,} arrays of {holder}"))
+        elif whole.get(name := group[0].name, name) != name:
+            every.append(Change(group[0].kind, whole[name], "another object"))
+        else:
+            every += group
+    return tuple(dict.fromkeys(every))
+
+
+def remade(changes: Sequence[Change]) -> dict[str, str]:
+    """What was made anew, for each change of an object that equals no other: itself or its holder.
+
+    An optimiser whose functions `opt.tx.init` and `opt.tx.update` are new ones is `opt.tx`.
+    """
+    names = [change.name for change in changes if change.new.startswith("another ")]
+    holders = {name: container([name]) for name in names}
+    several = {h for h in holders.values() if h != root(h) and [*holders.values()].count(h) > 1}
+    return {name: holder if holder in several else name for name, holder in holders.items()}
+
+
+def container(names: Sequence[str]) -> str:
+    """The innermost container that holds all of these: "state.opt_state"; "" for none."""
+    shared = []
+    for steps in zip(*(_STEP.findall(name)[:-1] for name in names), strict=False):
+        if len(set(steps)) > 1:
+            break
+        shared.append(steps[0])
+    return "".join(shared)
+
+
+def root(name: str) -> str:
+    """The argument that a path begins with."""
+    return next(iter(_STEP.findall(name)), name)
+
+
 @dataclass(frozen=True, slots=True)
 class DiskKey:
     """The key by which the persistent cache looked a program up.
@@ -135,12 +189,12 @@ class Cure:
     Attributes:
         text: What to do.
         tried: What a trial of it showed; "" for one that was not tried.
-        reasoned: Whether that follows from comparing keys alone, and nothing was traced.
+        traced: Whether the trial traced the call anew; else keys or programs were compared.
     """
 
     text: str
     tried: str = ""
-    reasoned: bool = False
+    traced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +263,7 @@ class Call:
         """
         main = self.main
         if main.kind in ("new", "gone"):  # of one container that grows or shrinks
-            return (main.kind, re.split(r"[\[.]", main.name)[0])
+            return (main.kind, root(main.name))
         return (main.kind, main.name, *(_difference(main) if main.kind == "type" else ()))
 
     @property
@@ -218,7 +272,7 @@ class Call:
         first = "never called before"
         if self.layer in ("lower", "compile") and not self.under:
             first = "traced before, never compiled"
-        return "; ".join(map(str, self.changes)) or first
+        return "; ".join(map(str, merged(self.changes))) or first
 
 
 def _difference(change: Change) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ KINDS = {
 def key(call: CallKey) -> Report:
     """The verdict, what differs from the nearest earlier key, and the key part by part."""
     verdict = call.verdict
-    trust: Trust = "unknown" if verdict.hit is None else "measured"
+    trust: Trust = "unknown" if verdict.hit is None else "compared"
     reasons = verdict.reasons if verdict.hit is False and verdict.earlier else ()
     findings = (Finding(sentence(verdict), trust), *(Finding(text, trust) for text in reasons))
     tables = (key_table(call.parts, f"The key of {call.function}"),) if call.parts else ()

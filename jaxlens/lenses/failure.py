@@ -25,7 +25,7 @@ def findings(found: Failure) -> Iterator[Finding]:
 def remedy(found: Remedy) -> Finding:
     """What to write instead, in one sentence."""
     words = f"{advice(found)}: {found.code}" if found.code else f"{advice(found)}."
-    return Finding(words, "measured" if found.outcome else "estimate")
+    return Finding(words, "traced" if found.outcome else "estimate")
 
 
 def tables(found: Failure) -> Iterator[Table]:

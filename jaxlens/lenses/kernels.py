@@ -1,7 +1,7 @@
 """The kernels of the optimised program: what each fused, from which source lines, bytes in and out.
 
-Bytes are the sizes of a kernel's operands and result, each counted once: what must move at least
-when nothing is in a cache already. A slice of a large operand reads less.
+Bytes are what a kernel reads of its operands and what it writes, each once, as `traffic.py` counts
+them: of an operand that is only sliced, the slice.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.report import Cell, Finding, Overlay, Report, Table, amount, count
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
-from jaxlens.lenses.started import written
+from jaxlens.lenses.traffic import Traffic
 from jaxlens.lenses.trips import trips
 
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
@@ -27,8 +27,8 @@ class Work:
         kernel: The kernel.
         node: Its instruction in the optimised program; None where that is not known.
         inside: Instructions that it computes, parameters left out.
-        read: Bytes of the operands; None where a size is unknown.
-        written: Bytes of the result.
+        read: Bytes that it reads; None where the size of an operand is unknown.
+        written: Bytes that it writes; None where the size of its result is unknown.
         place: In words, where it runs other than once: "in while.6, 128 trips"; else "".
     """
 
@@ -68,8 +68,8 @@ def works(capture: Capture) -> list[Work]:
     """Kernels joined with their instructions, in the capture's order."""
     module = capture.optimized.module
     where = places(module)
-    nodes = {node.id: node for node in module.nodes()}
-    return [_work(kernel, module, nodes, where) for kernel in capture.kernels]
+    traffic = Traffic(module)
+    return [_work(kernel, traffic, where) for kernel in capture.kernels]
 
 
 def places(module: Module) -> dict[str, str]:
@@ -101,17 +101,22 @@ def _place(node: Node, region: Region, module: Module) -> str:
 
 def _work(
     kernel: Kernel,
-    module: Module,
-    nodes: Mapping[str, Node],
+    traffic: Traffic,
     where: Mapping[str, str],
 ) -> Work:
+    nodes = traffic.nodes
     node = nodes.get(kernel.instruction)
     if node is None:
         return Work(kernel, None, (), None, None)
-    sizes = [nodes[name].type.bytes for name in dict.fromkeys(node.operands) if name in nodes]
-    read = None if None in sizes else sum(size for size in sizes if size is not None)
+    read: int | None
+    written: int | None
+    read, written = traffic.moved(node)
+    if any(nodes[name].type.bytes is None for name in node.operands if name in nodes):
+        read = None
+    if node.type.bytes is None:
+        written = None
     place = where.get(node.id, "")
-    return Work(kernel, node, inside(node, module), read, written(node).bytes, place)
+    return Work(kernel, node, inside(node, traffic.module), read, written, place)
 
 
 def inside(node: Node, module: Module) -> tuple[Node, ...]:
@@ -156,7 +161,7 @@ def table(done: Sequence[Work]) -> Table:
         )
         for work in done
     )
-    note = "Bytes: each operand and the result once."
+    note = "Bytes: what is read of each operand, and what is written, once."
     where = (*(["where"] if placed else []), *(["launch"] if launched else []))
     columns = ("kernel", "kind", "what it fused", "from lines", *where, "read", "written")
     right = (len(columns) - 2, len(columns) - 1)

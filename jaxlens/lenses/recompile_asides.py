@@ -110,7 +110,7 @@ def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
             yield Finding(
                 f"Cure: make the function that lax.{name} is given once{_before(calls)} (their "
                 f"programs were compared: {every} are equal).",
-                "measured",
+                "compared",
             )
 
 

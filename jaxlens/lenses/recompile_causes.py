@@ -6,7 +6,7 @@ Recompiles of one function with one cause are told of together, with the values 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jaxlens.ir.compile_log import TYPE, Call, Change, Log
+from jaxlens.ir.compile_log import TYPE, Call, Change, Log, merged, remade
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.report import Finding, Trust, count
 from jaxlens.lenses.sentences import listed
@@ -104,9 +104,16 @@ def _with(calls: Sequence[Call]) -> str:
         return _closed(calls)
     if kind not in ("type", "static", "field", "calling"):
         return ""
-    each = [{c.name for c in call.changes if c.kind == kind} for call in calls]
-    names = sorted(set.intersection(*each) - {calls[0].main.name})
+    each = [_names(call, kind) for call in calls]
+    names = sorted(set.intersection(*each) - {_names(calls[0], kind, main=True).pop()})
     return f" (and {listed(names, 3)} with it)" if names else ""
+
+
+def _names(call: Call, kind: str, main: bool = False) -> set[str]:
+    """What changed in this way: what was made anew, and not each of its functions."""
+    whole = remade(call.changes)
+    changes = [call.main] if main else [c for c in call.changes if c.kind == kind]
+    return {whole.get(c.name, c.name) for c in changes}
 
 
 def _closed(calls: Sequence[Call]) -> str:
@@ -130,19 +137,35 @@ def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
     values = _listed_values([_bare(changes[0].old), *(_bare(c.new) for c in changes)])
     if key[0] in ("static", "field") and change.new.startswith("another "):
         kind = "static" if key[0] == "static" else "kept in the pytree"
+        whole = remade(calls[-1].changes)[name]
+        if whole != name:
+            return f"{whole} is {kind} and was made anew"
         return f"{name} is {kind} and each time another {change.old}"
     if key[0] in _SENTENCES:
         told = {"name": name, "values": values, "new": change.new, "old": change.old}
         return _SENTENCES[key[0]].format_map(told)
     if key[0] == "place":
-        return _place_said(name, changes)
+        return _place_said(_whole(calls[-1]), changes)
     names = list(dict.fromkeys(c.name for c in changes))
     if key[0] in ("new", "gone") and len(names) > 1:
         more = "more" if key[0] == "new" else "fewer"
         return f"{name} came with {more} arrays: {_listed_values(names)}"
     if key[0] in ("new", "gone"):
-        return f"{listed([str(c).replace(': ', ' is ') for c in calls[-1].changes], 4)}"
+        return listed([_came(c) for c in merged(calls[-1].changes)], 4)
     return str(change)
+
+
+def _whole(call: Call) -> str:
+    """What the main change is of: one argument, or "14 arrays of params"."""
+    like = [c for c in call.changes if (c.kind, c.new) == (call.main.kind, call.main.new)]
+    every = merged(like)
+    return every[0].name if len(every) == 1 else call.main.name
+
+
+def _came(change: Change) -> str:
+    """`x is new`, `29 arrays of state are new`."""
+    verb = "are" if " arrays of " in change.name else "is"
+    return str(change).replace(": ", f" {verb} ", 1)
 
 
 def _bare(text: str) -> str:
@@ -195,5 +218,5 @@ def _cures(group: Group) -> Iterator[Finding]:
     for cure in dict.fromkeys(call.cure for call in group.again if call.cure):
         if not cure.text:
             continue
-        trust: Trust = "measured" if cure.tried and not cure.reasoned else "estimate"
+        trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
         yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).", trust)

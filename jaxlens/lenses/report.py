@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced"]
+Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "compared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Finding:
     Attributes:
         text: The sentence.
         trust: How the facts are known: measured here; counted from the program; XLA's own
-            figure; an estimate; unknown; or seen while JAX traced.
+            figure; an estimate; unknown; seen while JAX traced; or by comparing keys or programs.
         ids: Nodes that it speaks of.
         lead: Words before the text that hold measured figures; the stable text leaves them out.
     """

@@ -44,26 +44,31 @@ class Traffic:
 
     def alone(self, node: Node) -> int:
         """What an instruction moves when it runs by itself; a fusion as one."""
+        return sum(self.moved(node))
+
+    def moved(self, node: Node) -> tuple[int, int]:
+        """Bytes that an instruction reads and writes when it runs by itself; a fusion as one."""
         if node.opcode in _SILENT:
-            return 0
+            return 0, 0
         if node.opcode == "fusion":
             return self._fusion(node)
+        size = self.size(node.id)
         if node.opcode in _TAKING:
-            return 2 * self.size(node.id) + self._read(node.operands[1:])
+            return size + self._read(node.operands[1:]), size
         if node.opcode in _PLACING:
             place = _PLACING[node.opcode]
             part = node.operands[place] if place < len(node.operands) else node.operands[-1]
-            return 2 * self.size(part) + self._read(node.operands[1:place])
-        return self._read(node.operands) + self.size(node.id)
+            return self.size(part) + self._read(node.operands[1:place]), self.size(part)
+        return self._read(node.operands), size
 
     def _read(self, names: tuple[str, ...]) -> int:
         return sum(self.size(name) for name in dict.fromkeys(names))
 
-    def _fusion(self, node: Node) -> int:
+    def _fusion(self, node: Node) -> tuple[int, int]:
         region = self.module.regions.get(node.regions[0]) if node.regions else None
         if region is None:
-            return self._read(node.operands) + self.size(node.id)
-        return sum(self._inputs(node, region)) + sum(self._outputs(region))
+            return self._read(node.operands), self.size(node.id)
+        return sum(self._inputs(node, region)), sum(self._outputs(region))
 
     def _inputs(self, node: Node, region: Region) -> Iterator[int]:
         """What a fusion reads of each operand, once each."""

@@ -39,6 +39,7 @@ TRUST: dict[Trust, str] = {
     "estimate": "estimate",
     "unknown": "unknown",
     "traced": "seen while tracing",
+    "compared": "compared",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.compile_log import Change, ChangeKind
+from jaxlens.ir.compile_log import Change, ChangeKind, merged
 from jaxlens.ir.facts import Verdict
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.stages import compat, equinox_keys, flax_keys, wrapped
@@ -109,7 +109,7 @@ def _untraced(
         return Verdict(False, "trace", ("never called before",))
     new = key_of(call, *asked)
     found = [tuple(changes(new, key_of(call, *key))) for key in keys]
-    nearest = tuple(map(str, min(found, key=apart)))
+    nearest = tuple(map(str, merged(min(found, key=apart))))
     return Verdict(False, "trace", _bounded(nearest or (UNREADABLE,)), len(keys))
 
 
@@ -135,8 +135,8 @@ def _compiled(
     same = [k for k in lowered if k[0] == context and k[1][0] == wanted]
     if not same:
         names = _leaf_names(call, key[1])
-        found = [tuple(map(str, moved(names, wanted, k[1][0]))) for k in lowered]
-        nearest = min(found, key=len)
+        found = [tuple(moved(names, wanted, k[1][0])) for k in lowered]
+        nearest = tuple(map(str, merged(min(found, key=len))))
         return Verdict(False, "compile", _bounded(nearest or ("settings differ",)), earlier)
     done = [compat.is_compiled(program, k) for k in same]
     if any(done):
@@ -245,7 +245,11 @@ def _parts(kind: ChangeKind, name: str, new: Any, old: Any) -> Iterator[Change]:
 
 
 def _change(kind: ChangeKind, name: str, now: str, was: str) -> Change:
-    return Change(kind, name, f"another {now}" if now == was else now, was)
+    if now != was:
+        return Change(kind, name, now, was)
+    # What it holds are objects without names of their own: only its type says something.
+    kept = was.partition("(")[0] if "(" in was and "<" in was else was
+    return Change(kind, name, f"another {kept}", kept)
 
 
 def tree_text(value: Any) -> str:

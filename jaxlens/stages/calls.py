@@ -341,9 +341,14 @@ def _anew(
 
 def function_name(f: Any) -> str:
     """The name that a user would call it by."""
-    f = unbound(f)
-    if getattr(f, "__name__", None) == compat.UNNAMED and hasattr(f, "__wrapped__"):
-        return function_name(f.__wrapped__)  # a transform of a model: the model's class names it
+    outermost = unbound(f)
+    for f in compat.layers(outermost):
+        if isinstance(f, functools.partial):
+            return function_name(f)
+        # A transform of a model has no name, or one that JAX made up: the model's class names it.
+        named = isinstance(getattr(f, "__name__", None), str) and f.__name__ != compat.UNNAMED
+        if named and compat.jit_parts(f) is None and not compat.transform_name(f):
+            break
     name = getattr(f, "__name__", None) or getattr(getattr(f, "fun", None), "__name__", None)
     return name if isinstance(name, str) else type(f).__name__
 
@@ -375,3 +380,5 @@ def transforms(f: Any) -> Iterator[str]:
         name = compat.transform_name(layer) or _core().transform(layer)
         if name:
             yield name
+    if isinstance(layer, functools.partial):
+        yield from transforms(layer.func)

@@ -89,8 +89,8 @@ def _padded_cure(calls: Sequence[Call], key: Met | None, text: str, gain: str = 
     if failed is None:
         return Cure(text)
     if failed:
-        return Cure(text, f"but tracing at the padded shape fails: {failed}")
-    return Cure(text, "traced at a padded shape: it works")
+        return Cure(text, f"but tracing at the padded shape fails: {failed}", traced=True)
+    return Cure(text, "traced at a padded shape: it works", traced=True)
 
 
 def _power(size: int) -> int:

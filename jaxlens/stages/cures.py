@@ -19,15 +19,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jaxlens.ir.compile_log import Call, Change, Cure, Log
+from jaxlens.ir.compile_log import Call, Change, Cure, Log, container, remade, root
 from jaxlens.stages import cure_types, differing, trials
 from jaxlens.stages.call_keys import Met
 from jaxlens.stages.cure_types import few, split, values
+from jaxlens.stages.inputs import signature_of
+from jaxlens.stages.made_at import made_at
 
-_KEYS = "the nearest earlier key differs in"
-_ALONE = f"{_KEYS} nothing else, so that call would have been a hit"
-_SAME = "both mean the same, but not to JAX"
-_STEP = re.compile(r"^\w++|\.\w++|\[[^\[\]]*+\]")
+_ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
 _HALVES = {"f64": "f32", "i64": "i32", "u64": "u32", "c128": "c64"}
 
 
@@ -47,9 +46,7 @@ def cured(log: Log, keys: Mapping[int, Met]) -> Log:
     for calls in groups.values():
         propose = _PROPOSALS.get(calls[-1].main.kind)
         if propose is not None:
-            cure = propose(calls, log, keys.get(calls[-1].number))
-            reasoned = cure.tried == _SAME or cure.tried.startswith(_KEYS)
-            found[calls[-1].number] = replace(cure, reasoned=reasoned)
+            found[calls[-1].number] = propose(calls, log, keys.get(calls[-1].number))
     every = (
         replace(call, cure=found.get(call.number)) if call.role == "user" else call
         for call in log.calls
@@ -67,7 +64,7 @@ def _alone(call: Call, follows: Callable[[Change], bool] | None = None) -> str:
     rest = [change.name for change in call.changes if change is not main and not goes(change)]
     if not rest:
         return _ALONE
-    return f"{_KEYS} {few(list(dict.fromkeys(rest)))} too"
+    return f"the nearest earlier key differs in {few(list(dict.fromkeys(rest)))} too"
 
 
 def _compared(calls: Sequence[Call], log: Log) -> tuple[int, int]:
@@ -131,12 +128,14 @@ def _parameters(text: str, names: Sequence[str], calls: Sequence[Call], key: Met
         return Cure(
             f"make the jitted function once for each value of {told}, and keep them",
             f"with {told} as data tracing fails ({failed}): it is part of the program",
+            traced=True,
         )
     each = {tuple(c.new for c in call.changes if c.kind == "closed") for call in calls}
     served = _all(len(each) + 1)
     return Cure(
         f"{text}, with {told} as an argument",
         f"traced so: it works, and one program serves {served} values",
+        traced=True,
     )
 
 
@@ -148,11 +147,13 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     last = calls[-1]
     name = last.main.name
     if len(last.changes) == 1 and _same(*values(calls[-1:])):
-        return Cure(f"pass {name} at every call, or at none", _SAME)
+        return Cure(f"pass {name} at every call, or at none", "both mean the same, but not to JAX")
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
     value = _static(key, name)
     if key is None:
         return keep
+    if last.main.new.startswith("another ") and (place := _made_at(last, key)):
+        return Cure(f"make {name} once, and pass that object{place}", _equal(calls, log))
     if _equals_none(value) or (value is None and last.main.new.startswith("another ")):
         return _by_identity(calls, log, value)
     failed = trials.as_data(key, name)
@@ -160,7 +161,7 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
         return replace(keep, tried=_no_data(name, value))
     if failed:
         tried = f"with {name} as data tracing fails ({failed}): it must stay static"
-        return replace(keep, tried=tried)
+        return replace(keep, tried=tried, traced=True)
     whole = name in key.key.statics
     how = "take it out of static_argnames" if whole else "in an argument that is not static"
     if "_filter_jit" in getattr(getattr(key.inner(), "__code__", None), "co_qualname", ""):
@@ -169,6 +170,7 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     return Cure(
         f"pass {name} as data: {how}",
         f"traced so: it works, and one program serves {served} values",
+        traced=True,
     )
 
 
@@ -194,6 +196,16 @@ def _no_data(name: str, value: Any) -> str:
     if value is None or isinstance(value, str | bytes | type):
         return f"{'None' if value is None else f'a {type(value).__name__}'} is no array"
     return ""
+
+
+def _made_at(call: Call, key: Met | None) -> str:
+    """The line that made an object which is another at each call, in brackets."""
+    function = key.fun() if key is not None else None
+    signature = signature_of(function) if function is not None else None
+    if call.line is None or signature is None:
+        return ""
+    line = made_at(call.line, call.function, list(signature.parameters), root(call.main.name))
+    return f" ({line})" if line else ""
 
 
 def _by_identity(calls: Sequence[Call], log: Log, value: Any) -> Cure:
@@ -231,7 +243,9 @@ def _type(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
 
 def _place(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     last = calls[-1]
-    names = few(list(dict.fromkeys(c.name for c in last.changes if c.kind == "place")))
+    moved = list(dict.fromkeys(c.name for c in last.changes if c.kind == "place"))
+    names = container(moved) if len(moved) > 1 else ""
+    names = names or few(list(dict.fromkeys(map(root, moved))))
     return Cure(f"put {names} in one place with jax.device_put before the first call", _alone(last))
 
 
@@ -243,38 +257,32 @@ def _structure(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
 def _field(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     """What a pytree keeps beside its arrays."""
     last = calls[-1]
-    names = few([c.name for c in last.changes if c.kind == "field"])
     tried = _equal(calls, log) or _alone(last)
     if last.main.new.startswith("another "):
-        return Cure(f"make {names} once, and use the same object each time", tried)
+        objects = few(list(dict.fromkeys(remade(last.changes).values())))
+        place = _made_at(last, key)
+        return Cure(f"make {objects} once, and use the same object each time{place}", tried)
+    names = few([c.name for c in last.changes if c.kind == "field"])
     return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)
 
 
 def _leaves(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     last = calls[-1]
     if len({call.main.name for call in calls}) > 1:
-        root = last.cause[1]
-        return Cure(f"give {root} one number of arrays: one array with room for all, and a mask")
+        return Cure(
+            f"give {last.cause[1]} one number of arrays: one array with room for all, and a mask"
+        )
     names = [c.name for c in last.changes if c.kind in ("new", "gone")]
     tried = _alone(last, lambda change: change.kind in ("new", "gone"))
-    holder = _holder(names)
-    if len(names) > _NAMED and holder:
-        return Cure(f"give {holder} the same arrays from the first call on", tried)
-    return Cure(f"pass {few(names)} at every call, or at none", tried)
-
-
-_NAMED = 3  # arrays that are named one by one
-
-
-def _holder(names: Sequence[str]) -> str:
-    """The innermost container that holds all of them by their paths; "" where there is none."""
-    steps = [_STEP.findall(name) for name in names]
-    common = []
-    for each in zip(*(path[:-1] for path in steps), strict=False):
-        if len(set(each)) > 1:
-            break
-        common.append(each[0])
-    return "".join(common)
+    arguments = list(dict.fromkeys(map(root, names)))
+    if set(names) <= set(arguments):
+        return Cure(f"pass {few(names)} at every call, or at none", tried)
+    inside = container(names) if len(names) > 1 else names[0]
+    what = f"{inside} in it" if inside not in ("", *arguments) else "all of them"
+    return Cure(
+        f"give {few(arguments)} the same arrays at every call: {what} from the first on, or never",
+        tried,
+    )
 
 
 def _calling(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:

@@ -53,7 +53,7 @@ def place_of(fun: Any) -> Place:
             fun = fun.__func__
         elif name := compat.transform_name(fun):
             wrappers.append(f"jax.{name}")
-            fun = fun.__wrapped__
+            fun = compat.wrapped(fun) or fun
         elif hasattr(fun, "__wrapped__"):
             if compat.jit_parts(fun) is not None:
                 wrappers.append("jax.jit")

@@ -62,7 +62,7 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
         name = _name(f)
         rung = functools.partial(f, **fixed) if fixed else f
         found.append(Rung(rung, args, kwargs, name, dict(static), dict(sizes)))
-        inner = getattr(f, "__wrapped__", None)
+        inner = compat.wrapped(f)
         if not name or inner is None:
             break
         if name == "jit" and not static:

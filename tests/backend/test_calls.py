@@ -108,6 +108,32 @@ def test_a_transform_of_a_model_is_named_after_its_class():
     assert words(capture(jax.vmap(Scale()), (X,)).program).startswith("vmap(Scale)(x) with x ")
 
 
+class Nameless:
+    """As a Flax module: its attributes are looked up in a way of its own, so it has no name."""
+
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+    def __delattr__(self, name):
+        raise AttributeError(name)
+
+    def __call__(self, x):
+        return (x * 2).sum()
+
+
+@pytest.mark.parametrize(
+    ("made", "title"),
+    [
+        (lambda f: jax.jit(jax.vmap(f)), "vmap(Nameless)"),
+        (lambda f: jax.jit(jax.vmap(jax.vmap(f))), "vmap(vmap(Nameless))"),
+        (lambda f: jax.vmap(jax.grad(f)), "vmap(grad(Nameless))"),
+        (lambda f: jax.jit(functools.partial(jax.vmap(f))), "vmap(Nameless)"),
+    ],
+)
+def test_each_transform_is_named_once(made, title):
+    assert words(capture(made(Nameless()), (X,)).program).startswith(f"{title}(")
+
+
 @pytest.fixture
 def leaked():
     kept = []
@@ -453,6 +479,13 @@ class TestNnx:
                 return self.drop(self.norm(self.linear(x)))
 
         return Block(nnx.Rngs(0))
+
+    def test_a_mapped_model_is_mapped_once(self):
+        from flax import nnx
+
+        linear = nnx.Linear(3, 4, rngs=nnx.Rngs(0))
+        taken = capture(jax.jit(jax.vmap(linear)), (jnp.ones((2, 3)),))
+        assert words(taken.program).startswith("vmap(Linear)(")
 
     def test_a_model_keeps_its_state(self, model):
         before = [np.asarray(jax.random.key_data(v) if jnp.issubdtype(v.dtype, jax.dtypes.prng_key)

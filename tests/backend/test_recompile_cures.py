@@ -516,18 +516,83 @@ def test_what_was_reasoned_from_keys_is_no_measurement() -> None:
     text = " ".join(str(log).split())
     assert "the nearest earlier key differs in" in text
     assert "[measured]" not in text.partition("Cure:")[2].partition("]")[0] + "]"
-    assert "[estimate]" in text.partition("Cure:")[2].partition("]")[0] + "]"
+    assert "[compared]" in text.partition("Cure:")[2].partition("]")[0] + "]"
 
 
-def test_many_arrays_that_come_and_go_are_named_by_what_holds_them() -> None:
-    @jax.jit
-    def step(state):
-        return jax.tree.map(lambda leaf: leaf * 2, state)
-
-    many = {f"m{i}": jnp.ones(2) for i in range(22)}
+def test_many_arrays_that_are_put_on_a_device_are_one_change():
+    params = {f"w{i}": jnp.ones(3) for i in range(14)}
+    f = jax.jit(lambda params, x: params["w3"] * x)
+    moved = jax.device_put(params, jax.devices()[0])
     with jaxlens.recompiles() as log:
-        step({"w": jnp.ones(3), "opt": {"mu": {}, "count": jnp.zeros(())}})
-        step({"w": jnp.ones(3), "opt": {"mu": many, "count": jnp.zeros(())}})
-    text = " ".join(str(log).split())
-    assert "Cure: give state['opt']['mu'] the same arrays from the first call on" in text
-    assert "more at every call" not in text
+        f(params, 1.0)
+        verdict = jaxlens.key(f, moved, 1.0).verdict
+        f(moved, 1.0)
+    place = "committed to cpu:0, was not committed to a device"
+    assert log.log.compiles[1].reason == f"14 arrays of params: {place}"
+    assert verdict.reasons == (f"14 arrays of params: {place}",)
+    assert "because 14 arrays of params became committed to cpu:0." in log.findings[0].text
+    assert the_cure(log).text == (
+        "put params in one place with jax.device_put before the first call"
+    )
+    assert hits(lambda: f(jax.device_put(params, jax.devices()[0]), 1.0))
+
+
+def test_a_state_that_gets_its_arrays_later():
+    f = jax.jit(lambda state, x: jax.tree.map(lambda leaf: leaf + x, state))
+    count = {"count": 0, **{f"m{i}": jnp.ones(3) for i in range(21)}}
+    with jaxlens.recompiles() as log:
+        f({"params": X, "opt": None}, 1.0)
+        f({"params": X, "opt": count}, 1.0)
+    assert "because 22 arrays of state['opt'] are new." in log.findings[0].text
+    assert the_cure(log).text == (
+        "give state the same arrays at every call: state['opt'] in it from the first on, or never"
+    )
+    (finding,) = (each for each in log.findings if each.text.startswith("Cure: "))
+    assert finding.trust == "compared"  # no time was measured, and nothing was traced
+
+
+@pytest.mark.models
+def test_an_optimiser_made_anew_is_named_by_the_users_line():
+    optax = pytest.importorskip("optax")
+
+    @functools.partial(jax.jit, static_argnames="tx")
+    def update(params, state, tx):
+        return tx.update(params, state, params)
+
+    state = optax.adam(0.1).init(X)
+    with jaxlens.recompiles() as log:
+        for _ in range(2):
+            tx = optax.adam(0.1)
+            update(X, state, tx)
+    line = log.log.compiles[0].line.line - 1
+    assert log.findings[0].text.endswith(
+        "because tx is static and each time another GradientTransformationExtraArgs."
+    )
+    assert the_cure(log).text == (
+        f"make tx once, and pass that object (test_recompile_cures.py:{line}: tx = optax.adam(0.1))"
+    )
+
+
+@pytest.mark.models
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_optimiser_within_an_object_made_anew():
+    nnx = pytest.importorskip("flax.nnx")
+    optax = pytest.importorskip("optax")
+    model = nnx.Linear(4, 2, rngs=nnx.Rngs(0))
+
+    @nnx.jit
+    def step(model, optimizer, x):
+        grads = nnx.grad(lambda model: model(x).sum())(model)
+        optimizer.update(model, grads)
+
+    with jaxlens.recompiles() as log:
+        for _ in range(2):
+            step(model, nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param), X)
+    again = log.log.compiles[1]
+    assert again.reason == "optimizer.tx: kept in the pytree another object"
+    assert "because optimizer.tx is kept in the pytree and was made anew." in log.findings[0].text
+    assert the_cure(log).text == (
+        "make optimizer.tx once, and use the same object each time "
+        f"(test_recompile_cures.py:{again.line.line}: "
+        "nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param))"
+    )

@@ -79,11 +79,11 @@ def test_nothing_at_all():
 
 
 def test_a_cure_says_whether_it_was_tried():
-    tried = call(2, size(1, 2), cure=Cure("pad x", "traced so: it works"))
+    tried = call(2, size(1, 2), cure=Cure("pad x", "traced so: it works", traced=True))
     untried = call(3, Change("setting", "jax_enable_x64", "True", "False"), cure=Cure("set it"))
     report = recompiles(Log((call(1), tried, untried)))
     assert [(f.text, f.trust) for f in report.findings[1:]] == [
-        ("Cure: pad x (traced so: it works).", "measured"),
+        ("Cure: pad x (traced so: it works).", "traced"),
         ("Cure: set it (not tried).", "estimate"),
     ]
 

@@ -60,6 +60,7 @@ from jaxlens.stages.compat.transformed import (
     named_axes,
     settings,
     transform_name,
+    wrapped,
 )
 
 __all__ = [
@@ -118,4 +119,5 @@ __all__ = [
     "trace_keys",
     "traced_program",
     "transform_name",
+    "wrapped",
 ]

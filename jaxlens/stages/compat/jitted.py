@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.transformed import wrapped
 
 
 def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
@@ -38,7 +39,7 @@ def layers(f: Any) -> Iterator[Any]:
     while id(f) not in seen:
         seen[id(f)] = f
         yield f
-        f = getattr(f, "__wrapped__", f)
+        f = wrapped(f) or f
 
 
 def inner_jit(f: Any) -> bool:
@@ -67,11 +68,11 @@ def is_wrapper(f: Any) -> bool:
 
     Gone: as with `jit_parts`.
     """
-    wrapped = getattr(f, "__wrapped__", None)
-    if wrapped is None or jit_parts(f) is not None or not callable(getattr(f, "lower", None)):
+    inner = getattr(f, "__wrapped__", None)
+    if inner is None or jit_parts(f) is not None or not callable(getattr(f, "lower", None)):
         return False
     own = getattr(f, "__dict__", {}).get("lower")
-    return own is None or getattr(wrapped, "__dict__", {}).get("lower") is not own
+    return own is None or getattr(inner, "__dict__", {}).get("lower") is not own
 
 
 class _HandedOver(BaseException):

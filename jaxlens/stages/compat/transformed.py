@@ -45,6 +45,25 @@ def settings(f: Any) -> dict[str, Any]:
     }
 
 
+def wrapped(f: Any) -> Any:
+    """What a function wraps, or None where it does not say.
+
+    A transform of an object without a name, such as a Flax module, leaves `__wrapped__` as the
+    filter of tracebacks set it: at the transform's own function, which holds what was transformed.
+
+    Gone: None for such a transform.
+    """
+    inner = getattr(f, "__wrapped__", None)
+    own = _unfiltered(f)
+    if inner is None or inner is not own or own is f:
+        return inner
+    inside = settings(f)
+    # jax.grad is made of jax.value_and_grad.
+    if "fun" not in inside and "value_and_grad_f" in inside:
+        inside = settings(inside["value_and_grad_f"])
+    return inside.get("fun")
+
+
 def is_checkpoint(f: Any) -> bool:
     """Whether `jax.checkpoint` returned the function `f`.
 

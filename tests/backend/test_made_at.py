@@ -1,0 +1,32 @@
+"""Where an argument of a call was made, by the text round the call."""
+
+import linecache
+import textwrap
+
+import pytest
+
+from jaxlens.ir.graph import Span
+from jaxlens.stages.made_at import made_at
+
+CALLS = [
+    ("tx = adam(1)\nfor _ in range(2):\n    tx = adam(2)\n    step(w, tx)", 4, "t:3: tx = adam(2)"),
+    ("step(w, adam(3))", 1, "t:1: adam(3)"),
+    ("tx = adam(1)\nstep(w,\n     tx=tx)", 2, "t:1: tx = adam(1)"),
+    ("def train():\n    tx = adam(1)\n    return step(w, tx)\ntx = 0", 3, "t:2: tx = adam(1)"),
+    ("tx, state = made()\nprint(float(step(w, tx)))", 2, "t:1: tx, state = made()"),
+    ("tx = adam(1)\nrun = jit(step)\nrun(w, tx)", 3, "t:1: tx = adam(1)"),
+    ("step(*both)", 1, ""),
+    ("step(w)", 1, ""),
+    ("def train(tx):\n    step(w, tx)", 2, ""),  # the caller's own argument
+    ("step(w, tx", 1, ""),
+    ("", 1, ""),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "place"), CALLS)
+def test_the_line_that_made_an_argument(text, line, place):
+    linecache.cache["t"] = (len(text), None, textwrap.dedent(text).splitlines(True), "t")
+    try:
+        assert made_at(Span("t", line, line), "step", ["w", "tx"], "tx") == place
+    finally:
+        del linecache.cache["t"]
