@@ -19,7 +19,7 @@ class CallSite:
     top: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CalledProgram:
     """A jitted function that was called, at arguments of these shapes.
 
@@ -31,7 +31,7 @@ class CalledProgram:
         kwargs: Keyword arguments, likewise.
         size: Bytes of the arrays among them.
         site: Where it was called first.
-        calls: How often.
+        counted: How often the function was called, at whatever shapes; shared between those.
     """
 
     name: str
@@ -41,4 +41,9 @@ class CalledProgram:
     kwargs: dict[str, Any]
     size: int
     site: CallSite
-    calls: int = 1
+    counted: list[int]
+
+    @property
+    def calls(self) -> int:
+        """How often the function was called, at whatever shapes."""
+        return self.counted[0]

@@ -11,13 +11,14 @@ the cell has run.
 import ast
 import copy
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jaxlens.errors import CellError, LensError, OptionError, TargetError
+from jaxlens.errors import CellError, LensError, OptionError, TargetError, UnavailableError
 from jaxlens.notebook import cell as cells
 from jaxlens.notebook.callee import MISSING, is_foreign, resolve
 from jaxlens.notebook.calls_in import (
@@ -72,7 +73,7 @@ class Looking:
         self._displays = not self._line and not cells.is_quiet(text or "")
         self._ending = copy.deepcopy(code.body[-1]) if code.body else None
         self._calls: Any = None
-        self._shown = False
+        self._shown = self._done = False
         self._failure: _Failure | None = None
         self._mistake: LensError | None = None  # of the magic's line
         self._tried = False  # the best call of the last statement
@@ -94,6 +95,7 @@ class Looking:
             self._explain_own(error)
             raise
         finally:
+            self._done = True  # a generator of the cell's may still offer its calls
             if self._calls is not None:
                 self._calls.__exit__()
         if self._mistake is not None:
@@ -117,12 +119,15 @@ class Looking:
         return self._last(body[-1]) if body else None
 
     def _watch(self) -> None:
-        """Begins to hear JAX's calls, once the cell has imported JAX."""
-        if self._calls is None and "jax" in sys.modules:
-            from jaxlens import api
+        """Begins to hear JAX's calls, once the cell has imported JAX, or the core."""
+        if self._calls is None and ("jax" in sys.modules or "jaxlens.core" in sys.modules):
+            self._hear()
 
-            self._calls = api.calls()
-            self._calls.__enter__()
+    def _hear(self) -> None:
+        from jaxlens import api
+
+        self._calls = api.calls()
+        self._calls.__enter__()
 
     def _wanted_names(self) -> set[str]:
         """Names that a last line without a call shows: `out` after `out = f(x)`."""
@@ -131,6 +136,8 @@ class Looking:
     def _last(self, last: ast.stmt) -> Any:
         if self._asked.take.in_:
             return self._on_shapes(last)
+        if self._calls is None and _names_text(last, self._shell.user_ns):
+            self._hear()
         if self._calls is None:
             return self._run_one(last)
         if self._is_program(last):
@@ -225,7 +232,11 @@ class Looking:
             candidates = calls_in(statement, self._names())
 
         def offered(c: Candidate, function: Any, args: Any, kwargs: Any) -> None:
-            if self._shown or not _may_look(function, isinstance(c.function, ast.Call)):
+            if (
+                self._shown
+                or self._done
+                or not _may_look(function, isinstance(c.function, ast.Call))
+            ):
                 return
             try:
                 take(c, _taken(c, function, args, kwargs))
@@ -288,10 +299,8 @@ class Looking:
         with self._calls.paused(), Printed() as printed:
             try:
                 view = self._view(taken, results=True)
-            except (OptionError, TargetError) as error:
-                self._refused(taken, error)
             except Exception as error:
-                self._refused(taken, error)
+                self._refused(taken, error, staged)
         if view is None or not staged:
             reached.put_back()
         if view is None:
@@ -301,10 +310,13 @@ class Looking:
         self._shown_now(view)
         return True
 
-    def _refused(self, taken: Taken, error: Exception) -> None:
+    def _refused(self, taken: Taken, error: Exception, staged: bool) -> None:
         """A look failed: for a reason of the magic's line, or of the function."""
         if isinstance(error, _LineError):
-            self._mistake = error.error
+            if isinstance(error.error, UnavailableError) and not staged:
+                self._failure = self._failure or _Failure(_called(taken), error.error)
+            else:
+                self._mistake = error.error
         elif not isinstance(error, _EmptyError):
             self._failure = self._failure or _Failure(_called(taken), error)
 
@@ -381,12 +393,9 @@ class Looking:
             on_shapes(self._code.body[-1])
 
     def _on_shapes(self, last: ast.stmt) -> None:
-        from jaxlens import api
-
         self._watch()
         if self._calls is None:
-            self._calls = api.calls()
-            self._calls.__enter__()
+            self._hear()
         taken = self._function_on_shapes(last)
         with self._calls.paused():
             self._shown_now(self._plainly(taken))
@@ -451,6 +460,15 @@ class _LineError(Exception):
 
 class _EmptyError(Exception):
     """A function without results was traced: it is called for what it does."""
+
+
+def _names_text(last: ast.stmt, names: dict[str, Any]) -> bool:
+    """Whether a cell ends in text or a path, which may be a program that no JAX has to make."""
+    node = last.value if isinstance(last, ast.Expr) else None
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.Name):
+        value = names.get(node.id)
+    return isinstance(value, str | os.PathLike)
 
 
 def _may_look(function: Any, made: bool) -> bool:

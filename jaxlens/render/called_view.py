@@ -72,5 +72,7 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _times(program: CalledProgram) -> str:
-    called = "called once" if program.calls == 1 else f"called {count(program.calls, 'time')}"
-    return f"{called} at {program.site.place}" if program.site.place else called
+    if program.calls == 1:
+        return f"called once at {program.site.place}" if program.site.place else "called once"
+    first = f", first at {program.site.place}" if program.site.place else ""
+    return f"called {count(program.calls, 'time')}{first}"

@@ -21,7 +21,10 @@ from jaxlens.stages.calls import function_name
 from jaxlens.stages.existing.opening import opened
 from jaxlens.stages.places import is_jaxs, place_of
 
-_SHAPES = 8  # sets of arguments of one function that are told apart
+_LOOKED_AT = (
+    16  # calls of one function that are all looked at; then those whose number is a power of two
+)
+_MOST = 500  # programs that are told apart
 _LONGEST = 60
 
 
@@ -30,7 +33,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._programs: dict[Any, CalledProgram] = {}
-        self._shapes: dict[Any, list[CalledProgram]] = {}
+        self._counted: dict[int, list[int]] = {}
         self._functions: list[Any] = []  # so that no id is used twice
         self._paused = False
         self._stop: Callable[[], None] = lambda: None
@@ -82,16 +85,19 @@ class Calls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        known = self._shapes.get(id(fun))
-        if known is not None and len(known) >= _SHAPES:
-            known[-1].calls += 1
+        counted = self._counted.setdefault(id(fun), [0])
+        number = counted[0] + 1
+        # Going through a model's leaves at every step of a loop would be felt.
+        if number > _LOOKED_AT and number & (number - 1):
+            counted[0] = number
             return
         leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return  # a part of a program that is being traced
+        counted[0] = number
+        self._functions.append(fun)
         key = id(fun), structure, tuple(map(_look, leaves))
-        if key in self._programs:
-            self._programs[key].calls += 1
+        if key in self._programs or len(self._programs) >= _MOST:
             return
         user = equinox_keys.user_function(fun, args[2:]) or fun
         own = not is_jaxs(place_of(user), user)
@@ -99,11 +105,9 @@ class Calls:
         size = sum(int(getattr(leaf, "nbytes", 0) or 0) for leaf in leaves)
         site = call_site(sys._getframe(2)) if own else CallSite()
         program = CalledProgram(
-            function_name(user), jitted(), own, tuple(shaped), dict(named), size, site
+            function_name(user), jitted(), own, tuple(shaped), dict(named), size, site, counted
         )
         self._programs[key] = program
-        self._shapes.setdefault(id(fun), []).append(program)
-        self._functions.append(fun)
 
 
 def _look(leaf: Any) -> Any:

@@ -341,6 +341,36 @@ shell.run_cell("print(len(jax.devices()), jax.numpy.ones(1).dtype)")
 """
 
 
+def test_calls_of_a_long_loop_are_counted(cell: Any, shell: Any) -> None:
+    cell("step = jax.jit(lambda s: s + 1)")
+    ran = cell("%%jaxpr\ns = x\nfor _ in range(1000):\n    s = [step][0](s)\nlen('a')")
+    here = f"cell {shell.execution_count - 1}:4"
+    assert f"(called 1,000 times, first at {here})" in " ".join(ran.shown.split())
+
+
+def test_a_generator_that_outlives_its_cell_shows_nothing_later(cell: Any) -> None:
+    assert cell("%%jaxpr\nlater = (f(a, w) for a in [x, x])").ok
+    ran = cell("total = sum(later)")
+    assert ran.ok
+    assert ran.shown == ""
+
+
+def test_the_core_is_looked_at_where_nobody_imported_jax(tmp_path: Any) -> None:
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance(colors='nocolor')\n"
+        "shell.run_line_magic('load_ext', 'jaxlens')\n"
+        "shell.run_cell('import jaxlens.core.numpy as cnp').raise_error()\n"
+        "shell.run_cell('def f(x): return cnp.sin(x) * 2').raise_error()\n"
+        "shell.run_cell('%jaxpr f(2.0)').raise_error()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "IPYTHONDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert "sin a" in done.stdout, done.stdout + done.stderr
+
+
 def test_a_cell_that_sets_jax_up_does_so(tmp_path: Any) -> None:
     """A magic above the first cell neither imports JAX before it nor starts a backend."""
     done = subprocess.run(
