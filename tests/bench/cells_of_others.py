@@ -4,8 +4,10 @@
 
 A magic must not change a cell: no new exception, the same printed output; and of the cells that
 compute with JAX nine in ten are to show a program. Each notebook runs in a process of its own for
-each magic, all cells in order. Cells that begin with a magic, or call the shell, run as they are.
-What cannot be downloaded here fails in both, with the same exception.
+each magic, all cells in order. Cells that begin with a magic run as they are. A cell that calls the
+shell, installs packages, starts a process or removes files is never run: notebooks of others begin
+with `!pip install --upgrade`, which would change the machine. What cannot be downloaded here fails
+in both, with the same exception.
 """
 
 import argparse
@@ -44,7 +46,39 @@ def same_text(text: str, failed: bool) -> str:
 
 def is_plain(code: str) -> bool:
     """Whether a magic can stand above a cell."""
-    return bool(code.strip()) and not code.lstrip().startswith(("%%", "!"))
+    return bool(code.strip()) and not code.lstrip().startswith("%%") and not reaches_out(code)
+
+
+_SHELLS = (
+    "pip", "conda", "mamba", "micromamba", "uv", "sh", "bash", "script", "sx", "system", "cmd",
+    "perl", "ruby", "pypy", "python", "python2", "python3", "js", "rehashx", "alias",
+)  # fmt: skip
+_REACHES_OUT = re.compile(
+    rf"^\s*!|=\s*!|%%?(?:{'|'.join(_SHELLS)})\b|\b(?:subprocess|ensurepip|pip)\b"
+    r"|\bos\.(?:system|popen|exec|spawn|remove|unlink|rmdir)|\bshutil\b|\.unlink\(",
+    re.M,
+)
+
+
+def reaches_out(code: str) -> bool:
+    """Whether a cell may change the machine: the shell, installers, processes, removed files."""
+    return bool(_REACHES_OUT.search(code))
+
+
+def without_shell(shell: Any) -> None:
+    """Takes the ways out of a shell of IPython's, should a cell hide one from `reaches_out`.
+
+    It is meant for a process of its own: the class of the shell is changed.
+    """
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("a notebook of somebody else's calls no shell here")
+
+    for name in ("system", "system_raw", "system_piped", "getoutput", "getoutput_or_system"):
+        setattr(type(shell), name, refuse)
+    for magics in shell.magics_manager.magics.values():
+        for name in _SHELLS:
+            magics.pop(name, None)
 
 
 class _TimeoutError(BaseException):
@@ -62,6 +96,7 @@ def run(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
     shell = InteractiveShell.instance(config=config, colors="nocolor")
     for method in ("write_output_prompt", "write_format_data", "finish_displayhook"):
         setattr(type(shell.displayhook), method, lambda self, *_: None)  # results are not printed
+    without_shell(shell)
     shell.run_line_magic("load_ext", "jaxlens")
     from jaxlens.notebook import magics
     from jaxlens.stages.called import Calls
@@ -81,6 +116,8 @@ def run(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
     signal.signal(signal.SIGALRM, stop)
     found: list[dict[str, Any]] = []
     for code in cells_of(path):
+        if reaches_out(code):
+            continue
         plain = is_plain(code)
         shown.clear()
         calls = None

@@ -3,8 +3,12 @@
 `tests/bench/cells_of_others.py` does the same with notebooks that others wrote.
 """
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,3 +121,50 @@ def test_a_notebook_is_as_without_the_magic(
             computed += not failed
             shown += not failed and shell.user_ns["view_"].capture is not None
     assert shown >= 0.9 * computed
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "# Install\n!pip install --upgrade -q pip jax",
+        "x = 1\n  !ls",
+        "files = !ls",
+        "%pip install flax",
+        "try:\n    import tinygp\nexcept ImportError:\n    %pip install tinygp",
+        "%%bash\nls",
+        "import subprocess\nsubprocess.run(['ls'])",
+        "import os\nos.system('ls')",
+        "shutil.rmtree(folder)",
+    ],
+)
+def test_the_bench_never_runs_what_changes_the_machine(code: str) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+    try:
+        from cells_of_others import reaches_out
+    finally:
+        sys.path.pop(0)
+    assert reaches_out(code)
+    assert not reaches_out("import jax\ny = x != 1\nprint(f'{y!r}', 7 % 3)")
+
+
+BENCH_SHELL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from cells_of_others import without_shell
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance(colors="nocolor")
+without_shell(shell)
+for code in ("!true", "names = !ls", "get_ipython().system('true')"):
+    print("@@", type(shell.run_cell(code).error_in_exec).__name__)
+print("@@", shell.run_cell("%pip --version").success)
+"""
+
+
+def test_the_shell_of_the_bench_has_no_way_out(tmp_path: Path) -> None:
+    bench = str(Path(__file__).parents[1] / "bench")
+    done = subprocess.run(
+        [sys.executable, "-c", BENCH_SHELL, bench], capture_output=True, text=True,
+        env={**os.environ, "IPYTHONDIR": str(tmp_path)},
+    )  # fmt: skip
+    said = [line for line in done.stdout.splitlines() if line.startswith("@@")]
+    assert said == ["@@ PermissionError"] * 3 + ["@@ False"], done.stdout + done.stderr
