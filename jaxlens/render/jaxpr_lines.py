@@ -17,7 +17,7 @@ from jaxlens.render.jaxpr_heads import binders, named_inputs, results
 from jaxlens.render.jaxpr_stretches import Page, Rows, Stretch
 from jaxlens.render.lines_by_id import LinesById
 
-_WORD = re.compile(r"\w+$")
+_WORD = re.compile(r"\w{1,40}$")
 _LONGEST = 40  # characters of a field's name
 LIMIT = 400  # lines at once; the others are made when somebody scrolls to them
 

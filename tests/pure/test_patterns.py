@@ -133,7 +133,7 @@ def _nodes(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", _READERS)
-def test_readers_take_twice_as_long_for_twice_the_text(name) -> None:
+def test_readers_take_no_square_of_the_text(name) -> None:
     read = _READERS[name]
 
     def seconds(size: int) -> float:
@@ -148,6 +148,6 @@ def test_readers_take_twice_as_long_for_twice_the_text(name) -> None:
         return time.process_time() - begin
 
     seconds(100)
-    if (whole := seconds(40_000)) < 0.2:
+    if (whole := seconds(80_000)) < 0.4:
         return
-    assert min(whole, seconds(40_000)) < 3 * min(seconds(20_000) for _ in range(3))
+    assert min(whole, seconds(80_000)) < 10 * min(seconds(20_000) for _ in range(3))  # not 16
