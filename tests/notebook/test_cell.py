@@ -1,4 +1,4 @@
-"""A cell under a magic runs as usual, once, all but its last expression."""
+"""A cell under a magic runs as usual, once; a bare call that ends it is looked at instead."""
 
 import linecache
 from collections.abc import Callable
