@@ -41,7 +41,7 @@ def blocks(
     first, *rest = counted.findings
     tabs = (
         Tab("Your code", tuple(_tinted(capture)), True, "Your lines, tinted by flops.", "source"),
-        _tab("kernels", "Kernels", map(TableBlock, more.tables)),
+        _tab("kernels", "Kernels", (TableBlock(t, asked=seconds is not None) for t in more.tables)),
         _tab("cost", "Cost", map(TableBlock, counted.tables)),
     )
     return [

@@ -10,8 +10,8 @@ from jaxlens.lenses.report import amount, count
 _MOST = 8  # inputs named one by one
 _EACH = 4  # arrays of one argument named one by one, where there are more in all
 _STATIC = 60  # characters of a static value
-# XLA measures candidates where it has the GPU.
 _UNJITTED = "under jit (not jitted, it runs op by op)"
+# XLA measures candidates where it has the GPU.
 _UNTUNED = ": autotuning is off, a real one's program may differ"
 
 

@@ -1,5 +1,7 @@
 """Kernels' flops against XLA's cost analysis, and seconds of kernels, on live programs."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import programs
@@ -86,9 +88,11 @@ def test_kernels_are_timed_and_donated_inputs_stay_alive():
     assert answer.limits.products["f32"] > 1e8
     titles = [table.title for table in answer.tables]
     assert titles[-2:] == ["Measured by line", "Measured by kernel"]
-    text = str(answer)
-    assert "Measured by kernel: left out" in text
-    assert text == str(jaxlens.cost(cap, run=3, roofline="here"))  # times are in neither
+    text = str(answer)  # times were asked for
+    assert "left out" not in text
+    (row,) = [line for line in text.partition("Measured by kernel")[2].splitlines()
+              if line.split()[:1] == [product.instruction]]  # fmt: skip
+    assert re.search(r"\d (ns|µs|ms|s)\b", row)
     assert jaxlens.compile(cap, cost=True, run=2).text(times=True).count("Measured by kernel") == 1
 
 

@@ -338,7 +338,8 @@ def test_a_train_step_is_two_loops_forward_and_backward() -> None:
     line = inspect.getsourcelines(programs.gpt_step)[1]
     text = inspect.getsource(programs.gpt_step).splitlines()
     at = next(n for n, row in enumerate(text) if "_gpt_layer(layer" in row)
-    assert {loop.line for loop in loops} == {f"programs.py:{line + at}"}
+    # In a run of all tests there is a second file of this name: then the folder is told too.
+    assert {loop.line.rpartition("/")[2] for loop in loops} == {f"programs.py:{line + at}"}
     more = written_out(jaxlens.capture(*_with_layers(7)))[0].total
     assert more - counted.total == sum(loop.block for loop in loops) + _per_layer_of_adam()
 
