@@ -79,6 +79,7 @@ class Looking:
         self._tried = False  # the best call of the last statement
         self._order: list[int] = []
         self._pending: dict[int, Taken] = {}  # calls that were made and may be looked at later
+        self._earlier: list[Taken] = []  # likewise, of the statements above the last
 
     def run(self) -> Any:
         """Runs the cell and looks; gives the value of a line magic's expression.
@@ -113,10 +114,14 @@ class Looking:
             self._watch()
             if wanted & binds(statement):
                 self._run_offering(statement, self._keep)
+                self._earlier = [*self._pending.values(), *self._earlier]
+                self._pending = {}
             else:
                 cells.run_one(self._shell, self._code, statement)
         self._watch()
-        return self._last(body[-1]) if body else None
+        value = self._last(body[-1]) if body else None
+        self._look_at([*self._in_order(), *self._earlier])
+        return value
 
     def _watch(self) -> None:
         """Begins to hear JAX's calls, once the cell has imported JAX, or the core."""
@@ -245,9 +250,7 @@ class Looking:
 
         self._order = [id(c) for c in candidates]
         statement, objects = offering(statement, candidates, offered)
-        value = self._run_one(statement, objects, last=last)
-        self._look_at_pending()
-        return value
+        return self._run_one(statement, objects, last=last)
 
     def _run_one(
         self, statement: ast.stmt, objects: dict[str, Any] | None = None, last: bool = True
@@ -267,7 +270,8 @@ class Looking:
         elif not self._tried:
             self._tried = True
             if not self._look(taken):
-                self._look_at_pending()
+                self._look_at(self._in_order())
+                self._pending = {}
             if isinstance(taken.function, type):
                 self._failure = None  # making an object need not be a program
 
@@ -280,13 +284,17 @@ class Looking:
             args, kwargs = api.abstract(taken.args, taken.kwargs)
             self._pending[number] = Taken(taken.function, args, kwargs, taken.name, call=taken.call)
 
-    def _look_at_pending(self) -> None:
-        for number in sorted(self._pending):
+    def _in_order(self) -> list[Taken]:
+        """The calls that may be looked at later, the best first."""
+        return [self._pending[number] for number in sorted(self._pending)]
+
+    def _look_at(self, calls: list[Taken]) -> None:
+        """Looks at the first of several calls that can be looked at."""
+        for taken in calls:
             if not self._shown and self._mistake is None:
                 failure = self._failure
-                self._look(self._pending[number])
+                self._look(taken)
                 self._failure = failure  # the answer is about the best call
-        self._pending.clear()
 
     def _look(self, taken: Taken, staged: bool = False) -> bool:
         """Looks at a call that the cell makes afterwards; False where it cannot be looked at."""

@@ -187,6 +187,16 @@ def test_a_call_inside_something_else_is_looked_at_and_runs_once(
     assert [i.name for i in program(shell).inputs] == ["x", "w"]
 
 
+def test_the_last_line_is_looked_at_before_what_it_names(cell: Any, shell: Any) -> None:
+    cell("def start(x):\n    return x + 1\ndef show(y):\n    open('/dev/null').close()")
+    assert cell("%%jaxpr -o view\ny = start(x)\nprint(f(y, w))").ok
+    assert program(shell).name == "f"
+    assert cell("%%jaxpr -o view\ny = start(x)\nz = f(y, w)\nshow(z)").ok
+    assert program(shell).name == "f"
+    assert cell("%%jaxpr -o view\ny = start(x)\ny").ok
+    assert program(shell).name == "start"
+
+
 def test_results_are_shown_and_kept_as_without(cell: Any, shell: Any) -> None:
     ran = cell("%%jaxpr\nf(x, w) + 1")
     number = shell.execution_count - 1
