@@ -99,6 +99,5 @@ def _nothing(log: Log, where: str) -> Finding:
         return Finding(f"Nothing was compiled{place}; {names} went no further than its trace.")
     so_far = " so far" if log.going else ""
     return Finding(
-        f"Nothing was traced or compiled{place}{so_far}: JAX's caches served every call.",
-        "measured",
+        f"Nothing was traced or compiled{place}{so_far}: JAX's caches served every call."
     )

@@ -16,7 +16,7 @@ def verdict(capture: Capture) -> Report:
     Where it cannot be known, the reason is the answer.
     """
     answer = capture.verdict
-    trust: Trust = "unknown" if answer.hit is None else "measured"
+    trust: Trust = "unknown" if answer.hit is None else "compared"
     told = answer.reasons if answer.hit is not None and answer.earlier else ()
     return Report(
         "Cache", (Finding(sentence(answer), trust), *(Finding(reason, trust) for reason in told))

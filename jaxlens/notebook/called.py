@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.called import CalledProgram
 from jaxlens.lenses.report import Finding
 from jaxlens.notebook.options import Asked
@@ -47,6 +47,8 @@ def answer(
             return _of(capture, shown)
     if programs:
         sentence = f"Of the {len(programs)} programs that the cell called none could be shown."
+    elif isinstance(error, UnavailableError):
+        sentence = "The cell ran as written, and nothing is shown."
     else:
         sentence = f"Nothing was computed with JAX, and nothing is shown: {hint}."
     return _of(None, nothing(asked.verb, why, sentence))
@@ -74,7 +76,7 @@ def _why(name: str, error: Exception | None) -> tuple[Block, ...]:
         reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         place = _own_place(error)
         reason += f" at {place}, a fault of jaxlens" if place else ""
-    return (Findings((Finding(f"{name} could not be looked at: {reason}.", "traced"),)),)
+    return (Findings((Finding(f"{name} could not be looked at: {reason}.", "unknown"),)),)
 
 
 def _own_place(error: Exception) -> str:

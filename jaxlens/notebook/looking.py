@@ -321,7 +321,11 @@ class Looking:
     def _refused(self, taken: Taken, error: Exception, staged: bool) -> None:
         """A look failed: for a reason of the magic's line, or of the function."""
         if isinstance(error, _LineError):
-            if isinstance(error.error, UnavailableError) and not staged:
+            from jaxlens import api
+
+            # Of a program that was made before, what it lacks is no mistake of the line's.
+            wrong = staged and not api.is_program(taken.function)
+            if isinstance(error.error, UnavailableError) and not wrong:
                 self._failure = self._failure or _Failure(_called(taken), error.error)
             else:
                 self._mistake = error.error

@@ -39,7 +39,7 @@ def document(verb: str, why: Sequence[Block], rows: Sequence[Row], shown: Docume
     kind = "" if first.own else "an operation of JAX's own, "
     where = f" ({_times(first)})"
     sentence = f"The cell ran as written. This is {kind}{first.name}{where}{most}."
-    blocks: list[Block] = [*why, Findings((Finding(sentence, "measured"),))]
+    blocks: list[Block] = [*why, Findings((Finding(sentence, "counted"),))]
     if others:
         blocks.append(TableBlock(_table(others)))
     return replace(shown, blocks=(*blocks, *shown.blocks))

@@ -33,6 +33,15 @@ def test_a_compiled_program_runs_where_that_is_asked(run):
     assert "read from a jax.stages.Compiled" in ran.shown
 
 
+def test_a_cell_runs_where_the_executable_lacks_what_is_asked_for(run, shell):
+    assert run(MADE).ok
+    ran = run("%%jaxpr\ncompiled(x)")
+    assert ran.ok, ran.out
+    assert "Out[" in ran.out  # called, as without the magic
+    assert "a jax.stages.Compiled holds no jaxpr" in " ".join(ran.shown.split())
+    assert "Nothing was computed" not in ran.shown
+
+
 def test_stages_and_text_are_named_alone(run):
     assert run(MADE).ok
     for verb, name, told in (
