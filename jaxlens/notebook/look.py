@@ -1,12 +1,16 @@
 """What there is to look at: a call, evaluated and not made; an expression; a def on shapes."""
 
 import ast
+import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxlens.errors import OptionError
+from jaxlens.errors import LensError, OptionError
 from jaxlens.notebook import cell as cells
+from jaxlens.notebook.callee import is_foreign
+from jaxlens.notebook.calls_in import Candidate
 from jaxlens.notebook.cell import Cell
 
 _WORDS = {
@@ -118,3 +122,55 @@ def short(node: ast.AST) -> str:
     """The text of code, on one line and of bounded length."""
     text = ast.unparse(node)
     return text if len(text) <= _LONGEST and "\n" not in text else text[: _LONGEST - 3] + "..."
+
+
+class LineError(Exception):
+    """The magic's line asks for what there is not; `error` says what."""
+
+    def __init__(self, error: LensError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class EmptyError(Exception):
+    """A function without results was traced: it is called for what it does."""
+
+
+def names_text(last: ast.stmt, names: dict[str, Any]) -> bool:
+    """Whether a cell ends in text or a path, which may be a program that no JAX has to make."""
+    node = last.value if isinstance(last, ast.Expr) else None
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.Name):
+        value = names.get(node.id)
+    return isinstance(value, str | os.PathLike)
+
+
+def may_look(function: Any, made: bool) -> bool:
+    """Whether a function that a call turns out to call can be looked at.
+
+    Args:
+        function: What is called.
+        made: Whether an expression made it: `jax.grad(f)` is looked at, `jnp.tanh` is not.
+    """
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        return False
+    if inspect.isgeneratorfunction(function):
+        return False
+    return not is_foreign(function) or (
+        made and str(getattr(function, "__module__", "")).startswith(("jax", "numpy"))
+    )
+
+
+def taken_of(candidate: Candidate, function: Any, args: Any, kwargs: Any) -> Taken:
+    """A call that was evaluated and not made; of `make_jaxpr(f)` it is the call of `f`."""
+    made = candidate.function
+    plain = isinstance(made, ast.Name | ast.Attribute | ast.Subscript)
+    name = short(made) if plain else ""
+    if str(getattr(function, "__qualname__", "")).startswith("make_jaxpr("):
+        function, name = function.__wrapped__, ""
+    return Taken(function, args, kwargs, name, call=candidate.call)
+
+
+def call_text(taken: Taken) -> str:
+    """A call as it is written, for a message."""
+    return short(taken.call) if taken.call is not None else "the last line"

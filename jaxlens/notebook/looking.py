@@ -10,8 +10,6 @@ the cell has run.
 
 import ast
 import copy
-import inspect
-import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import CellError, LensError, OptionError, TargetError, UnavailableError
 from jaxlens.notebook import cell as cells
-from jaxlens.notebook.callee import MISSING, is_foreign, resolve
+from jaxlens.notebook.callee import MISSING, resolve
 from jaxlens.notebook.calls_in import (
     Candidate,
     Names,
@@ -32,7 +30,20 @@ from jaxlens.notebook.calls_in import (
 )
 from jaxlens.notebook.cell import Cell
 from jaxlens.notebook.effects import Reached
-from jaxlens.notebook.look import Taken, call_of, define, no_call, on_shapes, short
+from jaxlens.notebook.look import (
+    EmptyError,
+    LineError,
+    Taken,
+    call_of,
+    call_text,
+    define,
+    may_look,
+    names_text,
+    no_call,
+    on_shapes,
+    short,
+    taken_of,
+)
 from jaxlens.notebook.offers import calling, offering
 from jaxlens.notebook.options import Asked
 from jaxlens.notebook.printed import Printed
@@ -141,7 +152,7 @@ class Looking:
     def _last(self, last: ast.stmt) -> Any:
         if self._asked.take.in_:
             return self._on_shapes(last)
-        if self._calls is None and _names_text(last, self._shell.user_ns):
+        if self._calls is None and names_text(last, self._shell.user_ns):
             self._hear()
         if self._calls is None:
             return self._run_one(last)
@@ -208,8 +219,8 @@ class Looking:
         if self._asked.take.core:
             self._look_on_core(taken)
             return None
-        inner = _taken(Candidate(call), taken.function, taken.args, taken.kwargs)
-        if _may_look(inner.function, isinstance(call.func, ast.Call)):
+        inner = taken_of(Candidate(call), taken.function, taken.args, taken.kwargs)
+        if may_look(inner.function, isinstance(call.func, ast.Call)):
             staged = inner.function is taken.function
             if self._look(inner, staged) and staged:
                 return None
@@ -240,11 +251,11 @@ class Looking:
             if (
                 self._shown
                 or self._done
-                or not _may_look(function, isinstance(c.function, ast.Call))
+                or not may_look(function, isinstance(c.function, ast.Call))
             ):
                 return
             try:
-                take(c, _taken(c, function, args, kwargs))
+                take(c, taken_of(c, function, args, kwargs))
             except Exception as error:  # no mistake of ours reaches the cell
                 self._failure = self._failure or _Failure(short(c.call), error)
 
@@ -301,7 +312,7 @@ class Looking:
         reached = Reached([taken.function, *taken.args, *taken.kwargs.values()])
         if reached.once:
             error = CellError(f"{reached.once}, so it is not traced beside its run")
-            self._failure = self._failure or _Failure(_called(taken), error)
+            self._failure = self._failure or _Failure(call_text(taken), error)
             return False
         view = None
         with self._calls.paused(), Printed() as printed:
@@ -320,17 +331,17 @@ class Looking:
 
     def _refused(self, taken: Taken, error: Exception, staged: bool) -> None:
         """A look failed: for a reason of the magic's line, or of the function."""
-        if isinstance(error, _LineError):
+        if isinstance(error, LineError):
             from jaxlens import api
 
             # Of a program that was made before, what it lacks is no mistake of the line's.
             wrong = staged and not api.is_program(taken.function)
             if isinstance(error.error, UnavailableError) and not wrong:
-                self._failure = self._failure or _Failure(_called(taken), error.error)
+                self._failure = self._failure or _Failure(call_text(taken), error.error)
             else:
                 self._mistake = error.error
-        elif not isinstance(error, _EmptyError):
-            self._failure = self._failure or _Failure(_called(taken), error)
+        elif not isinstance(error, EmptyError):
+            self._failure = self._failure or _Failure(call_text(taken), error)
 
     def _view(self, taken: Taken, results: bool = False) -> "View":
         """What the verb shows of a call, computed."""
@@ -341,12 +352,12 @@ class Looking:
         def view() -> "View":
             capture = self._capture(taken)
             if results and not api.is_jitted(taken.function) and not capture.outputs:
-                raise _EmptyError
+                raise EmptyError
             try:
                 seen: View = getattr(api, asked.verb)(capture, **asked.show)
                 seen.document  # noqa: B018 - computed here, where an error is caught
             except LensError as error:
-                raise _LineError(error) from None
+                raise LineError(error) from None
             return seen
 
         try:
@@ -354,7 +365,7 @@ class Looking:
         except LensError as error:
             if not asked.take.core:
                 raise
-            raise _LineError(error) from None
+            raise LineError(error) from None
         return found
 
     def _capture(self, taken: Taken) -> Any:
@@ -376,7 +387,7 @@ class Looking:
         except (OptionError, TargetError) as error:
             program = api.is_program(taken.function)
             if isinstance(error, TargetError) or take.transforms or taken.shapes or program:
-                raise _LineError(error) from None
+                raise LineError(error) from None
             raise
         if not api.is_program(taken.function):
             # What cannot be traced fails here; the tape is of one trace, which is the first.
@@ -415,7 +426,7 @@ class Looking:
     def _plainly(self, taken: Taken) -> "View":
         try:
             return self._view(taken)
-        except _LineError as error:
+        except LineError as error:
             raise error.error from None
 
     def _function_on_shapes(self, last: ast.stmt) -> Taken:
@@ -460,53 +471,3 @@ class Looking:
         for note in getattr(failed, "__notes__", ()):
             if note not in getattr(error, "__notes__", ()):
                 error.add_note(note)
-
-
-class _LineError(Exception):
-    """The magic's line asks for what there is not; `error` says what."""
-
-    def __init__(self, error: LensError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-class _EmptyError(Exception):
-    """A function without results was traced: it is called for what it does."""
-
-
-def _names_text(last: ast.stmt, names: dict[str, Any]) -> bool:
-    """Whether a cell ends in text or a path, which may be a program that no JAX has to make."""
-    node = last.value if isinstance(last, ast.Expr) else None
-    value = node.value if isinstance(node, ast.Constant) else None
-    if isinstance(node, ast.Name):
-        value = names.get(node.id)
-    return isinstance(value, str | os.PathLike)
-
-
-def _may_look(function: Any, made: bool) -> bool:
-    """Whether a function that a call turns out to call can be looked at.
-
-    Args:
-        function: What is called.
-        made: Whether an expression made it: `jax.grad(f)` is looked at, `jnp.tanh` is not.
-    """
-    if not callable(function) or inspect.iscoroutinefunction(function):
-        return False
-    if inspect.isgeneratorfunction(function):
-        return False
-    return not is_foreign(function) or (
-        made and str(getattr(function, "__module__", "")).startswith(("jax", "numpy"))
-    )
-
-
-def _taken(candidate: Candidate, function: Any, args: Any, kwargs: Any) -> Taken:
-    made = candidate.function
-    plain = isinstance(made, ast.Name | ast.Attribute | ast.Subscript)
-    name = short(made) if plain else ""
-    if str(getattr(function, "__qualname__", "")).startswith("make_jaxpr("):
-        function, name = function.__wrapped__, ""
-    return Taken(function, args, kwargs, name, call=candidate.call)
-
-
-def _called(taken: Taken) -> str:
-    return short(taken.call) if taken.call is not None else "the last line"
