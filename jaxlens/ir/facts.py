@@ -191,6 +191,7 @@ class TrialSide:
         trace: Seconds of tracing.
         lower: Seconds of lowering.
         compile: Seconds of compiling, without dumps.
+        instructions: Of XLA's optimised program, bodies of fusions and loops counted once each.
     """
 
     equations: int
@@ -198,6 +199,7 @@ class TrialSide:
     trace: float
     lower: float
     compile: float
+    instructions: int
 
 
 @dataclass(frozen=True, slots=True)

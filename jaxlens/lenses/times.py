@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import Timing, Trial
 from jaxlens.lenses.compile_parts import CompileParts, compile_parts
 from jaxlens.lenses.equations import Equations, equations
@@ -36,6 +36,8 @@ class Times:
         trial: The first one's body tried with scans; None where it was not asked for.
         untried: Why a trial that was asked for failed.
         lacking: Why no equations were counted, where that is so.
+        instructions: Of XLA's optimised program, bodies of fusions and loops counted once each;
+            None where there is none.
     """
 
     stages: Mapping[str, float]
@@ -46,6 +48,7 @@ class Times:
     trial: Trial | None = None
     untried: str = ""
     lacking: str = ""
+    instructions: int | None = None
 
     @property
     def by_line(self) -> Mapping[str, int]:
@@ -77,7 +80,8 @@ def of(capture: Capture, scan: bool = False, run: bool = False) -> Times:
     seconds: Counter[str] = Counter()
     for step in _timings(capture):
         seconds[step.step] += step.seconds  # type: ignore[assignment]
-    return Times(dict(seconds), parts, missing, counted, loops, trial, untried, lacking)
+    made = instructions(capture)  # behind the profile, so that one compile gives both
+    return Times(dict(seconds), parts, missing, counted, loops, trial, untried, lacking, made)
 
 
 def written_out(capture: Capture) -> tuple[Equations, tuple[Unrolled, ...]]:
@@ -89,6 +93,15 @@ def written_out(capture: Capture) -> tuple[Equations, tuple[Unrolled, ...]]:
     except UnavailableError:
         sources = {}
     return counted, unrolled(module, counted.written, counted.times, looped(sources))
+
+
+def instructions(capture: Capture) -> int | None:
+    """Instructions of XLA's optimised program, those in bodies of fusions and loops too."""
+    try:
+        module = capture.optimized.module
+    except LensError:
+        return None
+    return sum(len(region.nodes) for region in module.regions.values())
 
 
 def _timings(capture: Capture) -> tuple[Timing, ...]:

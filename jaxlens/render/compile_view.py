@@ -20,7 +20,7 @@ from jaxlens.lenses.memory import memory as memory_report
 from jaxlens.lenses.report import Finding, Report, Table, amount, cells
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.sharding import devices
-from jaxlens.lenses.times import duration
+from jaxlens.lenses.times import duration, instructions
 from jaxlens.lenses.times import stages as stages_report
 from jaxlens.lenses.times_report import alarm as unrolled_loop
 from jaxlens.lenses.verdict import verdict as verdict_report
@@ -98,11 +98,8 @@ def _spread(capture: Capture) -> Program:
 
 def _is_small(capture: Capture) -> bool:
     """Whether linking panes costs next to nothing beside the answer to one question."""
-    try:
-        regions = capture.optimized.module.regions.values()
-    except LensError:
-        return False
-    return sum(len(region.nodes) for region in regions) <= _SMALL
+    size = instructions(capture)
+    return size is not None and size <= _SMALL
 
 
 def _reported(

@@ -7,6 +7,7 @@ own index into an array (`w[i]`) becomes a dynamic slice.
 """
 
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ Span = tuple[int, int, int]
 """A loop in a jaxpr: first equation, equations of a repetition, repetitions."""
 
 _KEY: Any = jax.dtypes.prng_key
+_INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)
 
 
 def trial(jaxpr: Any, region: str, loops: Sequence[Span], run: bool) -> Trial:
@@ -75,7 +77,12 @@ def _measured(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Tria
         executable = interruptible(lambda _: lowered.compile(compiler_options=_unseen()))
     seconds = time.perf_counter() - begun
     side = TrialSide(
-        written_out(traced.jaxpr), len(text), traced_at - start, lowered_at - traced_at, seconds
+        equations=written_out(traced.jaxpr),
+        characters=len(text),
+        trace=traced_at - start,
+        lower=lowered_at - traced_at,
+        compile=seconds,
+        instructions=len(_INSTRUCTION.findall(executable.as_text() or "")),
     )
     return side, executable
 

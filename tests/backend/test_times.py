@@ -1,6 +1,7 @@
 """Where compile time goes, on live programs: a clock, the dumps and the results are the truths."""
 
 import inspect
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import programs
 import pytest
+from monitored import Compiles
 
 import jaxlens
 from jaxlens.errors import UnavailableError
@@ -210,6 +212,90 @@ def test_the_sentence_and_the_trial() -> None:
     assert tried.text.startswith(f"Tried: The program has {answer.trial.rolled.equations} ")
     assert tried.lead.startswith("It compiles in ")
     assert answer.loops[0].line == f"test_times.py:{line}"
+
+
+def rolled_over(x):
+    """XLA writes what a step reads anew into the fusions of its two uses."""
+    for _ in range(40):
+        x = jnp.roll(x, 1) * 0.5 + x * jnp.roll(x, -1)
+    return x
+
+
+def _printed(compiled) -> int:
+    """Instructions as XLA prints them, counted without the reader."""
+    lines = compiled.as_text().splitlines()
+    return sum(line.startswith("  ") and " = " in line for line in lines)
+
+
+def test_a_program_that_grows_in_xla_is_told_with_the_loop() -> None:
+    x = jnp.ones(64)
+    with Compiles() as compiles:
+        answer = jaxlens.times(rolled_over, x)
+        assert "of the loop at" in " ".join(str(answer).split())
+    assert len(compiles.names) == 1
+    size = _printed(jax.jit(rolled_over).lower(x).compile())
+    total, line = answer.equations.total, inspect.getsourcelines(rolled_over)[1] + 3
+    assert answer.instructions == size
+    assert size > 12 * total
+    (grown,) = (f for f in answer.findings if "for each" in f.text)
+    assert grown.text.startswith(f"XLA's optimised program has {size:,} instructions, ")
+    assert f" for {total:,} traced equations: {size / total:.0f} for each" in grown.text
+    assert f"`lax.scan` in place of the loop at test_times.py:{line} " in grown.text
+    # What the advice gives was measured: by JAX, on the loop written as a scan by hand.
+    scanned = jax.jit(lambda x: jax.lax.scan(lambda x, _: (_step(x), None), x, length=40)[0])
+    assert _printed(scanned.lower(x).compile()) < size / 20
+
+
+def _step(x):
+    return jnp.roll(x, 1) * 0.5 + x * jnp.roll(x, -1)
+
+
+def test_a_program_that_grows_without_a_loop_names_the_line_that_made_most() -> None:
+    compiled = jax.jit(rolled_over).lower(jnp.ones(64)).compile()
+    opened = jaxlens.times(jaxlens.capture(compiled))  # no equations: nothing to be held against
+    assert not any("for each" in f.text for f in opened.findings)
+
+    def whole(x, w):
+        for n in range(40):  # no two steps alike
+            x = jnp.roll(x, n + 1) * 0.5 + getattr(jnp, ("sin", "cos", "tanh")[n * n % 3])(x)
+            x = x * jnp.roll(x, -1) if n % 5 % 2 else jnp.roll(x, 2) - x
+        return x * w
+
+    answer = jaxlens.times(whole, jnp.ones(64), 2.0)
+    assert not answer.loops
+    (grown,) = (f for f in answer.findings if "for each" in f.text)
+    line, most = re.search(r"compiled; (\S+) made the most, ([\d,]+)", grown.text).groups()
+    start = inspect.getsourcelines(whole)[1]
+    assert line in {f"test_times.py:{start + 2}", f"test_times.py:{start + 3}"}
+    assert int(most.replace(",", "")) < answer.instructions
+
+
+def test_compile_tells_unasked_that_a_program_grows() -> None:
+    with Compiles() as compiles:
+        text = " ".join(str(jaxlens.compile(rolled_over, jnp.ones(64))).split())
+    assert len(compiles.names) == 1
+    assert "gives XLA one step of it (--scan tries it)" in text
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        programs.gpt_step(2),
+        programs.SMALL["scan_rnn"](),
+        (sine, (X,)),
+        (jax.grad(layers), (params(), X)),
+    ],
+)
+def test_an_ordinary_program_does_not_grow(f, args) -> None:
+    answer = jaxlens.times(f, *args)
+    assert answer.instructions > 0
+    assert not any("for each" in f.text for f in answer.findings)
+
+
+def test_the_trial_counts_instructions_of_both() -> None:
+    answer = jaxlens.times(jaxlens.capture(sine, X), scan=True)
+    assert answer.trial.written.instructions == _printed(jax.jit(sine).lower(X).compile())
+    assert f"{answer.trial.rolled.instructions} instructions of XLA's in place of" in str(answer)
 
 
 def _scanned(x):
