@@ -17,12 +17,22 @@ from jaxlens.ir.tape import Tape
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One array leaf of the arguments. `name` is its pytree path: "params['w']"."""
+    """One array leaf of the arguments.
+
+    Attributes:
+        name: Its pytree path: "params['w']".
+        type: Its type.
+        donated: Whether the program may reuse its memory.
+        sharding: How it lies on several devices, "" for one.
+        path: JAX's name of it, where a library's jit hands it over in containers of its own
+            ("model.states[0][1]"); "" where that is the name.
+    """
 
     name: str
     type: Type
     donated: bool = False
     sharding: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

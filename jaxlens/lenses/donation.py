@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
+from jaxlens.lenses.parameters import numbers
 from jaxlens.lenses.report import Cell, Finding, Table, amount, count
 from jaxlens.lenses.sentences import listed
 
@@ -64,18 +65,9 @@ def _fits(one: Input, result: Input) -> bool:
     return (one.type.dtype, one.type.shape) == (result.type.dtype, result.type.shape)
 
 
-def _parameters(module: Module, inputs: Sequence[Input]) -> dict[str, int]:
-    """Parameter numbers by input; what the program does not read has none."""
-    nodes = [node for node in module.body().nodes if node.opcode == "parameter"]
-    named = {node.scope: int(node.attrs.get("index", "0")) for node in nodes}
-    if len(nodes) == len(inputs):
-        return {one.name: n for n, one in enumerate(inputs)}
-    return {one.name: named[one.name] for one in inputs if one.name in named}
-
-
 def _aliases(module: Module, inputs: Sequence[Input], results: int) -> dict[str, int]:
     """Which result lies in the memory of which input."""
-    number = {n: name for name, n in _parameters(module, inputs).items()}
+    number = {n: name for name, n in numbers(module, inputs).items()}
     text = module.attrs.get("input_output_alias", "")
     pairs = [(int(out or 0), int(parameter)) for out, parameter in _ALIAS.findall(text)]
     return {number[p]: out for out, p in pairs if p in number and out < results}
@@ -102,7 +94,7 @@ def _why(one: Input, inputs: Sequence[Input], outputs: Sequence[Input], module: 
         near = [r for r in outputs if r.type.shape == one.type.shape]
         also = f"; {near[0].name} has its shape, but is {near[0].type.dtype}" if near else ""
         return f"no result is {one.type}{also}"
-    if one.name not in _parameters(module, inputs):
+    if one.name not in numbers(module, inputs):
         return "the program does not read it"
     if rivals > len(alike):
         return (

@@ -23,6 +23,7 @@ from jaxlens.ir.live import spaces as live_spaces
 from jaxlens.lenses.captured_names import CapturedNames
 from jaxlens.lenses.kernels import inside
 from jaxlens.lenses.makers import Maker, Makers
+from jaxlens.lenses.parameters import inputs_of
 from jaxlens.lenses.residuals import Saved, saved
 from jaxlens.lenses.sentences import lines_of
 from jaxlens.links.reach import TRIVIAL
@@ -291,6 +292,7 @@ class _Lines:
         self._capture, self._makers, self._worth = capture, makers, worth
         self._kept = {id for one in kept.residuals for id in (one.id, one.maker)}
         self._captured = CapturedNames(capture)
+        self._inputs = inputs_of(capture.optimized.module, capture.program.inputs)
 
     def owned(self, held: Held) -> Owned:
         buffer = held.buffer
@@ -299,7 +301,8 @@ class _Lines:
         name = f"{buffer.instruction}[{buffer.index}]" if buffer.index else buffer.instruction
         span, line, saved, stacked, made = None, "", False, False, buffer.instruction
         if kind == "argument" and maker is not None:
-            name = maker.node.scope or name
+            known = self._inputs.get(maker.node.id)
+            name = known.name if known is not None else maker.node.scope or name
         elif kind == "constant" and buffer.size >= self._worth:
             name = self._captured.name(buffer.instruction, buffer.type) or name
         elif maker is not None:

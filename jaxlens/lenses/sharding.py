@@ -15,6 +15,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, PassStage
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.shardings import Device, Tiling, axes, groups, partitions, parts, tiling, whole
+from jaxlens.lenses.parameters import inputs_of, parameters
 from jaxlens.lenses.started import written
 from jaxlens.lenses.trips import trips
 
@@ -199,10 +200,11 @@ def _inputs(
     Of an input that was left to XLA nothing is said there; if a device takes it whole, it has all.
     """
 
-    def parameters(of: Module) -> dict[str, Node]:
-        return {node.scope: node for node in of.body().nodes if node.opcode == "parameter"}
+    def by_name(of: Module) -> dict[str, Node]:
+        known = inputs_of(of, inputs)
+        return {known[node.id].name: node for node in parameters(of) if node.id in known}
 
-    given, taken = parameters(module), parameters(optimized)
+    given, taken = by_name(module), by_name(optimized)
     return tuple(
         _spread(
             one.name, "input", one.type,

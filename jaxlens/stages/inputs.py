@@ -42,6 +42,7 @@ class Leaf:
         aval: Its abstract value; None for a static leaf.
         root: Position (an int) or keyword of the argument that holds it.
         fixed: Whether it is part of the program in a function that is not jitted.
+        path: As `Input` has it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Leaf:
     aval: Any
     root: int | str
     fixed: bool
+    path: str = ""
 
 
 def leaves(
@@ -133,7 +135,7 @@ _KNOWN = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
 
 def as_input(leaf: Leaf, donated: bool) -> Input:
     """What the first line of an output says of an array leaf."""
-    return Input(leaf.name, input_type(leaf.aval), donated, sharding_text(leaf.value))
+    return Input(leaf.name, input_type(leaf.aval), donated, sharding_text(leaf.value), leaf.path)
 
 
 def input_type(aval: Any) -> Type:

@@ -110,7 +110,7 @@ def inner(call: Opened) -> Inner | None:
         wrapper.__wrapped__,
         is_pmap or any(value is jitted for value in own),
         _surroundings(fun),
-        [replace(leaf, name=name) for leaf, name in zip(found, names, strict=True)],
+        [replace(leaf, name=n, path=leaf.name) for leaf, n in zip(found, names, strict=True)],
         statics,
     )
 

@@ -369,3 +369,24 @@ def test_another_threads_lowering_is_its_own(eqx):
     assert "multiply" in texts[0]
     assert [n.opcode for n in capture.jaxpr.module.nodes()] == ["add"]
     assert "add" in jax.jit(lambda x: x + 1).lower(X).as_text()
+
+
+@pytest.mark.models
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_memory_of_a_model_has_the_users_names():
+    """Inputs that are not read are left out by JAX, which names the others in Flax's containers."""
+    nnx = pytest.importorskip("flax.nnx")
+    model = nnx.Linear(32, 64, rngs=nnx.Rngs(0))
+    x = jnp.ones((16, 32))
+
+    @nnx.jit(donate_argnames=("model",))
+    def step(model, unused, x):
+        model.kernel[...] = model.kernel[...] * 0.9
+        return model(x)
+
+    answer = jaxlens.memory(step, model, x, x)
+    names = [value.name for value in answer.at_peak if value.kind == "argument"]
+    assert sorted(names) == ["model.bias", "model.kernel", "x"]
+    donated = {one.name: one.result for one in answer.donations if one.donated}
+    assert donated == {"model.kernel": "new model.kernel", "model.bias": "new model.bias"}
+    assert "does not read it" not in str(answer)
