@@ -78,7 +78,7 @@ def memory(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         f: A function, or a Capture.
         *args: The function's arguments.
         **kwargs: Its keyword arguments; with a Capture, the option `checkpoint`: whether to try
-            what `jax.checkpoint` would change, by compiling up to three programs more.
+            what `jax.checkpoint` would change, by compiling up to five programs more.
 
     Returns:
         An answer with `.peak` (in use at the worst moment of XLA's order: arguments and constants,

@@ -63,7 +63,7 @@ ABOUT: Mapping[str, About] = {
     ),
     "checkpoint": About(
         "What would jax.checkpoint change?",
-        measured="the program with what it differentiates under jax.checkpoint, in up to three "
+        measured="the program with what it differentiates under jax.checkpoint, in up to five "
         "ways, each compiled anew and not run",
         ours="peak, saved bytes and flops of each, counted like those of the program itself",
     ),

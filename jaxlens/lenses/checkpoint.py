@@ -1,17 +1,23 @@
 """What `jax.checkpoint` would change, by trying: each way is traced and compiled, none is run."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.cost import count_module
+from jaxlens.lenses.equations import equations
 from jaxlens.lenses.peak import Use, of
+from jaxlens.lenses.python_loops import looped
 from jaxlens.lenses.report import Cell, Finding, Table, amount
 from jaxlens.lenses.residuals import saved
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.times import written_out
+from jaxlens.lenses.unrolled import Unrolled, unrolled
 
+_LOWER = 0.98  # of the peak: what is less is lower
 _REMAT = frozenset({"checkpoint", "remat", "remat2"})  # what JAX's versions call it
 
 
@@ -28,6 +34,7 @@ class Tried:
         elsewhere: Bytes at most in use outside the device's main memory, by that memory's name.
         why: Why it did not work; "" where it did.
         loosened: Whether XLA took out the barriers that hold back what is computed again.
+        over_loops: Whether scans stand in the place of loops that tracing wrote out.
     """
 
     name: str
@@ -38,6 +45,7 @@ class Tried:
     elsewhere: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
     loosened: bool = False
+    over_loops: bool = False
 
 
 def trials(capture: Capture) -> tuple[Tried, ...]:
@@ -54,8 +62,50 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     if not saved(capture).backward:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
-    tried = (_trial(name, code, make) for name, code, make in ways() if scans or "scan" not in name)
+    tried = [_trial(name, code, make) for name, code, make in ways() if scans or "scan" not in name]
+    now = of(capture).peak
+    if now and not any(_lowers(one, now) for one in tried):
+        tried += _over_loops(capture)
     return tuple(tried)
+
+
+def _over_loops(capture: Capture) -> Iterator[Tried]:
+    """Scans with a checkpointed body in the place of loops that tracing wrote out, if any.
+
+    XLA may merge what is computed again with the same values of the pass before, or do it early.
+    In the body of a scan it can do neither: a step of the backward pass has only its own inputs.
+    """
+    lines = [loop.line for loop in written_out(capture)[1] if not loop.backward]
+    make = getattr(capture.driver, "scan_checkpointed", None)
+    if not lines or make is None:
+        return
+    tells = looped(_sources(capture))
+    within: list[Unrolled] = []  # what is differentiated
+
+    def spans(module: Module) -> list[tuple[int, int, int]]:
+        counted = equations(module)
+        loops = unrolled(module, counted.written, counted.times, tells)
+        loops = tuple(loop for loop in loops if loop.region == module.entry)
+        within.extend(loops)
+        return sorted((loop.first, loop.size, loop.count) for loop in loops)
+
+    one = _trial("", *make(spans))
+    if not within:
+        one = replace(one, peak=None, why="what is differentiated calls the function it stands in")
+    where = [line for line in dict.fromkeys([n.line for n in within] or lines) if line]
+    whose = f"the loop{'s' if len(where) > 1 else ''} at {listed(where)}" if where else "the loop"
+    yield replace(one, name=f"the body of a scan in place of {whose}", over_loops=True)
+
+
+def _sources(capture: Capture) -> Mapping[str, Source]:
+    try:
+        return capture.sources
+    except UnavailableError:
+        return {}
+
+
+def _lowers(one: Tried, now: int) -> bool:
+    return one.peak is not None and one.peak < _LOWER * now
 
 
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
@@ -96,20 +146,37 @@ def sentences(tried: Sequence[Tried], now: int | None, capture: Capture) -> Iter
         best = min(worked, key=lambda one: one.peak or 0)
         flops = count_module(capture.jaxpr.module).flops
         more = _change(best.flops, flops)
-        if (best.peak or 0) < 0.98 * now:
+        if _lowers(best, now):
+            lead, stacks = "", ""
+            if best.over_loops:
+                lead = (
+                    "No way of jax.checkpoint tried with the loop unrolled lowers the peak by "
+                    "more than 2%. "
+                )
+                stacks = " (what stacks its inputs is counted in it)"
             yield Finding(
-                f"With jax.checkpoint round {best.name} the peak is {amount(best.peak)}"
-                f"{_beside(best)}, {_change(best.peak, now)}, and flops {more}: {best.code}.",
+                f"{lead}With jax.checkpoint round {best.name} the peak is {amount(best.peak)}"
+                f"{_beside(best)}, {_change(best.peak, now)}{stacks}, and flops {more}: "
+                f"{best.code}.",
                 "counted",
             )
         else:
-            yield Finding("No way of jax.checkpoint that was tried lowers the peak.")
-    if now and any(one.loosened and (one.peak or 0) >= 0.98 * now for one in worked):
+            yield Finding(
+                "No way of jax.checkpoint that was tried lowers the peak by more than 2%."
+            )
+    if now and any(one.loosened and not _lowers(one, now) for one in worked):
         yield Finding(
             f"XLA takes jax.checkpoint's barriers out on {capture.program.target.platform}, so "
             "that what is computed again may come long before it is needed: on another device "
             "the peak can fall where it does not here.",
             "xla",
+        )
+    if now and any(one.over_loops for one in failed):
+        yield Finding(
+            "A `lax.scan` over the steps of the loop, its body under jax.checkpoint, would keep "
+            "what each step hands to the next and compute the rest again; by how much that "
+            "lowers the peak was not tried.",
+            "estimate",
         )
     for one in failed:
         yield Finding(f"jax.checkpoint round {one.name} could not be tried: {one.why}.", "unknown")

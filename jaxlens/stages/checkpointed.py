@@ -5,18 +5,23 @@ Nothing of the user's is edited. While the call is traced, `jax.vjp`, which `jax
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.extend.core import Literal
 
 from jaxlens.errors import UnavailableError
-from jaxlens.stages import compat, isolate, segments
+from jaxlens.ir import jaxpr
+from jaxlens.ir.graph import Module
+from jaxlens.stages import compat, isolate, rolled, segments
 from jaxlens.stages.calls import Call
 from jaxlens.stages.target import Place
 from jaxlens.stages.trace import Trace, trace
+
+_JIT = frozenset({"jit", "pjit"})  # what JAX's versions call it
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -75,17 +80,61 @@ def _each_scan() -> Iterator[None]:
 def _stretches(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def inside(*args: Any) -> Any:
-        flat, tree = jax.tree.flatten(args)
-
-        def flattened(*leaves: Any) -> Any:
-            return f(*jax.tree.unflatten(tree, leaves))
-
-        made: Any = jax.make_jaxpr(flattened, return_shape=True)(*flat)
-        closed, shape = made
-        outs = segments.checkpointed(closed, flat)
-        return jax.tree.unflatten(jax.tree.structure(shape), outs)
+        closed, flat, tree = _flattened(f, args)
+        return jax.tree.unflatten(tree, segments.checkpointed(closed, flat))
 
     return inside
+
+
+def _flattened(f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[Any], Any]:
+    """A call's closed jaxpr, its arguments' leaves, and the structure of its results."""
+    flat, tree = jax.tree.flatten(args)
+
+    def flattened(*leaves: Any) -> Any:
+        return f(*jax.tree.unflatten(tree, leaves))
+
+    made: Any = jax.make_jaxpr(flattened, return_shape=True)(*flat)
+    closed, shape = made
+    return closed, flat, jax.tree.structure(shape)
+
+
+def over_loops(loops: Callable[[Module], Sequence[rolled.Span]]) -> Way:
+    """The loops that tracing wrote out as scans, the body of each checkpointed.
+
+    Args:
+        loops: Gives those of a jaxpr's entry, in order: first equation, equations of a
+            repetition, and repetitions.
+    """
+
+    def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(f)
+        def inside(*args: Any) -> Any:
+            closed, flat, tree = _flattened(f, args)
+            inner, given = _unjitted(closed, flat)
+            spans = loops(jaxpr.read(inner))
+            return jax.tree.unflatten(tree, rolled.checkpointed(inner, given, spans))
+
+        return inside
+
+    code = "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), x, layers)"
+    return Way("the body of a scan in place of the loop", code, wrap)
+
+
+def _unjitted(closed: Any, args: list[Any]) -> tuple[Any, list[Any]]:
+    """What a jaxpr calls with its arguments, where it is one call of a jitted function."""
+    body = closed.jaxpr
+    while len(body.eqns) == 1 and body.eqns[0].primitive.name in _JIT:
+        (eqn,) = body.eqns
+        if [*map(id, eqn.outvars)] != [*map(id, body.outvars)] or any(
+            isinstance(atom, Literal) for atom in eqn.invars
+        ):
+            break
+        known = zip([*body.constvars, *body.invars], [*closed.consts, *args], strict=True)
+        values = {id(var): value for var, value in known}
+        args = [values[id(var)] for var in eqn.invars]
+        closed = eqn.params["jaxpr"]
+        body = closed.jaxpr
+    return closed, args
 
 
 WAYS: tuple[Way, ...] = (

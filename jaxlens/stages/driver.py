@@ -26,11 +26,12 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
+from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo_frames import origins
 from jaxlens.ir.tape import Tape
 from jaxlens.stages import flags, sources
 from jaxlens.stages.calls import Call, prepare
-from jaxlens.stages.checkpointed import WAYS, Way, traced
+from jaxlens.stages.checkpointed import WAYS, Way, over_loops, traced
 from jaxlens.stages.compile import FUSING
 from jaxlens.stages.compiling import Compiling
 from jaxlens.stages.opened import Opened
@@ -268,6 +269,19 @@ class LiveDriver(Running):
             )
         for way in WAYS:
             yield way.name, way.code, partial(self._under, way)
+
+    def scan_checkpointed(
+        self, loops: Callable[[Module], Sequence[tuple[int, int, int]]]
+    ) -> tuple[str, Callable[[], Capture]]:
+        """Scans in the place of unrolled loops, bodies checkpointed: in Python, and what tries it.
+
+        What tries it raises UnavailableError where it cannot be done.
+
+        Args:
+            loops: Gives the loops of a jaxpr's entry, as `rolled.Span`.
+        """
+        way = over_loops(loops)
+        return way.code, partial(self._under, way)
 
     def _under(self, way: Way) -> Capture:
         call, place = shaped(self.staging.call), self.staging.place

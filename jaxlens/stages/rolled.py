@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -26,6 +27,9 @@ from jaxlens.stages.interruptible import interruptible
 
 Span = tuple[int, int, int]
 """A loop in a jaxpr: first equation, equations of a repetition, repetitions."""
+
+Step = Callable[[Any, Any], Any]
+"""The body of a scan."""
 
 _KEY: Any = jax.dtypes.prng_key
 _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)
@@ -58,6 +62,29 @@ def trial(jaxpr: Any, region: str, loops: Sequence[Span], run: bool) -> Trial:
         compiled.append(executable)
     error = _difference(compiled, inputs) if run else None
     return Trial(region, sides[0], sides[1], error)
+
+
+def checkpointed(closed: Any, args: Sequence[Any], loops: Sequence[Span]) -> list[Any]:
+    """The results of a jaxpr whose loops are scans with a body under `jax.checkpoint`.
+
+    Args:
+        closed: A closed jaxpr.
+        args: Its arguments, arrays or tracers.
+        loops: Its loops, in order, none within another.
+
+    Raises:
+        UnavailableError: A loop cannot be written as a scan by us; says why.
+    """
+    body = closed.jaxpr
+    plans = [_plan(body, span) for span in loops]
+    # XLA cannot merge what the backward scan's body computes again with the pass before it.
+    function = _rolled(body, plans, partial(jax.checkpoint, prevent_cse=False))
+    results: list[Any] = function(*closed.consts, *args)
+    return results
+
+
+def _as_it_is(step: Step) -> Step:
+    return step
 
 
 def _inputs(body: Any) -> list[Any]:
@@ -214,8 +241,12 @@ def _equal_literals(atoms: Sequence[Any]) -> bool:
 def _later(body: Any, plan: _Plan, made: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
     """The places in a repetition of what is read after the loop."""
     after = [atom for eqn in body.eqns[plan.stop :] for atom in eqn.invars]
-    read = (made.get(id(atom)) for atom in (*after, *body.outvars))
-    return sorted({(step % plan.size, n) for step, n in filter(None, read)})
+    read = filter(None, (made.get(id(atom)) for atom in (*after, *body.outvars)))
+    carried = {place for _, place in plan.carry}
+    last = plan.size * (plan.count - 1)
+    places = ((step < last, (step % plan.size, n)) for step, n in read)
+    # What the last repetition hands on is the scan's carry: no stack of all is needed for it.
+    return sorted({place for earlier, place in places if earlier or place not in carried})
 
 
 def _as_written(body: Any) -> Callable[..., Any]:
@@ -227,14 +258,16 @@ def _as_written(body: Any) -> Callable[..., Any]:
     return function
 
 
-def _rolled(body: Any, plans: Sequence[_Plan]) -> Callable[..., Any]:
+def _rolled(
+    body: Any, plans: Sequence[_Plan], wrap: Callable[[Step], Step] = _as_it_is
+) -> Callable[..., Any]:
     def function(*values: Any) -> list[Any]:
         known = dict(zip(map(id, _inputs(body)), values, strict=True))
         stacks: dict[int, tuple[Any, int]] = {}  # what a scan stacked, by variable
         at = 0
         for plan in plans:
             _evaluate(body.eqns[at : plan.first], _Later(known, stacks))
-            _scan(body, plan, _Later(known, stacks), stacks)
+            _scan(body, plan, _Later(known, stacks), stacks, wrap)
             at = plan.stop
         _evaluate(body.eqns[at:], _Later(known, stacks))
         return [_value(atom, _Later(known, stacks)) for atom in body.outvars]
@@ -276,8 +309,14 @@ def _bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     return results if eqn.primitive.multiple_results else [results]
 
 
-def _scan(body: Any, plan: _Plan, known: _Later, stacks: dict[int, tuple[Any, int]]) -> None:
-    """Runs a loop as a scan."""
+def _scan(
+    body: Any,
+    plan: _Plan,
+    known: _Later,
+    stacks: dict[int, tuple[Any, int]],
+    wrap: Callable[[Step], Step],
+) -> None:
+    """Runs a loop as a scan, its body wrapped."""
     # The last repetition's: the first may compute with Python's numbers where others have arrays.
     eqns = body.eqns[plan.stop - plan.size : plan.stop]
     before = [
@@ -308,11 +347,14 @@ def _scan(body: Any, plan: _Plan, known: _Later, stacks: dict[int, tuple[Any, in
         after = [_like(new, old) for new, old in zip(after, carry, strict=True)]
         return after, [results[at][m] for at, m in plan.later]
 
-    _, later = jax.lax.scan(step, before, (given, places), length=plan.count)
+    after, later = jax.lax.scan(wrap(step), before, (given, places), length=plan.count)
     for (at, m), stack in zip(plan.later, later, strict=True):
         for copy in range(plan.count):
             var = body.eqns[plan.first + copy * plan.size + at].outvars[m]
             stacks[id(var)] = stack, copy
+    for (_, (at, m)), value in zip(plan.carry, after, strict=True):
+        if at >= 0:  # no older value that passes through
+            known[id(body.eqns[plan.stop - plan.size + at].outvars[m])] = value
 
 
 def _carried_avals(eqns: Sequence[Any], plan: _Plan) -> Iterator[Any]:
