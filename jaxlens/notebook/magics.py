@@ -39,9 +39,12 @@ class Lenses(Magics):
         line is looked at, inside print, an assignment, a loop or anything else, before it
         is made; a bare call is only looked at:
 
-            %%jaxpr                        %%jaxpr
-            y = normalise(x)               loss = predict(params, x)     traced, then run
+            %%jaxpr
+            y = normalise(x)
             predict(params, y)             is traced, not run
+
+            %%jaxpr
+            guess = predict(params, x)     is traced, then run
 
         In Python this is `jaxlens.jaxpr(predict, params, y)`. An expression of JAX's own
         functions, such as `jnp.tanh(x @ w).sum()`, is looked at as a function of the arrays
@@ -87,7 +90,7 @@ class Lenses(Magics):
         before it is made. A bare call is compiled, and only --run executes it:
 
             %%compile
-            state, loss = step(state, batch)
+            params = step(params, batch)
 
             %compile --run 20 step(params, batch)
             %compile --kernel multiply_subtract_fusion --asm step(params, batch)

@@ -13,7 +13,7 @@ from jaxlens.stages.failing_line import source
 from jaxlens.stages.failing_value import tracers
 
 _MADE = re.compile(
-    r"(?:value was created on line|\] made at) (.{1,500}?):(\d++)(?::\d++)? \((.{0,500}?)\)"
+    r"(?:value was created on line|\] made at) (.{1,500}?):(\d++)(?::\d++)? \(([^()\n]{0,200}+)\)"
 )
 _TYPE = re.compile(r"(?:intermediate value with type|had ended:) ([a-z]+)(\S*)")
 _SHORT = {"float": "f", "uint": "u", "int": "i", "complex": "c"}
