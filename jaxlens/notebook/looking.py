@@ -87,6 +87,7 @@ class Looking:
         self._shown = self._done = False
         self._failure: _Failure | None = None
         self._mistake: LensError | None = None  # of the magic's line
+        self._value: Any = None  # of the last expression, where it ran
         self._tried = False  # the best call of the last statement
         self._order: list[int] = []
         self._pending: dict[int, Taken] = {}  # calls that were made and may be looked at later
@@ -112,7 +113,7 @@ class Looking:
                 self._calls.__exit__()
         if self._mistake is not None:
             raise self._mistake
-        if not self._shown:
+        if not self._shown and not self._opened():
             self._show(self._answer())
         return value
 
@@ -266,10 +267,15 @@ class Looking:
     def _run_one(
         self, statement: ast.stmt, objects: dict[str, Any] | None = None, last: bool = True
     ) -> Any:
-        if self._line and isinstance(statement, ast.Expr):
-            return cells.evaluate(self._shell, self._code, statement.value, objects=objects)
         shown = last and self._displays and self._shell.ast_node_interactivity.startswith("last")
-        cells.run_one(self._shell, self._code, statement, objects, shown)
+        if not isinstance(statement, ast.Expr) or not (self._line or shown):
+            cells.run_one(self._shell, self._code, statement, objects, shown)
+            return None
+        value = cells.evaluate(self._shell, self._code, statement.value, objects=objects)
+        self._value = value if last else None
+        if self._line:
+            return value
+        sys.displayhook(value)  # IPython's, as for any last expression of a cell
         return None
 
     # ---- looking ---------------------------------------------------------------------------
@@ -462,6 +468,23 @@ class Looking:
                 no_call(self._ending, self._shell.user_ns),
                 self._shell.user_ns,
             )
+
+    def _opened(self) -> bool:
+        """Shows the program that the last expression gave: `lowered.as_text()`, `export(f)(x)`."""
+        value = self._value
+        if "jax" not in sys.modules or value is None or self._calls is None:
+            return False
+        from jaxlens import api
+
+        if not api.is_program(value):
+            return False
+        name = short(self._ending.value) if isinstance(self._ending, ast.Expr) else ""
+        with self._calls.paused():
+            try:
+                self._shown_now(self._plainly(Taken(value, name=name)))
+            except LensError as error:
+                self._failure = _Failure(name, error)
+        return self._shown
 
     def _explain_own(self, error: Exception) -> None:
         """The cell raises what the look raised: the look's notes are about that too."""

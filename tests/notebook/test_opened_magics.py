@@ -42,6 +42,32 @@ def test_a_cell_runs_where_the_executable_lacks_what_is_asked_for(run, shell):
     assert "Nothing was computed" not in ran.shown
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("lowered.as_text()", "StableHLO text"),
+        ("compiled.as_text()", "optimised HLO text"),
+        ("jax.export.export(jax.jit(f))(x)", "a jax.export.Exported"),
+        ("(lowered,)[0].compile()", "a jax.stages.Compiled"),
+    ],
+)
+@pytest.mark.parametrize("magic", ["%hlo ", "%%hlo\n"])
+def test_an_expression_may_give_a_program(run, code, told, magic):
+    assert run(MADE).ok
+    assert run("import jax.export").ok
+    ran = run(magic + code)
+    assert ran.ok, ran.out
+    assert f"read from {told}" in " ".join(ran.shown.split())
+
+
+def test_text_that_lacks_what_is_asked_for_is_a_line(run):
+    assert run(MADE).ok
+    ran = run("%%jaxpr\ncompiled.as_text()")
+    assert ran.ok, ran.out
+    assert "HloModule" in ran.out
+    assert "The cell ran as written, and nothing is shown." in " ".join(ran.shown.split())
+
+
 def test_stages_and_text_are_named_alone(run):
     assert run(MADE).ok
     for verb, name, told in (
