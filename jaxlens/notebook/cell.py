@@ -130,15 +130,47 @@ def run_one(
         shown: Whether the value of an expression is shown, as that of a cell's last one.
     """
     shown = shown or shell.ast_node_interactivity == "all"
-    single = shown and isinstance(statement, ast.Expr)
+    code = _statement_code(shell, cell, statement, shown)
+    execute(shell, compiled(code, objects) if objects else code())
+    _show_assigned(shell, statement, shown)
 
+
+async def run_one_awaiting(
+    shell: Any, cell: Cell, statement: ast.stmt, shown: bool = False
+) -> None:
+    """`run_one`, within a loop that runs already."""
+    shown = shown or shell.ast_node_interactivity == "all"
+    code = _statement_code(shell, cell, statement, shown)()
+    result = eval(code, shell.user_global_ns, shell.user_ns)
+    if _awaits(code):
+        await result
+    _show_assigned(shell, statement, shown)
+
+
+def must_await(shell: Any, cell: Cell, statements: Iterable[ast.stmt]) -> bool:
+    """Whether one of the statements awaits, while an event loop runs already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return any(
+        _awaits(_compile(shell, ast.Module([statement], []), cell.file)) for statement in statements
+    )
+
+
+def _statement_code(shell: Any, cell: Cell, statement: ast.stmt, shown: bool) -> Callable[[], Any]:
     def code() -> Any:
-        if single:
+        if shown and isinstance(statement, ast.Expr):
             return _compile(shell, ast.Interactive([statement]), cell.file, "single")
         return _compile(shell, ast.Module([statement], []), cell.file)
 
     ast.fix_missing_locations(statement)
-    execute(shell, compiled(code, objects) if objects else code())
+    return code
+
+
+def _show_assigned(shell: Any, statement: ast.stmt, shown: bool) -> None:
+    """Shows what a last assignment bound, where the user's IPython does."""
+    single = isinstance(statement, ast.Expr)
     if shown and not single and shell.ast_node_interactivity == "last_expr_or_assign":
         for name in [t for t in getattr(statement, "targets", ()) if isinstance(t, ast.Name)][:1]:
             shell.displayhook(shell.user_ns[name.id])

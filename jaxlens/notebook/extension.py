@@ -6,6 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from jaxlens.ir.cells import cells_from
+from jaxlens.notebook.awaiting import transformer
 from jaxlens.notebook.complete import matcher
 from jaxlens.notebook.live import Lines
 from jaxlens.notebook.magics import Lenses
@@ -16,8 +17,10 @@ _PLACES = [(kind, name) for kind in ("line", "cell") for name in _NAMES]
 
 _VIEW = ("jaxlens.render.view", "View")  # by name, so that loading imports no view
 
-# Per shell: the magics that had our names, to be put back, our matcher, and the open lines.
-_loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any, Lines]] = WeakKeyDictionary()
+# Per shell: the magics that had our names, to be put back, our matcher, the transformer of cells
+# that await, and the open lines.
+_loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any, Any, Lines]]
+_loaded = WeakKeyDictionary()
 
 
 def load(shell: Any) -> None:
@@ -27,7 +30,10 @@ def load(shell: Any) -> None:
     magics = shell.magics_manager.magics
     ours = matcher()
     lines = Lines(shell)
-    _loaded[shell] = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}, ours, lines
+    awaits = transformer(shell, Lenses.magics["cell"].keys())
+    before = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}
+    _loaded[shell] = before, ours, awaits, lines
+    shell.input_transformers_post.append(awaits)
     shell.register_magics(Lenses(shell, lines), Watchers(shell, lines.bundle))
     shell.Completer.custom_matchers.append(ours)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, lines.bundle)
@@ -41,7 +47,9 @@ def unload(shell: Any) -> None:
     """Takes away what `load` added, and puts back what stood in its place."""
     if shell not in _loaded:
         return
-    before, ours, lines = _loaded.pop(shell)
+    before, ours, awaits, lines = _loaded.pop(shell)
+    if awaits in shell.input_transformers_post:
+        shell.input_transformers_post.remove(awaits)
     for (kind, name), magic in before.items():
         held = shell.magics_manager.magics[kind]
         held.pop(name, None)

@@ -11,8 +11,8 @@ the cell has run.
 import ast
 import copy
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +101,38 @@ class Looking:
         """
         cells.check(self._shell, self._code, self._code.body)
         self._refuse_shapes()
-        value = None
+        with self._answered():
+            return self._run()
+
+    @property
+    def must_await(self) -> bool:
+        """Whether the cell awaits within a kernel's loop, so that `run_awaiting` has to run it."""
+        return not self._line and cells.must_await(self._shell, self._code, self._code.body)
+
+    async def run_awaiting(self) -> None:
+        """Runs a cell that awaits; a call that is itself awaited is made, and not looked at.
+
+        Raises:
+            LensError: The magic's line asked for what is not there.
+        """
+        self._refuse_shapes()
+        with self._answered():
+            *before, last = self._code.body
+            for statement in before:
+                self._watch()
+                await cells.run_one_awaiting(self._shell, self._code, statement)
+            self._watch()
+            if cells.must_await(self._shell, self._code, [last]):
+                shown = self._shows_last
+                await cells.run_one_awaiting(self._shell, self._code, last, shown)
+            else:
+                self._last(last)
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Surrounds the run of a cell, and shows the answer where the run has shown none."""
         try:
-            value = self._run()
+            yield
         except Exception as error:
             self._explain_own(error)
             raise
@@ -115,7 +144,6 @@ class Looking:
             raise self._mistake
         if not self._shown and not self._opened():
             self._show(self._answer())
-        return value
 
     # ---- running ---------------------------------------------------------------------------
 
@@ -267,7 +295,7 @@ class Looking:
     def _run_one(
         self, statement: ast.stmt, objects: dict[str, Any] | None = None, last: bool = True
     ) -> Any:
-        shown = last and self._displays and self._shell.ast_node_interactivity.startswith("last")
+        shown = last and self._shows_last
         if not isinstance(statement, ast.Expr) or not (self._line or shown):
             cells.run_one(self._shell, self._code, statement, objects, shown)
             return None
@@ -277,6 +305,11 @@ class Looking:
             return value
         sys.displayhook(value)  # IPython's, as for any last expression of a cell
         return None
+
+    @property
+    def _shows_last(self) -> bool:
+        """Whether IPython shows the value of the cell's last line."""
+        return self._displays and self._shell.ast_node_interactivity.startswith("last")
 
     # ---- looking ---------------------------------------------------------------------------
 

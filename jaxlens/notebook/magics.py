@@ -129,7 +129,13 @@ class Lenses(Magics):
         with of_the_user(self.shell):
             if "against" in asked.show:
                 asked.show["against"] = stored(self.shell.user_ns, asked.show["against"])
-            return self._looking(asked, cell).run()
+            looking = self._looking(asked, cell)
+            return self._awaited(looking) if looking.must_await else looking.run()
+
+    async def _awaited(self, looking: "Looking") -> None:
+        """A look at a cell that awaits: the cell as IPython has it awaits this (`awaiting.py`)."""
+        with of_the_user(self.shell):
+            await looking.run_awaiting()
 
     def _looking(self, asked: Asked, cell: str | None) -> "Looking":
         """The cell, or what stands behind a line magic, ready to run."""
