@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import jaxlib
-from jax.extend import backend
 
 from jaxlens.errors import TargetError
 from jaxlens.ir.facts import Target
@@ -113,6 +112,10 @@ def names() -> tuple[str, ...]:
 
 def _here() -> dict[str, Any]:
     """One device of every platform in this process, the default platform first."""
+    # Watching loads this file, and importing `jax.extend` changes the key of every trace from
+    # jax 0.12 on.
+    from jax.extend import backend
+
     first = jax.devices()[0]
     found = {first.platform: first}
     for client in backend.backends().values():
