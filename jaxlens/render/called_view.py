@@ -38,7 +38,9 @@ def document(verb: str, why: Sequence[Block], rows: Sequence[Row], shown: Docume
     most = f", the largest of the {len(rows)} programs that it called" if others else ""
     kind = "" if first.own else "an operation of JAX's own, "
     where = f" ({_times(first)})"
-    sentence = f"The cell ran as written. This is {kind}{first.name}{where}{most}."
+    # The cache verdict below is of now: the cell's own call may have been what compiled it.
+    after = "It is looked at after the run, when JAX's caches may hold it already."
+    sentence = f"The cell ran as written. This is {kind}{first.name}{where}{most}. {after}"
     blocks: list[Block] = [*why, Findings((Finding(sentence, "counted"),))]
     if others:
         blocks.append(TableBlock(_table(others)))

@@ -418,3 +418,13 @@ def test_later_cells_work_after_an_error(cell: Any, shell: Any) -> None:
     assert "----> 1 raise ValueError('mine')" in ran.out
     assert cell("%%jaxpr\nf(x, w)").ok
     assert shell.custom_exceptions == ()
+
+
+def test_a_verdict_of_what_the_cell_compiled_is_said_to_be_of_later(run):
+    """The call of the loop compiled; asked after the cell, JAX's caches hold it."""
+    assert run("import jax, jax.numpy as jnp\nfresh = jax.jit(lambda v: v * 3)\nv = jnp.ones(3)").ok
+    ran = run("%%compile\nfor _ in range(2):\n    v = fresh(v)\nprint('done')")
+    assert ran.ok, ran.out
+    words = " ".join(ran.shown.split())
+    assert "this call would hit" in words
+    assert "looked at after the run, when JAX's caches may hold it already" in words
