@@ -13,7 +13,8 @@ import copy
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import CellError, LensError, OptionError, TargetError, UnavailableError
@@ -47,6 +48,7 @@ from jaxlens.notebook.look import (
 from jaxlens.notebook.offers import calling, offering
 from jaxlens.notebook.options import Asked
 from jaxlens.notebook.printed import Printed
+from jaxlens.render.called_view import after_run
 
 if TYPE_CHECKING:
     from jaxlens.render.view import View  # %load_ext does without
@@ -343,11 +345,11 @@ class Looking:
         for taken in calls:
             if not self._shown and self._mistake is None:
                 failure = self._failure
-                self._look(taken)
+                self._look(taken, after=True)
                 self._failure = failure  # the answer is about the best call
 
-    def _look(self, taken: Taken, staged: bool = False) -> bool:
-        """Looks at a call that the cell makes afterwards; False where it cannot be looked at."""
+    def _look(self, taken: Taken, staged: bool = False, after: bool = False) -> bool:
+        """Looks at a call that the cell makes, or has made; False where it cannot be looked at."""
         reached = Reached([taken.function, *taken.args, *taken.kwargs.values()])
         if reached.once:
             error = CellError(f"{reached.once}, so it is not traced beside its run")
@@ -365,6 +367,8 @@ class Looking:
             return False
         if staged:
             printed.show()
+        if after and self._asked.verb == "compile":
+            view = replace(view, build=partial(after_run, view.document))
         self._shown_now(view)
         return True
 

@@ -8,6 +8,8 @@ from jaxlens.lenses.report import Cell, Finding, Table, count
 from jaxlens.render.document import Block, Document, Findings, TableBlock
 
 _ROWS = 20
+# A cache verdict is then of after the run: the cell's own call may have been what compiled.
+_AFTER = "It is looked at after the run, when JAX's caches may hold it already."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,16 @@ def document(verb: str, why: Sequence[Block], rows: Sequence[Row], shown: Docume
     most = f", the largest of the {len(rows)} programs that it called" if others else ""
     kind = "" if first.own else "an operation of JAX's own, "
     where = f" ({_times(first)})"
-    # The cache verdict below is of now: the cell's own call may have been what compiled it.
-    after = "It is looked at after the run, when JAX's caches may hold it already."
-    sentence = f"The cell ran as written. This is {kind}{first.name}{where}{most}. {after}"
+    sentence = f"The cell ran as written. This is {kind}{first.name}{where}{most}. {_AFTER}"
     blocks: list[Block] = [*why, Findings((Finding(sentence, "counted"),))]
     if others:
         blocks.append(TableBlock(_table(others)))
     return replace(shown, blocks=(*blocks, *shown.blocks))
+
+
+def after_run(shown: Document) -> Document:
+    """The view of a call that the cell has made, which says so."""
+    return replace(shown, blocks=(Findings((Finding(_AFTER, "counted"),)), *shown.blocks))
 
 
 def nothing(verb: str, why: Sequence[Block], sentence: str) -> Document:

@@ -420,10 +420,11 @@ def test_later_cells_work_after_an_error(cell: Any, shell: Any) -> None:
     assert shell.custom_exceptions == ()
 
 
-def test_a_verdict_of_what_the_cell_compiled_is_said_to_be_of_later(run):
-    """The call of the loop compiled; asked after the cell, JAX's caches hold it."""
+@pytest.mark.parametrize("call", ["for _ in range(2):\n    v = fresh(v)", "v = fresh(v)"])
+def test_a_verdict_of_what_the_cell_compiled_is_said_to_be_of_later(run, call):
+    """The cell's call compiled; asked after it, JAX's caches hold it."""
     assert run("import jax, jax.numpy as jnp\nfresh = jax.jit(lambda v: v * 3)\nv = jnp.ones(3)").ok
-    ran = run("%%compile\nfor _ in range(2):\n    v = fresh(v)\nprint('done')")
+    ran = run(f"%%compile\n{call}\nprint(v)")
     assert ran.ok, ran.out
     words = " ".join(ran.shown.split())
     assert "this call would hit" in words
