@@ -4,14 +4,14 @@ It can be saved to one file, and loaded where there is no JAX device, or no JAX.
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
 from jaxlens.ir import saved_file
+from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
-    Driver,
     Input,
     Kernel,
     Memory,
@@ -23,6 +23,7 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
+from jaxlens.ir.graph import Module
 from jaxlens.ir.saved_driver import SavedDriver
 from jaxlens.ir.saving import save
 from jaxlens.ir.stage import BY_NAME
@@ -77,14 +78,12 @@ class Capture:
     @property
     def fusing(self) -> tuple[PassStage, ...]:
         """Dumps of the passes that fuse at least; the cheaper question for a large program."""
-        ask = getattr(self.driver, "fusing", self.driver.passes)
-        found: tuple[PassStage, ...] = ask()
-        return found
+        return self.driver.fusing()
 
     @property
     def has_all_passes(self) -> bool:
         """Whether `passes` is at hand without another compile."""
-        return bool(getattr(self.driver, "has_all_passes", True))
+        return "passes" in self.driver.recorded()
 
     @property
     def optimized(self) -> Stage:
@@ -156,6 +155,26 @@ class Capture:
     def sources(self) -> Mapping[str, Source]:
         return self.driver.sources()
 
+    def rungs(self) -> tuple["Capture", ...]:
+        """The same function with ever more of its transforms, itself first.
+
+        Raises:
+            UnavailableError: It has no transform, or this is no live call.
+        """
+        return tuple(Capture(*rung) for rung in self.driver.rungs())
+
+    def checkpointed(self) -> Iterator[Attempt["Capture"]]:
+        """The ways to put `jax.checkpoint` round what it differentiates.
+
+        Raises:
+            UnavailableError: This is no live call; also from what traces one of the ways.
+        """
+        return (_attempt(way) for way in self.driver.checkpointed())
+
+    def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt["Capture"]:
+        """Scans with checkpointed bodies in the place of the loops that `loops` gives."""
+        return _attempt(self.driver.scan_checkpointed(loops))
+
     def save(self, path: str | os.PathLike[str], *, stages: Collection[str] | None = None) -> None:
         """Writes it to one file, which `jaxlens.load` reads on a machine with no JAX device.
 
@@ -168,6 +187,11 @@ class Capture:
             CaptureFileError: The file cannot be written.
         """
         save(self.program, self.driver, path, stages=stages)
+
+
+def _attempt(way: Attempt[Variant]) -> Attempt[Capture]:
+    name, code, make = way
+    return name, code, lambda: Capture(*make())
 
 
 def load(path: str | os.PathLike[str]) -> Capture:

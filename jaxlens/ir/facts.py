@@ -1,18 +1,16 @@
 """What a capture is made of: its program, its stages, and the facts of its compile.
 
-All of it is frozen data. Where it comes from is behind `Driver`: a live one drives JAX and
-XLA (`stages/`), a saved one reads a file and needs no device.
+All of it is frozen data; where it comes from is behind a `Driver` (`ir/driver.py`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 from jaxlens.ir.graph import Module, Span, Type
 from jaxlens.ir.stage import StageInfo
 from jaxlens.ir.stamps import unstamped
-from jaxlens.ir.tape import Tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,58 +353,3 @@ class PassStage:
     stage: Stage
     changed: bool = True
     before: str = ""
-
-
-class Driver(Protocol):
-    """Where a capture's facts come from. Every method may raise UnavailableError.
-
-    Each answer is computed once; asking again returns the same object.
-    """
-
-    def stage(self, name: str) -> Stage:
-        """jaxpr, stablehlo, hlo, optimized, llvm or asm."""
-
-    def passes(self) -> tuple[PassStage, ...]:
-        """The dumps in order, the first being HLO before optimisation."""
-
-    def kernels(self) -> tuple[Kernel, ...]:
-        """What the executable calls, in the entry's order where it is known."""
-
-    def buffers(self) -> str:
-        """XLA's buffer assignment as text."""
-
-    def fusion_log(self) -> str:
-        """What XLA's fusing pass decided and why (GPU); see `ir.fusion_log`."""
-
-    def memory(self) -> Memory:
-        """Sizes of the compiled program."""
-
-    def cost(self) -> Mapping[str, float]:
-        """XLA's own cost analysis, under XLA's names."""
-
-    def times(self) -> tuple[Timing, ...]:
-        """Seconds of the steps done so far."""
-
-    def tape(self) -> Tape:
-        """What the function's lines did while it was traced; traced again if need be."""
-
-    def profile(self) -> Profile:
-        """What the compile spent its time on; compiles again where it was not profiled."""
-
-    def verdict(self) -> Verdict:
-        """Whether this call would have hit JAX's caches."""
-
-    def deviations(self) -> tuple[str, ...]:
-        """Sentences like those of `Program.deviations`, known no earlier than the trace.
-
-        It may trace, and neither lowers nor compiles. A saved capture's are in its program.
-        """
-
-    def outputs(self) -> tuple[Input, ...]:
-        """Results with their pytree paths."""
-
-    def constants(self) -> tuple[Constant, ...]:
-        """Arrays that the function closed over."""
-
-    def sources(self) -> Mapping[str, Source]:
-        """Source text by `Span.key`, of every file that the jaxpr's spans name."""

@@ -8,6 +8,7 @@ from typing import Any
 from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
 from jaxlens.ir import hlo, llvm, native, saved_file
 from jaxlens.ir.check import check_calls
+from jaxlens.ir.driver import Extra, RecordedDriver
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -49,10 +50,8 @@ FACTS: Mapping[str, tuple[Any, str]] = {
     "profile": (Profile, "compiled"),
     "tape": (Tape, "jaxpr"),
 }
-# Facts that take a second compile where they are not at hand; then they are not saved.
-AT_HAND: Mapping[str, str] = {
-    "profile": "has_profile", "tape": "has_tape", "fusion_log": "has_fusion_log",
-}  # fmt: skip
+EXTRAS: frozenset[Extra] = frozenset({"profile", "tape", "fusion_log"})
+"""Facts that are not saved where they were not recorded: they would take a second compile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ class _KernelRow:
     texts: Mapping[Text, int] = field(default_factory=dict)
 
 
-class SavedDriver:
-    """Answers from a file. See `ir.facts.Driver` for what each method gives."""
+class SavedDriver(RecordedDriver):
+    """Answers from a file."""
 
     def __init__(self, archive: saved_file.Archive, manifest: dict[str, Any]) -> None:
         """Reads the manifest; the stages' texts and modules are read when asked for.
@@ -155,6 +154,9 @@ class SavedDriver:
         if name not in self._facts:
             raise self._absent(name)
         return self._facts[name]
+
+    def recorded(self) -> frozenset[Extra]:
+        return super().recorded() | (EXTRAS & self._facts.keys())
 
     def stage(self, name: str) -> Stage:
         if name not in self._kept:
@@ -272,11 +274,6 @@ class SavedDriver:
     def fusion_log(self) -> str:
         return str(self._fact("fusion_log"))
 
-    @property
-    def has_fusion_log(self) -> bool:
-        """Whether the file holds one."""
-        return "fusion_log" in self._facts
-
     def memory(self) -> Memory:
         found: Memory = self._fact("memory")
         return found
@@ -293,26 +290,13 @@ class SavedDriver:
         found: Tape = self._fact("tape")
         return found
 
-    @property
-    def has_tape(self) -> bool:
-        """Whether it was kept."""
-        return "tape" in self._facts
-
     def profile(self) -> Profile:
         found: Profile = self._fact("profile")
         return found
 
-    @property
-    def has_profile(self) -> bool:
-        """Whether the file holds one."""
-        return "profile" in self._facts
-
     def verdict(self) -> Verdict:
         found: Verdict = self._fact("verdict")
         return found
-
-    def deviations(self) -> tuple[str, ...]:
-        return ()  # they were written into the program
 
     def outputs(self) -> tuple[Input, ...]:
         found: tuple[Input, ...] = self._fact("outputs")

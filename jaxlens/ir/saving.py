@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir import saved_file
-from jaxlens.ir.facts import Driver, Kernel, Program
+from jaxlens.ir.driver import Driver
+from jaxlens.ir.facts import Kernel, Program
 from jaxlens.ir.saved_columns import to_columns
-from jaxlens.ir.saved_driver import AT_HAND, FACTS, TEXTS
+from jaxlens.ir.saved_driver import EXTRAS, FACTS, TEXTS
 from jaxlens.ir.saved_facts import to_json
 from jaxlens.ir.texts import pack, to_bytes
 
@@ -158,7 +159,7 @@ class _Writer:
 
     def _facts(self) -> Iterator[tuple[str, Any]]:
         for name, (_, stage) in FACTS.items():
-            if name in AT_HAND and not getattr(self._driver, AT_HAND[name], False):
+            if name in EXTRAS - self._driver.recorded():
                 continue
             found = self._ask(name, stage, lambda name=name: getattr(self._driver, name)())  # type: ignore[misc]
             if found is not None:

@@ -163,7 +163,7 @@ def _of_text(stage: Stage) -> Iterator[int]:
 
 def _seconds(capture: Capture) -> float | None:
     """What constant folding took, where a profile is at hand."""
-    if not getattr(capture.driver, "has_profile", False):
+    if "profile" not in capture.driver.recorded():
         return None
     parts = compile_parts(capture.profile)
     return next((p.seconds for p in parts.passes if p.name == FOLDING), 0.0)

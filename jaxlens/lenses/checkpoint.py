@@ -54,15 +54,11 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     Raises:
         UnavailableError: The capture was loaded from a file, or differentiates nothing.
     """
-    ways = getattr(capture.driver, "checkpointed", None)
-    if ways is None:
-        raise UnavailableError(
-            "what jax.checkpoint would change is tried on live calls: this capture was saved"
-        )
+    ways = capture.checkpointed()
     if not saved(capture).backward:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
-    tried = [_trial(name, code, make) for name, code, make in ways() if scans or "scan" not in name]
+    tried = [_trial(name, code, make) for name, code, make in ways if scans or "scan" not in name]
     now = of(capture).peak
     if now and not any(_lowers(one, now) for one in tried):
         tried += _over_loops(capture)
@@ -76,8 +72,7 @@ def _over_loops(capture: Capture) -> Iterator[Tried]:
     In the body of a scan it can do neither: a step of the backward pass has only its own inputs.
     """
     lines = [loop.line for loop in written_out(capture)[1] if not loop.backward]
-    make = getattr(capture.driver, "scan_checkpointed", None)
-    if not lines or make is None:
+    if not lines:
         return
     tells = looped(_sources(capture))
     within: list[Unrolled] = []  # what is differentiated
@@ -89,7 +84,7 @@ def _over_loops(capture: Capture) -> Iterator[Tried]:
         within.extend(loops)
         return sorted((loop.first, loop.size, loop.count) for loop in loops)
 
-    one = _trial("", *make(spans))
+    one = _trial(*capture.scan_checkpointed(spans))
     if not within:
         one = replace(one, peak=None, why="what is differentiated calls the function it stands in")
     where = [line for line in dict.fromkeys([n.line for n in within] or lines) if line]

@@ -6,7 +6,7 @@ bound only as far as the bytes come from memory and not from a cache.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
@@ -123,16 +123,20 @@ def limits_of(capture: Capture, device: str) -> Limits:
     if device != "here":
         return published(device)
     target = capture.program.target
-    measure = getattr(capture.driver, "limits", None)
-    if measure is None or target.absent:
+    measured = None if target.absent else capture.driver.limits(_products(capture))
+    if measured is None:
         if any(known in target.kind.lower() for known in ("cpu", "unknown")):
             raise UnavailableError(
                 "a saved capture runs nowhere that could be measured: name a device, as in "
                 "--roofline=h100"
             )
         return published(target.kind)
-    found: Limits = measure([kernel.dtype for kernel in kernel_costs(capture) if kernel.product])
-    return found
+    return measured
+
+
+def _products(capture: Capture) -> Iterator[str]:
+    """Element types of the program's matrix products."""
+    yield from (kernel.dtype for kernel in kernel_costs(capture) if kernel.product)
 
 
 def points(

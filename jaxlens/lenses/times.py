@@ -115,13 +115,10 @@ def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Tr
     """What scans in the place of the loops of the first one's body change; or why that is open."""
     if not loops:
         return None, "there is no unrolled loop to try"
-    rolled = getattr(capture.driver, "rolled", None)
-    if rolled is None:
-        return None, "a capture loaded from a file holds no program to try"
     region = loops[0].region
     spans = sorted((e.first, e.size, e.count) for e in loops if e.region == region)
     try:
-        return rolled(region, spans, run), ""
+        return capture.driver.rolled(region, spans, run), ""
     except Exception as why:  # whatever JAX says of a program that we made
         words = " ".join(str(why).split()) or type(why).__name__
         return None, words if len(words) <= _WORDS else f"{words[:_WORDS]}..."

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.facts import Driver, PassStage
+from jaxlens.ir.driver import Driver
+from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.links.fate import EquationFate, fates
 from jaxlens.links.linked import Linked
@@ -223,7 +224,7 @@ class Links:
 
     def _dumps(self) -> tuple[PassStage, ...]:
         """The dumps of the passes, if they are at hand and short enough to be read whole."""
-        if not getattr(self._driver, "has_all_passes", True):
+        if "passes" not in self._driver.recorded():
             return ()
         try:
             dumps = self._driver.passes()

@@ -15,6 +15,7 @@ from jax.extend.core import Literal
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import jaxpr
+from jaxlens.ir.driver import Loop
 from jaxlens.ir.graph import Module
 from jaxlens.stages import compat, isolate, rolled, segments
 from jaxlens.stages.calls import Call
@@ -98,7 +99,7 @@ def _flattened(f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[
     return closed, flat, jax.tree.structure(shape)
 
 
-def over_loops(loops: Callable[[Module], Sequence[rolled.Span]]) -> Way:
+def over_loops(loops: Callable[[Module], Sequence[Loop]]) -> Way:
     """The loops that tracing wrote out as scans, the body of each checkpointed.
 
     Args:

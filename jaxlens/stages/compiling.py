@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import PassStage, Profile, Timing
 from jaxlens.ir.hlo_frames import Origins
 from jaxlens.stages.compile import Compiled, compile_lowered
@@ -79,11 +80,6 @@ class Compiling:
         """Dumps of all passes that changed something."""
         return self.compiled(passes=True).passes
 
-    @property
-    def has_all_passes(self) -> bool:
-        """Whether the compile that was made dumped every pass."""
-        return self.made is not None and self.made.passes_asked is True
-
     def profile(self) -> Profile:
         """What a compile spent its time on."""
         with self._staging.lock:
@@ -94,10 +90,14 @@ class Compiling:
                 self._profile = done.profile
             return self._profile
 
-    @property
-    def has_profile(self) -> bool:
-        """Whether a compile was profiled already."""
-        return self._profile is not None
+    def recorded(self) -> frozenset[Extra]:
+        """The extras that the compiles made so far have recorded."""
+        at_hand: dict[Extra, bool] = {
+            "passes": self.made is not None and self.made.passes_asked is True,
+            "fusion_log": self.made is not None and bool(self.made.dump.fusion_log),
+            "profile": self._profile is not None,
+        }
+        return frozenset(extra for extra, given in at_hand.items() if given)
 
 
 def _again(timing: Timing, what: str) -> Timing:

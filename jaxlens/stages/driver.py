@@ -13,6 +13,7 @@ import jax
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
+from jaxlens.ir.driver import Attempt, Extra, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -73,11 +74,11 @@ def capture(
         OptionError: `f` cannot be called.
         TargetError: There is no such target.
     """
-    return _capture(prepare(f, args, dict(kwargs or {}), name), target, transforms)
+    return Capture(*_prepared(prepare(f, args, dict(kwargs or {}), name), target, transforms))
 
 
-def _capture(call: Call, target: str | None, transforms: Sequence[str]) -> Capture:
-    """A prepared call as a capture."""
+def _prepared(call: Call, target: str | None, transforms: Sequence[str]) -> Variant:
+    """A prepared call as a program and its driver."""
     place = resolve(target, call.leaves, call.settings)
     settings: Any = jax.config
     program = Program(
@@ -91,11 +92,11 @@ def _capture(call: Call, target: str | None, transforms: Sequence[str]) -> Captu
         call.unjitted,
         (_NO_JIT,) if settings.jax_disable_jit else (),
     )
-    return Capture(program, LiveDriver(Staging(call, place), target or ""))
+    return program, LiveDriver(Staging(call, place), target or "")
 
 
-def ladder_of(opened: Opened, name: str, by_core: bool = False) -> tuple[Capture, ...]:
-    """A capture for each rung of a call; a jit is shown as the call of a jitted function.
+def ladder_of(opened: Opened, name: str, by_core: bool = False) -> tuple[Variant, ...]:
+    """A program for each rung of a call; a jit is shown as the call of a jitted function.
 
     Args:
         opened: The call.
@@ -107,16 +108,12 @@ def ladder_of(opened: Opened, name: str, by_core: bool = False) -> tuple[Capture
     for rung in rungs(opened.function, opened.args, opened.kwargs):
         told = (rung.transform, *told) if rung.transform else told
         call = prepare(traceable(rung), rung.args, rung.kwargs, name, by_core)
-        found.append(_capture(call, None, told))
+        found.append(_prepared(call, None, told))
     return tuple(found)
 
 
 class LiveDriver(Running):
-    """Drives JAX for one call. See `ir.facts.Driver` for what each method gives.
-
-    Attributes:
-        target: As it was written; "" for where JAX would run the call.
-    """
+    """Drives JAX for one call."""
 
     def __init__(self, staging: Staging, target: str = "") -> None:
         frames = origins(lambda: self.stage("stablehlo").module)
@@ -176,14 +173,13 @@ class LiveDriver(Running):
     def passes(self) -> tuple[PassStage, ...]:
         return self.compiling.passes
 
-    @property
-    def has_all_passes(self) -> bool:
-        """Whether the compile that was made dumped every pass."""
-        return self.compiling.has_all_passes
+    def recorded(self) -> frozenset[Extra]:
+        compiled = self.compiling.recorded()
+        return compiled | {"tape"} if self.staging.has_tape else compiled
 
     def fusing(self) -> tuple[PassStage, ...]:
         """Dumps of the passes that fuse; of a small program those of every pass."""
-        if self.has_all_passes or len(self.stage("stablehlo").text) <= _SMALL:
+        if "passes" in self.recorded() or len(self.stage("stablehlo").text) <= _SMALL:
             return self.passes()
         return self.compiling.compiled(passes=FUSING).passes
 
@@ -196,11 +192,6 @@ class LiveDriver(Running):
     def fusion_log(self) -> str:
         return str(self.compiling.compiled().fusion_log)
 
-    @property
-    def has_fusion_log(self) -> bool:
-        """Whether the compile that was made wrote one."""
-        return self.compiling.made is not None and bool(self.compiling.made.dump.fusion_log)
-
     def memory(self) -> Memory:
         found: Memory = self.compiling.compiled().memory
         return found
@@ -212,21 +203,11 @@ class LiveDriver(Running):
     def profile(self) -> Profile:
         return self.compiling.profile()
 
-    @property
-    def has_profile(self) -> bool:
-        """Whether a compile was profiled already."""
-        return self.compiling.has_profile
-
     def times(self) -> tuple[Timing, ...]:
         return (*self.staging.times(), *self.compiling.times)
 
     def tape(self) -> Tape:
         return self.staging.tape()
-
-    @property
-    def has_tape(self) -> bool:
-        """Whether a trace was recorded already."""
-        return self.staging.has_tape
 
     def verdict(self) -> Verdict:
         return self.staging.verdict
@@ -247,7 +228,7 @@ class LiveDriver(Running):
     def _sources(self) -> Mapping[str, Source]:
         return sources.sources(self.stage("jaxpr").module, self.staging.call.span)
 
-    def rungs(self) -> tuple[Capture, ...]:
+    def rungs(self) -> tuple[Variant, ...]:
         """The same function with ever more of its transforms, itself first; for the ladder.
 
         Raises:
@@ -257,7 +238,7 @@ class LiveDriver(Running):
         with self.staging.as_called():
             return ladder_of(self.staging.opened, call.name, call.core is not None)
 
-    def checkpointed(self) -> Iterator[tuple[str, str, Callable[[], Capture]]]:
+    def checkpointed(self) -> Iterator[Attempt[Variant]]:
         """The ways of `jax.checkpoint`, in words and in Python, and what tries each.
 
         What tries one traces the call anew with all that it differentiates wrapped, and raises
@@ -270,20 +251,18 @@ class LiveDriver(Running):
         for way in WAYS:
             yield way.name, way.code, partial(self._under, way)
 
-    def scan_checkpointed(
-        self, loops: Callable[[Module], Sequence[tuple[int, int, int]]]
-    ) -> tuple[str, Callable[[], Capture]]:
+    def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt[Variant]:
         """Scans in the place of unrolled loops, bodies checkpointed: in Python, and what tries it.
 
         What tries it raises UnavailableError where it cannot be done.
 
         Args:
-            loops: Gives the loops of a jaxpr's entry, as `rolled.Span`.
+            loops: Gives the loops of a jaxpr's entry, as `ir.driver.Loop`.
         """
         way = over_loops(loops)
-        return way.code, partial(self._under, way)
+        return "", way.code, partial(self._under, way)
 
-    def _under(self, way: Way) -> Capture:
+    def _under(self, way: Way) -> Variant:
         call, place = shaped(self.staging.call), self.staging.place
         call = replace(call, opened=None, core=None)
         with self.staging.as_called():
@@ -296,4 +275,4 @@ class LiveDriver(Running):
             call.span,
             unjitted=call.unjitted,
         )
-        return Capture(program, LiveDriver(again))
+        return program, LiveDriver(again)

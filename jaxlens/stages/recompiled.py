@@ -7,18 +7,26 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import hlo
-from jaxlens.ir.facts import Kernel, Memory, PassStage, Stage, Timing
+from jaxlens.ir.driver import Extra, RecordedDriver
+from jaxlens.ir.facts import (
+    Constant,
+    Input,
+    Kernel,
+    Memory,
+    PassStage,
+    Source,
+    Stage,
+    Timing,
+    Verdict,
+)
 from jaxlens.ir.hlo_frames import origins
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile import Compiled
 from jaxlens.stages.dump import Dump
 
 
-class Recompiled:
-    """Answers about a program compiled anew: early stages of the first capture, the rest its own.
-
-    See `ir.facts.Driver` for what each method gives.
-    """
+class Recompiled(RecordedDriver):
+    """A program compiled anew: early stages are the first capture's, the rest its own."""
 
     def __init__(self, first: Capture, answer: Mapping[str, Any]) -> None:
         self._first = first.driver
@@ -34,7 +42,10 @@ class Recompiled:
             origins(lambda: first.stablehlo.module),
         )
 
-    has_all_passes = True
+    def recorded(self) -> frozenset[Extra]:
+        if self._compiled.dump.fusion_log:
+            return frozenset({"passes", "fusion_log"})
+        return super().recorded()
 
     @cached_property
     def _stages(self) -> dict[str, Stage]:
@@ -68,11 +79,6 @@ class Recompiled:
     def fusion_log(self) -> str:
         return self._compiled.fusion_log
 
-    @property
-    def has_fusion_log(self) -> bool:
-        """Whether XLA wrote one."""
-        return bool(self._compiled.dump.fusion_log)
-
     def memory(self) -> Memory:
         return self._memory
 
@@ -84,8 +90,19 @@ class Recompiled:
     def times(self) -> tuple[Timing, ...]:
         return self._compiled.times
 
-    def __getattr__(self, name: str) -> Any:
-        """What no compile changes: verdict, deviations, outputs, constants, sources."""
-        if name in ("verdict", "deviations", "outputs", "constants", "sources"):
-            return getattr(self._first, name)
-        raise AttributeError(name)
+    # No compile changes what follows.
+
+    def verdict(self) -> Verdict:
+        return self._first.verdict()
+
+    def deviations(self) -> tuple[str, ...]:
+        return self._first.deviations()
+
+    def outputs(self) -> tuple[Input, ...]:
+        return self._first.outputs()
+
+    def constants(self) -> tuple[Constant, ...]:
+        return self._first.constants()
+
+    def sources(self) -> Mapping[str, Source]:
+        return self._first.sources()

@@ -20,13 +20,11 @@ import numpy as np
 from jax.extend.core import Literal
 
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import Loop
 from jaxlens.ir.facts import Trial, TrialSide
 from jaxlens.ir.jaxpr_bodies import bodies, opened
 from jaxlens.stages import compat, isolate
 from jaxlens.stages.interruptible import interruptible
-
-Span = tuple[int, int, int]
-"""A loop in a jaxpr: first equation, equations of a repetition, repetitions."""
 
 Step = Callable[[Any, Any], Any]
 """The body of a scan."""
@@ -35,7 +33,7 @@ _KEY: Any = jax.dtypes.prng_key
 _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)
 
 
-def trial(jaxpr: Any, region: str, loops: Sequence[Span], run: bool) -> Trial:
+def trial(jaxpr: Any, region: str, loops: Sequence[Loop], run: bool) -> Trial:
     """Traces, lowers and compiles a body as it is, and with its loops as scans.
 
     Args:
@@ -64,7 +62,7 @@ def trial(jaxpr: Any, region: str, loops: Sequence[Span], run: bool) -> Trial:
     return Trial(region, sides[0], sides[1], error)
 
 
-def checkpointed(closed: Any, args: Sequence[Any], loops: Sequence[Span]) -> list[Any]:
+def checkpointed(closed: Any, args: Sequence[Any], loops: Sequence[Loop]) -> list[Any]:
     """The results of a jaxpr whose loops are scans with a body under `jax.checkpoint`.
 
     Args:
@@ -157,7 +155,7 @@ class _Plan:
         return self.first + self.size * self.count
 
 
-def _plan(body: Any, span: Span) -> _Plan:
+def _plan(body: Any, span: Loop) -> _Plan:
     first, size, count = span
     plan = _Plan(first, size, count)
     made: dict[int, tuple[int, int]] = {}  # per variable: its equation, counted from the loop's

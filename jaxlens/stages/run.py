@@ -6,36 +6,17 @@ microseconds), and neither tracing nor compiling nor moving arguments to the dev
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 from jax.extend import backend
 
 from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir.driver import Run
 
 _WARM = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What was measured.
-
-    Attributes:
-        seconds: Wall-clock seconds of each run, in order.
-        warmup: Runs before those, not counted.
-        how: How it was measured, in words.
-        outputs: Results of the last run, a pytree of arrays.
-        instructions: Seconds of each HLO instruction in one run, where a profiler watched.
-    """
-
-    seconds: tuple[float, ...]
-    warmup: int
-    how: str
-    outputs: Any = field(repr=False)
-    instructions: Mapping[str, float] | None = None
 
 
 def run(

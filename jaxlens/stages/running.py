@@ -1,22 +1,23 @@
 """A call run and measured, and tried when written otherwise: what costs more than a look."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Trial
 from jaxlens.ir.limits import Limits
 from jaxlens.stages import instruction_times, rolled
 from jaxlens.stages.compiling import Compiling
 from jaxlens.stages.limits import measured
-from jaxlens.stages.run import Run, run
+from jaxlens.stages.run import run
 from jaxlens.stages.staging import Staging
 
 
-class Running:
+class Running(Driver):
     """Runs and measurements of one call; nothing else of a capture runs the user's program.
 
     Attributes:
@@ -69,7 +70,7 @@ class Running:
     def _names(self) -> list[str]:
         return [leaf.name for leaf in self.staging.call.inputs]
 
-    def limits(self, dtypes: Sequence[str]) -> Limits:
+    def limits(self, dtypes: Iterable[str]) -> Limits:
         """What a device of this capture's kind does at most, measured once per process.
 
         Args:
@@ -85,7 +86,7 @@ class Running:
             )
         return measured(target.platform, dtypes)
 
-    def rolled(self, region: str, loops: Sequence[rolled.Span], run: bool) -> Trial:
+    def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
         """What scans in the place of unrolled loops would change; both programs are compiled.
 
         Args:

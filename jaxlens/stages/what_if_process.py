@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.driver import Driver
 
 TIMEOUT = 600.0  # seconds
 _CHILD = "jaxlens.stages.what_if_child"
@@ -63,12 +64,7 @@ def _value(text: str) -> bool | int | str:
 def request_of(capture: Capture, asked: Asked, run: int) -> dict[str, Any]:
     """What the other process needs to know."""
     program, driver = capture.program, capture.driver
-    lowered = getattr(driver, "lowered", None)
-    if lowered is None:
-        raise UnavailableError(
-            "a capture loaded from a file holds no program that could be compiled again; "
-            "look at the call itself"
-        )
+    lowered = driver.lowered
     if program.target.devices > 1:
         raise UnavailableError(
             "programs for several devices are not compiled again; take one for a single device"
@@ -77,7 +73,7 @@ def request_of(capture: Capture, asked: Asked, run: int) -> dict[str, Any]:
         raise UnavailableError(
             f"{program.target.kind} is not here: what is compiled for it cannot be run"
         )
-    target = getattr(driver, "target", "") if program.target.absent else ""
+    target = driver.target if program.target.absent else ""
     if program.target.absent and not target:
         raise UnavailableError(f"{program.target.kind} is not here; name it with target=...")
     module = lowered.compiler_ir("stablehlo")
@@ -104,7 +100,7 @@ def _bytecode(module: Any) -> bytes:
     return written.getvalue()
 
 
-def _given(driver: Any, capture: Capture) -> dict[str, np.ndarray]:
+def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:
     """The call's arrays by name; those that are shapes or gone are left out."""
     try:
         leaves = jax.tree.leaves(driver.given())

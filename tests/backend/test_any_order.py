@@ -91,7 +91,7 @@ def ladder(cap):
 
 def trials(cap):
     try:
-        return [name for name, _, _ in cap.driver.checkpointed()]
+        return [name for name, _, _ in cap.checkpointed()]
     except UnavailableError as error:
         return str(error)
 
@@ -159,6 +159,6 @@ def test_a_trial_is_no_call_of_its_own():
         return jnp.sin(jnp.sin(x)).sum()
 
     cap = jaxlens.capture(jax.grad(loss), X)
-    trial = next(iter(cap.driver.checkpointed()))[2]()
+    trial = next(iter(cap.checkpointed()))[2]()
     with pytest.raises(UnavailableError, match="traced for a trial only"):
         str(jaxlens.tape(trial))

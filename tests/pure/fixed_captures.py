@@ -6,6 +6,7 @@ from pathlib import Path
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import hlo
+from jaxlens.ir.driver import RecordedDriver
 from jaxlens.ir.facts import (
     Input,
     Kernel,
@@ -125,7 +126,7 @@ PROFILE = Profile(
 )
 
 
-class FixedDriver:
+class FixedDriver(RecordedDriver):
     """Answers from the texts above; what is named in `missing` is not given."""
 
     def __init__(self, missing: tuple[str, ...] = ()) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir.driver import Driver, Extra
 from jaxlens.ir.facts import Kernel, PassStage, Program, Stage, Target
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
@@ -13,14 +14,17 @@ from jaxlens.links.links import STAGES
 from jaxlens.render.weave import weave
 
 
-class Driver:
+class CountingDriver(Driver):
     """Answers from the program written by hand, and counts what it was asked for."""
 
     def __init__(self, dumps: bool = True, missing: tuple[str, ...] = ()) -> None:
         self.asked: list[str] = []
-        self.has_all_passes = dumps
+        self.dumps = dumps
         self.missing = missing
         self.modules = by_hand.linked().modules
+
+    def recorded(self) -> frozenset[Extra]:
+        return frozenset({"passes"} if self.dumps else ())
 
     def stage(self, name: str) -> Stage:
         if name in self.missing:
@@ -46,9 +50,9 @@ class Driver:
         )
 
 
-def capture(**asked: object) -> tuple[Capture, Driver]:
-    driver = Driver(**asked)  # type: ignore[arg-type]
-    return Capture(Program("f", (), (), Target("cpu", "cpu")), driver), driver  # type: ignore[arg-type]
+def capture(**asked: object) -> tuple[Capture, CountingDriver]:
+    driver = CountingDriver(**asked)  # type: ignore[arg-type]
+    return Capture(Program("f", (), (), Target("cpu", "cpu")), driver), driver
 
 
 def test_forward_through_all_stages() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir import buffers, hlo
+from jaxlens.ir.driver import Driver, Extra
 from jaxlens.ir.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.facts import Input, Kernel, Memory, PassStage, Program, Source, Stage, Target
-from jaxlens.ir.partial_driver import PartialDriver
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import dump, sources
 from jaxlens.stages.compile import Compiled
@@ -86,18 +86,19 @@ def _platform(path: Path, stem: str) -> str:
     return ""
 
 
-class FolderDriver(PartialDriver):
+class FolderDriver(Driver):
     """Answers from the files that XLA wrote about one module.
 
     Attributes:
         platform: "cpu", "gpu" or "tpu"; "" where the files do not say.
     """
 
+    holder = "this folder of dumps"
+    cure = _CURE
+
     def __init__(self, files: dump.Dump, platform: str) -> None:
-        super().__init__("this folder of dumps", _CURE)
         self._files = files
         self.platform = platform
-        self.has_fusion_log = bool(files.fusion_log)
         passes = len(files.pass_names) > 1
         self._made = Compiled("the program", platform, None, files, passes_asked=passes)
 
@@ -118,6 +119,11 @@ class FolderDriver(PartialDriver):
         if name == "asm" and (files.objects or files.ptx):
             return self._made.asm
         return super().stage(name)
+
+    def recorded(self) -> frozenset[Extra]:
+        if self._files.fusion_log:
+            return frozenset({"passes", "fusion_log"})
+        return super().recorded()
 
     def passes(self) -> tuple[PassStage, ...]:
         if not self._made.passes_asked:

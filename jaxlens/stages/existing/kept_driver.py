@@ -1,10 +1,9 @@
 """The live driver on what is there already: a Traced, a Lowered, StableHLO, HLO before XLA."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import NoReturn
 
-from jaxlens.captures import Capture
+from jaxlens.ir.driver import Attempt, Variant
 from jaxlens.ir.facts import Source, Stage
 from jaxlens.ir.hlo_frames import origins
 from jaxlens.stages import sources
@@ -12,7 +11,6 @@ from jaxlens.stages.compiling import Compiling
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.existing.kept_staging import KeptStaging
 from jaxlens.stages.program_stages import stablehlo_stage
-from jaxlens.stages.run import Run
 
 
 class KeptDriver(LiveDriver):
@@ -34,13 +32,13 @@ class KeptDriver(LiveDriver):
         if missing and "stablehlo" in missing:  # made to be compiled; its ops are not shown
             made = origins(lambda: stablehlo_stage(staging).module)
             self.compiling = Compiling(staging, made, self._forget_lowered)
-        self._kept = staging
+        self.holder, self.cure = staging.holder, staging.cure
         self._stages.update(given or {})
         self._missing = dict(missing or {})
 
     def stage(self, name: str) -> Stage:
         if name in self._missing:
-            self._kept.lacks(self._missing[name])
+            self.lacks(self._missing[name])
         return super().stage(name)
 
     @cached_property
@@ -48,17 +46,8 @@ class KeptDriver(LiveDriver):
         first = next(n for n in ("jaxpr", "stablehlo", "hlo") if n not in self._missing)
         return sources.sources(self.stage(first).module)
 
-    def run(self, n: int) -> Run:
-        self._refuse("arguments to run it with")
+    def rungs(self) -> tuple[Variant, ...]:
+        self.lacks("Python function, of whose transforms a ladder could be made")
 
-    def run_watched(self, n: int) -> Run:
-        self._refuse("arguments to run it with")
-
-    def rungs(self) -> tuple[Capture, ...]:
-        self._refuse("Python function, of whose transforms a ladder could be made")
-
-    def checkpointed(self) -> Iterator[tuple[str, str, Callable[[], Capture]]]:
-        self._refuse("Python function, which could be traced under jax.checkpoint")
-
-    def _refuse(self, what: str) -> NoReturn:
-        self._kept.lacks(what)
+    def checkpointed(self) -> Iterator[Attempt[Variant]]:
+        yield self.lacks("Python function, which could be traced under jax.checkpoint")

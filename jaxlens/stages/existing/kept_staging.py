@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import no_call
 from jaxlens.ir.facts import Constant, Input, Timing
-from jaxlens.ir.partial_driver import no_call
 from jaxlens.ir.tape import Tape
 from jaxlens.stages import compat, constants, isolate, lower, stamp, trace
 from jaxlens.stages.calls import Call
@@ -124,11 +124,6 @@ class KeptStaging(Staging):
     def tape(self) -> Tape:
         """No tracing."""
         self.lacks("Python function whose tracing could be followed")
-
-    @property
-    def has_tape(self) -> bool:
-        """Never."""
-        return False
 
 
 def named_call(name: str, inputs: tuple[Input, ...]) -> Call:

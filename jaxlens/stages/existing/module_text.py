@@ -10,10 +10,10 @@ import jax
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, ReadError, UnavailableError
 from jaxlens.ir import hlo, stablehlo
+from jaxlens.ir.driver import Driver
 from jaxlens.ir.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.facts import Input, Kernel, Program, Source, Stage, Target
 from jaxlens.ir.graph import Module
-from jaxlens.ir.partial_driver import PartialDriver
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import compat, sources
 from jaxlens.stages.dump import Dump
@@ -224,11 +224,13 @@ def _optimized(text: str, module: Module, target: str | None, name: str) -> Capt
     return Capture(program, OptimizedText(text, module))
 
 
-class OptimizedText(PartialDriver):
+class OptimizedText(Driver):
     """Answers from optimised HLO text alone."""
 
+    holder = "optimised HLO text"
+    cure = CURE
+
     def __init__(self, text: str, module: Module) -> None:
-        super().__init__("optimised HLO text", CURE)
         self._stage = Stage(BY_NAME["optimized"], lambda: text, lambda: module)
 
     def stage(self, name: str) -> Stage:

@@ -4,7 +4,7 @@ Nothing of theirs is changed: a Lowered is compiled from a copy, beside JAX's ca
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,10 +15,10 @@ import jax
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir import stablehlo
+from jaxlens.ir.driver import Driver, Run
 from jaxlens.ir.facts import Input, Kernel, Memory, Program, Source, Stage, Target
 from jaxlens.ir.jaxpr_types import type_of
 from jaxlens.ir.limits import Limits
-from jaxlens.ir.partial_driver import PartialDriver
 from jaxlens.stages import compat, sources
 from jaxlens.stages.calls import Call
 from jaxlens.stages.compile import Compiled
@@ -29,7 +29,7 @@ from jaxlens.stages.existing.module_text import stablehlo_capture
 from jaxlens.stages.instruction_times import Watch
 from jaxlens.stages.kernels import without_code
 from jaxlens.stages.limits import measured
-from jaxlens.stages.run import Run, run
+from jaxlens.stages.run import run
 from jaxlens.stages.target import Place, resolve, target_of
 
 KINDS = (jax.stages.Traced, jax.stages.Lowered, jax.stages.Compiled)
@@ -104,7 +104,7 @@ def of_exported(exported: Any, name: str) -> Capture:
     )
 
 
-def captured(call: Call, target: Target, driver: Any, origin: str) -> Capture:
+def captured(call: Call, target: Target, driver: Driver, origin: str) -> Capture:
     """The capture of such a call."""
     program = Program(call.name, call.inputs, (), target, origin=f"read from {origin}")
     return Capture(program, driver)
@@ -168,8 +168,11 @@ def _check(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
             )
 
 
-class CompiledDriver(PartialDriver):
+class CompiledDriver(Driver):
     """Answers from a `jax.stages.Compiled`: its text, its kernels' names, cost and memory."""
+
+    holder = "a jax.stages.Compiled"
+    cure = "take the step before it, jaxlens.capture(f.lower(x)), or " + CALL
 
     def __init__(
         self,
@@ -177,10 +180,6 @@ class CompiledDriver(PartialDriver):
         target: Target,
         given: tuple[tuple[Any, ...], dict[str, Any]] | None,
     ) -> None:
-        super().__init__(
-            "a jax.stages.Compiled",
-            "take the step before it, jaxlens.capture(f.lower(x)), or " + CALL,
-        )
         self._made = Compiled("the program", target.platform, compiled, Dump())
         self._target = target
         self._given = given
@@ -229,5 +228,5 @@ class CompiledDriver(PartialDriver):
         names = [leaf.name for leaf in _inputs(self._made.executable)]
         return run(self._made.executable, args, n, kwargs, names, during)
 
-    def limits(self, dtypes: Sequence[str]) -> Limits:
+    def limits(self, dtypes: Iterable[str]) -> Limits:
         return measured(self._target.platform, dtypes)

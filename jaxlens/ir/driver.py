@@ -1,0 +1,226 @@
+"""Where the stages and facts of a capture come from.
+
+`Driver` lists all that can be asked of a program. Every default raises an `UnavailableError` that
+says what is missing and what to do; a driver overrides what its source has. The live driver
+(`stages/driver.py`) runs JAX and XLA, the saved one (`ir/saved_driver.py`) reads a file, and those
+of `stages/existing/` hold one compiled program, a module's text or a folder of dumps.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn, TypeVar
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import (
+    Constant,
+    Input,
+    Kernel,
+    Memory,
+    PassStage,
+    Profile,
+    Program,
+    Source,
+    Stage,
+    Timing,
+    Trial,
+    Verdict,
+)
+from jaxlens.ir.graph import Module
+from jaxlens.ir.limits import Limits
+from jaxlens.ir.tape import Tape
+
+Extra = Literal["passes", "profile", "tape", "fusion_log"]
+"""Facts that take another compile or trace where the first one did not record them."""
+Loop = tuple[int, int, int]
+"""An unrolled loop: first equation, equations of a repetition, repetitions."""
+Variant = tuple[Program, "Driver"]
+"""Another program made from the same call, with where its facts come from."""
+T = TypeVar("T")
+Attempt = tuple[str, str, Callable[[], T]]
+"""A way to rewrite a program: in words, in Python, and what traces it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Some executions of a program.
+
+    Attributes:
+        seconds: Wall-clock seconds of each run, in order.
+        warmup: Runs before those, not counted.
+        how: How it was measured, in words.
+        outputs: Results of the last run, a pytree of arrays.
+        instructions: Seconds of each HLO instruction in one run, where a profiler watched.
+    """
+
+    seconds: tuple[float, ...]
+    warmup: int
+    how: str
+    outputs: Any = field(repr=False)
+    instructions: Mapping[str, float] | None = None
+
+
+def no_call(holder: str) -> Verdict:
+    """The cache verdict where there is a program but no call of it."""
+    return Verdict(None, reasons=(f"{holder} is looked at, and no call that they could hold",))
+
+
+class Driver:
+    """Gives the stages and facts of one program; what it lacks is an UnavailableError.
+
+    Each answer is computed once; asking again returns the same object.
+
+    Attributes:
+        holder: What the program was read from, as a noun: "a jax.stages.Compiled", "HLO text".
+        cure: How to get what it lacks, as the end of a message.
+        target: The target as the user wrote it; "" for where JAX would run the call.
+    """
+
+    holder: str = "this program"
+    cure: str = "look at the call itself: jaxlens.capture(f, x)"
+    target: str = ""
+
+    def lacks(self, what: str) -> NoReturn:
+        """Says that there is no such stage or fact, and what to do.
+
+        Raises:
+            UnavailableError: Always.
+        """
+        raise UnavailableError(f"{self.holder} holds no {what}; {self.cure}")
+
+    def recorded(self) -> frozenset[Extra]:
+        """The extras that can be given without another compile or trace."""
+        return frozenset({"passes"})
+
+    def stage(self, name: str) -> Stage:
+        """jaxpr, stablehlo, hlo, optimized, llvm or asm."""
+        titles = {"stablehlo": "StableHLO", "hlo": "HLO before optimisation"}
+        titles |= {"optimized": "optimised HLO", "llvm": "LLVM IR", "asm": "machine code"}
+        self.lacks(titles.get(name, name))
+
+    def passes(self) -> tuple[PassStage, ...]:
+        """The dumps of all passes in order, the first being HLO before optimisation."""
+        self.lacks("dumps of passes")
+
+    def fusing(self) -> tuple[PassStage, ...]:
+        """The dumps of the passes that fuse, at least."""
+        return self.passes()
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        """What the executable calls, in the entry's order where it is known."""
+        self.lacks("kernels")
+
+    def buffers(self) -> str:
+        """XLA's buffer assignment as text."""
+        self.lacks("buffer assignment")
+
+    def fusion_log(self) -> str:
+        """What XLA's fusing pass decided and why (GPU); see `ir.fusion_log`."""
+        self.lacks("reasons for what XLA fused")
+
+    def memory(self) -> Memory:
+        """Sizes of the compiled program."""
+        self.lacks("sizes of memory")
+
+    def cost(self) -> Mapping[str, float]:
+        """XLA's own cost analysis, under XLA's names."""
+        self.lacks("cost analysis of XLA's")
+
+    def times(self) -> tuple[Timing, ...]:
+        """Seconds of the steps done so far; by default nothing was done here."""
+        return ()
+
+    def tape(self) -> Tape:
+        """What the function's lines did while it was traced; traced again if need be."""
+        self.lacks("tape of its tracing")
+
+    def profile(self) -> Profile:
+        """What the compile spent its time on; compiles again where it was not profiled."""
+        self.lacks("profile of its compile")
+
+    def verdict(self) -> Verdict:
+        """Whether this call would have hit JAX's caches."""
+        return no_call(self.holder)
+
+    def deviations(self) -> tuple[str, ...]:
+        """Sentences like those of `Program.deviations`, known no earlier than the trace.
+
+        It may trace, and neither lowers nor compiles. A saved capture's are in its program.
+        """
+        return ()
+
+    def outputs(self) -> tuple[Input, ...]:
+        """Results with their pytree paths."""
+        self.lacks("names of results")
+
+    def constants(self) -> tuple[Constant, ...]:
+        """Arrays that the function closed over."""
+        self.lacks("list of captured arrays")
+
+    def sources(self) -> Mapping[str, Source]:
+        """Source text by `Span.key`, of every file that the jaxpr's spans name."""
+        self.lacks("source text")
+
+    @property
+    def lowered(self) -> Any:
+        """JAX's own lowered object, each op's location with a stamp of its own."""
+        raise UnavailableError(
+            "a capture loaded from a file holds no program that could be compiled again; "
+            "look at the call itself"
+        )
+
+    def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call's arguments without static ones."""
+        self.lacks("arguments to run it with")
+
+    def run(self, n: int) -> Run:
+        """Executes the program `n` times and measures it."""
+        self.lacks("program that could run with arguments")
+
+    def run_watched(self, n: int) -> Run:
+        """`run` with the seconds of each instruction, from the profiler, which slows it."""
+        return self.run(n)
+
+    def limits(self, dtypes: Iterable[str]) -> Limits | None:
+        """What a device of this kind does at most; None where no device could be measured."""
+        self.lacks("device that could be measured: name one, as in --roofline h100")
+
+    def rungs(self) -> tuple[Variant, ...]:
+        """The function with ever more of its transforms, itself first."""
+        self.lacks("function, of whose transforms a ladder could be made")
+
+    def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
+        """Compares the program with one that has scans in the place of a body's unrolled loops."""
+        self.lacks("function that could be traced with a scan")
+
+    def checkpointed(self) -> Iterator[Attempt[Variant]]:
+        """The ways to put `jax.checkpoint` round what the program differentiates."""
+        yield self.lacks("function that could be traced under jax.checkpoint")
+
+    def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt[Variant]:
+        """Scans with checkpointed bodies in the place of the loops that `loops` gives."""
+        self.lacks("function that could be traced under jax.checkpoint")
+
+
+class RecordedDriver(Driver):
+    """What was recorded of a program earlier: nothing of it can be run or traced here."""
+
+    holder = "a capture loaded from a file"
+
+    def rungs(self) -> tuple[Variant, ...]:
+        raise UnavailableError(
+            f"{self.holder} is one rung: jaxlens.ladder(f, grad_f, ...) takes several"
+        )
+
+    def run(self, n: int) -> Run:
+        raise UnavailableError(f"{self.holder} holds no program that could run")
+
+    def limits(self, dtypes: Iterable[str]) -> Limits | None:
+        return None
+
+    def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
+        raise UnavailableError(f"{self.holder} holds no program to try")
+
+    def checkpointed(self) -> Iterator[Attempt[Variant]]:
+        raise UnavailableError(
+            "what jax.checkpoint would change is tried on live calls: this capture was saved"
+        )
