@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import jaxlens
 
 ROOT = Path(jaxlens.__file__).parent
+TESTS = Path(__file__).parent
 
 # From top to bottom: what each layer may import from jaxlens, and from outside the stdlib.
 INSIDE = {
@@ -128,6 +130,16 @@ def test_sizes() -> None:
         and (node.end_lineno or 0) - node.lineno >= 80
     ]
     assert long == []
+
+
+def test_folders_of_tests_hold_at_most_twenty_files() -> None:
+    counts = Counter(path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py"))
+    assert {folder: n for folder, n in counts.items() if n > 20 and folder != "core"} == {}
+
+
+def test_tests_change_no_path_of_imports() -> None:
+    changes = re.compile(r"sys\.path(\.insert|\.append|\[.*\] *=| *[+]?=)")
+    assert [path.name for path in TESTS.rglob("*.py") if changes.search(path.read_text())] == []
 
 
 def borrows(path: Path) -> bool:

@@ -5,7 +5,6 @@ import re
 import jax
 import jax.numpy as jnp
 import pytest
-from programs import gpt_step, straight_line
 
 import jaxlens
 from jaxlens.ir.columns import columns
@@ -18,6 +17,7 @@ from jaxlens.render.html_data import Room, web_data, web_html
 from jaxlens.render.jaxpr_figure import figure
 from jaxlens.render.open_places import open_paths
 from jaxlens.render.weave import weave
+from tests.support.programs import gpt_step, straight_line
 
 pytestmark = pytest.mark.backend
 

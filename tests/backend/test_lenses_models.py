@@ -14,14 +14,14 @@ from jax._src.ad_checkpoint import saved_residuals
 from jax._src.interpreters import partial_eval
 from jax._src.jaxpr_util import all_eqns
 from jax.extend import core as jax_core
-from test_memory_real import _temporaries, heap_peak
-from test_models import NAMES, capture, program
 
 import jaxlens
 from jaxlens.ir import buffers
 from jaxlens.ir.live import live
 from jaxlens.lenses.captured import of as captured_of
 from jaxlens.lenses.cost import of as cost_of
+from tests.backend.test_models import NAMES, capture, program
+from tests.lenses.memory.test_memory_real import _temporaries, heap_peak
 
 pytestmark = [
     pytest.mark.backend,

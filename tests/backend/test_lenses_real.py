@@ -4,7 +4,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import programs
 import pytest
 
 from jaxlens.captures import Capture
@@ -16,6 +15,7 @@ from jaxlens.links.follow import relate
 from jaxlens.render import compile_view, hlo_view
 from jaxlens.render.text import text
 from jaxlens.stages.driver import capture
+from tests.support import programs
 
 pytestmark = pytest.mark.backend
 

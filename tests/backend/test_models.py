@@ -6,10 +6,10 @@ import jax
 import pytest
 from jax._src.jaxpr_util import all_eqns
 from jaxlib import _hlo
-from model_programs import MARKS, NAMES, program
-from test_hlo_oracle import assert_same
 
 import jaxlens
+from tests.ir.hlo.test_hlo_oracle import assert_same
+from tests.support.model_programs import MARKS, NAMES, program
 
 pytestmark = [pytest.mark.backend, *MARKS]
 

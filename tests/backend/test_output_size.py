@@ -1,9 +1,9 @@
 """Outputs of real programs stay small enough to keep in a notebook."""
 
-import programs
 import pytest
 
 import jaxlens
+from tests.support import programs
 
 pytestmark = pytest.mark.backend
 

@@ -7,18 +7,17 @@ constants, same inputs and outputs, same donation, as XLA's own text without nam
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import jitted_programs
 import numpy as np
-import programs
 import pytest
-from compiled_by_jax import Executables, difference, ran
-from model_programs import MARKS, NAMES, program
 
 import jaxlens
+from tests.support import jitted_programs, programs
+from tests.support.compiled_by_jax import Executables, difference, ran
+from tests.support.model_programs import MARKS, NAMES, program
+from tests.support.paths import environment
 
 pytestmark = [pytest.mark.backend, *MARKS]
 
@@ -178,9 +177,8 @@ import sys
 import jax
 
 jax.config.update("jax_num_cpu_devices", 8)
-sys.path[:0] = sys.argv[1:]
-import jitted_programs
-from compiled_by_jax import Executables, difference, ran
+from tests.support import jitted_programs
+from tests.support.compiled_by_jax import Executables, difference, ran
 
 import jaxlens
 
@@ -196,9 +194,10 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def on_eight_devices():
-    tests = Path(__file__).resolve().parent.parent
-    command = [sys.executable, "-W", "ignore", "-c", ON_EIGHT, str(tests)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    command = [sys.executable, "-W", "ignore", "-c", ON_EIGHT]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, env=environment()
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

@@ -1,6 +1,6 @@
 """What jaxlens.core costs beside JAX, as ratios in one run.
 
-    python tests/bench/bench_core.py [--rounds 9] [--only trace|run|dispatch|cache]
+    python -m tests.bench.bench_core [--rounds 9] [--only trace|run|dispatch|cache]
 
 Tracing is that of a new function each time, as a user's is when it is written; JAX has then
 traced the functions of its own `jax.numpy` before and remembers them. A run is a step of training
@@ -12,22 +12,17 @@ round; figures are medians of CPU seconds of all threads: a shared machine's clo
 import argparse
 import gc
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "core"))
-
-import models
-from models import CORE, JAX
-
 from jaxlens import core
+from tests.core import models
+from tests.core.models import CORE, JAX
 
 Task = Callable[[], Any]
 

@@ -1,6 +1,6 @@
 """What each lens costs beside the compile that it asks about, on the 12-layer train step.
 
-    python tests/bench/bench_lenses.py [--layers 12] [--rounds 3] [--lens memory] [--devices 2]
+    python -m tests.bench.bench_lenses [--layers 12] [--rounds 3] [--lens memory] [--devices 2]
 
 A round makes a capture that JAX has not seen, traces, lowers and compiles it with the dumps of all
 passes, which some lenses read and would compile a second time for, reads its stages and links,
@@ -14,20 +14,15 @@ are of the CPU seconds of the bare compile, without dumps and stamps, as in `ben
 import argparse
 import gc
 import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 
 import jax
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import programs
-
 import jaxlens
 from jaxlens import questions
+from tests.support import programs
 
 MOST = 0.10  # of the compile: what the project allows a lens
 

@@ -1,6 +1,6 @@
 """How fast HLO text is read, beside jaxlib's own parser, as ratios in one run.
 
-    python tests/bench/bench_parse.py [--layers 4] [--rounds 7]
+    python -m tests.bench.bench_parse [--layers 4] [--rounds 7]
 
 Both sides read the same text in one process ("parse"). jaxlib reads all of it; ours finds the
 computations and reads them when they are looked at, so "visit" adds a visit of every
@@ -13,19 +13,14 @@ them, and the figures are medians of CPU seconds.
 import argparse
 import gc
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import jax
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import programs
 from jaxlib import _hlo
 
 from jaxlens.ir import hlo
+from tests.support import programs
 
 
 def texts(layers: int) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """What large programs cost: from traced to the first HTML of `%%jaxpr`, beside jaxviz.
 
-    python tests/bench/bench_scale.py [--rounds 3] [--most 100000] [--jaxviz PYTHON]
+    python -m tests.bench.bench_scale [--rounds 3] [--most 100000] [--jaxviz PYTHON]
 
 Straight lines of 1,000, 10,000 and 100,000 equations, and train steps of unrolled layers. All
 figures are CPU seconds, medians over rounds whose order rotates; the garbage collector runs
@@ -17,17 +17,13 @@ import json
 import math
 import statistics
 import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS))
-
-import programs  # noqa: E402
+from tests.support import programs
+from tests.support.paths import environment
 
 LAYERS = {"gpt, 3 layers": 3, "gpt, 12 layers": 12, "gpt, 48 layers": 48}
 ASKED = 200  # lines that a screen shows and what is about it
@@ -99,9 +95,9 @@ def peak(name: str) -> float:
 
 # Runs where jaxviz is. It traces for itself, so the time of a trace is taken off.
 _THEIRS = """
-import gc, json, sys, time
-sys.path.insert(0, {tests!r})
-import jax, programs, jaxviz
+import gc, json, time
+import jax, jaxviz
+from tests.support import programs
 found = {{}}
 for name in {names!r}:
     kind, number, *_ = name.split()
@@ -125,8 +121,8 @@ for name in {names!r}:
 
 def theirs(python: str, names: list[str]) -> dict[str, Any]:
     """What jaxviz takes, by row."""
-    code = _THEIRS.format(tests=str(TESTS), names=names)
-    run = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    code = _THEIRS.format(names=names)
+    run = subprocess.run([python, "-c", code], capture_output=True, text=True, env=environment())
     if not run.stdout:
         print(f"jaxviz did not run: {run.stderr.strip().splitlines()[-1:]}")
         return {}

@@ -1,24 +1,19 @@
 """What `times` and `captured` cost beyond the compile that they look at, in CPU seconds.
 
-    python tests/bench/bench_times.py [--layers 12]
+    python -m tests.bench.bench_times [--layers 12]
 
 A plain compile with the dumps that every look makes stands beside one under the profiler and one
 with dumps of all passes; then what each lens makes of them, as a share of the plain compile.
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import programs
 
 import jaxlens
 from jaxlens.lenses import captured, times_report
 from jaxlens.lenses.times import of, written_out
+from tests.support import programs
 
 
 def taken(layers: int) -> jaxlens.Capture:

@@ -1,6 +1,6 @@
 """What each verb costs beside the bare JAX calls that it needs, as ratios in one run.
 
-    python tests/bench/bench_verbs.py [--layers 12] [--rounds 5] [--verb compile]
+    python -m tests.bench.bench_verbs [--layers 12] [--rounds 5] [--verb compile]
 
 Both sides do the same work on a function object that JAX has not seen: the bare side traces
 and prints, or traces and lowers, or traces, lowers and compiles with no dumps; ours makes the
@@ -16,16 +16,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import jax
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import programs
-
 import jaxlens
 from jaxlens.render.layout import arranged, layout
+from tests.support import programs
 
 
 def fresh(f):

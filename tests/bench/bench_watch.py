@@ -1,6 +1,6 @@
 """What watching costs: a call that JAX's caches serve, and a compile.
 
-    python tests/bench/bench_watch.py
+    python -m tests.bench.bench_watch
 
 Medians of CPU time, the ways taken in turns, so that a busy machine slows all of them alike.
 """

@@ -1,6 +1,6 @@
 """Runs notebooks that others wrote, plainly and with a magic above every cell, and compares.
 
-    python tests/bench/cells_of_others.py --magics jaxpr,hlo,compile --seconds 60 a.ipynb b.ipynb
+    python -m tests.bench.cells_of_others --magics jaxpr,hlo,compile --seconds 60 a.ipynb b.ipynb
 
 A magic must not change a cell: no new exception, the same printed output; and of the cells that
 compute with JAX nine in ten are to show a program. Each notebook runs in a process of its own for

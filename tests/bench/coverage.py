@@ -1,4 +1,4 @@
-"""How much of real programs is linked: `python tests/bench/coverage.py [--json] [NAME ...]`.
+"""How much of real programs is linked: `python -m tests.bench.coverage [--json] [NAME ...]`.
 
 One row a program: the share of the optimised program's instructions that reach a line of Python,
 and of the equations, nested ones too, whose fate is known; under the table why the rest is not.
@@ -8,19 +8,14 @@ Eight CPU devices are set up first, for the sharded program; the others use one 
 import argparse
 import collections
 import json
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import jax.numpy as jnp
-import programs
 
 import jaxlens
+from tests.support import programs
 
 Row = dict[str, Any]
 

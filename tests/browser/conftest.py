@@ -16,6 +16,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.support.paths import environment
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 FLAGS = [
     "--no-sandbox",
@@ -93,7 +95,7 @@ def private(folder: Path) -> dict[str, str]:
     """Folders of its own for everything that Jupyter and IPython would read from a home."""
     names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
     dirs = {f"JUPYTER_{name}": str(folder / name.lower()) for name in names}
-    return {**os.environ, **dirs, "IPYTHONDIR": str(folder / "ipython"), "JAX_PLATFORMS": "cpu"}
+    return environment(**dirs, IPYTHONDIR=str(folder / "ipython"), JAX_PLATFORMS="cpu")
 
 
 def quiet_settings(folder: Path) -> None:

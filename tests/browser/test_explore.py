@@ -12,7 +12,8 @@ import urllib.request
 
 import nbformat
 import pytest
-from conftest import Watched, wait_for
+
+from tests.browser.conftest import Watched, wait_for
 
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
 PROGRAM = f"""KEY = {HOSTILE!r}

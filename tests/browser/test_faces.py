@@ -1,19 +1,13 @@
 """The HTML of documents in a real browser: on a bare page, and where JupyterLab trusts nothing."""
 
-import sys
-from pathlib import Path
-
 import nbformat
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "pure"))
-
-import sample_documents as sample
 
 from jaxlens.render.document import Document, GraphPane
 from jaxlens.render.figure import Box, Edge, Figure, Panel
 from jaxlens.render.html import body, html
 from jaxlens.render.page import styles
+from tests.support import sample_documents as sample
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 FIGURE = Figure((Panel("main", "f", (Box("x", "x", kind="input"), Box("e0", "tanh")),

@@ -1,14 +1,6 @@
 """The graph pane in a real browser: choosing, opening, walking, neighbours, and links to it."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "pure"))
-
-from drawn_modules import branching, layers, predict
-from test_hlo_figure import LOOP
 
 from jaxlens.ir.hlo import read
 from jaxlens.render.document import Document, GraphPane, Tab, Tabs
@@ -17,6 +9,8 @@ from jaxlens.render.hlo_figure import figure as hlo_figure
 from jaxlens.render.html import html
 from jaxlens.render.jaxpr_figure import figure
 from jaxlens.render.web import Web
+from tests.support.drawn_modules import branching, layers, predict
+from tests.views.figures.test_hlo_figure import LOOP
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
@@ -388,7 +382,7 @@ def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
 
 
 def test_hues_are_those_of_the_lines_beside_it(show):
-    import sample_documents as sample
+    from tests.support import sample_documents as sample
 
     source = sample.source_pane()
     line = next(row.line for row in source.lines if row.line)

@@ -5,7 +5,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import programs
 import pytest
 
 import jaxlens
@@ -14,6 +13,7 @@ from jaxlens.render.jaxpr_lines import LIMIT, listing
 from jaxlens.render.jaxpr_rows import rows_text
 from jaxlens.render.page import _script
 from jaxlens.render.visible import visible
+from tests.support import programs
 
 READ = """([script, text]) => {
   const rows = new Function(`${script}; return (text) => new JaxprRows(text)`)()(text);

@@ -4,21 +4,18 @@ What should light up and which boxes lead to an equation is asked of Python here
 the same program, saved without a kernel and live in JupyterLab.
 """
 
-from pathlib import Path
-
-import programs
 import pytest
-from conftest import wait_for
 
 import jaxlens
 from jaxlens.render.document import GraphPane, Listing, Tabs
 from jaxlens.render.weave import weave
+from tests.browser.conftest import wait_for
+from tests.support import programs
 
 LAYERS = 6
 SIZES = {"width": 16, "length": 8, "vocab": 32, "biases": True}
 CELLS = [
-    f"import sys; sys.path.insert(0, {str(Path(programs.__file__).parent)!r})\n"
-    "%load_ext jaxlens\nimport programs\n"
+    "%load_ext jaxlens\nfrom tests.support import programs\n"
     f"f, args = programs.gpt_step({LAYERS}, **{SIZES})",
     "%%jaxpr\nf(*args)",
 ]

@@ -7,7 +7,8 @@ import sys
 
 import nbformat
 import pytest
-from conftest import Watched, wait_for
+
+from tests.browser.conftest import Watched, wait_for
 
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
 CELLS = [

@@ -1,16 +1,9 @@
 """The pass scrubber in a real browser: it slides, plays, jumps, and lights what Python links."""
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import programs
-from test_faces import CONTRAST
 
 import jaxlens
 from jaxlens.render.blocks import walk
@@ -18,6 +11,8 @@ from jaxlens.render.document import Document, Line, PassRow, PassSteps, Piece
 from jaxlens.render.explore_view import document
 from jaxlens.render.html import html
 from jaxlens.render.passes_data import step_rows
+from tests.browser.test_faces import CONTRAST
+from tests.support import programs
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 

@@ -1,7 +1,6 @@
 """Rows that a script writes out say and mark what Python's listing does, whatever names hold."""
 
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +13,13 @@ from jaxlens.render.html_marks import pieces
 from jaxlens.render.late_lines import LateLines
 from jaxlens.render.page import _script
 from jaxlens.render.visible import visible
+from tests.support.paths import CAPTURES
 
 HOSTILE = [
     "</script><img src=x onerror=window.pwned=1>", "<b>&lt;&amp;", "a\nb\0\x01\x07", "\ud800",
     "`${alert(1)}`", "\u202eevil", "$& $1 \\1", "", " ", "a\tb", "ROOT",
 ]  # fmt: skip
 KINDS = ["", "op", "type", "name", "literal", "attr", "comment", "keyword", "fold", "warn"]
-RECORDS = sorted(Path(__file__).parents[1].joinpath("records").glob("*.jaxlens"))
 MANY = 100_000
 FOUND = """words => {
   const pane = document.querySelector('details[data-pane=hlo]');
@@ -88,7 +87,7 @@ def test_nodes_that_need_no_name(blank):
     assert found["wide"] == 18
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_the_programs_of_records(blank, path):
     capture = jaxlens.load(path)
     listings = [lean.listing(capture.optimized.module, 0), lean.listing(capture.hlo.module, 0)]

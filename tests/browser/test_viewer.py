@@ -1,13 +1,6 @@
 """The viewer on saved HTML in a real browser, against links computed in Python."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from test_faces import CONTRAST
 
 from jaxlens.lenses.report import Cell, Finding, Table
 from jaxlens.render import html as html_module
@@ -28,6 +21,7 @@ from jaxlens.render.document import (
 )
 from jaxlens.render.html import html
 from jaxlens.render.web import Web
+from tests.browser.test_faces import CONTRAST
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 HOSTILE = "</script><img src=x onerror=document.title='run'>"
@@ -538,9 +532,8 @@ def test_an_output_without_links_and_one_that_is_a_single_listing_work(saved):
 
 def test_real_programs_light_up_as_their_web_says(saved):
     pytest.importorskip("jax")
-    import programs
-
     import jaxlens
+    from tests.support import programs
 
     f, args = programs.mlp_step()
     view = jaxlens.explore(f, *args)

@@ -1,14 +1,8 @@
 """What the viewer shows is whole and within reach: code, notes and edges, names and the focus."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from test_viewer import a_document, choose, lit, row, saved  # noqa: F401 (saved is a fixture)
 
 from jaxlens.lenses.report import Cell, Table
 from jaxlens.render.document import (
@@ -23,6 +17,7 @@ from jaxlens.render.document import (
 )
 from jaxlens.render.html import body, html
 from jaxlens.render.page import styles
+from tests.browser.test_viewer import a_document, choose, lit, row, saved  # noqa: F401 (saved is a fixture)
 
 CODE = "    hidden = jnp.tanh(x @ weights['first layer'] + bias['first layer'])  # ünïcode, then y"
 # Every character of the user's lines: inside its pane, and not where the note of its line is.

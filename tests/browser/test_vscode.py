@@ -8,18 +8,12 @@ on the window that hands every key that reaches it to the workbench; rules for i
 and code. No content security policy was seen there.
 """
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from test_faces import CONTRAST
-from test_viewer import a_document, choose, lit, row
 
 from jaxlens.render.document import Document, SourceLine, SourcePane
 from jaxlens.render.html import html
+from tests.browser.test_faces import CONTRAST
+from tests.browser.test_viewer import a_document, choose, lit, row
 
 THEMES = {
     "vscode-light": ("#ffffff", "#3b3b3b"),

@@ -5,10 +5,21 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from alike import CORE, EVERY, FORWARD, JAX, MOST, alike, compiled_before, names, refused, same
 
 from jaxlens import core
 from jaxlens.core.parallel.collectives import psum
+from tests.core.alike import (
+    CORE,
+    EVERY,
+    FORWARD,
+    JAX,
+    MOST,
+    alike,
+    compiled_before,
+    names,
+    refused,
+    same,
+)
 
 pytestmark = pytest.mark.backend
 X = np.array([0.3, -0.4, 1.2], np.float32)

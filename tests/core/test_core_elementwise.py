@@ -6,10 +6,10 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
-from alike import CORE, JAX, alike, both, close, names, same
 
 from jaxlens import core
 from jaxlens.core.primitives import elementwise, functions
+from tests.core.alike import CORE, JAX, alike, both, close, names, same
 
 
 def words(text: str) -> list[str]:

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from alike import same_program as same
 from jax import lax
 
 from jaxlens import core
 from jaxlens.core.primitives import dynamic_slices, indexing
+from tests.core.alike import same_program as same
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) ** 2
 ONE, TWO = np.int32(1), np.int32(-2)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import models
 import numpy as np
 import pytest
-from models import CORE, JAX
 
 import jaxlens
 from jaxlens import core
 from jaxlens.lenses import cost
+from tests.core import models
+from tests.core.models import CORE, JAX
 
 pytestmark = [pytest.mark.backend, pytest.mark.models]
 

@@ -3,11 +3,11 @@
 import jax
 import numpy as np
 import pytest
-from alike import CORE, JAX, both, close
 from jax import lax
 
 from jaxlens import core
 from jaxlens.core.primitives import pieces, shapes
+from tests.core.alike import CORE, JAX, both, close
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) ** 2
 CASES = {

@@ -10,10 +10,10 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from models import CORE, JAX
-from random_programs import inputs, nests, programs, seeds, shapes, transformed
 
 from jaxlens import core
+from tests.core.models import CORE, JAX
+from tests.core.random_programs import inputs, nests, programs, seeds, shapes, transformed
 
 COUNT = int(os.environ.get("JAXLENS_PROGRAMS", "12"))
 some = settings(

@@ -1,12 +1,13 @@
 """No lesson is committed stripped, with widget state, or with something of the machine in it."""
 
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
 
-LESSONS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+from tests.support.paths import ROOT
+
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def outputs(book):

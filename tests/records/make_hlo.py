@@ -1,20 +1,17 @@
 """Makes the records of one compile: the gradient of a scan, as XLA:CPU printed it.
 
-    python tests/records/make_hlo.py
+    python -m tests.records.make_hlo
 
 Paths are cut to base names. `hlo_words.json` is not made: it lists words of XLA's source.
 """
 
 import re
-import sys
 import tempfile
 from pathlib import Path
 
 import jax
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import programs
+from tests.support import programs
 
 HERE = Path(__file__).resolve().parent
 KEPT = {

@@ -1,6 +1,6 @@
 """Records captures of real programs, so that lenses, renderers and tests need no device.
 
-    python tests/records/make_records.py [cpu | tpu:v5e:2x2 | gpu:h100 ...]
+    python -m tests.records.make_records [cpu | tpu:v5e:2x2 | gpu:h100 ...]
 
 A record is made again only on purpose (its compiled stages depend on the machine and the version
 of jaxlib), and stays below 200 kB. A target that is not here needs its plugin (`pip install
@@ -31,7 +31,7 @@ def run(path: str, name: str) -> dict[str, Any]:
 def record(targets: list[str]) -> None:
     from jaxlens.stages.driver import capture
 
-    programs = run("tests/programs.py", "programs")
+    programs = run("tests/support/programs.py", "programs")
     for target in targets or ["cpu"]:
         for name in PROGRAMS:
             f, args = programs[name]()

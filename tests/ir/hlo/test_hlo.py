@@ -1,0 +1,440 @@
+"""The HLO reader on text: every form, what is unknown, what is broken, and how long it takes."""
+
+import copy
+import json
+import pickle
+import random
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from jaxlens.errors import ReadError
+from jaxlens.ir import hlo
+from jaxlens.ir.check import check
+from jaxlens.ir.hlo_frames import Frames
+from jaxlens.ir.hlo_line import instructions
+from jaxlens.ir.hlo_text import attributes, read_type, split, unescape
+from tests.support.paths import RECORDS
+
+HEAD = "HloModule m\n\n"
+SAMPLE = (RECORDS / "scan_grad.hlo.txt").read_text()
+
+
+def entry(*lines: str) -> str:
+    return HEAD + "ENTRY e {\n" + "\n".join(f"  {line}" for line in lines) + "\n}\n"
+
+
+def nodes(text: str):
+    module = hlo.read(text)
+    assert check(module) == []
+    assert module.unknown == ()
+    return {node.id: node for node in module.nodes()}
+
+
+def test_a_recorded_module_is_a_legal_graph():
+    module = hlo.read(SAMPLE, stage="optimized")
+    assert check(module) == []
+    assert module.unknown == ()
+    assert module.stage == "optimized"
+    assert next(iter(module.regions)) == module.entry
+    assert {node.opcode for node in module.nodes()} >= {"while", "fusion", "dot", "tuple"}
+    loop = next(node for node in module.nodes() if node.opcode == "while")
+    assert len(loop.regions) == 2
+    assert list(loop.attrs)[:2] == ["condition", "body"]
+    assert json.loads(loop.attrs["backend_config"])["known_trip_count"] == {"n": "20"}
+    for region in module.regions.values():
+        root = next(node for node in region.nodes if node.id == region.results[0])
+        assert root.text.startswith("ROOT ")
+
+
+FORMS = {
+    "short": "add(a, b)",
+    "percent": "add(%a, %b)",
+    "types": "add(f32[2]{0} %a, f32[2]{0} %b)",
+    "types alone": "add(f32[2] a, f32[2] b)",
+    "comment": "add(%a, /*index=1*/%b)",
+    "tight": "add(%a,%b)",
+    "wide": "add( %a ,  %b )",
+    "tiled": "add(f32[2]{0:T(8,128)(2,1)S(1)} %a, f32[2]{0} %b), metadata={op_name=\"x\"}",
+    "attributes": "add(a, b), backend_config={\"x\":[1,{\"y\":\"}\"}]}, sharding={replicated}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_operands(form):
+    found = nodes(
+        entry(
+            "a = f32[2]{0} parameter(0)",
+            "b = f32[2]{0} parameter(1)",
+            f"c = f32[2]{{0}} {FORMS[form]}",
+        )
+    )
+    assert found["c"].operands == ("a", "b")
+    assert found["c"].opcode == "add"
+
+
+TYPES = {
+    "f32[]": ("f32[]", "", 4),
+    "bf16[2,3]{1,0:T(8,128)(2,1)S(1)}": ("bf16[2,3]", "{1,0:T(8,128)(2,1)S(1)}", 12),
+    "s32[<=5,?]{1,0}": ("s32[<=5,?]", "{1,0}", None),
+    "token[]": ("token[]", "", 0),
+    "()": ("()", "", 0),
+    "(f32[2]{0}, (pred[], /*index=2*/s8[3]))": ("(f32[2], (pred[], s8[3]))", "", 12),
+    "newtype9[4]{0}": ("newtype9[4]", "{0}", None),
+}
+
+
+@pytest.mark.parametrize("text", TYPES)
+def test_types(text):
+    type_ = read_type(text)
+    assert (str(type_), type_.layout, type_.bytes) == TYPES[text]
+    assert nodes(entry(f"ROOT a = {text} parameter(0)"))["a"].type == type_
+
+
+def test_a_literal_and_a_number_are_attributes():
+    found = nodes(
+        entry(
+            "p = f32[2]{0} parameter(0), parameter_replication={false}",
+            "c = f32[2,2]{1,0} constant({ { 1, 2 }, { -inf, nan } })",
+            "t = (f32[], pred[]) constant((1, true))",
+            "s = f32[] constant(2.5e-06)",
+            "e = f32[9] constant({...})",
+        )
+    )
+    assert found["p"].attrs == {"index": "0", "parameter_replication": "{false}"}
+    assert [found[n].attrs["literal"] for n in "ctse"] == [
+        "{ { 1, 2 }, { -inf, nan } }", "(1, true)", "2.5e-06", "{...}",
+    ]  # fmt: skip
+    assert all(node.operands == () for node in found.values())
+
+
+def test_parameters_stand_in_their_own_order():
+    module = hlo.read(
+        entry("b = f32[] parameter(1)", "a = s32[] parameter(0)", "c = f32[] copy(b)")
+    )
+    assert [value.name for value in module.body().parameters] == ["a", "b"]
+    assert [node.id for node in module.body().nodes] == ["b", "a", "c"]
+    assert module.body().results == ("c",)
+
+
+def test_unknown_opcodes_and_attributes_are_kept():
+    found = nodes(
+        entry("a = f32[] parameter(0)", 'b = f32[] frobnicate-2(a), mode={x={"}"}}, flag, k=a:b->c')
+    )
+    assert found["b"].opcode == "frobnicate-2"
+    assert found["b"].attrs == {"mode": '{x={"}"}}', "flag": "", "k": "a:b->c"}
+
+
+def test_unreadable_lines_are_kept():
+    module = hlo.read(entry("a = f32[] parameter(0)", "??? what", "b = f32[] copy(a"))
+    assert module.unknown == ("??? what", "b = f32[] copy(a")
+    assert [node.id for node in module.nodes()] == ["a"]
+
+
+def test_quotes_hide_what_is_in_them():
+    line = (
+        'c = f32[] custom-call(a), custom_call_target="x, to_apply=%f, }", '
+        'metadata={op_name="p[\\\'w\\\'], metadata={\\"" source_file="/a/b.py" source_line=7}'
+    )
+    node = nodes(entry("a = f32[] parameter(0)", line))["c"]
+    assert node.regions == ()
+    assert node.attrs["custom_call_target"] == '"x, to_apply=%f, }"'
+    assert node.scope == "p['w'], metadata={\""
+    assert [(span.file, span.line) for span in node.spans] == [("b.py", 7)]
+
+
+def test_called_computations_in_printed_order():
+    bodies = "".join(
+        f"%{name} {{\n  %{name}.p = f32[] parameter(0)\n}}\n\n" for name in ("f", "g", "h")
+    )
+    text = HEAD + bodies + (
+        "ENTRY %e {\n"
+        "  %i = s32[] parameter(0)\n"
+        "  %x = f32[] parameter(1)\n"
+        "  %c = f32[] conditional(%i, %x, %x, %x), branch_computations={%g, %f, %g}\n"
+        "  %w = f32[] while(%c), condition=%h, body=%f\n"
+        "  %k = f32[] custom-call(%w), custom_call_target=\"t\", called_computations={%h}\n"
+        "  %p = pred[] parameter(2)\n"
+        "  %d = f32[] conditional(%p, %x, %x), true_computation=%f, false_computation=%h\n"
+        "  ROOT %s = f32[] select-and-scatter(%k, %d, %x), window={size=2}, select=%g, scatter=%f\n"
+        "}\n"
+    )  # fmt: skip
+    found = nodes(text)
+    assert {n: found[n].regions for n in "cwkds"} == {
+        "c": ("g", "f", "g"), "w": ("h", "f"), "k": ("h",), "d": ("f", "h"), "s": ("g", "f"),
+    }  # fmt: skip
+    assert next(iter(hlo.read(text).regions)) == "e"
+
+
+def test_the_module_line_and_what_is_printed_behind_a_computation():
+    text = (
+        "HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }, "
+        'frontend_attributes={a="x, }"}\n\n'
+        '%f {\n  %p = f32[] parameter(0)\n}, execution_thread="host"\n\n'
+        "ENTRY %e {\n  %q = f32[] parameter(0)\n}\n"
+    )
+    assert hlo.read(text).attrs == {
+        "is_scheduled": "true",
+        "input_output_alias": "{ {0}: (0, {}, may-alias) }",
+        "frontend_attributes": '{a="x, }"}',
+        "f.execution_thread": '"host"',
+    }
+
+
+def test_an_instruction_over_several_lines():
+    found = nodes(entry("c = f32[2,2] constant({ { 1, 2 },", "{ 3, 4 } })", "d = f32[2,2] copy(c)"))
+    assert found["c"].attrs["literal"] == "{ { 1, 2 }, { 3, 4 } }"
+    assert found["d"].operands == ("c",)
+
+
+def test_tuple_elements_that_jax_0_12_leaves_out():
+    found = nodes(
+        entry(
+            "%t = (f32[2]{0}, (s32[], pred[])) parameter(0)",
+            "%a = f32[2]{0} add(%t#0, %t#0)",
+            "ROOT %b = s32[] negate(%t#1#0), metadata={op_name=\"n\"}",
+        )
+    )  # fmt: skip
+    assert list(found) == ["t", "t#0", "a", "t#1", "t#1#0", "b"]
+    assert found["t#1#0"].operands == ("t#1",)
+    assert found["t#1#0"].attrs == {"index": "0"}
+    assert str(found["t#1#0"].type) == "s32[]"
+    assert found["t#1#0"].text == ""
+
+
+def test_a_tuple_element_that_cannot_be_is_kept_as_unknown():
+    module = hlo.read(
+        entry("t = (f32[]) parameter(0)", "a = f32[] copy(t#1)", "b = f32[] copy(x#0)")
+    )
+    assert module.unknown == ("a = f32[] copy(t#1)", "b = f32[] copy(x#0)")
+
+
+TABLES = """
+FileNames
+1 "/home/u/model.py"
+2 "/opt/lib/python3.11/site-packages/jax/_src/numpy/ufuncs.py"
+3 "/opt/lib/python3.11/site-packages/flax/core.py"
+
+FunctionNames
+1 "f"
+2 "<module>"
+
+FileLocations
+1 {{file_name_id=1 function_name_id=1 line=4 end_line=5 column=11 end_column=3}}
+2 {{file_name_id=2 function_name_id=1 line=9 end_line=9 column=0 end_column=8}}
+3 {{file_name_id=3 function_name_id=1 line=7 end_line=7 column=4 end_column=4}}
+4 {{file_name_id=1 function_name_id=2 line=20 end_line=20 column=0 end_column=6}}
+
+StackFrames
+1 {{file_location_id=4 parent_frame_id={}}}
+2 {{file_location_id=1 parent_frame_id={}}}
+3 {{file_location_id=3 parent_frame_id={}}}
+4 {{file_location_id=2 parent_frame_id={}}}
+"""
+
+
+@pytest.mark.parametrize("parents", [(1, 2, 3, 4), (0, 1, 2, 3)], ids=["as printed", "as meant"])
+def test_frames_innermost_first_without_jax(parents):
+    text = HEAD.rstrip("\n") + TABLES.format(*parents) + (
+        '\nENTRY e {\n  a = f32[] parameter(0), metadata={op_name="x" stack_frame_id=4}\n'
+        '  b = f32[] copy(a), metadata={op_name="x;y" stack_frame_id=2}, backend_config={}\n}\n'
+    )  # fmt: skip
+    found = nodes(text)
+    spans = found["a"].spans
+    assert [(s.file, s.line, s.column, s.end_column, s.library) for s in spans] == [
+        ("flax/core.py", 7, 4, -1, True),
+        ("model.py", 4, 11, 3, False),
+        ("model.py", 20, 0, 6, False),
+    ]
+    assert found["a"].owner.line == 4
+    assert found["b"].spans == spans[1:]
+    assert found["b"].scope == "x;y"
+
+
+def test_a_frame_that_goes_round_in_circles_ends():
+    frames = Frames()
+    frames.read(
+        ["StackFrames", "1 {file_location_id=1 parent_frame_id=9}", "9 {parent_frame_id=9}"]
+    )
+    assert frames.stack("9") == ()
+
+
+FEATURES = json.loads((RECORDS / "hlo_words.json").read_text())
+
+
+@pytest.mark.parametrize("opcode", FEATURES["opcodes"])
+def test_every_opcode(opcode):
+    """Each is read as it is, by the fast path and token by token."""
+    lines = ["a = f32[] parameter(0)", f"b = f32[] {opcode}(a)", f"c = f32[] {opcode}(f32[] %a)"]
+    if opcode in ("parameter", "constant"):
+        lines[1:] = [f"b = f32[] {opcode}(1)", f"c = f32[] {opcode}( 2 )"]
+    found = nodes(entry(*lines))
+    assert (found["b"].opcode, found["c"].opcode) == (opcode, opcode)
+
+
+@pytest.mark.parametrize("key", FEATURES["attributes"])
+def test_every_attribute(key):
+    """Each is kept as it is, whatever stands in it."""
+    values = ["{1,2}", '"a, {b"', "true", "bf01_io01->bf01", "[2,4]<=[8]", '{"k":[{"x":"\\"}"}]}']
+    for value in values:
+        line = f"b = f32[] copy(a), x=1, {key}={value}, y=2"
+        module = hlo.read(entry("a = f32[] parameter(0)", line))
+        assert module.body().nodes[1].attrs == {"x": "1", key: value, "y": "2"}
+        assert module.unknown == ()
+
+
+def test_split_and_attributes_and_escapes():
+    assert split('a, {b, c}, "d, \\"e", f[g, h](i, j)') == [
+        "a",
+        "{b, c}",
+        '"d, \\"e"',
+        "f[g, h](i, j)",
+    ]
+    assert attributes("a=1, b={c=2, d=3}") == {"a": "1", "b": "{c=2, d=3}"}
+    assert unescape(r"p[\'w\'] \303\251 \\ \n \"") == "p['w'] é \\ \n \""
+
+
+BROKEN = {
+    "": "expected HLO text that begins with 'HloModule NAME', got ''",
+    "module @x {}": "expected HLO text that begins with 'HloModule NAME', got 'module @x {}'",
+    "HloModule m": "expected one ENTRY computation in the HLO text, found none among 0",
+    HEAD + "ENTRY e {\n  a = f32[] parameter(0)\n": (
+        "breaks off within computation 'e', which begins on line 3"
+    ),
+    HEAD + "e {\n}\nf {\n}\n": "expected one ENTRY computation in the HLO text, found none among 2",
+    HEAD + "ENTRY e {\n}\nENTRY f {\n}\n": "got 'e' and 'f'",
+    HEAD + "e {\n}\ne {\n}\n": "got 'e' again on line 5",
+    HEAD + "e {\nf {\n}\n": "expected '}' to end computation 'e', got computation 'f' on line 4",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_broken_text_is_one_line(text):
+    with pytest.raises(ReadError) as error:
+        hlo.read(text)
+    assert BROKEN[text] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+FOREIGN = [
+    "{", "}", "(", ")", '"', "\n", "\\", "[", "#", "=", ", ", "/*", "ENTRY ", "\x00", "é", "%",
+    "9" * 5000, " = ", "metadata={", "ROOT ", "\r", "\t",
+]  # fmt: skip
+
+
+def mutated(text: str, dice: random.Random) -> str:
+    """Text with a few cuts, swaps, doubled or foreign pieces."""
+    for _ in range(dice.randint(1, 6)):
+        i, j = sorted(dice.randrange(len(text) + 1) for _ in range(2))
+        j = min(j, i + dice.choice([1, 1, 3, 40, 400]))
+        piece = dice.choice(["", text[i:j] * 2, *FOREIGN])
+        text = text[:i] + piece + text[j:]
+    return text
+
+
+def test_mutated_text_is_read_or_refused_in_time():
+    dice = random.Random(0)
+    read = 0
+    for _ in range(250):
+        text = mutated(SAMPLE, dice)
+        start = time.process_time()
+        with suppress(ReadError):
+            module = hlo.read(text)
+            read += 1
+            assert all(isinstance(dict(node.attrs), dict) for node in module.nodes())
+            assert isinstance(check(module), list)
+        assert time.process_time() - start < 2
+    assert read > 50
+
+
+HOSTILE = {
+    "open brackets": "a = f32[] add(" + "(" * 200_000,
+    "open quotes": "a = f32[] add(b), x=" + '\\"' * 200_000 + '"' * 99_999,
+    "nested types": "a = " + "(" * 100_000 + ")" * 100_000 + " copy(b)",
+    "nested attributes": "a = f32[] copy(b), x=" + "{" * 100_000 + "}" * 100_000,
+    "arrows": "f (" + ") -> (" * 100_000,
+    "long literal": "a = f32[9] constant({" + "1, " * 300_000 + "2})",
+    "spaces": "a = f32[]" + " " * 300_000 + "copy(b)",
+    "commas": "a = f32[] copy(" + "b, " * 100_000,
+    "unclosed lines": "a = f32[] constant({\n" * 20_000,
+    "comments": "a = f32[] copy(" + "/*" * 100_000 + ")",
+    "elements": "a = (f32[]) copy(" + "a#0" + "#0" * 50_000 + ")",
+    "hyphens": "a = f32[] " + "x-" * 100_000,
+    "metadata": "a = f32[] copy(b)" + ", metadata={op_name=" * 50_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_lines_take_linear_time(name):
+    start = time.process_time()
+    module = hlo.read(entry("b = f32[] parameter(0)", HOSTILE[name]))
+    for node in module.nodes():
+        len(node.attrs)
+    assert time.process_time() - start < 2
+
+
+def test_five_thousand_nested_calls():
+    depth = 5000
+    body = ["%c0 {\n  %p0 = f32[] parameter(0)\n}\n"]
+    for i in range(1, depth):
+        body.append(
+            f"%c{i} {{\n  %p{i} = f32[] parameter(0)\n"
+            f"  ROOT %r{i} = f32[] call(%p{i}), to_apply=%c{i - 1}\n}}\n"
+        )
+    text = HEAD + "\n".join(body[:-1]) + "\nENTRY " + body[-1]
+    module = hlo.read(text)
+    assert list(module.regions) == [f"c{i}" for i in range(depth - 1, -1, -1)]
+    assert check(module) == []
+
+
+def test_computations_that_nothing_reaches_and_circles():
+    text = HEAD + (
+        "%a {\n  %ap = f32[] parameter(0)\n  %ac = f32[] call(%ap), to_apply=%b\n}\n"
+        "%b {\n  %bp = f32[] parameter(0)\n}\n"
+        "ENTRY %e {\n  %ep = f32[] parameter(0)\n  %ec = f32[] call(%ep), to_apply=%b\n}\n"
+    )
+    assert list(hlo.read(text).regions) == ["e", "a", "b"]
+    circle = text.replace("%bp = f32[] parameter(0)", "%bp = f32[] call(%bp), to_apply=%a")
+    module = hlo.read(circle)
+    assert set(module.regions) == {"e", "a", "b"}
+    assert any("stands before" in broken for broken in check(module))
+
+
+def test_late_fields_are_fields():
+    """Copies, comparisons and pickles see what is not made yet."""
+    module = hlo.read(SAMPLE)
+    assert pickle.loads(pickle.dumps(module)) == module == copy.deepcopy(module)
+    assert replace(module) == hlo.read(SAMPLE)
+    node = hlo.read(SAMPLE).body().nodes[-1]
+    assert replace(node, scope="x").scope == "x"
+    assert node.scope != "x"
+    with pytest.raises(AttributeError):
+        node.nothing
+
+
+def test_the_layout_of_the_text_does_not_matter():
+    """What is not laid out as XLA does it is read at once, with the same result."""
+    early = hlo.read(SAMPLE.replace("\n  ", "\n\t"))
+    late = hlo.read(SAMPLE)
+    assert type(early) is not type(late)
+    assert list(early.regions) == list(late.regions)
+    assert [node.id for node in early.nodes()] == [node.id for node in late.nodes()]
+    assert [node.spans for node in early.nodes()] == [node.spans for node in late.nodes()]
+    assert [dict(node.attrs) for node in early.nodes()] == [node.attrs for node in late.nodes()]
+    assert early.unknown == late.unknown == ()
+
+
+@pytest.mark.parametrize("piece", ["%a = ", " ", "a =", "ROOT ", "(", '"', "/*", "//", " = "])
+def test_instructions_on_one_line_take_linear_time(piece) -> None:
+    """Four times the text takes about four times as long, not sixteen times."""
+
+    def took(size: int) -> float:
+        line = (piece * size)[:size]
+        start = time.process_time()
+        instructions(line)
+        return time.process_time() - start
+
+    short, long = took(50_000), took(200_000)
+    assert long < 8 * short + 0.1

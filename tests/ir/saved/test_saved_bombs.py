@@ -1,0 +1,294 @@
+"""Forged saved files: what a small file may stand for is bounded in bytes, and refused in a line.
+
+Each bomb is a record with one part forged; it stands for gigabytes, or for work without end. The
+bound on memory is that of the promise: ten times the file and 64 MiB.
+"""
+
+import io
+import json
+import random
+import time
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaxlens.captures import load
+from jaxlens.errors import CaptureFileError, UnavailableError
+from jaxlens.ir.facts import Stage
+from jaxlens.ir.saving import STAGES
+from tests.support.paths import RECORDS
+
+CPU = RECORDS / "mlp_step.cpu.jaxlens"
+Parts = dict[str, bytes]
+
+
+def parts(path: Path = CPU) -> Parts:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def written(path: Path, found: Parts, method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in found.items():
+            archive.writestr(name, data)
+    return path
+
+
+def read_all(path: Path) -> str:
+    """Reads all of a file; the sentence that it is refused with, "" where it is not."""
+    try:
+        cap = load(path)
+        for name in STAGES:
+            if name != "passes":
+                _read_stage(lambda name=name: cap.stage(name))
+        for each in cap.passes[::6]:
+            _read_stage(lambda each=each: each.stage)
+        for kernel in cap.kernels:
+            _ = kernel.llvm_before, kernel.llvm_after, kernel.asm
+        for name in ("sources", "outputs", "constants", "memory", "cost", "times", "buffers"):
+            try:
+                getattr(cap, name)
+            except UnavailableError:
+                continue
+    except (CaptureFileError, UnavailableError) as error:
+        return str(error)
+    return ""
+
+
+def _read_stage(get: Callable[[], Stage]) -> None:
+    try:
+        stage = get()
+    except UnavailableError:
+        return
+    _ = stage.text
+    for node in stage.module.nodes():
+        _ = node.results, node.attrs, node.spans, node.scope
+
+
+def bounded(path: Path) -> str:
+    """What reading ends in, having checked what it took."""
+    tracemalloc.start()
+    try:
+        told = read_all(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in told
+    assert len(told) < 400
+    assert peak <= 10 * path.stat().st_size + (64 << 20), (peak, told)
+    return told
+
+
+# ---- parts that stand for more than they are ----------------------------------------------------
+
+
+def packed(lines: list[bytes], rows: list[list[int]]) -> bytes:
+    head = f"{len(lines)} {' '.join(str(len(row)) for row in rows)}".encode()
+    body = b"\n".join([head, *lines])
+    words = b"".join(b"".join(n.to_bytes(4, "little") for n in row) for row in rows)
+    return len(body).to_bytes(8, "little") + body + words
+
+
+def columns(**changed: Any) -> bytes:
+    return json.dumps(json.loads(parts()["jaxpr.json"]) | changed).encode()
+
+
+def doubling_types(levels: int) -> list[Any]:
+    types = json.loads(parts()["jaxpr.json"])["types"]
+    types.append(["f32", [], "", [], False])
+    for _ in range(levels):
+        types.append(["", [], "", [len(types) - 1] * 2, False])
+    return types
+
+
+def nested_types(levels: int) -> list[Any]:
+    types = json.loads(parts()["jaxpr.json"])["types"]
+    types.append(["f32", [], "", [], False])
+    for _ in range(levels):
+        types.append(["", [], "", [len(types) - 1], False])
+    return types
+
+
+def long_names() -> bytes:
+    data = json.loads(parts()["jaxpr.json"])
+    data["strings"].append("x" * 1_000_000)
+    nodes = data["regions"][0]["nodes"]
+    for name in nodes:
+        nodes[name] = [nodes[name][0]] * 20_000
+    nodes["text"] = [len(data["strings"]) - 1] * 20_000
+    return json.dumps(data).encode()
+
+
+def manifest(**changed: Any) -> bytes:
+    return json.dumps(json.loads(parts()["manifest.json"]) | changed).encode()
+
+
+MB = 1_000_000
+BOMBS: dict[str, Callable[[], Parts]] = {
+    "zeros": lambda: {"early.bin": bytes(400 * MB)},
+    "zeros in JSON": lambda: {"jaxpr.json": b" " * (400 * MB)},
+    "empty lists": lambda: {"jaxpr.json": b"[" + b"[]," * (8 * MB) + b"[]]"},
+    "empty objects": lambda: {"manifest.json": b"[" + b"{}," * (8 * MB) + b"{}]"},
+    "nested lists": lambda: {"sources.json": b"[" * (20 * MB)},
+    "numbers": lambda: {"stablehlo.json": b"[" + b"999," * (6 * MB) + b"1]"},
+    "strings": lambda: {"stablehlo.json": b"[" + b'"ab",' * (5 * MB) + b"1]"},
+    "one wide letter": lambda: {"sources.json": b'["' + b"a" * (24 * MB) + b'\\ud83d\\ude00"]'},
+    "wide letters": lambda: {"sources.json": '["😀'.encode() + b"a" * (24 * MB) + b'"]'},
+    "long number": lambda: {"jaxpr.json": columns(spans=[[0, 0, 0, 10**4000, 1, 1, 1, False]])},
+    "doubling types": lambda: {"jaxpr.json": columns(types=doubling_types(400))},
+    "nested types": lambda: {"jaxpr.json": columns(types=nested_types(5_000))},
+    "long names": lambda: {"jaxpr.json": long_names()},
+    "empty lines": lambda: {"hlo.bin": packed([b""] * (20 * MB), [[0]])},
+    "short lines": lambda: {"hlo.bin": packed([b"ab"] * (8 * MB), [[0]])},
+    "lines beyond ASCII": lambda: {
+        "hlo.bin": packed(["😀".encode() + b"a" * 100] * 200_000, [[0]])
+    },
+    "many texts": lambda: {"code.bin": packed([b"a"], [[0]] * (2 * MB))},
+    "a long text": lambda: {"early.bin": packed([b"a" * 1_000], [[0] * MB] * 2)},
+    "long texts": lambda: {"code.bin": packed([b"a" * 1_000], [[0] * 10_000] * 300)},
+    "a text of a length": lambda: {"code.bin": packed([b"a"], [])[:-1] + b" " + b"9" * (4 * MB)},
+    "passes": lambda: {"manifest.json": manifest(passes=[{}] * (2 * MB))},
+    "version": lambda: {"manifest.json": manifest(version=["x" * MB] * 5)},
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_that_stands_for_much_is_refused_within_the_bound(name, tmp_path) -> None:
+    path = written(tmp_path / "a", parts() | BOMBS[name]())
+    assert path.stat().st_size < 1.2 * MB
+    told = bounded(path)
+    assert told.startswith("expected a file that jaxlens.Capture.save wrote"), told
+    begin = time.process_time()
+    read_all(path)
+    assert time.process_time() - begin < 2
+
+
+def test_many_entries_and_other_ways_to_pack(tmp_path) -> None:
+    with zipfile.ZipFile(tmp_path / "a", "w") as archive:
+        for n in range(20_000):
+            archive.writestr(f"{n}", b"")
+    assert "more parts than a capture has" in bounded(tmp_path / "a")
+    for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2):
+        assert "packed in a way" in bounded(written(tmp_path / "a", parts(), method))
+    long = io.BytesIO()
+    with zipfile.ZipFile(long, "w") as archive:
+        archive.writestr("x" * 60_000, b"")
+    (tmp_path / "a").write_bytes(long.getvalue())
+    assert "more parts" in bounded(tmp_path / "a")
+
+
+def test_a_text_that_many_kernels_name_is_held_once(tmp_path) -> None:
+    found = parts()
+    kernels = json.loads(found["manifest.json"])["kernels"]
+    first = next(kernel for kernel in kernels if "asm" in kernel)
+    found["manifest.json"] = manifest(kernels=[first] * 1_000)
+    found["code.bin"] = packed([b"a" * 1_000], [[0] * 1_000] * (1 + max(first.values(), key=_n)))
+    path = written(tmp_path / "a", found)
+    tracemalloc.start()
+    texts = [kernel.asm for kernel in load(path).kernels]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (len(texts), {len(text) for text in texts}) == (1_000, {1_000_999})
+    assert peak < 64 << 20
+
+
+def _n(value: Any) -> int:
+    return value if isinstance(value, int) else -1
+
+
+# ---- regions that are not there -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("called", ["gone", "itself"])
+@pytest.mark.parametrize("name", ["jaxpr", "stablehlo"])
+def test_regions_of_columns(name, called, tmp_path) -> None:
+    data = json.loads(parts()[f"{name}.json"])
+    data["strings"].append("nowhere" if called == "gone" else data["entry"])
+    data["regions"][-1]["nodes"]["regions"][0] = [len(data["strings"]) - 1]
+    path = written(tmp_path / "a", parts() | {f"{name}.json": json.dumps(data).encode()})
+    cap = load(path)
+    with pytest.raises(CaptureFileError, match=f"its {name} is damaged"):
+        _ = cap.stage(name).module
+
+
+@pytest.mark.parametrize("called", [b"nowhere", b"main"])
+def test_computations_of_texts(called, tmp_path) -> None:
+    text = (
+        b"HloModule m\n\nENTRY %main (p: f32[]) -> f32[] {\n  %p = f32[] parameter(0)\n"
+        b"  ROOT %c = f32[] call(%p), to_apply=%" + called + b"\n}\n"
+    ).split(b"\n")
+    found = parts()
+    number = json.loads(found["manifest.json"])["stages"]["optimized"]
+    rows = [[*range(len(text))]] * (number + 1)
+    cap = load(written(tmp_path / "a", found | {"hlo.bin": packed(text, rows)}))
+    with pytest.raises(CaptureFileError, match="its optimized is damaged"):
+        _ = cap.optimized.module
+
+
+def test_a_text_that_is_no_program(tmp_path) -> None:
+    found = parts()
+    cap = load(written(tmp_path / "a", found | {"hlo.bin": packed([b"hello"], [[0]] * 200)}))
+    with pytest.raises(CaptureFileError, match="its optimized is damaged"):
+        _ = cap.optimized.module
+
+
+# ---- fuzz ---------------------------------------------------------------------------------------
+
+_ODD: tuple[Any, ...] = (
+    None, True, -1, 0, 10**6, 2**63, 10**400, 1e999, "", "x" * 10_000, "\ud800", "\x00", [], {},
+    [[]] * 1_000, {"a": [1]}, "%gone", 0.5, [0], "HloModule m",
+)  # fmt: skip
+
+
+def _mutate(value: Any, chance: random.Random) -> Any:
+    """The same JSON with one thing in it changed, left out, doubled or exchanged."""
+    place, depth = value, 0
+    while isinstance(place, dict | list) and place:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = chance.choice(keys)
+        inner = place[key]
+        if depth > 5 or not isinstance(inner, dict | list) or not inner or chance.random() < 0.15:
+            what = chance.randrange(4)
+            if what == 0 or (what == 2 and isinstance(place, dict)):
+                place[key] = chance.choice(_ODD)
+            elif what == 1:
+                del place[key]
+            elif what == 2:
+                place[key:key] = [inner] * chance.choice([1, 50])
+            else:
+                place[key] = place[chance.choice(keys)]
+            return value
+        place, depth = inner, depth + 1
+    return chance.choice(_ODD)
+
+
+def _changed_bytes(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(chance.choice([1, 3, 30])):
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+    return bytes(changed[: chance.choice([None, None, chance.randrange(len(data))])])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mutated_files_are_refused_in_one_line_or_read(seed, tmp_path) -> None:
+    chance = random.Random(seed)
+    paths = [CPU, RECORDS / "scan_rnn.tpu-v5e-2x2.jaxlens"]
+    originals = [parts(path) for path in paths]
+    refused = 0
+    for _ in range(25):
+        found = dict(chance.choice(originals))
+        for _ in range(chance.choice([1, 1, 3])):
+            name = chance.choice(sorted(found))
+            if name.endswith(".json"):
+                data = _mutate(json.loads(found[name]), chance)
+                found[name] = json.dumps(data).encode()
+            else:
+                found[name] = _changed_bytes(found[name], chance)
+            if found[name] == b"":
+                break
+        refused += bool(bounded(written(tmp_path / "a", found)))
+    assert refused > 5

@@ -1,0 +1,56 @@
+"""A saved capture shows in a process without JAX what the live one showed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import jaxlens
+from tests.support import programs
+
+pytestmark = pytest.mark.backend
+
+VIEWS = {
+    "jaxpr": ("jaxpr", {}),
+    "hlo": ("hlo", {}),
+    "compile": ("compile", {}),
+    "stablehlo": ("hlo", {"stage": "stablehlo"}),
+    "optimized": ("hlo", {"stage": "optimized"}),
+    "passes": ("hlo", {"passes": True}),
+    "assembly": ("compile", {"asm": True}),
+    "memory": ("compile", {"memory": True}),
+}
+
+SHOW = """
+import sys
+for name in ("jax", "jaxlib", "IPython"):
+    sys.modules[name] = None
+import json, jaxlens
+views, paths = json.loads(sys.argv[1])
+shown = []
+for path in paths:
+    cap = jaxlens.load(path)
+    seen = {name: getattr(jaxlens, verb)(cap, **options) for name, (verb, options) in views.items()}
+    shown.append({name: [view.text(full=True), view.html()] for name, view in seen.items()})
+print(json.dumps(shown))
+"""
+
+
+def test_every_view_of_the_small_programs(tmp_path):
+    live, paths = [], []
+    for name, make in programs.SMALL.items():
+        f, args = make()
+        cap = jaxlens.capture(f, *args)
+        seen = {n: getattr(jaxlens, verb)(cap, **options) for n, (verb, options) in VIEWS.items()}
+        live.append({n: [view.text(full=True), view.html()] for n, view in seen.items()})
+        paths.append(str(tmp_path / f"{name}.jaxlens"))
+        cap.save(paths[-1])
+    asked = json.dumps([VIEWS, paths])
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW, asked], capture_output=True, text=True, check=True
+    )
+    for name, was, now in zip(programs.SMALL, live, json.loads(done.stdout), strict=True):
+        for view, (text, html) in was.items():
+            assert now[view][0] == text, (name, view)
+            assert now[view][1] == html, (name, view)

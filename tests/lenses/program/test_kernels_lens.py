@@ -1,0 +1,116 @@
+"""Kernels with what they fused, their lines and their bytes."""
+
+from jaxlens.ir.facts import Kernel
+from jaxlens.lenses.kernels import kernels, places, tally, works
+from tests.support import fixed_captures as fixed
+
+
+def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
+    report = kernels(fixed.capture())
+    assert report.findings[0].text == "It runs as 2 kernels and 1 library call."
+    # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
+    assert [[cell.text for cell in row] for row in report.tables[0].rows] == [
+        ["dot.1", "library call", "dot", "<cell 3>:2", "192 B", "32 B"],
+        ["max_fusion", "kernel", "broadcast x 2, add, maximum", "<cell 3>:2 and <cell 3>:3",
+         "40 B", "32 B"],
+        ["gt_fusion", "kernel", "broadcast x 2, add, compare", "<cell 3>:2 and <cell 3>:3",
+         "40 B", "8 B"],
+    ]  # fmt: skip
+    assert report.overlays[0].values == {"dot.1": 224.0, "max_fusion": 72.0, "gt_fusion": 48.0}
+
+
+def test_a_kernel_of_an_unknown_instruction_keeps_its_note() -> None:
+    capture = fixed.capture()
+    stranger = Kernel("memset", "", "thunk", note="the runtime clears a buffer")
+    capture.driver.kernels = lambda: (stranger,)
+    work = works(capture)[0]
+    assert (work.node, work.moved, work.lines) == (None, None, [])
+    assert kernels(capture).tables[0].rows[0][2].text == "the runtime clears a buffer"
+
+
+def test_no_kernels_are_said_to_be_none() -> None:
+    assert tally([]) == "It has no kernels."
+
+
+def test_what_runs_in_a_loop_says_in_which_and_how_often() -> None:
+    text = """HloModule m
+
+%body (s: f32[4]) -> f32[4] {
+  %s = f32[4]{0} parameter(0)
+  ROOT %t = f32[4]{0} tanh(%s)
+}
+
+%cond (c: f32[4]) -> pred[] {
+  %c = f32[4]{0} parameter(0)
+  ROOT %k = pred[] constant(true)
+}
+
+ENTRY %e (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
+}
+"""  # noqa: E501
+    found = places(fixed.module(text))
+    assert found["t"] == "in w, 9 trips"
+    assert "w" not in found
+
+
+def test_what_goes_on_beside_other_work_is_placed_as_what_starts_it() -> None:
+    text = """HloModule m
+
+%side (s: f32[4]) -> f32[4] {
+  %s = f32[4]{0} parameter(0)
+  ROOT %t = f32[4]{0} tanh(%s)
+}
+
+%body (b: f32[4]) -> f32[4] {
+  %b = f32[4]{0} parameter(0)
+  %start = ((f32[4]{0}), f32[4]{0}, u32[]) async-start(%b), calls=%side
+  ROOT %done = f32[4]{0} async-done(%start)
+}
+
+%cond (c: f32[4]) -> pred[] {
+  %c = f32[4]{0} parameter(0)
+  ROOT %k = pred[] constant(true)
+}
+
+ENTRY %e (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
+}
+"""  # noqa: E501
+    found = places(fixed.module(text))
+    assert found["t"] == found["start"] == "in w, 9 trips"
+
+
+def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:
+    capture = fixed.capture()
+    assert "launch" not in kernels(capture).tables[0].columns
+    known = Kernel("max_fusion", "max_fusion", "kernel", launch="2 blocks of 128 threads")
+    capture.driver.kernels = lambda: (known,)
+    table = kernels(capture).tables[0]
+    assert table.rows[0][table.columns.index("launch")].text == "2 blocks of 128 threads"
+
+
+def test_a_fused_slice_reads_the_slice_and_no_more() -> None:
+    text = """HloModule m
+
+%fused (t: f32[1000,50], i: s32[]) -> f32[1,50] {
+  %t = f32[1000,50]{1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %z = s32[] constant(0)
+  %row = f32[1,50]{1,0} dynamic-slice(%t, %i, %z), dynamic_slice_sizes={1,50}
+  ROOT %twice = f32[1,50]{1,0} add(%row, %row)
+}
+
+ENTRY %e (p: f32[1000,50], j: s32[]) -> f32[1,50] {
+  %p = f32[1000,50]{1,0} parameter(0)
+  %j = s32[] parameter(1)
+  ROOT %look = f32[1,50]{1,0} fusion(%p, %j), kind=kLoop, calls=%fused
+}
+"""
+    capture = fixed.capture()
+    capture.driver._stages["optimized"] = fixed.stage("optimized", text)
+    capture.driver.kernels = lambda: (Kernel("look", "look", "kernel"),)
+    (work,) = works(capture)
+    assert (work.read, work.written) == (50 * 4 + 4, 50 * 4)  # a row and the index, of 200 kB

@@ -1,0 +1,71 @@
+"""Trips of loops in HLO: what XLA says, and what is read off a loop that counts."""
+
+import pytest
+
+from jaxlens.lenses.trips import trips
+from tests.support import fixed_captures as fixed
+
+COUNTS = """HloModule counts
+
+body (s: (f32[4], s32[])) -> (f32[4], s32[]) {
+  %s = (f32[4], s32[]) parameter(0)
+  %x = f32[4] get-tuple-element(%s), index=0
+  %i = s32[] get-tuple-element(%s), index=1
+  %one = s32[] constant(1)
+  %held = s32[] copy(%i)
+  %next = s32[] add(%one, %held)
+  %y = f32[4] add(%x, %x)
+  ROOT %again = (f32[4], s32[]) tuple(%y, %next)
+}
+
+cond (t: (f32[4], s32[])) -> pred[] {
+  %t = (f32[4], s32[]) parameter(0)
+  %j = s32[] get-tuple-element(%t), index=1
+  %n = s32[] constant(7)
+  ROOT %less = pred[] compare(%j, %n), direction=LT
+}
+
+ENTRY main (p: f32[4], q: s32[]) -> (f32[4], s32[]) {
+  %p = f32[4] parameter(0)
+  %q = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %start = s32[] copy(%zero)
+  %init = (f32[4], s32[]) tuple(%p, %start)
+  ROOT %loop = (f32[4], s32[]) while(%init), condition=%cond, body=%body
+}
+"""
+
+
+def counted(text: str) -> int | None:
+    module = fixed.module(text)
+    region = module.body()
+    (loop,) = [node for node in region.nodes if node.opcode == "while"]
+    return trips(loop, region, module)
+
+
+def test_a_loop_that_counts() -> None:
+    assert counted(COUNTS) == 7
+
+
+def test_what_xla_says_goes_first() -> None:
+    said = 'body=%body, backend_config={"known_trip_count":{"n":"128"},"known_init_step":{}}'
+    assert counted(COUNTS.replace("body=%body", said)) == 128
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("%zero = s32[] constant(0)", "%zero = s32[] constant(2)"),
+        ("copy(%zero)", "copy(%q)"),
+        ("%one = s32[] constant(1)", "%one = s32[] constant(2)"),
+        ("add(%one, %held)", "multiply(%one, %held)"),
+        ("add(%one, %held)", "add(%held, %held)"),
+        ("tuple(%y, %next)", "tuple(%y, %i)"),
+        ("direction=LT", "direction=NE"),
+        ("compare(%j, %n)", "compare(%n, %j)"),
+        ("%n = s32[] constant(7)", "%n = s32[] get-tuple-element(%t), index=1"),
+    ],
+)
+def test_what_only_looks_like_it_is_unknown(old: str, new: str) -> None:
+    assert old in COUNTS
+    assert counted(COUNTS.replace(old, new)) is None

@@ -1,0 +1,147 @@
+"""Who holds what and what travels: collectives of known programs, on eight virtual devices."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.support.paths import ROOT, environment
+
+SCRIPT = ROOT / "tests" / "support" / "sharded_programs.py"
+
+
+@cache
+def seen(name: str) -> dict:
+    with TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", SCRIPT, name, f"{folder}/kept.jaxlens"],
+            capture_output=True, text=True, check=False, env=environment(),
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def line(words: str) -> str:
+    lines = SCRIPT.read_text().splitlines()
+    return f"{SCRIPT.name}:{1 + next(n for n, text in enumerate(lines) if words in text)}"
+
+
+def test_one_all_reduce_where_the_sum_is_cut() -> None:
+    found = seen("column_then_row")
+    assert found["axes"] == [["data", 4], ["model", 2]]
+    (one,) = found["collectives"]
+    assert one["opcode"] == "all-reduce"
+    assert one["bytes"] == 64 * 32 * 4  # a quarter of 256 rows, all 32 columns
+    assert one["groups"] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert one["over"] == ["model"]
+    assert one["lines"] == [line("h @ w2")]
+    assert found["sent"] == 2 * (1 / 2) * 64 * 32 * 4
+    words = " ".join(found["text"].split())
+    assert "8 devices (data 4 x model 2) sends 8.19 kB a run in 1 all-reduce" in words
+
+
+def test_the_pieces_are_those_of_jax() -> None:
+    found = seen("column_then_row")
+    assert [spec for spec, _ in found["inputs"]] == [
+        "P(None, 'model')", "P('model', None)", "P('data', None)"
+    ]  # fmt: skip
+    assert found["pieces"] == found["truth"]
+    between = {name.split(".")[0]: spec for name, spec in found["values"]}
+    assert between["dot_general"] == "P('data', 'model')"  # of x @ w1
+
+
+def test_each_kind_of_exchange() -> None:
+    found = {c["opcode"]: c for c in seen("exchanges")["collectives"]}
+    piece = 16 * 16 * 4
+    columns, rows = [[0, 2, 4, 6], [1, 3, 5, 7]], [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert found["all-reduce"]["groups"] == columns
+    assert found["all-reduce"]["sent"] == 2 * 3 / 4 * piece
+    assert found["all-gather"]["groups"] == rows
+    assert found["all-gather"]["bytes"] == 2 * piece
+    assert found["all-gather"]["sent"] == piece
+    assert found["reduce-scatter"]["sent"] == piece / 2
+    ring = [[0, 2], [2, 4], [4, 6], [6, 0], [1, 3], [3, 5], [5, 7], [7, 1]]
+    assert found["collective-permute"]["groups"] == ring
+    assert found["collective-permute"]["sent"] == piece
+    assert all(c["lines"] for c in found.values())
+    assert seen("exchanges")["pieces"] == seen("exchanges")["truth"]
+    specs = [spec for spec, _ in seen("exchanges")["outputs"]]
+    assert specs[2:] == ["P('data', 'model')", "P(('data', 'model'), None)"]
+
+
+def test_what_a_device_gathers_is_the_whole_less_its_own_piece() -> None:
+    """Groups of a mesh whose devices are in another order, or of parts of its axes."""
+    found = seen("resharded")
+    gathers = [c for c in found["collectives"] if c["opcode"] == "all-gather"]
+    assert gathers
+    assert sum(c["sent"] for c in gathers) == 64 * 64 * 4 * 7 / 8
+    for one in gathers:
+        assert sorted(device for group in one["groups"] for device in group) == list(range(8))
+        assert len(one["groups"][0]) > 1
+
+
+def test_a_loop_counts_by_its_trips() -> None:
+    (one,) = seen("looped")["collectives"]
+    assert one["trips"] == 10
+    assert one["sent"] == 10 * 2 * 3 / 4 * 16 * 32 * 4
+
+
+def test_one_device_sends_nothing() -> None:
+    found = seen("alone")
+    assert found["devices"] == 1
+    assert "runs on one device" in found["text"]
+    assert found["sent"] == 0
+
+
+def test_what_is_left_to_xla_is_read_off_the_program_of_one_device() -> None:
+    found = seen("left_to_xla")
+    (one,) = found["collectives"]
+    assert (one["opcode"], one["bytes"], one["over"]) == ("all-reduce", 64 * 128 * 4, ["data"])
+    assert found["sent"] == 2 * 3 / 4 * 64 * 128 * 4
+    assert found["inputs"] == [["P(None, None)", [1, 1]], ["P('data', None)", [4, 1]]]
+    assert found["pieces"] == found["truth"]
+    words = " ".join(found["text"].split())
+    assert "1 of 2 inputs is cut" in words
+    assert "Every device holds 32.8 kB of inputs whole: w f32[64,128]" in words
+
+
+@pytest.mark.models
+def test_gradients_of_a_library_s_model_travel_once() -> None:
+    pytest.importorskip("equinox")
+    pytest.importorskip("optax")
+    found = seen("of_a_library")
+    weights = 16 * 4 + 16 + 16 * 16 + 16 + 16 + 1
+    assert {c["opcode"] for c in found["collectives"]} == {"all-reduce"}
+    assert all(c["over"] == ["data"] and c["trips"] == 1 for c in found["collectives"])
+    # One for each weight, or several in one; the loss itself is not asked for.
+    assert sum(c["bytes"] for c in found["collectives"]) == weights * 4
+    assert found["sent"] == pytest.approx(2 * 3 / 4 * weights * 4)
+    assert found["pieces"] == found["truth"]
+    assert [tiles for _, tiles in found["inputs"][-2:]] == [[4, 1], [4, 1]]
+
+
+def test_the_first_line_counts_the_devices_of_a_shard_map() -> None:
+    assert seen("looped")["text"].splitlines()[0].partition(", under jit")[0].endswith("on 8 x cpu")
+    assert (
+        seen("of_the_core")["text"]
+        .splitlines()[0]
+        .partition(", under jit")[0]
+        .endswith("on 4 x cpu")
+    )
+
+
+def test_of_the_core() -> None:
+    found = seen("of_the_core")
+    assert found["devices"] == 4
+    (one,) = found["collectives"]
+    assert (one["opcode"], one["bytes"], one["over"]) == ("all-reduce", 2 * 4 * 4, ["i"])
+
+
+@pytest.mark.parametrize("name", ["column_then_row", "exchanges", "looped"])
+def test_saved_captures_say_the_same(name: str) -> None:
+    found = seen(name)
+    assert found["saved"] == found["text"]
+    assert found["html"] < 125_000

@@ -1,0 +1,129 @@
+"""Where compile time goes: a profile put together by hand, whose seconds can be added up."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jaxlens.captures import load
+from jaxlens.ir.facts import Part, Profile, Source
+from jaxlens.ir.graph import Span
+from jaxlens.ir.saved_facts import from_json, to_json
+from jaxlens.lenses.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
+from jaxlens.lenses.python_loops import looped
+from jaxlens.lenses.times import of
+from jaxlens.lenses.times_report import times
+from jaxlens.render.compile_view import document
+from jaxlens.render.options import CompileOptions
+from jaxlens.render.text import text
+from tests.support import fixed_captures as fixed
+from tests.support.paths import RECORDS
+
+
+def test_groups_add_up_to_the_compile() -> None:
+    parts = compile_parts(fixed.PROFILE)
+    assert parts.groups == pytest.approx({PASSES: 0.5, CODE: 0.1, LLVM: 1.0, REST: 0.4})
+    assert sum(parts.groups.values()) == pytest.approx(parts.seconds) == 2.0
+
+
+def test_a_pass_does_not_count_the_pipelines_that_it_runs() -> None:
+    passes = {p.name: p for p in compile_parts(fixed.PROFILE).passes}
+    assert list(passes) == ["algsimp", "dce", "fixpoint"]
+    assert passes["dce"].seconds == pytest.approx(0.2)
+    assert passes["dce"].times == 3
+    assert passes["dce"].pipelines == ("simplify", "inner")
+    assert passes["fixpoint"].seconds == pytest.approx(0.15 - 0.12)
+    # What the pipelines do between passes is theirs: 0.05 and 0.02.
+    assert sum(p.seconds for p in passes.values()) == pytest.approx(0.5 - 0.05 - 0.02)
+
+
+def test_kernels_and_threads_are_counted_beside_the_compile() -> None:
+    parts = compile_parts(fixed.PROFILE)
+    assert parts.kernels == {"max_fusion": 0.3, "gt_fusion": 0.1}
+    assert parts.llvm == 1.6
+
+
+def test_nothing_is_less_than_no_time() -> None:
+    odd = Profile(0.5, (Part("a", "step", 0.6), Part("Codegen", "step", 0.7, 1, 0)))
+    assert compile_parts(odd).groups == {PASSES: 0.0, CODE: 0.0, LLVM: 0.7, REST: 0.0}
+
+
+def test_the_first_sentence_names_what_took_most() -> None:
+    first = times(fixed.capture()).findings[0]
+    assert first.lead == "LLVM took 50% of 2 s. "
+    assert first.text == (
+        "No loop of four or more like steps was unrolled; cell 3:2 made the most of 5 equations, 3."
+    )
+    slow = replace(fixed.PROFILE.parts[1], seconds=1.5)
+    found = of(fixed.capture())
+    worse = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, *fixed.PROFILE.parts[2:5])))
+    lead = times(fixed.capture(), replace(found, compile=worse)).findings[0].lead
+    assert "HLO passes took" in lead
+    assert lead.endswith("most of it in `algsimp`. ")
+    folds = replace(fixed.PROFILE.parts[2], name="constant_folding")
+    long = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, folds)))
+    lead = times(fixed.capture(), replace(found, compile=long)).findings[0].lead
+    assert lead.endswith("most of it in `constant_folding` (--captured says of what). ")
+
+
+def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None:
+    llvm = (
+        Part("max_fusion", "llvm", 0.2, aside=True), Part("max_fusion", "code", 0.1, aside=True),
+        Part("gt_fusion", "llvm", 0.6, aside=True), Part("gt_fusion", "code", 0.3, aside=True),
+    )  # fmt: skip
+    parts = compile_parts(Profile(2.0, (*fixed.PROFILE.parts, *llvm)))
+    assert parts.groups == compile_parts(fixed.PROFILE).groups  # other threads' seconds
+    assert (parts.of_llvm("gt_fusion"), parts.of_kernel("gt_fusion")) == pytest.approx((0.9, 1.0))
+    report = times(fixed.capture(), replace(of(fixed.capture()), compile=parts))
+    assert report.findings[0].lead == "LLVM took 50% of 2 s, longest over `gt_fusion`. "
+    table = next(t for t in report.tables if t.title == "Kernels")
+    assert [[cell.text for cell in row][2:6] for row in table.rows] == [
+        ["100 ms", "600 ms", "300 ms", "1 s"], ["300 ms", "200 ms", "100 ms", "600 ms"],
+    ]  # fmt: skip
+    without = next(t for t in times(fixed.capture()).tables if t.title == "Kernels")
+    assert "LLVM passes" not in without.columns
+
+
+def test_seconds_are_in_the_text_where_times_are_what_was_asked_for() -> None:
+    asked = text(document(fixed.capture(), CompileOptions(times=True)))
+    assert "LLVM took 50% of 2 s" in asked
+    assert "algsimp" in asked
+    assert "left out" not in asked
+    unasked = text(document(fixed.capture()))
+    assert "Time per stage: left out, it changes from run to run" in unasked
+    assert "LLVM took" not in unasked
+
+
+def test_a_capture_without_a_profile_says_so() -> None:
+    shown = document(fixed.capture("profile"), CompileOptions(times=True))
+    assert "Within the compile: this backend gives no profile." in " ".join(text(shown).split())
+
+
+def test_scan_says_why_it_is_not_tried() -> None:
+    shown = document(fixed.capture(), CompileOptions(scan=True))
+    assert "lax.scan was not tried: there is no unrolled loop to try." in text(shown)
+
+
+def test_a_profile_is_read_as_it_was_saved() -> None:
+    assert from_json(Profile, to_json(fixed.PROFILE)) == fixed.PROFILE
+
+
+@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.jaxlens")), ids=lambda path: path.stem)
+def test_records_of_other_devices_are_counted(path: Path) -> None:
+    taken = load(path)
+    found = of(taken)
+    assert found.missing.startswith("profile is not in this file")
+    assert found.equations.total >= sum(len(r.nodes) for r in taken.jaxpr.module.regions.values())
+    assert found.loops == ()  # the recurrent network is a scan already
+    words = text(document(taken, CompileOptions(times=True)), times=True)
+    assert "Equations by line" in words
+    assert "Time per stage" in words
+
+
+def test_lines_in_loops_of_python() -> None:
+    code = "def f(x):\n for i in range(3):\n  x = g(x)\n return [h(y)\n   for y in x]\n"
+    tells = looped({"k": Source("cell 1", code), "bad": Source("cell 2", "%%jaxpr\nfor x in y:")})
+    lines = [n for n in range(1, 6) if tells(Span("cell 1", n, key="k"))]
+    assert lines == [3, 4, 5]
+    assert not tells(Span("cell 2", 2, key="bad"))
+    assert not tells(Span("cell 9", 2, key="elsewhere"))

@@ -1,0 +1,247 @@
+"""Instructions are followed by value, name and place; nothing is linked that is not the same."""
+
+import time
+
+import pytest
+
+from jaxlens.ir.numbering import Numbers, number
+from jaxlens.links.follow import relate
+from jaxlens.links.relation import Link, Relation
+from tests.support import fixed_captures as fixed
+
+
+def entry(body: str, extra: str = "") -> str:
+    return f"HloModule m\n\n{extra}ENTRY %e (p: f32[4], q: f32[4]) -> f32[4] {{\n{body}\n}}\n"
+
+
+PARAMETERS = "  %p = f32[4]{0} parameter(0)\n  %q = f32[4]{0} parameter(1)\n"
+
+
+def linked(before: str, after: str) -> Relation:
+    return relate(fixed.module(before), fixed.module(after))
+
+
+def test_every_instruction_is_followed_into_its_fusions() -> None:
+    relation = linked(fixed.BEFORE, fixed.AFTER)
+    assert relation.forward("dot.1") == ("dot.1",)
+    assert set(relation.forward("add.1")) == {"add.5", "add.6"}
+    assert set(relation.forward("zeros")) == {"zeros.5", "zeros.6"}
+    assert relation.forward("max.1") == ("max.5",)
+    assert relation.forward("gt.1") == ("gt.6",)
+    assert relation.back("bias.6") == ("bias.1",)
+    assert {link.how for link in relation.out("add.1")} == {"value"}
+    assert all(relation.forward(node.id) for node in fixed.module(fixed.BEFORE).nodes())
+
+
+def test_a_fusion_is_no_image_of_what_it_holds() -> None:
+    relation = linked(fixed.BEFORE, fixed.AFTER)
+    assert relation.back("max_fusion") == ()
+    assert relation.back("p0") == ()
+
+
+def test_other_operands_constants_and_attributes_make_other_values() -> None:
+    before = entry(
+        PARAMETERS
+        + "  %c = f32[] constant(1)\n  %s = f32[4]{0} broadcast(%c), dimensions={}\n"
+        + "  %a = f32[4]{0} subtract(%p, %q)\n  ROOT %r = f32[4]{0} multiply(%a, %s)"
+    )
+    after = entry(
+        PARAMETERS
+        + "  %c2 = f32[] constant(2)\n  %s2 = f32[4]{0} broadcast(%c2), dimensions={}\n"
+        + "  %a2 = f32[4]{0} subtract(%q, %p)\n  ROOT %r2 = f32[4]{0} multiply(%a2, %s2)"
+    )
+    relation = linked(before, after)
+    assert [relation.forward(id) for id in ("c", "s", "a", "r")] == [(), (), (), ()]
+
+
+def test_operands_of_a_sum_may_change_places() -> None:
+    before = entry(PARAMETERS + "  ROOT %a = f32[4]{0} add(%p, %q)")
+    after = entry(PARAMETERS + "  ROOT %b = f32[4]{0} add(%q, %p)")
+    assert linked(before, after).forward("a") == ("b",)
+
+
+def test_constants_whose_digits_are_left_out_are_not_taken_for_equal() -> None:
+    before = entry(
+        PARAMETERS + "  %c = f32[4]{0} constant({...})\n  ROOT %r = f32[4]{0} add(%p, %c)"
+    )
+    after = entry(
+        PARAMETERS + "  %d = f32[4]{0} constant({...})\n  ROOT %s = f32[4]{0} add(%p, %d)"
+    )
+    assert linked(before, after).forward("c") == ()
+
+
+def test_merged_instructions_all_lead_to_the_one_that_stays() -> None:
+    twice = "  %a = f32[4]{0} add(%p, %q)\n  %b = f32[4]{0} add(%p, %q)\n"
+    before = entry(PARAMETERS + twice + "  ROOT %r = f32[4]{0} multiply(%a, %b)")
+    after = entry(
+        PARAMETERS + "  %a = f32[4]{0} add(%p, %q)\n  ROOT %r = f32[4]{0} multiply(%a, %a)"
+    )
+    relation = linked(before, after)
+    assert relation.forward("b") == ("a",)
+    assert set(relation.back("a")) == {"a", "b"}
+
+
+def test_a_copy_hands_its_value_on() -> None:
+    before = entry(PARAMETERS + "  ROOT %r = f32[4]{0} tanh(%p)")
+    after = entry(PARAMETERS + "  %k = f32[4]{0} copy(%p)\n  ROOT %r2 = f32[4]{0} tanh(%k)")
+    relation = linked(before, after)
+    assert relation.forward("r") == ("r2",)
+    assert relation.back("k") == ()
+
+
+def test_names_carry_what_has_other_operands_now() -> None:
+    before = entry(
+        PARAMETERS + "  %a = f32[4]{0} add(%p, %q)\n  ROOT %r = f32[4]{0} tanh(%a), metadata={}"
+    )
+    after = entry(PARAMETERS + "  %m = f32[4]{0} multiply(%p, %q)\n  ROOT %r = f32[4]{0} tanh(%m)")
+    relation = linked(before, after)
+    assert relation.out("r") == (Link("r", "r", "named"),)
+    assert relation.forward("a") == ()
+
+
+def test_a_place_links_only_where_it_is_unique() -> None:
+    meta = ', metadata={op_name="jit(f)/div"}'
+    one = entry(PARAMETERS + f"  ROOT %d = f32[4]{{0}} divide(%p, %q){meta}")
+    other = entry(PARAMETERS + f"  ROOT %m = f32[4]{{0}} multiply(%p, %q){meta}")
+    both = entry(
+        PARAMETERS
+        + f"  %m = f32[4]{{0}} multiply(%p, %q){meta}\n  ROOT %n = f32[4]{{0}} negate(%m){meta}"
+    )
+    assert linked(one, other).out("d") == (Link("d", "m", "span"),)
+    assert linked(one, both).out("d") == ()
+
+
+def test_bodies_of_loops_are_paired_by_their_loops() -> None:
+    body = """%{0} (s: (s32[], f32[4])) -> (s32[], f32[4]) {{
+  %s.{0} = (s32[], f32[4]{{0}}) parameter(0)
+  %i.{0} = s32[] get-tuple-element(%s.{0}), index=0
+  %v.{0} = f32[4]{{0}} get-tuple-element(%s.{0}), index=1
+  %t.{0} = f32[4]{{0}} tanh(%v.{0})
+  ROOT %o.{0} = (s32[], f32[4]{{0}}) tuple(%i.{0}, %t.{0})
+}}
+
+%cond_{0} (s: (s32[], f32[4])) -> pred[] {{
+  %z.{0} = (s32[], f32[4]{{0}}) parameter(0)
+  %n.{0} = s32[] get-tuple-element(%z.{0}), index=0
+  %ten.{0} = s32[] constant(10)
+  ROOT %lt.{0} = pred[] compare(%n.{0}, %ten.{0}), direction=LT
+}}
+
+"""
+    main = (
+        PARAMETERS
+        + "  %z = s32[] constant(0)\n  %init = (s32[], f32[4]{{0}}) tuple(%z, %p)\n"
+        + "  %w = (s32[], f32[4]{{0}}) while(%init), condition=%cond_{0}, body=%{0}\n"
+        + "  ROOT %r = f32[4]{{0}} get-tuple-element(%w), index=1"
+    )
+    before = entry(main.format("old"), body.format("old"))
+    after = entry(main.format("new"), body.format("new"))
+    relation = linked(before, after)
+    assert relation.forward("t.old") == ("t.new",)
+    assert relation.forward("ten.old") == ("ten.new",)
+
+
+def test_stamps_are_kept_and_not_linked_again() -> None:
+    before, after = fixed.module(fixed.BEFORE), fixed.module(fixed.AFTER)
+    relation = relate(before, after, [Link("gt.1", "gt.6", "stamped")])
+    assert Link("gt.1", "gt.6", "stamped") in relation.links
+
+
+@pytest.mark.parametrize("opcode", ["call", "fusion"])
+def test_thousands_of_levels_need_no_recursion(opcode: str) -> None:
+    attribute = "to_apply" if opcode == "call" else "kind=kLoop, calls"
+    parts = [
+        "%f0 (a: f32[4]) -> f32[4] {\n  %a0 = f32[4]{0} parameter(0)\n"
+        "  ROOT %r0 = f32[4]{0} tanh(%a0)\n}\n\n"
+    ]
+    for i in range(1, 5000):
+        parts.append(
+            f"%f{i} (a: f32[4]) -> f32[4] {{\n  %a{i} = f32[4]{{0}} parameter(0)\n"
+            f"  ROOT %r{i} = f32[4]{{0}} {opcode}(%a{i}), {attribute}=%f{i - 1}\n}}\n\n"
+        )
+    text = entry(
+        PARAMETERS + f"  ROOT %r = f32[4]{{0}} {opcode}(%p), {attribute}=%f4999", "".join(parts)
+    )
+    relation = linked(text, text)
+    assert relation.forward("r0") == ("r0",)
+
+
+def test_calls_that_double_at_each_level_stay_bounded() -> None:
+    parts = [
+        "%f0 (a: f32[4]) -> f32[4] {\n  %a0 = f32[4]{0} parameter(0)\n"
+        "  ROOT %r0 = f32[4]{0} tanh(%a0)\n}\n\n"
+    ]
+    for i in range(1, 40):
+        parts.append(
+            f"%f{i} (a: f32[4]) -> f32[4] {{\n  %a{i} = f32[4]{{0}} parameter(0)\n"
+            f"  %b{i} = f32[4]{{0}} call(%a{i}), to_apply=%f{i - 1}\n"
+            f"  ROOT %r{i} = f32[4]{{0}} call(%b{i}), to_apply=%f{i - 1}\n}}\n\n"
+        )
+    text = entry(PARAMETERS + "  ROOT %r = f32[4]{0} call(%p), to_apply=%f39", "".join(parts))
+    module = fixed.module(text)
+    found = number(module, Numbers())
+    assert sum(map(len, found.bodies.values())) < 50_000
+    assert relate(module, module).forward("r") == ("r",)
+
+
+def test_many_equal_instructions_make_no_quadratic_work() -> None:
+    rows = "".join(f"  %c{i} = f32[] constant(1)\n" for i in range(4000))
+    text = entry(PARAMETERS + rows + "  ROOT %r = f32[4]{0} add(%p, %q)")
+    module = fixed.module(text)
+    start = time.process_time()
+    relation = relate(module, module)
+    assert time.process_time() - start < 5
+    assert len(relation) == 4003
+
+
+def loop(name: str, state: list[str], body: str, root: str) -> str:
+    """A module with one loop; `state` are the types of what it carries, all read from `p`."""
+    type_ = f"({', '.join(state)})"
+    parts = "\n".join(
+        f"  %{name}{i} = {t} get-tuple-element(%{name}.s), index={i}" for i, t in enumerate(state)
+    )
+    return f"""HloModule m
+
+%{name}.body ({name}.s: {type_}) -> {type_} {{
+  %{name}.s = {type_} parameter(0)
+{parts}
+{body}
+  ROOT %{name}.r = {type_} tuple({root})
+}}
+
+%{name}.cond ({name}.c: {type_}) -> pred[] {{
+  %{name}.c = {type_} parameter(0)
+  ROOT %{name}.t = pred[] constant(true)
+}}
+
+ENTRY %e (p: {type_}) -> {type_} {{
+  %p = {type_} parameter(0)
+  ROOT %{name}.w = {type_} while(%p), condition=%{name}.cond, body=%{name}.body, metadata={{op_name="jit(f)/while"}}
+}}
+"""  # noqa: E501
+
+
+def test_a_loop_that_got_more_state_keeps_its_instructions() -> None:
+    before = loop(
+        "a", ["f32[4]", "f32[4]"],
+        "  %up = f32[4] exponential(%a0)\n  %down = f32[4] subtract(%a1, %a0)", "%up, %down",
+    )  # fmt: skip
+    after = loop(
+        "b", ["f32[4]", "f32[4]", "s32[]"],
+        "  %u = f32[4] exponential(%b0)\n  %d = f32[4] subtract(%b1, %b0)", "%u, %d, %b2",
+    )  # fmt: skip
+    relation = linked(before, after)
+    assert relation.forward("a.w") == ("b.w",)
+    assert (relation.forward("up"), relation.forward("down")) == (("u",), ("d",))
+    assert relation.forward("a1") == ("b1",)
+
+
+def test_a_loop_that_lost_state_pairs_nothing_by_place_in_it() -> None:
+    before = loop(
+        "a", ["f32[4]", "f32[4]", "s32[]"],
+        "  %up = f32[4] exponential(%a0)\n  %down = f32[4] exponential(%a1)", "%up, %down, %a2",
+    )  # fmt: skip
+    after = loop("b", ["f32[4]", "s32[]"], "  %d = f32[4] exponential(%b0)", "%d, %b1")
+    relation = linked(before, after)
+    assert relation.forward("a.w") == ("b.w",)
+    assert relation.forward("up") == ()

@@ -1,0 +1,30 @@
+"""Recorded programs of CPU, TPU and GPU carry their exact ids: everything in them is linked."""
+
+import pytest
+
+from jaxlens.captures import Capture, load
+from tests.support.paths import CAPTURES
+
+
+@pytest.fixture(params=CAPTURES, ids=lambda path: path.stem)
+def record(request: pytest.FixtureRequest) -> Capture:
+    return load(request.param)
+
+
+def test_every_instruction_reaches_a_line_and_every_fate_is_known(record: Capture) -> None:
+    found = record.links.coverage()
+    assert found.counted[0] > 20
+    assert found.instructions == found.equations == 1.0, found.missing
+
+
+def test_no_text_shows_a_stamp(record: Capture) -> None:
+    for name in ("jaxpr", "stablehlo", "hlo", "optimized"):
+        assert "_jl" not in record.stage(name).text
+    assert not any("_jl" in dump.stage.text for dump in record.passes)
+
+
+def test_an_equation_is_followed_into_what_computes_it_and_back(record: Capture) -> None:
+    fates = record.links.fates()
+    for id, fate in fates.items():
+        for instruction in fate.instructions:
+            assert id in record.links.back(instruction, "jaxpr", at="optimized"), fate

@@ -1,0 +1,216 @@
+"""Text of documents: equal to the approved text, stable, bounded, within its width."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from jaxlens.lenses.report import Cell, Table, cells
+from jaxlens.render.blocks import walk
+from jaxlens.render.document import (
+    Code,
+    Diff,
+    DiffGroup,
+    DiffRow,
+    Document,
+    Findings,
+    Fold,
+    GraphPane,
+    Line,
+    Listing,
+    Piece,
+    SourceLine,
+    SourcePane,
+    Tab,
+    TableBlock,
+    Tabs,
+)
+from jaxlens.render.figure import Box, Figure, Panel
+from jaxlens.render.text import text
+from jaxlens.render.visible import visible
+from tests.support import sample_documents as sample
+from tests.support.paths import TEXTS
+
+
+def of(*blocks):
+    return Document("jaxpr", "taken", blocks)
+
+
+def listing(*texts):
+    return Listing("jaxpr", tuple(Line((Piece(t),)) for t in texts))
+
+
+def figure():
+    return Figure((Panel("main", "f", (Box("x", "x"),), ()),), note="Folded 3 layers.")
+
+
+def test_every_block_reads_as_approved():
+    assert text(sample.everything()) + "\n" == (TEXTS / "everything.txt").read_text()
+
+
+def test_full_text_has_every_tab_fold_and_time():
+    written = text(sample.everything(), full=True, times=True)
+    assert "HLO:" in written
+    assert "target triple" in written
+    assert "120.9" in written
+    assert "metadata={op_name=" in written
+    assert not re.search("full=True|times=True|more lines", written)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_text_is_the_same_each_time_and_has_no_blanks_at_line_ends(full):
+    written = text(sample.everything(), full=full)
+    assert written == text(sample.everything(), full=full)
+    assert not re.search(r"[ \t]$", written, re.MULTILINE)
+
+
+def test_times_are_left_out_with_a_line_that_says_how_to_get_them():
+    block = TableBlock(
+        Table("Time per stage", ("stage", "ms"), (cells("trace", "12.1"),), "", True)
+    )
+    assert text(of(block)).endswith(
+        "Time per stage: left out, it changes from run to run; .text(times=True) writes it"
+    )
+    assert "12.1" in text(of(block), times=True)
+
+
+def test_tables_align_numbers_right_and_wrap_words_but_not_names():
+    rows = ((Cell("a" * 30), Cell("words go on below their heading"), Cell("1")),
+            (Cell("b"), Cell(""), Cell("1,024")))  # fmt: skip
+    block = TableBlock(Table("T", ("name", "what", "count"), rows, right=(2,)))
+    assert text(of(block), width=60).split("\n")[3:] == [
+        "  name                            what                 count",
+        "  ------------------------------  -------------------  -----",
+        "  " + "a" * 30 + "  words go on below        1",
+        "                                  their heading",
+        "  b                                                    1,024",
+    ]
+    assert "a" * 30 in text(of(block), width=40)
+
+
+def test_a_table_without_rows_says_so():
+    assert "(no rows)" in text(of(TableBlock(Table("T", ("name",), ()))))
+
+
+@pytest.mark.parametrize("width", [50, 80, 100, 140])
+def test_two_columns_stay_within_the_width(width):
+    written = text(of(sample.diff()), width=width, full=True)
+    assert max(map(len, written.split("\n"))) <= width
+    assert "multiply_tanh_fusion" in written
+
+
+def test_a_diff_row_has_its_fate_as_word_and_sign_and_its_note():
+    left = Line((Piece("%a = add(%b, %c)"),))
+    group = DiffGroup("Gone", (DiffRow(left, None, "removed", "dce: nobody reads it"),))
+    written = text(of(Diff("before", "after", (group,))))
+    assert re.search(r"%a = add\(%b, %c\) +- removed +\(dce: nobody reads it\)", written)
+
+
+def test_a_closed_group_is_one_line_until_full():
+    line = Line((Piece("%same"),))
+    group = DiffGroup("Unchanged", (DiffRow(line, line, "same"),), open=False)
+    block = Diff("before", "after", (group,))
+    assert "[+] Unchanged (1 row; .text(full=True) opens it)" in text(of(block))
+    assert "%same" in text(of(block), full=True)
+
+
+def test_long_blocks_are_cut_and_say_so():
+    block = listing(*map(str, range(1234)))
+    written = text(of(block))
+    assert written.split("\n")[-2:] == ["199", "... 1,034 more lines; .text(full=True) writes them"]
+    assert written.count("\n") == 2 + 200
+    assert text(of(block), limit=3).endswith(
+        "2\n... 1,231 more lines; .text(full=True) writes them"
+    )
+    assert text(of(block), full=True).endswith("\n1233")
+
+
+def test_source_lines_have_number_bar_and_note_and_open_when_full():
+    under = (Line((Piece("a = mul b c"),)),)
+    lines = (
+        SourceLine(7, "y = b * c", 0.5, "50 %", under),
+        SourceLine(8, "z"),
+        SourceLine(9, "w", 0.0, "none"),
+    )
+    pane = SourcePane("cell 3", "flops", lines)
+    assert text(of(pane)).split("\n")[2:] == [
+        "cell 3  (flops)",
+        "  7 | y = b * c  ####      50 %",
+        "  8 | z",
+        "  9 | w                    none",
+    ]
+    assert "    :     a = mul b c" in text(of(pane), full=True)
+
+
+def test_folded_pieces_show_only_in_full():
+    block = Listing("hlo", (Line((Piece("%a = f32[]"), Piece(", metadata={}", "fold"))),))
+    assert "metadata" not in text(of(block))
+    assert "%a = f32[], metadata={}" in text(of(block), full=True)
+
+
+def test_tabs_not_in_the_text_are_named():
+    tabs = Tabs((Tab("One", (listing("1"),), True), Tab("Two", (listing("2"),))))
+    assert text(of(tabs)) == (
+        "taken\n\nOne:\n\n  1\n\nAlso here (.text(full=True) writes them): Two."
+    )
+
+
+def test_a_drawing_is_told_in_words():
+    written = text(of(GraphPane(figure(), "f: 1 input.")))
+    assert "Drawing: f: 1 input. Folded 3 layers. (.svg() and .dot() give it)" in written
+
+
+def test_folds_nest_as_deep_as_programs_do():
+    block = listing("core")
+    for level in range(5000):
+        block = Fold(f"level {level}", (block,), open=True)
+    written = text(of(block))
+    assert "core" in written
+    assert written.count("level") == 5000
+    assert sum(1 for step in walk((block,)) if step.move == "leave") == 5000
+
+
+def test_findings_say_how_they_are_known():
+    block = sample.findings()
+    written = text(of(block))
+    for label in ("[counted]", "[XLA's figure]", "[measured]", "[estimate]"):
+        assert label in written
+    unknown = replace(block.findings[0], trust="unknown")
+    assert "[unknown]" in text(of(Findings((unknown,))))
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("\x00", "␀"),
+        ("\x1b[31m", "␛[31m"),
+        ("\n", "␊"),
+        ("\x7f", "␡"),
+        ("\x9b", "<U+009B>"),
+        ("\u202e", "<U+202E>"),
+        ("\u2066", "<U+2066>"),
+        ("\u200b", "<U+200B>"),
+        ("\ud800", "<U+D800>"),
+        ("\ufeff", "<U+FEFF>"),
+        ("é 変 👩‍🔬\t", "é 変 👩‍🔬\t"),
+    ],
+)
+def test_unseen_characters_become_visible(hidden, shown):
+    assert visible(hidden) == shown
+
+
+def test_hostile_names_neither_steer_the_terminal_nor_break_lines():
+    name = "x\x1b[2J\r\n\u202e\ud800"
+    line = Line((Piece(name),), line=name)
+    blocks = (
+        Listing("jaxpr", (line,), name),
+        Code("text", name.replace("\n", ""), name),
+        Diff(name, name, (DiffGroup(name, (DiffRow(line, line, name, name),)),), name),
+        SourcePane(name, name, (SourceLine(1, name, 0.5, name, (line,)),)),
+        TableBlock(Table(name, (name,), ((Cell(name),),), name)),
+        Fold(name, ()),
+        Tabs((Tab(name, (), True),)),
+    )
+    written = text(Document("jaxpr", name, blocks), full=True)
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e\ud800]", written)
+    written.encode()

@@ -1,0 +1,128 @@
+"""What a function that is not jitted writes into its arguments is in its program, and said."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from tests.support.compiled_by_jax import difference, ran
+from tests.support.model_programs import MARKS
+
+pytestmark = [pytest.mark.backend, *MARKS]
+
+X = np.random.default_rng(0).normal(size=(32, 8)).astype(np.float32)
+Y = X[:, :4] ** 2
+
+
+@pytest.fixture
+def parts():
+    """A network with batch statistics, its optimiser, and a step on both that is not jitted."""
+    nnx = pytest.importorskip("flax.nnx")
+    optax = pytest.importorskip("optax")
+
+    class Net(nnx.Module):
+        def __init__(self, rngs):
+            self.first = nnx.Linear(8, 4, rngs=rngs)
+            self.norm = nnx.BatchNorm(4, rngs=rngs)
+
+        def __call__(self, x):
+            return nnx.relu(self.norm(self.first(x)))
+
+    def train_step(model, opt, x, y):
+        loss, grads = nnx.value_and_grad(lambda m: jnp.mean((m(x) - y) ** 2))(model)
+        opt.update(model, grads)
+        return loss
+
+    model = Net(nnx.Rngs(0))
+    return nnx, model, nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param), train_step
+
+
+def test_a_step_that_is_not_jitted_has_its_updates(parts):
+    nnx, model, opt, step = parts
+    capture = jaxlens.capture(step, model, opt, X, Y)
+    outputs = [o.name for o in capture.outputs]
+    assert outputs[0] == "result"
+    assert outputs[1:] == [
+        "new model.first.bias.value", "new model.first.kernel.value", "new model.norm.bias.value",
+        "new model.norm.mean.value", "new model.norm.scale.value", "new model.norm.var.value",
+        "new opt.step.value",
+    ]  # fmt: skip
+    # Flax's own jit of the function computes as much, by XLA's own count.
+    real = nnx.jit(step).lower(model, opt, X, Y).compile().cost_analysis()
+    assert capture.cost["flops"] == real["flops"]
+    products = [n for n in capture.jaxpr.module.nodes() if n.opcode == "dot_general"]
+    assert len(products) == 2  # forward, and the gradient of the weights
+    assert all(capture.links.fate(n.id).name != "dead" for n in products)
+
+
+def test_its_first_lines_say_what_jit_would_lose(parts, tmp_path):
+    _, model, opt, step = parts
+    capture = jaxlens.capture(step, model, opt, X, Y)
+    (sentence,) = capture.deviations
+    assert sentence.startswith(
+        "train_step writes into its arguments (model.first.bias.value, "
+        "model.first.kernel.value and 5 more); under jax.jit that is lost"
+    )
+    for shown in (jaxlens.jaxpr(capture), jaxlens.cost(step, model, opt, X, Y)):
+        assert "under jax.jit that is lost" in " ".join(str(shown).split())
+    capture.save(tmp_path / "step", stages=["jaxpr"])
+    assert jaxlens.load(tmp_path / "step").deviations == (sentence,)
+
+
+def test_looking_at_it_writes_nothing(parts):
+    nnx, model, opt, step = parts
+    before = [np.asarray(leaf) for leaf in jax.tree.leaves((nnx.state(model), nnx.state(opt)))]
+    capture = jaxlens.capture(step, model, opt, X, Y)
+    _ = capture.optimized
+    after = jax.tree.leaves((nnx.state(model), nnx.state(opt)))
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_the_statistics_of_a_forward_pass(parts):
+    _, model, _, _ = parts
+    capture = jaxlens.capture(model, X)
+    assert [o.name for o in capture.outputs] == [
+        "result", "new self.norm.mean.value", "new self.norm.var.value",
+    ]  # fmt: skip
+    model.eval()
+    capture = jaxlens.capture(model, X)
+    assert [o.name for o in capture.outputs] == ["result"]
+    assert capture.deviations == ()
+
+
+def test_what_is_written_into_a_dict_and_into_nothing():
+    def scaled(batch, k, *, mode="mean"):
+        batch["x"] = batch["x"] / k
+        batch["again"] = [batch["x"] * 2]
+        return batch["x"].sum()
+
+    batch = {"x": X, "y": Y}
+    capture = jaxlens.capture(scaled, batch, 2.0, mode="sum")
+    assert [o.name for o in capture.outputs] == [
+        "result", "new batch['again'][0]", "new batch['x']",
+    ]  # fmt: skip
+    assert batch.keys() == {"x", "y"}
+    assert batch["x"] is X
+
+    def pure(batch):
+        return {**batch, "x": batch["x"] + 1}
+
+    shown = jaxlens.capture(pure, batch).optimized.text
+    assert not difference(shown, ran(jax.jit(pure), (batch,), {}))
+    assert jaxlens.capture(pure, batch).deviations == ()
+
+
+def test_a_container_that_makes_its_leaves_anew_was_not_written():
+    class Fresh:
+        def __init__(self, x):
+            self.x = x
+
+        def parts(self):
+            return ((self.x * 1 if isinstance(self.x, jax.Array) else self.x,), None)
+
+    jax.tree_util.register_pytree_node(Fresh, Fresh.parts, lambda _, xs: Fresh(xs[0]))
+    capture = jaxlens.capture(lambda fresh: fresh.x.sum(), Fresh(jnp.ones(3)))
+    assert [o.name for o in capture.outputs] == ["result"]
+    assert capture.deviations == ()

@@ -1,0 +1,288 @@
+"""One compile with dumps: what it gives, what it leaves, and that it leaves nothing behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir import check
+from jaxlens.stages import dump
+from jaxlens.stages.compile import compile_lowered, cost
+from tests.support import programs
+
+pytestmark = pytest.mark.backend
+
+
+@pytest.fixture
+def lowered():
+    f, args = programs.mlp_step()
+    return jax.jit(f).trace(*args).lower()
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """Sends dumps to a folder of the test's; what is left in it afterwards is a leak."""
+    monkeypatch.setattr(dump, "_memory", lambda: str(tmp_path))
+    monkeypatch.setattr(dump.tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def compiles():
+    """Names of the programs that the backend compiled."""
+    names = []
+
+    def heard(event, _, **facts):
+        if event == "/jax/core/compile/backend_compile_duration":
+            names.append(facts.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(heard)
+
+
+def test_gives_every_text(lowered):
+    done = compile_lowered(lowered, name="step")
+    assert "HloModule jit_step" in done.before
+    assert "ENTRY" in done.optimized.text
+    assert not check.check(done.optimized.module)
+    assert "allocation 0" in done.buffers
+    assert done.memory.arguments == 4 * (64 * 128 + 128 + 128 * 10 + 10 + 32 * 64 + 32 * 10)
+    assert done.cost["flops"] > 0
+    assert list(done.cost) == sorted(done.cost)
+    assert [t.step for t in done.times] == ["compile", "read dumps"]
+
+
+def test_passes_only_when_asked(lowered):
+    done = compile_lowered(lowered, name="step")
+    with pytest.raises(UnavailableError, match="none were asked for"):
+        _ = done.passes
+    done = compile_lowered(lowered, name="step", passes=True)
+    assert done.passes_asked is True
+    assert len(done.passes) > 10
+    assert done.passes[0].stage.text == done.before
+    assert {"fusion", "layout-assignment"} <= {p.name for p in done.passes}
+
+
+def test_passes_by_name(lowered):
+    done = compile_lowered(lowered, name="step", passes="fusion")
+    assert {p.name for p in done.passes[1:]} >= {"fusion"}
+    assert "layout-assignment" not in {p.name for p in done.passes}
+
+
+def test_compiles_once_also_after_the_same_program(lowered, compiles):
+    for number in (1, 2):
+        assert compile_lowered(lowered, name="step").before
+        assert len(compiles) == number
+
+
+def test_optimized_text_is_what_jax_says(lowered):
+    ours = compile_lowered(lowered, name="step").optimized.module
+    jaxs = jax.jit(programs.mlp_step()[0]).lower(*programs.mlp_step()[1]).compile().as_text()
+    from jaxlens.ir import hlo
+
+    theirs = hlo.read(jaxs, stage="optimized")
+    assert [n.name for n in ours.nodes()] == [n.name for n in theirs.nodes()]
+
+
+def test_folder_is_gone(lowered, folders):
+    compile_lowered(lowered, name="step", passes=True)
+    assert list(folders.iterdir()) == []
+
+
+class _Fails:
+    """A lowered program whose compile writes something and then fails."""
+
+    def compile(self, compiler_options):
+        Path(compiler_options["xla_dump_to"], "half").write_text("written")
+        raise RuntimeError("no room")
+
+
+def test_folder_is_gone_after_an_error(folders):
+    with pytest.raises(RuntimeError, match="no room"):
+        compile_lowered(_Fails(), name="step")
+    assert list(folders.iterdir()) == []
+
+
+def test_xlas_own_error_is_unchanged(folders):
+    @jax.jit
+    def f(x):
+        return jax.ffi.ffi_call("no_such_target", jax.ShapeDtypeStruct((), "float32"))(x)
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_target"):
+        compile_lowered(f.trace(1.0).lower(), name="f")
+    assert list(folders.iterdir()) == []
+
+
+class _Slow:
+    """A lowered program whose compile is busy until it is let go, as XLA is in C++."""
+
+    def __init__(self):
+        self.started, self.go = threading.Event(), threading.Event()
+
+    def compile(self, compiler_options):
+        self.folder = Path(compiler_options["xla_dump_to"])
+        (self.folder / "half").write_text("written")
+        self.started.set()
+        self.go.wait(20)
+        self.folder.mkdir(exist_ok=True)  # XLA makes the folder again when it writes more
+        (self.folder / "late").write_text("written")
+        raise RuntimeError("nobody hears this")
+
+
+@pytest.fixture
+def interruptible():
+    """An interrupt is heard, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals to oneself differ")
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("profiled", [False, True])
+def test_interrupt_returns_at_once_and_leaves_nothing(folders, profiled):
+    slow = _Slow()
+
+    def interrupt():
+        slow.started.wait(20)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        compile_lowered(slow, name="step", profiled=profiled)
+    assert time.perf_counter() - start < 10
+    assert list(folders.iterdir()) == []
+    jax.profiler.start_trace(str(folders / "own"))  # ours has ended, though the compile goes on
+    jax.profiler.stop_trace()
+    shutil.rmtree(folders / "own")
+    assert any(t.name == "jaxlens compile" and t.is_alive() for t in threading.enumerate())
+    slow.go.set()
+    for thread in threading.enumerate():
+        if thread.name == "jaxlens compile":
+            thread.join(20)
+    assert list(folders.iterdir()) == []
+
+
+def test_settings_and_environment_stay(lowered):
+    environment, settings = dict(os.environ), dict(jax.config.values)
+    compile_lowered(lowered, name="step")
+    assert dict(os.environ) == environment
+    assert dict(jax.config.values) == settings
+
+
+_CACHE = """
+import sys, jax, jax.numpy as jnp, os
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+from jaxlens.stages.compile import compile_lowered
+f = jax.jit(lambda x: jnp.sin(x) * 3)
+files = lambda: sorted(n for n in os.listdir(sys.argv[1]) if n.endswith("-cache"))
+compile_lowered(f.trace(1.0).lower(), name="f")
+print(len(files()))
+f(1.0)
+print(len(files()))
+done = compile_lowered(f.trace(1.0).lower(), name="f")
+print(len(files()), bool(done.before))
+"""
+
+
+def test_persistent_cache_is_neither_used_nor_switched_off(tmp_path):
+    """Ours first: JAX must still use the cache for the user's own compile afterwards."""
+    command = [sys.executable, "-c", _CACHE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["0", "1", "1", "True"]
+
+
+def test_persistent_cache_with_overlapping_compiles(monkeypatch):
+    from jax._src import compilation_cache
+
+    from jaxlens.stages import compat
+
+    before = (compilation_cache._cache_checked, compilation_cache._cache_used)
+    first, second = compat.persistent_cache_off(), compat.persistent_cache_off()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not compilation_cache._cache_used
+    second.__exit__(None, None, None)
+    assert (compilation_cache._cache_checked, compilation_cache._cache_used) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes can be asked for on POSIX only")
+def test_what_a_killed_process_left_goes_with_the_next_compile(folders):
+    script = (
+        "import os\nfrom jaxlens.stages.dump import folder\n"
+        "with folder(large=True) as path:\n    (path / 'half').touch()\n    os._exit(1)"
+    )
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", script], env=os.environ | {"TMPDIR": str(folders)})
+        assert len(list(folders.iterdir())) == 1
+    (folders / "jaxlens-notes").touch()
+    with dump.folder(large=True) as path, dump.folder(large=True):
+        assert path.is_dir()
+    assert [p.name for p in folders.iterdir()] == ["jaxlens-notes"]
+
+
+@pytest.mark.parametrize("name", ["ü/../..; rm -rf '\"", "x" * 300, "<lambda>", "é" * 90])
+def test_names_of_any_kind(folders, capfd, name):
+    def f(x):
+        return jnp.sin(x) + 1
+
+    f.__name__ = f.__qualname__ = name
+    lowered = jax.jit(f).trace(1.0).lower()
+    before = lowered.as_text()
+    done = compile_lowered(lowered, name=name, passes=True)
+    assert done.before
+    assert len(done.passes) > 5
+    assert all(kernel.asm for kernel in done.kernels)
+    assert lowered.as_text() == before
+    assert capfd.readouterr().err == ""
+    assert list(folders.iterdir()) == []
+
+
+def test_donated_inputs_are_not_consumed():
+    x = jnp.ones(8)
+    done = compile_lowered(jax.jit(lambda x: x + 1, donate_argnums=0).trace(x).lower(), name="f")
+    assert not x.is_deleted()
+    assert done.memory.aliases == 32
+
+
+def test_cost_says_when_there_is_none():
+    class Absent:
+        def cost_analysis(self):
+            raise NotImplementedError("not for this client\nand more")
+
+    with pytest.raises(UnavailableError) as caught:
+        cost(Absent(), "tpu")
+    assert str(caught.value) == "no cost analysis on tpu: not for this client"
+
+
+def test_what_is_missing_says_so():
+    from jaxlens.stages.compile import Compiled
+
+    class Executable:
+        def as_text(self):
+            return "HloModule f\n\nENTRY %main () -> f32[] {\n  ROOT %c = f32[] constant(0)\n}\n"
+
+    done = Compiled("f", "tpu", Executable(), dump.Dump(), (), True)
+    assert done.optimized.module.name == "f"
+    for name, words in {
+        "llvm": "XLA gave no LLVM IR for f on tpu",
+        "asm": "XLA gave no object code that can be read for f on tpu",
+        "buffers": "XLA gave no buffer assignment for f on tpu",
+        "passes": "XLA gave no dump of a pass for f on tpu",
+    }.items():
+        with pytest.raises(UnavailableError, match=words):
+            getattr(done, name)

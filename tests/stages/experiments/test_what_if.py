@@ -1,0 +1,172 @@
+"""A program compiled without a pass or with a flag: XLA's own figures are the truth beside ours."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.lenses.fusion import operations
+from jaxlens.lenses.traffic import Traffic
+from jaxlens.stages import what_if, what_if_process
+from tests.support import programs
+from tests.support.hlo_counts import joining_fusions
+from tests.support.model_programs import on_models, program
+
+pytestmark = pytest.mark.backend
+X, W, B = np.ones((64, 32), np.float32), np.ones((32, 16), np.float32), np.ones(16, np.float32)
+
+
+def layer(x, w, b):
+    y = jnp.tanh(x @ w + b)
+    return (y * y + 1.0).sum(0), y
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return jaxlens.capture(layer, X, W, B)
+
+
+@pytest.fixture(scope="module")
+def apart(plain):
+    return what_if.without(plain, "fusion", run=2)
+
+
+def test_what_is_compiled_without_fusion_is_not_fused(plain, apart):
+    other, _ = apart
+    assert joining_fusions(plain.optimized.text) > 0
+    assert joining_fusions(other.optimized.text) == 0
+    assert "fusion" not in [p.name for p in other.passes if p.changed]
+    assert other.program.flags == ("without fusion",)
+    answer = jaxlens.compare(plain, other)
+    assert answer.figures["fusions"] == (joining_fusions(plain.optimized.text), 0)
+    was, now = answer.figures["kernels"]
+    assert now > was
+    assert answer.findings[0].text.startswith("Without fusion: ")
+    assert answer.equations.equal
+
+
+def test_what_fusion_saved_is_what_xla_accesses_more_without_it(plain, apart):
+    other, _ = apart
+    found = jaxlens.fusion(plain)
+    more = other.cost["bytes accessed"] - plain.cost["bytes accessed"]
+    assert found.saved == more > 0
+    # By hand: the broadcast of b is 64 + 4,096 B, its sum with the product 3 * 4,096, tanh
+    # 2 * 4,096; as one: the product, b, and the result.
+    first = next(one for one in found.fusions if "tanh" in one.operations)
+    assert first.saved == (64 + 4096) + 3 * 4096 + 2 * 4096 - (4096 + 64 + 4096)
+
+
+def test_every_link_of_what_was_compiled_anew_holds(plain, apart):
+    other, _ = apart
+    assert other.links.coverage().instructions == plain.links.coverage().instructions == 1
+    tanh = next(n.id for n in plain.jaxpr.module.nodes() if n.opcode == "tanh")
+    made = other.links.forward(tanh, "optimized")
+    nodes = {node.id: node for node in other.optimized.module.nodes()}
+    assert "tanh" in {nodes[id].opcode for id in made}
+    assert other.stablehlo.text == plain.stablehlo.text
+    assert "ENTRY" in other.hlo.text
+    assert [leaf.name for leaf in other.outputs] == [leaf.name for leaf in plain.outputs]
+
+
+def test_both_were_run_in_turn(apart):
+    _, measured = apart
+    assert len(measured.before) == len(measured.after) == 2
+    assert min(*measured.before, *measured.after) > 0
+    assert "on the call's own inputs" in measured.how
+
+
+def test_a_capture_that_was_compiled_anew_is_saved_and_compared(plain, apart, tmp_path):
+    other, _ = apart
+    other.save(tmp_path / "apart.jaxlens")
+    answer = jaxlens.compare(plain, tmp_path / "apart.jaxlens")
+    assert answer.figures["fusions"][1] == 0
+    assert answer.causes[0].text == "Without fusion"
+    with pytest.raises(UnavailableError, match="no program that could be compiled again"):
+        jaxlens.without(jaxlens.load(tmp_path / "apart.jaxlens"), "fusion")
+
+
+def test_a_flag_is_set_and_an_unknown_one_answered_with_the_nearest(plain):
+    other = jaxlens.without(plain, "xla_cpu_enable_fast_math=true")
+    assert other.program.flags == ("xla_cpu_enable_fast_math=true",)
+    with pytest.raises(OptionError, match="did you mean 'xla_cpu_enable_fast_math'"):
+        jaxlens.without(plain, "xla_cpu_enable_fast_mat=true")
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ("fusoin", "no pass 'fusoin' changed this program; did you mean 'fusion'?"),
+        ("", "without takes the name of a pass, or flag=value"),
+    ],
+)
+def test_a_wrong_name_is_one_line(plain, names, says):
+    with pytest.raises(OptionError) as error:
+        jaxlens.without(plain, names)
+    assert str(error.value).startswith(says)
+
+
+def test_a_process_that_ends_or_hangs_is_a_sentence(plain, monkeypatch):
+    real = subprocess.run
+
+    def told(code):
+        def run(command, **options):
+            return real([sys.executable, "-c", code], **options)
+
+        return run
+
+    aborts = "import os, sys; sys.stderr.write('F0000 Check failed: pass\\n'); os.abort()"
+    monkeypatch.setattr(subprocess, "run", told(aborts))
+    with pytest.raises(UnavailableError, match=r"signal 6\): F0000 Check failed: pass"):
+        jaxlens.without(plain, "fusion")
+    monkeypatch.setattr(what_if_process, "TIMEOUT", 0.3)
+    monkeypatch.setattr(subprocess, "run", told("import time; time.sleep(20)"))
+    with pytest.raises(UnavailableError, match="took more than 0 s to compile it without fusion"):
+        jaxlens.without(plain, "fusion")
+
+
+def test_what_only_this_process_can_do_is_not_tried(plain):
+    def talks(x):
+        jax.debug.callback(print, x.sum())
+        return jnp.sin(x) + 1
+
+    with pytest.raises(UnavailableError, match="calls back into Python"):
+        jaxlens.without(jaxlens.capture(talks, X), "fusion")
+    view = jaxlens.compile(plain)
+    assert jaxlens.api.as_capture(view) is plain
+
+
+def test_fusion_groups_are_told_of_programs_with_loops_and_of_the_core():
+    from jaxlens import core
+
+    f, args = programs.scan_rnn()
+    found = jaxlens.fusion(f, *args)
+    assert any(one.times == 20 for one in found.fusions)  # the scan's length
+    assert any(edge.times == 20 for edge in found.boundaries)
+    text = str(found)
+    assert "A run moves" in text
+    assert "travel between kernels" in text
+
+    def loss(w, x):
+        return (core.numpy.tanh(x @ w) * 2.0).sum()
+
+    assert jaxlens.fusion(core.grad(loss), W, X).saved > 0
+
+
+@on_models
+def test_fusions_of_library_programs_are_those_of_their_text(name):
+    f, args = program(name)
+    capture = jaxlens.capture(f, *args)
+    found = jaxlens.fusion(capture)
+    assert len(found.fusions) == joining_fusions(capture.optimized.text)
+    assert found.saved > 0
+    assert found.findings[0].text.startswith("A run moves ")
+    # What the instructions move is what XLA says that they do, but for scalars that are read twice.
+    module = capture.optimized.module
+    traffic = Traffic(module)
+    ours = sum(traffic.alone(node) for node in operations(module))
+    assert ours == pytest.approx(capture.cost["bytes accessed"], rel=0.05, abs=200)

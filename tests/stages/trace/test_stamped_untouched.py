@@ -1,0 +1,192 @@
+"""Stamping leaves the user's own objects, caches and threads as they were."""
+
+import sys
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend import core
+
+import jaxlens
+from jaxlens.ir.assignment import assign
+from jaxlens.ir.jaxpr_bodies import bodies, opened
+from jaxlens.stages import stamp
+from tests.support.monitored import EVENTS, listeners  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.backend
+
+
+def program(x):
+    with jax.named_scope("mine"):
+        y, zs = jax.lax.scan(lambda c, _: (jnp.tanh(c), jax.nn.relu(c)), x, None, length=3)
+    return y.sum() + zs.sum() + jnp.where(x > 0, x, 0).sum()
+
+
+X = np.ones(5, np.float32)
+
+
+def held():
+    """A jaxpr that the user holds, and a function of it."""
+    closed = jax.make_jaxpr(program)(X)
+    return closed, lambda x: core.jaxpr_as_fun(closed)(x)[0]
+
+
+def sources(closed):
+    return [
+        (eqn, eqn.source_info, str(eqn.source_info.name_stack))
+        for body in bodies(opened(closed)).values()
+        for eqn in body.jaxpr.eqns
+    ]
+
+
+def test_a_jaxpr_that_the_user_holds_is_as_it_was():
+    closed, f = held()
+    before, printed = sources(closed), str(closed)
+    taken = jaxlens.capture(f, X)
+    assert any(node.stamps for node in taken.optimized.module.nodes())
+    assert sources(closed) == before
+    assert str(closed) == printed
+    assert "_jl" not in jax.jit(f).lower(X).as_text(debug_info=True)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_also_after_an_error_or_interrupt_in_lowering(error):
+    traced = jax.jit(program).trace(X)
+    before = sources(traced.jaxpr)
+
+    def fails(traced):
+        assert [str(e.source_info.name_stack) for e, *_ in before] != [s for *_, s in before]
+        raise error("now")
+
+    with pytest.raises(error, match="now"):
+        stamp.lowered(traced, fails)
+    assert sources(traced.jaxpr) == before
+
+
+def test_an_interrupt_while_all_is_put_back_comes_out_when_it_is():
+    class Equation:
+        """Is interrupted when its source is set for the second time."""
+
+        def __init__(self, source):
+            self.__dict__["source_info"] = source
+            self.__dict__["times"] = 0
+
+        def __setattr__(self, name, value):
+            self.__dict__["times"] += 1
+            if self.times == 1:
+                raise KeyboardInterrupt
+            self.__dict__[name] = value
+
+    first, second = Equation("stamped"), Equation("stamped")
+    with pytest.raises(KeyboardInterrupt):
+        assign("source_info", [(first, "first"), (second, "second")])
+    assert (first.source_info, second.source_info) == ("first", "second")
+
+
+def test_the_users_calls_do_what_they_would_have_done():
+    """With a jaxpr shared between the user's function and the looks."""
+
+    def history(look):
+        jax.clear_caches()
+        closed, f = held()
+        g = jax.jit(f)
+        seen = []
+        for step in range(4):
+            if look and step in (0, 1, 3):
+                taken = jaxlens.capture(g, X)
+                assert taken.passes
+                assert taken.optimized.text
+            EVENTS.clear()
+            value = g(X) if step < 3 else core.jaxpr_as_fun(closed)(X)[0]
+            seen.append((list(EVENTS), g._cache_size(), np.asarray(value).tobytes()))
+        return seen
+
+    history(look=False)  # JAX's own first-time work
+    assert history(look=True) == history(look=False)
+
+
+def test_the_users_compiled_program_has_no_stamps():
+    g = jax.jit(program)
+    taken = jaxlens.capture(g, X)
+    assert taken.optimized.text
+    assert "_jl" not in g.lower(X).as_text(debug_info=True)
+    assert "_jl" not in g.lower(X).compile().as_text()
+
+
+def test_the_jaxpr_looks_untouched_while_another_thread_lowers():
+    """The equations are shared: one jaxpr, held by the user, is in both looks."""
+    _, f = held()
+    reader = jaxlens.capture(f, X)
+    expected = jaxlens.capture(f, X)
+    scopes = [node.scope for node in expected.jaxpr.module.nodes()]
+    lowering, read = threading.Event(), threading.Event()
+
+    def slow(traced):
+        lowering.set()
+        time.sleep(0.3)
+        assert not read.is_set()  # the reader waits
+        return traced.lower()
+
+    traced = jax.jit(f).trace(X)
+    thread = threading.Thread(target=stamp.lowered, args=(traced, slow))
+    thread.start()
+    assert lowering.wait(10)
+    found = [node.scope for node in reader.jaxpr.module.nodes()]
+    read.set()
+    thread.join()
+    assert found == scopes
+    assert reader.jaxpr.text == expected.jaxpr.text
+    assert any("mine" in scope for scope in scopes)
+
+
+@pytest.fixture
+def hurried():
+    """Threads take turns so often that what they share is shared."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_looks_in_several_threads_have_the_ids_of_one(hurried):
+    closed, f = held()
+    before = sources(closed)
+    one = jaxlens.capture(f, X)
+    expected = [node.stamps for node in one.stablehlo.module.nodes()]
+    assert any(expected)
+    found = []
+
+    def look():
+        taken = jaxlens.capture(f, X)
+        found.append([node.stamps for node in taken.stablehlo.module.nodes()])
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+    assert sources(closed) == before
+
+
+def test_deep_nesting_needs_no_recursion():
+    def nested(depth):
+        f = jnp.sin
+        for _ in range(depth):
+            f = jax.jit(lambda x, g=f: g(x) + 1)
+        return f
+
+    traced = jax.jit(nested(60)).trace(X)
+    jaxpr = traced.jaxpr
+    with stamp.stamped(jaxpr) as ids:
+        assert len(ids) == len(sources(jaxpr))
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(200)
+    try:
+        with stamp.stamped(jaxpr) as ids:
+            assert ids
+    finally:
+        sys.setrecursionlimit(limit)

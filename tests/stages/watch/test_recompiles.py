@@ -1,0 +1,409 @@
+"""Recompiles provoked in every way there is, each named rightly, and counted as JAX counts them."""
+
+import functools
+import gc
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from tests.support.monitored import Compiles
+
+pytestmark = pytest.mark.backend
+
+X = np.ones((128, 784), np.float32)
+
+
+def made(**settings):
+    """A jitted function that nobody has called."""
+
+    @functools.partial(jax.jit, **settings)
+    def f(x, n=1):
+        return jax.tree.map(lambda leaf: (leaf * n).sum(), x)
+
+    return f
+
+
+def watched(*calls):
+    """The log of calls, after the first of them; JAX's count is the log's."""
+    calls[0]()
+    with Compiles() as truth, jaxlens.recompiles() as log:
+        for call in calls[1:]:
+            call()
+    assert len(log.log.compiles) + len(log.log.operations) == len(truth.names)
+    assert not log.log.trouble
+    return log
+
+
+def reasons(log):
+    return [call.reason for call in log.log.calls if call.role == "user"]
+
+
+# ---- the eleven ways -------------------------------------------------------------------------
+
+
+def test_shape():
+    f = made()
+    log = watched(lambda: f(X), lambda: f(X[:64]))
+    assert reasons(log) == ["x: f32[64,784], was f32[128,784]"]
+    assert log.findings[0].text == "f compiled again: x's first axis changed: 128, 64."
+
+
+def test_rank():
+    f = made()
+    assert reasons(watched(lambda: f(X), lambda: f(X[None]))) == [
+        "x: f32[1,128,784], was f32[128,784]"
+    ]
+
+
+def test_dtype():
+    f = made()
+    log = watched(lambda: f(X), lambda: f(X.astype(np.float16)))
+    assert reasons(log) == ["x: f16[128,784], was f32[128,784]"]
+    assert log.findings[0].text == "f compiled again: x's dtype changed: f32, f16."
+
+
+def test_static_value():
+    f = made(static_argnames="n")
+    log = watched(lambda: f(X, n=3), lambda: f(X, n=4))
+    assert reasons(log) == ["n: static value 4, was 3"]
+    assert log.findings[0].text == ("f compiled again: n is static and its value changed: 3, 4.")
+
+
+def test_weak_type():
+    f = made()
+    log = watched(lambda: f(np.float32(1)), lambda: f(1.0))
+    assert reasons(log) == ["x: weak f32[], was f32[]"]
+    assert "weak type changed" in log.findings[0].text
+
+
+def test_pytree_structure():
+    f = made()
+    (reason,) = reasons(watched(lambda: f((1.0, 2.0)), lambda: f([1.0, 2.0])))
+    assert reason == "x: pytree PyTreeDef([*, *]), was PyTreeDef((*, *))"
+
+
+def test_a_key_more_in_a_dict():
+    f = made()
+    log = watched(lambda: f({"w": 1.0}), lambda: f({"w": 1.0, "b": 2.0}))
+    assert reasons(log) == ["x['b']: new"]
+    assert log.findings[0].text == "f compiled again: x['b'] is new."
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: lambda x: x * 2, "a new function object of the same lambda"),
+        (lambda: functools.partial(np_like, 2), "a new functools.partial of np_like"),
+        (lambda: Model().double, "a new bound method double"),
+        (lambda: jax.grad(loss), "a new function that jax.grad made of loss"),
+    ],
+)
+def test_a_new_function_object_in_a_loop(make, says):
+    with Compiles() as truth, jaxlens.recompiles() as log:
+        for _ in range(3):
+            jax.jit(make())(X)
+            gc.collect()
+    assert truth.names == [f"jit({log.log.compiles[0].function})"] * 3
+    first, *again = log.log.compiles
+    assert first.reason == "never called before"
+    assert [call.changes[0].kind for call in again] == ["function", "function"]
+    assert says in again[0].reason
+    assert "test_recompiles.py:" in again[0].reason
+    assert "; 2 of them because it was a new" in log.findings[0].text
+    assert "all 3 are equal" in log.findings[1].text
+
+
+def np_like(n, x):
+    return x * n
+
+
+def loss(x):
+    return (x * x).sum()
+
+
+class Model:
+    def double(self, x):
+        return x * 2
+
+
+def test_a_def_in_a_loop_that_closes_over_another_value():
+    with jaxlens.recompiles() as log:
+        for rate in (0.1, 0.2):
+
+            @jax.jit
+            def step(x, rate=rate):
+                return x - rate * x
+
+            step(X)
+            jax.jit(lambda x, rate=rate: x - rate)(X)
+    texts = [finding.text for finding in log.findings]
+    assert "because it was a new function object of the same def" in texts[0]
+    assert "with another rate (0.1, 0.2)" in texts[0]
+    assert "with rate as an argument (traced so: it works" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        (lambda: jax.enable_x64(True), "jax_enable_x64: True, was False; x: weak f64[], was weak"),
+        (lambda: jax.default_matmul_precision("float32"),
+         "jax_default_matmul_precision: 'float32', was None"),
+        (lambda: jax.numpy_dtype_promotion("strict"), "jax_numpy_dtype_promotion: "),
+        (lambda: jax.default_device(jax.devices()[0]), "jax_default_device: "),
+    ],
+)  # fmt: skip
+def test_a_setting(setting, says):
+    f = made()
+
+    def under():
+        with setting():
+            f(1.0)
+
+    (reason,) = reasons(watched(lambda: f(1.0), under))
+    assert reason.startswith(says)
+
+
+def test_debug_nans_is_no_part_of_the_key():
+    f = made()
+
+    def under():
+        with jax.debug_nans(True):
+            f(X)
+
+    assert [c for c in watched(lambda: f(X), under).log.calls if c.compiled] == []
+
+
+def test_donated():
+    def f(x):
+        return x * 2
+
+    here = jnp.asarray(X)
+    log = watched(lambda: jax.jit(f)(here), lambda: jax.jit(f, donate_argnums=0)(here + 0))
+    assert reasons(log) == ["x: donated, was not donated"]
+    assert [step.served for step in log.log.recompiles[0].steps] == ["memory", "", ""]
+
+
+def test_an_option_of_jit():
+    def f(x):
+        return x * 2
+
+    asked = {"xla_cpu_enable_fast_math": True}
+    log = watched(lambda: jax.jit(f)(X), lambda: jax.jit(f, compiler_options=asked)(X))
+    (reason,) = reasons(log)
+    assert reason.startswith("jit's compiler_options_kvs: (('xla_cpu_enable_fast_math', True)")
+
+
+def test_committed():
+    f = made()
+    here = jnp.asarray(X)
+    log = watched(lambda: f(here), lambda: f(jax.device_put(here, jax.devices()[0])))
+    (call,) = log.log.recompiles
+    assert [step.kind for step in call.steps] == ["lower", "compile"]  # JAX says nothing of it
+    assert call.reason.startswith("x: committed to ")
+    assert call.reason.endswith(", was not committed to a device")
+    assert "x became committed to " in log.findings[0].text
+
+
+def test_a_numpy_array_after_a_jax_array_compiles_nothing():
+    f = made()
+    with jaxlens.recompiles() as log:
+        f(jnp.asarray(X))
+        f(X)
+        f(X)
+    assert log.compiles == 1
+    assert reasons(log)[1:] == ["x: numpy.ndarray, was jax.Array"]
+    assert log.fast_path == 1
+    assert "compiled nothing" in log.findings[-1].text
+
+
+DEVICES = """
+    import jax, numpy as np
+    jax.config.update("jax_num_cpu_devices", 8)
+    import jaxlens
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), "i")
+    f = jax.jit(lambda w: w * 2)
+    w = np.ones((8, 4), np.float32)
+    f(w)
+    with jaxlens.recompiles() as log:
+        f(jax.device_put(w, jax.devices()[1]))
+        f(jax.device_put(w, NamedSharding(mesh, P("i"))))
+        f(jax.device_put(w, NamedSharding(mesh, P(None))))
+        jax.jit(lambda w: w + 1, out_shardings=NamedSharding(mesh, P("i")))(w)
+    for call in log.log.calls:
+        if call.role == "user":
+            print(call.layer, "|", call.reason)
+    print(log.findings[0].text)
+"""
+
+
+def test_devices_and_shardings():
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DEVICES)], capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0] == "lower | w: committed to cpu:1, was not committed to a device"
+    assert lines[1] == "trace | w: committed as P('i',) over 8 devices, was on no mesh"
+    assert lines[2].startswith("lower | w: committed as P(None,) over 8 devices, was ")
+    assert lines[3] == "trace | never called before"
+    assert "because w lies elsewhere: not committed to a device, committed to cpu:1" in lines[4]
+
+
+IMPORT = """
+    import jax, numpy as np
+    from jax._src import config
+    f = jax.jit(lambda x, n: x * n, static_argnums=1)
+    before = len(config.trace_context_names())
+    f(np.ones(3), 1)
+    import jaxlens
+    with jaxlens.recompiles() as log:
+        f(np.ones(3), 1)
+        f(np.ones(3), 2)
+    assert log.compiles == 1, log
+    assert "traced so: it works" in str(log), log
+    assert len(config.trace_context_names()) == before, "watching changes every key"
+    import jax.extend  # brings Pallas's settings from jax 0.12 on
+    with jaxlens.recompiles() as log:
+        f(np.ones(3), 1)
+    if len(config.trace_context_names()) == before:
+        assert log.compiles == 0
+    else:
+        assert "JAX's settings: " in log.log.compiles[0].reason, log
+        assert "a module that was imported since" in log.log.compiles[0].reason, log
+"""
+
+
+def test_the_import_of_a_module_that_has_settings():
+    subprocess.run([sys.executable, "-c", textwrap.dedent(IMPORT)], check=True)
+
+
+# ---- what is no recompile --------------------------------------------------------------------
+
+
+def test_cached_calls_are_not_told_of():
+    f = made()
+    f(X)
+    with jaxlens.recompiles() as log:
+        f(X)
+    assert log.log.calls == ()
+    assert log.findings[0].text == (
+        "Nothing was traced or compiled: JAX's caches served every call."
+    )
+
+
+def test_inner_functions_are_no_compiles_of_their_own():
+    inner = jax.jit(lambda x: jnp.where(x > 0, x, 0))
+
+    @jax.jit
+    def outer(x):
+        return inner(x) + inner(x * 2)
+
+    with Compiles() as truth, jaxlens.recompiles() as log:
+        outer(X)
+    assert truth.names == ["jit(outer)"]
+    assert [(c.function, [s.kind for s in c.steps]) for c in log.log.calls] == [
+        ("outer", ["trace", "lower", "compile"])
+    ]
+
+
+def test_operations_outside_of_jit_are_apart():
+    with Compiles() as truth, jaxlens.recompiles() as log:
+        y = jnp.sin(np.ones((3, 5, 7), np.float32))
+        y @ jnp.ones((3, 7, 2))
+    assert log.compiles == 0
+    assert log.operations == len(truth.names) >= 2
+    assert "operations of JAX's own ran outside of jit" in log.findings[-1].text
+
+
+def test_a_scan_outside_of_jit_compiles_its_body_each_time():
+    with jaxlens.recompiles() as log:
+        for _ in range(2):
+            jax.lax.scan(lambda c, x: (c + x, c), 0.0, np.ones(11, np.float32))
+    assert any("lax.scan outside of jit compiled 2 times" in f.text for f in log.findings)
+
+
+def test_a_jitted_function_under_grad():
+    f = jax.jit(lambda q: (q * q).sum())
+    with Compiles() as truth, jaxlens.recompiles() as log:
+        for n in (3, 4):
+            jax.grad(f)(np.ones(n, np.float32))
+    mine = [c for c in log.log.compiles if c.under == "grad"]
+    assert len(mine) == truth.names.count("jit(<lambda>)") == 4  # forward and backward, twice
+    assert "q: f32[4], was f32[3]" in [c.reason for c in mine]
+    assert "under grad compiled 4 times; 1 of them because q's length" in log.findings[0].text
+
+
+def test_traced_lowered_and_compiled_step_by_step():
+    f = made()
+    with jaxlens.recompiles() as log:
+        lowered = f.lower(X)
+        lowered.compile()
+        f(X)
+    (call, *rest) = [c for c in log.log.calls if c.steps]
+    assert [step.kind for step in call.steps] == ["trace", "lower", "compile"]
+    assert rest == []
+
+
+def test_a_new_jit_of_the_same_function_compiles_nothing():
+    def f(x):
+        return x + 1
+
+    jax.jit(f)(X)
+    with jaxlens.recompiles() as log:
+        jax.jit(f)(X)
+    assert log.compiles == log.traces == 0
+
+
+def test_caches_that_were_cleared():
+    f = made()
+    with jaxlens.recompiles() as log:
+        f(X)
+        jax.clear_caches()
+        f(X)
+    assert log.compiles == 2
+    assert "jax.clear_caches() was called" in log.log.compiles[1].reason
+
+
+def test_our_own_looks_are_not_the_users():
+    f = made()
+    with jaxlens.recompiles() as log:
+        str(jaxlens.hlo(f, X))
+    assert [c for c in log.log.calls if c.role == "user"] == []
+
+
+# ---- which earlier key -----------------------------------------------------------------------
+
+
+def test_the_nearest_earlier_key_is_named():
+    f = made(static_argnames="n")
+    f(X, n=2)
+    f(X[:64], n=8)
+    with jaxlens.recompiles() as log:
+        f(X[:32], n=8)
+    assert reasons(log) == ["x: f32[32,784], was f32[64,784]"]
+    assert log.log.calls[0].earlier == 2
+
+
+def test_a_static_object_that_equals_no_other():
+    class Config:
+        pass
+
+    f = made(static_argnames="n")
+    f = jax.jit(lambda x, n: x * 2, static_argnames="n")
+    log = watched(lambda: f(X, Config()), lambda: f(X, Config()))
+    assert "another " in reasons(log)[0]
+
+
+def test_the_part_of_a_nested_static_value_that_differs_is_named():
+    f = jax.jit(lambda x, config: x * 2, static_argnames="config")
+    config = (("sizes", (3, 4, 5)), ("act", "relu"))
+    other = (("sizes", (3, 7, 5)), ("act", "relu"))
+    log = watched(lambda: f(X, config), lambda: f(X, other))
+    assert reasons(log) == ["config[0][1][1]: static value 7, was 4"]

@@ -1,0 +1,1 @@
+"""What several test files share: paths, programs, and captures and modules written by hand."""

@@ -1,0 +1,207 @@
+"""A capture made of texts and tables written by hand, so that every truth can be counted."""
+
+from collections.abc import Mapping
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir import hlo
+from jaxlens.ir.driver import RecordedDriver
+from jaxlens.ir.facts import (
+    Input,
+    Kernel,
+    Memory,
+    Part,
+    PassStage,
+    Profile,
+    Program,
+    Source,
+    Stage,
+    Target,
+    Timing,
+    Verdict,
+)
+from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
+from jaxlens.ir.stage import BY_NAME
+from tests.support.paths import TEXTS
+
+CODE = "def layer(x, w, b):\n    y = x @ w + b\n    return jnp.maximum(y, 0), y > 0\n"
+
+# Dense layer and its mask. Before fusion: dot, broadcast, add, broadcast, maximum, compare.
+BEFORE = (TEXTS / "layer.before.hlo.txt").read_text()
+# The same after fusion: two fusions, which both compute the sum.
+AFTER = (TEXTS / "layer.after.hlo.txt").read_text()
+
+BUFFERS = """BufferAssignment:
+allocation 0: size 128, parameter 0, shape |f32[4,8]| at ShapeIndex {}:
+ value: <1 x @0> (size=128,offset=0): f32[4,8]{1,0}
+allocation 1: size 32, maybe-live-out:
+ value: <2 max_fusion @0> (size=32,offset=0): f32[4,2]{1,0}
+allocation 2: size 96, preallocated-temp:
+ value: <3 dot.1 @0> (size=32,offset=64): f32[4,2]{1,0}
+ value: <4 gt_fusion @0> (size=8,offset=0): pred[4,2]{1,0}
+HloLiveRange (max 6):
+  InstructionSequence:
+    0:x
+    1:dot.1
+    2:max_fusion
+    3:gt_fusion
+    4:out
+  BufferLiveRange:
+    dot.1{}:1-3
+    gt_fusion{}:3-4
+"""
+
+LLVM = "define ptr @max_fusion(ptr %0) {\n  ret ptr null\n}\n"
+
+
+def module(text: str, stage: str = "hlo") -> Module:
+    """HLO text, read."""
+    return hlo.read(text, stage=stage)
+
+
+def stage(name: str, text: str, title: str = "") -> Stage:
+    """A stage of HLO text."""
+    return Stage(BY_NAME[name], lambda: text, lambda: module(text, name), title)
+
+
+def dump(index: int, pipeline: str, name: str, text: str, changed: bool = True) -> PassStage:
+    """The HLO after one pass."""
+    title = f"{pipeline} / {name}" if pipeline else BY_NAME["hlo"].title
+    return PassStage(index, pipeline, name, stage("passes", text, title), changed)
+
+
+def dumps() -> tuple[PassStage, ...]:
+    """Before optimisation, a pass that changed nothing, and the one that fused."""
+    return (
+        dump(0, "", "before_optimizations", BEFORE, False),
+        dump(1, "simplify", "algsimp", BEFORE, False),
+        dump(2, "fuse", "fusion", AFTER),
+    )
+
+
+def at(line: int) -> tuple[Span, ...]:
+    """A frame of the cell."""
+    return (Span("cell 3", line, line, 4, 20, "layer", "<cell 3>"),)
+
+
+def jaxpr(*nodes: Node, inputs: Mapping[str, Type] | None = None) -> Module:
+    """A jaxpr of one body."""
+    values = tuple(Value(name, type_) for name, type_ in (inputs or {}).items())
+    region = Region("main", values, nodes, (nodes[-1].name,), "jaxpr")
+    return Module("layer", "jaxpr", "main", {"main": region})
+
+
+def layer() -> Module:
+    """The layer's equations: 2*4*8*2 = 128 flops of dot, 8 each of add, max and gt."""
+    out, mask = Type("f32", (4, 2)), Type("bool", (4, 2))
+    dot = Node(
+        "e0", "dot_general", ("a", "b"), (Value("d", out),),
+        {"dimension_numbers": "(((1,), (0,)), ((), ()))"}, spans=at(2),
+    )  # fmt: skip
+    bias = Node("e1", "broadcast_in_dim", ("c",), (Value("e", out),), {}, spans=at(2))
+    add = Node("e2", "add", ("d", "e"), (Value("f", out),), spans=at(2))
+    top = Node("e3", "max", ("f", "0.0:f32[]"), (Value("g", out),), spans=at(3))
+    over = Node("e4", "gt", ("f", "0.0:f32[]"), (Value("h", mask),), spans=at(3))
+    inputs = {"a": Type("f32", (4, 8)), "b": Type("f32", (8, 2)), "c": Type("f32", (2,))}
+    return jaxpr(dot, bias, add, top, over, inputs=inputs)
+
+
+# 2 s of compile: 0.5 of passes, of which dce 0.1 + 0.1; 1 s of LLVM; the rest has no name.
+PROFILE = Profile(
+    2.0,
+    (
+        Part("Compile", "step", 1.9),
+        Part("simplify", "pipeline", 0.5, 1, 0),
+        Part("algsimp", "pass", 0.2, 3, 1),
+        Part("dce", "pass", 0.1, 1, 1),
+        Part("fixpoint", "pass", 0.15, 1, 1),
+        Part("inner", "pipeline", 0.12, 2, 4),
+        Part("dce", "pass", 0.1, 2, 5),
+        Part("Codegen", "step", 1.0, 1, 0),
+        Part("max_fusion", "kernel", 0.3, 1, -1, True),
+        Part("TaskDispatcher::dispatch", "step", 1.6, 4, -1, True),
+        Part("gt_fusion", "kernel", 0.1, 1, 0),
+    ),
+)
+
+
+class FixedDriver(RecordedDriver):
+    """Answers from the texts above; what is named in `missing` is not given."""
+
+    def __init__(self, missing: tuple[str, ...] = ()) -> None:
+        self.missing = missing
+        self._stages = {
+            "jaxpr": Stage(BY_NAME["jaxpr"], lambda: "{ lambda ; }", layer),
+            "hlo": stage("hlo", BEFORE),
+            "optimized": stage("optimized", AFTER),
+        }
+
+    def _check(self, name: str) -> None:
+        if name in self.missing:
+            raise UnavailableError(f"this backend gives no {name}")
+
+    def stage(self, name: str) -> Stage:
+        self._check(name)
+        if name not in self._stages:
+            raise UnavailableError(f"{name} was not recorded")
+        return self._stages[name]
+
+    def passes(self) -> tuple[PassStage, ...]:
+        self._check("passes")
+        return dumps()
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        self._check("kernels")
+        return (
+            Kernel("dot.1", "dot.1", "library call", note="the runtime calls a library for dot"),
+            Kernel("max_fusion", "max_fusion", "kernel", LLVM, LLVM, "ret"),
+            Kernel("gt_fusion", "gt_fusion", "kernel", LLVM, LLVM, "ret"),
+        )
+
+    def fusion_log(self) -> str:
+        raise UnavailableError("XLA gave no reasons for what it fused for layer on cpu")
+
+    def buffers(self) -> str:
+        self._check("buffers")
+        return BUFFERS
+
+    def memory(self) -> Memory:
+        self._check("memory")
+        return Memory(200, 40, 96, 0)
+
+    def cost(self) -> Mapping[str, float]:
+        self._check("cost")
+        return {"flops": 160.0, "bytes accessed": 400.0}
+
+    def profile(self) -> Profile:
+        self._check("profile")
+        return PROFILE
+
+    def times(self) -> tuple[Timing, ...]:
+        return (Timing("trace", 0.002), Timing("compile", 0.25))
+
+    def verdict(self) -> Verdict:
+        return Verdict(False, "trace", ("x: f32[4,8], was f32[2,8]",), 1)
+
+    def deviations(self) -> tuple[str, ...]:
+        return ()
+
+    def outputs(self) -> tuple[Input, ...]:
+        return (Input("[0]", Type("f32", (4, 2))), Input("[1]", Type("bool", (4, 2))))
+
+    def constants(self) -> tuple[()]:
+        return ()
+
+    def sources(self) -> Mapping[str, Source]:
+        return {"<cell 3>": Source("cell 3", CODE)}
+
+
+def capture(*missing: str) -> Capture:
+    """The layer at every stage that is not named."""
+    inputs = (
+        Input("x", Type("f32", (4, 8))),
+        Input("w", Type("f32", (8, 2))),
+        Input("b", Type("f32", (2,))),
+    )
+    program = Program("layer", inputs, (), Target("cpu", "cpu"))
+    return Capture(program, FixedDriver(missing))

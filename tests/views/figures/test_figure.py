@@ -1,0 +1,215 @@
+"""The jaxpr as boxes and edges: nothing lost, nothing invented, never too much at once."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxlens.ir.graph import Module
+from jaxlens.render.jaxpr_figure import figure, fitting_depth
+from jaxlens.render.open_places import open_paths
+from tests.support.drawn_modules import branching, layers, nested, predict, program, region, tangle
+from tests.support.drawn_modules import node as equation
+
+
+def boxes_of(drawn):
+    return {box.id: box for panel in drawn.panels for box in panel.boxes}
+
+
+def panel_of(drawn, name):
+    return next(panel for panel in drawn.panels if panel.name == name)
+
+
+def test_every_equation_is_one_box_with_its_literals_and_types():
+    drawn = figure(predict(), inputs=["params['w']", "params['b']", "x"])
+    top = drawn.panels[0]
+    assert [(b.label, b.detail, b.kind) for b in top.boxes] == [
+        ("params['w']", "", "input"),
+        ("params['b']", "", "input"),
+        ("x", "", "input"),
+        ("dot_general", "1·0", "matmul"),
+        ("broadcast_in_dim", "", "quiet"),
+        ("add", "", "elementwise"),
+        ("relu", "custom_jvp", "call"),
+        ("out", "", "output"),
+    ]
+    assert {edge.label for edge in top.edges} == {"f32[8,4]"}
+    assert [(e.tail, e.head) for e in top.edges if e.head == "e2"] == [("e0", "e2"), ("e1", "e2")]
+    (relu,) = (b for b in panel_of(drawn, "relu").boxes if b.kind == "elementwise")
+    assert (relu.label, relu.detail) == ("max", "0.0")
+    assert boxes_of(drawn)["e2"].line == "cell 1:2"
+    assert boxes_of(drawn)["e2"].hint == "v2:f32[8,4] = add v0 v1  (cell 1:2)"
+
+
+def test_bodies_are_panels_once_and_open_in_place():
+    drawn = figure(branching())
+    names = [panel.name for panel in drawn.panels]
+    assert names.count("g") == 1
+    users = [b for panel in drawn.panels for b in panel.boxes if b.inside == "g"]
+    assert len(users) == 4
+    bodies = panel_of(drawn, "bodies of e1")
+    assert bodies.through
+    assert [b.label for b in bodies.boxes] == ["cond", "body"]
+    labels = [e.label for e in drawn.panels[0].edges if e.tail == "e1"]
+    assert labels == ["f32[8,4]", "f32[8,4]"]
+    # A list of bodies takes no level of its own, nor does a body with a single box.
+    assert len(open_paths(drawn, 1)) == 0
+    assert {len(path) for path in open_paths(drawn, 2)} == {1, 2, 3}
+
+
+def test_constants_are_known_from_inputs_and_unused_inputs_say_so():
+    main = region("main", ["k", "x", "y"], [equation(0, "mul", "k", "x")], ("v0",))
+    drawn = figure(program(main, constants="k"), inputs=["x", "y"])
+    assert [(b.label, b.detail, b.kind) for b in drawn.panels[0].boxes[:3]] == [
+        ("k", "", "constant"),
+        ("x", "", "input"),
+        ("y", "f32[8,4], unused", "input"),
+    ]
+
+
+def test_a_result_may_be_an_input_a_literal_or_given_twice():
+    main = region("main", ["x"], [equation(0, "neg", "x")], ("x", "v0", "v0", "1.0:f32[]"))
+    top = figure(program(main), outputs=["same", "a", "b", "one"]).panels[0]
+    assert [b.label for b in top.boxes if b.kind == "output"] == ["same", "a", "b", "one"]
+    ends = [(e.tail, e.head) for e in top.edges]
+    assert ends == [
+        ("main in x", "e0"),
+        ("main in x", "main out 0"),
+        ("e0", "main out 1"),
+        ("e0", "main out 2"),
+    ]
+
+
+def test_many_inputs_share_a_box_that_lists_them():
+    names = [f"params['w{n}']" for n in range(300)] + ["x"]
+    parameters = [f"p{n}" for n in range(301)]
+    main = region("main", parameters, [equation(0, "add", *parameters)], ("v0",))
+    drawn = figure(program(main), inputs=names)
+    top = drawn.panels[0]
+    assert [(b.label, b.detail) for b in top.boxes[:2]] == [("params", "300 arrays"), ("x", "")]
+    listed = [b.label for p in drawn.panels[1:] for b in p.boxes if not b.inside]
+    assert listed == names[:300]
+    assert [e.label for e in top.edges][:2] == ["300 × f32[8,4]", "f32[8,4]"]
+
+
+def test_unrolled_layers_fold_into_one_box_with_a_count():
+    drawn = figure(layers(12))
+    folds = [b for b in drawn.panels[0].boxes if b.inside and b.kind == "call"]
+    assert [(b.label, b.detail) for b in folds] == [
+        ("layer × 12", "forward · 7 eqns each · cell 1:5")
+    ]
+    assert folds[0].nodes == ("e0-e83",)
+    copies = panel_of(drawn, folds[0].inside)
+    names = [b.label for b in copies.boxes if b.kind == "call"]
+    assert names == ["layer 1", "layer 2 to 11 × 10", "layer 12"]
+    middle = panel_of(drawn, next(b.inside for b in copies.boxes if "×" in b.label))
+    names = [b.label for b in middle.boxes if b.kind == "call"]
+    assert names == [f"layer {n}" for n in range(2, 12)]
+    assert drawn.note == "85 equations folded into 2 boxes; every box opens"
+
+
+@pytest.mark.parametrize("odd", [3, 7])
+def test_copies_that_are_wired_differently_are_not_counted_as_repeats(odd):
+    drawn = figure(layers(12, odd))
+    counts = [b.label for p in drawn.panels for b in p.boxes if "×" in b.label]
+    assert counts
+    assert not any("× 12" in words for words in counts)
+
+
+def test_short_programs_are_not_folded():
+    drawn = figure(layers(3))
+    assert len(drawn.panels) == 1
+    assert drawn.note == ""
+
+
+def leaves(drawn, module: Module):
+    ids = {node.id for node in module.nodes()}
+    return Counter(b.id for panel in drawn.panels for b in panel.boxes if b.id in ids)
+
+
+@given(st.integers(1, 700), st.integers(0, 5), st.integers(8, 80))
+@settings(max_examples=25, deadline=None)
+def test_folding_loses_nothing_and_keeps_panels_small(count, seed, most):
+    module = tangle(count, seed)
+    drawn = figure(module, max_boxes=most)
+    assert leaves(drawn, module) == dict.fromkeys((n.id for n in module.nodes()), 1)
+    reached, waiting = set(), [drawn.panels[0]]
+    by_name = {panel.name: panel for panel in drawn.panels}
+    assert len(by_name) == len(drawn.panels)
+    while waiting:
+        panel = waiting.pop()
+        reached.add(panel.name)
+        waiting += [by_name[b.inside] for b in panel.boxes if b.inside]
+    assert reached == set(by_name)
+    for panel in drawn.panels:
+        inner = [b for b in panel.boxes if b.kind not in ("input", "output")]
+        assert len(inner) <= max(most, 60)
+        ids = [box.id for box in panel.boxes]
+        assert len(ids) == len(set(ids))
+        assert {end for e in panel.edges for end in (e.tail, e.head)} <= set(ids)
+
+
+@given(st.integers(2, 400), st.integers(8, 60))
+@settings(max_examples=15, deadline=None)
+def test_repeats_lose_nothing(count, most):
+    module = layers(count)
+    assert set(leaves(figure(module, max_boxes=most), module).values()) == {1}
+
+
+def test_values_cross_the_border_of_a_fold_as_its_inputs_and_outputs():
+    drawn = figure(layers(12))
+    first = next(p for p in drawn.panels if p.name == "e0..e6")
+    assert [b.label for b in first.boxes if b.kind == "input"] == ["x", "w0"]
+    assert [b.label for b in first.boxes if b.kind == "output"] == ["v6"]
+
+
+def test_five_thousand_levels_of_nesting():
+    drawn = figure(nested(5000))
+    assert len(drawn.panels) == 5001
+    assert drawn.depth == 1
+    assert max(map(len, open_paths(drawn, 1))) == 9  # each level holds one box; enough is enough
+
+
+def test_depth_that_fits():
+    small = figure(predict(), depth=0)
+    assert small.depth > 1
+    assert fitting_depth(figure(tangle(300))) == 1
+
+
+def test_the_same_program_makes_the_same_figure():
+    assert figure(tangle(500)) == figure(tangle(500))
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "attrs", "label", "detail", "kind"),
+    [
+        ("mul", ("2.0:f32[]", "x"), {}, "mul", "2.0", "elementwise"),
+        ("sub", ("1.0:f32[]", "x"), {}, "sub", "1.0, ·", "elementwise"),
+        ("sub", ("x", "1.0:f32[]"), {}, "sub", "·, 1.0", "elementwise"),
+        ("mul", ("0.009999999776482582:f32[]", "x"), {}, "mul", "0.01", "elementwise"),
+        ("broadcast_in_dim", ("0.0:f32[]",), {}, "0.0", "", "quiet"),
+        ("broadcast_in_dim", ("x",), {}, "broadcast_in_dim", "", "quiet"),
+        ("reduce_max", ("x",), {"axes": "(1,)"}, "reduce_max", "axes=(1,)", "reduce"),
+        (
+            "convert_element_type", ("x",), {"new_dtype": "bfloat16"},
+            "convert_element_type", "bfloat16", "elementwise",
+        ),
+        (
+            "convert_element_type", ("x",), {"new_dtype": "float32"},
+            "convert_element_type", "f32", "elementwise",
+        ),
+        ("transpose", ("x",), {"permutation": "(1, 0)"}, "transpose", "(1, 0)", "move"),
+        (
+            "dot_general", ("x", "x"), {"dimension_numbers": "(((2,), (1,)), ((0,), (0,)))"},
+            "dot_general", "batch 0·0  2·1", "matmul",
+        ),
+        ("psum", ("x",), {"axes": "('i',)"}, "psum", "axes=('i',)", "collective"),
+        ("random_bits", ("x",), {}, "random_bits", "", "random"),
+        ("my_own_primitive", ("x",), {}, "my_own_primitive", "", "other"),
+    ],
+)  # fmt: skip
+def test_what_a_box_says(opcode, operands, attrs, label, detail, kind):
+    main = region("main", ["x"], [equation(0, opcode, *operands, attrs=attrs)], ("v0",))
+    box = boxes_of(figure(program(main)))["e0"]
+    assert (box.label, box.detail, box.kind) == (label, detail, kind)

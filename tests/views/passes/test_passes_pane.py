@@ -1,0 +1,371 @@
+"""The steps through the passes: rows by identity, what is gone and why, and their data."""
+
+import json
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import pytest
+
+from jaxlens.captures import Capture, load
+from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.lenses.passes import what
+from jaxlens.links.change import between
+from jaxlens.render.document import Document, Findings, Line, PassRow, PassSteps, Piece
+from jaxlens.render.html import body
+from jaxlens.render.html_data import unrolled
+from jaxlens.render.html_marks import ink
+from jaxlens.render.html_passes import passes_html
+from jaxlens.render.passes_data import MARKS, data, step_rows
+from jaxlens.render.passes_pane import passes_blocks
+from jaxlens.render.passes_rows import rows
+from jaxlens.render.text import text
+from tests.support import fixed_captures as fixed
+from tests.support.paths import CAPTURES
+
+START = """HloModule jit_f
+
+ENTRY main {
+  x = f32[8] parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[8] broadcast(zero), dimensions={}
+  a = f32[8] add(x, zeros)
+  m1 = f32[8] multiply(a, a)
+  m2 = f32[8] multiply(a, a)
+  dead = f32[8] negate(x)
+  two = f32[] constant(2)
+  three = f32[] constant(3)
+  six = f32[] multiply(two, three)
+  sixes = f32[8] broadcast(six), dimensions={}
+  e = f32[8] exponential(m1)
+  s = f32[8] subtract(e, m2)
+  ROOT r = f32[8] add(s, sixes)
+}
+"""
+
+
+def changed(program: str, *lines: tuple[str, str]) -> str:
+    """The program with lines replaced, each named by its beginning; "" takes a line away."""
+    kept = program
+    for begin, instead in lines:
+        (line,) = [found for found in kept.splitlines() if found.strip().startswith(begin)]
+        kept = kept.replace(f"{line}\n", f"  {instead}\n" if instead else "")
+    return kept
+
+
+# x + 0 is x; what read it reads x.
+SIMPLER = changed(
+    START,
+    ("a = ", ""),
+    ("zeros", ""),
+    ("zero =", ""),
+    ("m1", "m1 = f32[8] multiply(x, x)"),
+    ("m2", "m2 = f32[8] multiply(x, x)"),
+)
+LIVE = changed(SIMPLER, ("dead", ""))
+SHARED = changed(LIVE, ("m2", ""), ("s = ", "s = f32[8] subtract(e, m1)"))
+FOLDED = changed(
+    SHARED,
+    ("two", ""),
+    ("three", ""),
+    ("six =", "constant.1 = f32[] constant(6)"),
+    ("sixes", "sixes = f32[8] broadcast(constant.1), dimensions={}"),
+)
+FUSED = """HloModule jit_f
+
+fused_computation {
+  p = f32[8] parameter(0)
+  m1.1 = f32[8] multiply(p, p)
+  e.1 = f32[8] exponential(m1.1)
+  s.1 = f32[8] subtract(e.1, m1.1)
+  constant.2 = f32[] constant(6)
+  sixes.1 = f32[8] broadcast(constant.2), dimensions={}
+  ROOT r.1 = f32[8] add(s.1, sixes.1)
+}
+
+ENTRY main {
+  x = f32[8] parameter(0)
+  ROOT add_fusion = f32[8] fusion(x), kind=kLoop, calls=fused_computation
+}
+"""
+SERIES = {
+    "algsimp": SIMPLER, "dce": LIVE, "cse": SHARED, "constant_folding": FOLDED, "fusion": FUSED,
+}  # fmt: skip
+
+
+class SeriesDriver(fixed.FixedDriver):
+    """The layer's driver with the passes above."""
+
+    def passes(self):
+        self._check("passes")
+        texts = {"before_optimizations": START, **SERIES}
+        return tuple(
+            fixed.dump(i, "simplify" if i else "", name, text, i > 0)
+            for i, (name, text) in enumerate(texts.items())
+        )
+
+
+def capture(*missing: str) -> Capture:
+    return replace(fixed.capture(), driver=SeriesDriver(missing))
+
+
+def steps(**options) -> PassSteps:
+    (found,) = [b for b in passes_blocks(capture(), **options) if isinstance(b, PassSteps)]
+    return found
+
+
+def said(row: PassRow) -> tuple[str, str, bool, str]:
+    return (row.mark, row.line.id, row.gone, row.note)
+
+
+def differing(before: str, after: str) -> list[tuple[str, str, bool, str]]:
+    found = rows(between(fixed.module(before), fixed.module(after)))
+    return [said(row) for row in found if row.mark != "same"]
+
+
+def test_what_is_gone_stands_where_it_was_and_says_why() -> None:
+    assert differing(SIMPLER, LIVE) == [("removed", "dead", True, "dead: nothing read it")]
+    found = [row.line.id for row in rows(between(fixed.module(SIMPLER), fixed.module(LIVE)))]
+    assert found == [
+        "", "x", "m1", "m2", "dead", "two", "three", "six", "sixes", "e", "s", "r",
+    ]  # fmt: skip
+
+
+def test_a_value_computed_twice_is_merged() -> None:
+    assert differing(LIVE, SHARED) == [
+        ("merged", "m2", True, "with m1"),
+        ("adjusted", "s", False, "reads m1, was m2"),
+    ]
+
+
+def test_algebra_leaves_what_it_read_in_place() -> None:
+    assert differing(START, SIMPLER) == [
+        ("removed", "zero", True, "gone with what read it"),
+        ("removed", "zeros", True, "gone with what read it"),
+        ("removed", "a", True, "nothing reads it any more"),
+        ("adjusted", "m1", False, "reads x, was a"),
+        ("adjusted", "m2", False, "reads x, was a"),
+    ]
+
+
+def test_an_instruction_that_is_another_now_stands_below_what_it_was() -> None:
+    other = changed(START, ("e = ", "e = f32[8] exponential(dead)"))
+    assert [row for row in differing(START, other) if row[1] == "e"] == [
+        ("rewritten", "e", True, ""),
+        ("rewritten", "e", False, "reads dead, was m1"),
+    ]
+
+
+def test_constants_are_folded() -> None:
+    found = differing(SHARED, FOLDED)
+    assert ("folded", "six", True, "into constant.1") in found
+    assert ("added", "constant.1", False, "") in found
+
+
+def test_a_fusion_takes_rows_from_the_entry_into_a_computation_of_its_own() -> None:
+    found = differing(FOLDED, FUSED)
+    gone = [row for row in found if row[2]]
+    assert gone == [
+        ("fused", name, True, "into add_fusion")
+        for name in ("m1", "constant.1", "sixes", "e", "s", "r")
+    ]
+    assert [(mark, id, note) for mark, id, was, note in found if not was] == [
+        ("added", "add_fusion", ""), ("added", "", ""), ("fused", "m1.1", "was m1"),
+        ("fused", "e.1", "was e"), ("fused", "s.1", "was s"),
+        ("fused", "constant.2", "was constant.1"), ("fused", "sixes.1", "was sixes"),
+        ("fused", "r.1", "was r"),
+    ]  # fmt: skip
+
+
+def test_another_layout_or_attribute_or_place_is_told() -> None:
+    turned = START.replace("a = f32[8] add", "a = f32[8]{0:T(8)} add")
+    assert differing(START.replace("a = f32[8] add", "a = f32[8]{0} add"), turned) == [
+        ("adjusted", "a", False, "layout {0:T(8)}, was {0}")
+    ]
+    exact = START.replace("exponential(m1)", "exponential(m1), result_accuracy={mode=highest}")
+    assert differing(START, exact) == [("adjusted", "e", False, "another result_accuracy")]
+
+
+def test_a_computation_that_got_another_name_is_the_same_one() -> None:
+    named = FUSED.replace("fused_computation", "fused_add")
+    (row,) = [
+        row for row in rows(between(fixed.module(FUSED), fixed.module(named)))
+        if row.mark != "same" and not row.line.id
+    ]  # fmt: skip
+    assert (row.mark, row.gone, row.note) == ("renamed", False, "was fused_computation")
+
+
+def test_a_computation_that_is_gone_keeps_its_title() -> None:
+    found = rows(between(fixed.module(FUSED), fixed.module(LIVE)))
+    titles = [row for row in found if not row.line.id and row.gone]
+    assert all("fused_computation" in row.line.pieces[0].text for row in titles)
+
+
+def test_steps_carry_counts_and_meanings() -> None:
+    found = steps()
+    assert [(step.index, step.name, step.size, step.did) for step in found.steps] == [
+        (0, "before_optimizations", 14, ""),
+        (1, "algsimp", 11, "3 removed"),
+        (2, "dce", 10, "1 removed"),
+        (3, "cse", 9, "1 merged"),
+        (4, "constant_folding", 7, "1 rewritten, 1 folded, 2 removed, 1 added"),
+        (5, "fusion", 9, "6 fused, 1 added"),
+    ]
+    assert (
+        found.steps[3].meaning == "Keeps one of several instructions that compute the same value."
+    )
+    assert found.note == ""
+
+
+def programs(record: Path) -> list[tuple[object, object]]:
+    stages = load(record).passes
+    kept = [stages[0], *(stage for stage in stages[1:] if stage.changed)]
+    return [(a.stage.module, b.stage.module) for a, b in pairwise(kept)]
+
+
+@pytest.mark.parametrize("record", CAPTURES, ids=lambda path: path.stem)
+def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record) -> None:
+    for before, after in programs(record):
+        change = between(before, after)
+        found = rows(change)
+        staying = [row.line.id for row in found if not row.gone and row.line.id]
+        inner = {
+            node.id for name, region in after.regions.items() if name != after.entry
+            for node in region.nodes if node.opcode == "parameter"
+        }  # fmt: skip
+        assert staying == [node.id for node in after.nodes() if node.id not in inner]
+        gone = {row.line.id: row for row in found if row.gone and row.line.id}
+        for node in before.nodes():
+            fate = change.fates[node.id]
+            if fate.name in ("removed", "folded", "merged") and node.opcode != "parameter":
+                assert node.id in gone
+            if node.id in gone:
+                assert gone[node.id].mark == fate.name
+        if what(change).endswith("only"):
+            assert {row.mark for row in found} <= {"same", "adjusted", "renamed"}
+
+
+def id_of(line: list) -> str:
+    pieces, id = line[:2]
+    return id if id != 1 else next(p[1:] for p in pieces if p[0] != "k").split(" ")[0]
+
+
+def pages(block: PassSteps) -> list[list[tuple[str, str, bool, str]]]:
+    """The rows as a reader of the data sees them."""
+    found = data(block)
+    letters = {letter: words[0] for letter, words in found["marks"].items()}
+    notes = ["", *found["notes"]]
+    return [
+        [
+            (letters[letter.lower()], id_of(found["lines"][line]), letter.isupper(), notes[note])
+            for letter, line, note in zip(
+                step["marks"], accumulate(step["lines"]), step["notes"], strict=True
+            )
+        ]
+        for step in found["steps"]
+    ]
+
+
+def test_data_says_what_the_rows_say() -> None:
+    block = steps()
+    assert pages(block) == [[said(row) for row in step.rows] for step in block.steps]
+    words = ["".join(piece[1:] for piece in pieces) for pieces, *_ in data(block)["lines"]]
+    assert "m1 = f32[8] multiply(a, a)" in words
+    assert len(words) == len(set(words))
+
+
+def test_atoms_stand_with_the_lines_they_belong_to() -> None:
+    def atoms(module):
+        return {node.id: (3, 4, 5) for node in module.nodes() if node.id == "e"}
+
+    found = data(steps(atoms=atoms))
+    assert {id_of(line): unrolled(line[3:]) for line in found["lines"] if line[3:]} == {
+        "e": [3, 4, 5]
+    }
+
+
+def test_what_is_too_long_is_counted_and_said_and_asked_for() -> None:
+    block = steps(limit=len(SIMPLER) + len(LIVE))
+    assert [step.rows is None for step in block.steps] == [False, False, False, True, True, True]
+    assert [step.size for step in block.steps] == [14, 11, 10, 9, 7, 9]
+    assert block.note.startswith("The rows of 3 steps are left out here")
+    answer = step_rows(capture(), 3)
+    assert json.loads(json.dumps(answer))["steps"][0]["title"] == block.steps[3].title
+    assert pages(PassSteps(steps().steps[3:4], ()))[0][3] == ("merged", "m2", True, "with m1")
+    assert answer["steps"][0]["marks"] == data(steps())["steps"][3]["marks"]
+
+
+def test_rows_that_do_not_fit_an_output_are_left_out(monkeypatch) -> None:
+    block = steps()
+    whole = passes_html(block, ink(Document("hlo", "", (block,))))
+    monkeypatch.setattr("jaxlens.render.html_passes._SHARE", 1200)
+    cut = passes_html(block, ink(Document("hlo", "", (block,))))
+    assert len(cut) < len(whole)
+    assert "are left out here" in cut
+    assert "are left out here" not in whole
+
+
+def test_asking_for_no_step_names_those_there_are() -> None:
+    with pytest.raises(OptionError, match="no pass 9 that changed the program; choose from 1, 2"):
+        step_rows(capture(), 9)
+    with pytest.raises(UnavailableError):
+        step_rows(capture("passes"), 1)
+
+
+def test_without_scripts_a_table_says_it() -> None:
+    markup = body(Document("hlo", "f", (steps(),)))
+    for words in ("algsimp", "1 rewritten, 1 folded", "Keeps one of several instructions"):
+        assert words in markup
+    assert "--w:" in markup  # the bars of sizes
+
+
+def test_text_is_the_timeline_and_what_passes_are_for() -> None:
+    written = text(Document("hlo", "f", tuple(passes_blocks(capture()))))
+    assert [line for line in written.splitlines() if line in ("Passes", "What they are for")] == [
+        "Passes", "What they are for",
+    ]  # fmt: skip
+    (line,) = [line for line in written.splitlines() if line.split()[:2] == ["3", "cse"]]
+    assert line.split() == ["3", "cse", "10", "9", "1", "merged"]
+
+
+def test_a_large_program_counts_the_passes_it_dumped() -> None:
+    class Large(SeriesDriver):
+        def recorded(self):
+            return frozenset()
+
+        def fusing(self):
+            return tuple(
+                stage for stage in self.passes() if stage.name in ("before_optimizations", "fusion")
+            )
+
+    large = replace(fixed.capture(), driver=Large())
+    sentences, block = passes_blocks(large)
+    assert isinstance(sentences, Findings)
+    assert "only the passes that fuse were dumped" in sentences.findings[-1].text
+    assert [(step.name, step.size, step.rows) for step in block.steps] == [
+        ("before_optimizations", 14, None), ("fusion", 9, None),
+    ]  # fmt: skip
+
+
+def test_names_are_data() -> None:
+    name = "</script><img src=x onerror=alert(1)>"
+    line = Line((Piece(name, "name"),), name)
+    block = steps()
+    rows_ = (PassRow("removed", line, True, name),)
+    hostile = replace(block.steps[0], title=name, name=name, rows=rows_)
+    block = replace(block, steps=(hostile, *block.steps[1:]))
+    assert "<img" not in body(Document("hlo", name, (block,)))
+    assert id_of(data(block)["lines"][0]) == name
+
+
+def test_rows_have_the_hues_of_their_lines_where_nothing_else_names_them() -> None:
+    block = next(b for b in passes_blocks(load(CAPTURES[3])) if isinstance(b, PassSteps))
+    owners = data(block, ink(Document("hlo", "", (block,))).hues)["owners"]
+    assert owners
+    assert all(hue >= 0 for _, hue in owners)
+
+
+def test_every_mark_has_a_letter_and_a_sign() -> None:
+    signs = data(steps())["marks"]
+    assert [signs[letter][0] for letter in "abcdefghij"] == list(MARKS)
+    assert len({words[1] for words in signs.values()}) == len(MARKS)

@@ -1,0 +1,187 @@
+"""What `%%compile` shows by default and for each option."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from jaxlens.errors import OptionError
+from jaxlens.render.compile_view import document
+from jaxlens.render.document import (
+    Code,
+    Document,
+    Findings,
+    Fold,
+    Picture,
+    SourcePane,
+    TableBlock,
+    Tabs,
+)
+from jaxlens.render.options import CompileOptions
+from jaxlens.render.text import text
+from tests.support import fixed_captures as fixed
+
+
+@dataclass(frozen=True)
+class Measured:
+    seconds: tuple[float, ...]
+    how: str
+
+
+TIMES = [
+    "Time per stage", "Within the compile", "HLO passes", "Kernels", "Kernels by line",
+    "Equations by line",
+]  # fmt: skip
+MEMORY = ["Memory at the peak, by line", "Buffers at the peak", "Memory"]
+
+
+def said(found: Document) -> str:
+    return " ".join(
+        finding.text
+        for block in found.blocks
+        if isinstance(block, Findings)
+        for finding in block.findings
+    )
+
+
+def tabs(found: Document) -> dict:
+    (block,) = (block for block in found.blocks if isinstance(block, Tabs))
+    return {tab.title: tab.blocks for tab in block.tabs}
+
+
+def titles(blocks) -> list[str]:
+    return [block.table.title for block in blocks if isinstance(block, TableBlock)]
+
+
+def test_the_verdict_comes_first_and_times_are_volatile() -> None:
+    found = document(fixed.capture())
+    assert said(found).startswith("Cache: this call would miss: it is traced, lowered and compiled")
+    assert "x: f32[4,8], was f32[2,8]" in said(found)
+    (times,) = (block.table for block in found.blocks if isinstance(block, TableBlock))
+    assert times.title == "Time per stage"
+    assert times.volatile
+    assert "250 ms" not in text(found)
+    assert "250 ms" in text(found, times=True)
+
+
+def test_tabs_by_default() -> None:
+    found = tabs(document(fixed.capture()))
+    assert list(found) == [
+        "Your code", "Kernels", "Cost", "Memory", "Optimised HLO", "LLVM IR", "Assembly"
+    ]  # fmt: skip
+    assert titles(found["Kernels"]) == ["Kernels"]
+    assert titles(found["Cost"]) == ["Cost", "Flops by line"]
+    assert titles(found["Memory"]) == MEMORY
+    (each,) = (block for block in found["Kernels"] if isinstance(block, Fold))
+    assert [block.title for block in each.blocks] == [
+        "max_fusion: broadcast x 2, add, maximum",
+        "gt_fusion: broadcast x 2, add, compare",
+    ]  # fmt: skip
+
+
+def test_the_users_lines_are_tinted_by_flops() -> None:
+    (pane,) = tabs(document(fixed.capture()))["Your code"]
+    assert isinstance(pane, SourcePane)
+    shares = {line.number: line.share for line in pane.lines}
+    assert shares[1] is None
+    assert shares[2] == pytest.approx(136 / 152)
+    assert shares[3] == pytest.approx(16 / 152)
+
+
+def test_one_kernel_with_its_hlo_and_code() -> None:
+    found = document(fixed.capture(), CompileOptions(kernel="max_fusion"))
+    (panes,) = [block for block in found.blocks if isinstance(block, Tabs)]
+    titles = ["HLO", "LLVM IR", "LLVM IR, optimised", "Assembly"]
+    assert [tab.title for tab in panes.tabs] == titles
+    codes = [block for tab in panes.tabs for block in tab.blocks if isinstance(block, Code)]
+    assert [code.language for code in codes] == ["llvm", "llvm", "asm"]
+    assert "max_fusion is a kernel" in said(found)
+    assert "40 B in, 32 B out" in said(found)
+
+
+def test_a_library_call_says_why_it_has_no_code() -> None:
+    found = document(fixed.capture(), CompileOptions(kernel="dot.1"))
+    assert "the runtime calls a library for dot" in said(found)
+    assert not [block for block in found.blocks if isinstance(block, Code)]
+
+
+def test_assembly_of_one_kernel_and_of_all() -> None:
+    one = document(fixed.capture(), CompileOptions(kernel="gt_fusion", asm=True))
+    assert [type(block) for block in one.blocks] == [Code]
+    every = document(fixed.capture(), CompileOptions(asm=True))
+    assert [b.title for b in every.blocks if isinstance(b, Fold)] == ["max_fusion", "gt_fusion"]
+    assert "Without asm: dot.1" in said(every)
+
+
+def test_an_unknown_kernel_gets_the_nearest() -> None:
+    with pytest.raises(OptionError, match=r"^no kernel 'max_fuson'; did you mean 'max_fusion'\?$"):
+        document(fixed.capture(), CompileOptions(kernel="max_fuson"))
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("times", TIMES),
+        ("why", []),
+    ],
+)
+def test_an_option_shows_its_own_alone(option, expected) -> None:
+    found = document(fixed.capture(), CompileOptions(**{option: True}))
+    assert titles(found.blocks) == expected
+    assert not [block for block in found.blocks if isinstance(block, Tabs)]
+
+
+def test_memory_at_the_peak_stands_under_its_chart() -> None:
+    whole = document(fixed.capture(), CompileOptions(memory=True))
+    assert any(isinstance(block, Picture) for block in whole.blocks)
+    found = tabs(whole)
+    assert list(found) == ["At the peak", "Your code"]
+    assert titles(found["At the peak"]) == MEMORY
+    (pane,) = found["Your code"]
+    shares = {line.number: line.share for line in pane.lines if line.share}
+    assert shares == {2: pytest.approx(32 / 40), 3: pytest.approx(8 / 40)}
+
+
+def test_costs_stand_in_tabs_your_lines_first() -> None:
+    found = tabs(document(fixed.capture(), CompileOptions(cost=True)))
+    assert list(found) == ["Your code", "Kernels", "Cost"]
+    assert titles(found["Kernels"]) == ["Flops and bytes by kernel"]
+    assert titles(found["Cost"]) == ["Cost", "Flops by line"]
+    roofs = document(fixed.capture(), CompileOptions(roofline="h100"))
+    roof = tabs(roofs)
+    assert list(roof) == ["Your code", "Kernels", "Cost"]
+    assert any(isinstance(block, Picture) for block in roofs.blocks)
+    (pane,) = found["Your code"]
+    assert isinstance(pane, SourcePane)
+
+
+def test_a_run_is_shown_with_how_it_was_measured() -> None:
+    run = Measured((0.002, 0.001, 0.004), "wall clock, block_until_ready")
+    table = document(fixed.capture(), CompileOptions(cost=True), run).blocks[0].table
+    assert [cell.text for cell in table.rows[0]] == ["3", "2 ms", "1 ms", "4 ms"]
+    assert table.note == "wall clock, block_until_ready"
+    assert table.volatile
+
+
+def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
+    found = document(fixed.capture("kernels", "memory", "cost"))
+    assert "this backend gives no kernels." in said(found)
+    assert "this backend gives no memory." in said(found)
+    assert list(tabs(found)) == ["Your code", "Cost", "Optimised HLO"]
+
+
+def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
+    found = document(fixed.capture())
+    assert "It runs as 2 kernels and 1 library call." in said(found)
+    assert "152 flop counted over the equations." in said(found)
+    assert "XLA's own figure for the optimised program: 160 flop." in said(found)
+    assert "Memory: arguments 200 B" in said(found)
+    written = text(found, full=True)
+    for sentence in ("152 flop counted", "XLA's own figure", "Memory: arguments"):
+        assert written.count(sentence) == 1
+
+
+def test_the_text_has_the_tables_and_names_the_other_tabs() -> None:
+    written = text(document(fixed.capture()))
+    for table in ("Kernels\n", "Cost\n", "Memory\n"):
+        assert f"  {table}" in written
+    assert written.endswith("writes them): Your code, Optimised HLO, LLVM IR, Assembly.")
