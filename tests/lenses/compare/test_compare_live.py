@@ -152,7 +152,7 @@ def test_a_receipt_traces_before_it_compiles():
 
 SCRIPT = """
 import jaxlens
-import programs, jaxlens
+from tests.support import programs
 for name in ("mlp_step", "scan_rnn", "while_cond"):
     f, args = getattr(programs, name)()
     print(jaxlens.receipt(f, *args).fingerprint)
