@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from jaxlens.api import capture, compile, explain, explore, hlo, jaxpr, load
     from jaxlens.captures import Capture
     from jaxlens.errors import LensError, RecompileError
-    from jaxlens.notebook.asker import Lenses
-    from jaxlens.notebook.composer import Composer
-    from jaxlens.notebook.key_player import KeyPlayer
-    from jaxlens.notebook.widgets import Explorer
+    from jaxlens.notebook.widgets.composer import Composer
+    from jaxlens.notebook.widgets.explorer import Explorer
+    from jaxlens.notebook.widgets.key_player import KeyPlayer
+    from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.questions import (
         captured,
         compare,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         times,
         without,
     )
-    from jaxlens.render.answer import Answer
-    from jaxlens.render.view import View
+    from jaxlens.views.answer import Answer
+    from jaxlens.views.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
 
 __version__ = "0.1.0"
@@ -96,15 +96,15 @@ _WIDGETS = ("Composer", "Explorer", "KeyPlayer", "Lenses")  # what needs package
 
 _HOMES = (
     {
-        "Answer": "jaxlens.render.answer",
+        "Answer": "jaxlens.views.answer",
         "Capture": "jaxlens.captures",
-        "Composer": "jaxlens.notebook.composer",
-        "Explorer": "jaxlens.notebook.widgets",
-        "KeyPlayer": "jaxlens.notebook.key_player",
+        "Composer": "jaxlens.notebook.widgets.composer",
+        "Explorer": "jaxlens.notebook.widgets.explorer",
+        "KeyPlayer": "jaxlens.notebook.widgets.key_player",
         "LensError": "jaxlens.errors",
-        "Lenses": "jaxlens.notebook.asker",
+        "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",
-        "View": "jaxlens.render.view",
+        "View": "jaxlens.views.view",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.questions")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")

@@ -21,15 +21,15 @@ from typing import Any, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import CellError, OptionError, UnavailableError
-from jaxlens.ir.called import CalledProgram
-from jaxlens.render.options import (
+from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.options import (
     CompileOptions,
     ExploreOptions,
     HloOptions,
     JaxprOptions,
     read_options,
 )
-from jaxlens.render.view import View
+from jaxlens.views.view import View
 
 Function = Callable[..., Any]
 Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`
@@ -83,12 +83,13 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option that does not exist.
     """
-    from jaxlens.render import ladder_view, tape_view
-    from jaxlens.render.jaxpr_view import document
+    from jaxlens.views.questions import ladder as ladder_view
+    from jaxlens.views.questions import line_trace as line_trace_view
+    from jaxlens.views.verbs.jaxpr import document
 
     cap, options = _asked(JaxprOptions, f, args, kwargs)
     if options.tape:
-        return View(cap, lambda: tape_view.document(cap, options))
+        return View(cap, lambda: line_trace_view.document(cap, options))
     if options.ladder:
         return View(cap, lambda: ladder_view.document(rungs(cap), options.full))
     return View(cap, lambda: document(cap, options))
@@ -116,7 +117,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
         OptionError: An option, stage or pass that does not exist.
         UnavailableError: A stage that this backend does not give.
     """
-    from jaxlens.render.hlo_view import document
+    from jaxlens.views.verbs.hlo import document
 
     cap, options = _asked(HloOptions, f, args, kwargs)
     if options.without:
@@ -138,7 +139,7 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option or kernel that does not exist.
     """
-    from jaxlens.render.compile_view import document
+    from jaxlens.views.verbs.compile import document
 
     cap, options = _asked(CompileOptions, f, args, kwargs)
     if options.without:
@@ -163,7 +164,7 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option that does not exist.
     """
-    from jaxlens.render.explore_view import document
+    from jaxlens.views.verbs.explore import document
 
     cap, options = _asked(ExploreOptions, f, args, kwargs)
     return View(cap, lambda: document(cap, options))
@@ -182,8 +183,8 @@ def explain(error: BaseException | None = None) -> View | None:
         A view: `str(view)` is its text, `view.html()` its HTML. None where nothing was raised, or
         where tracing has no part in it.
     """
-    from jaxlens.render.failure_view import document
-    from jaxlens.stages.failures import explanation
+    from jaxlens.stages.failure.explain import explanation
+    from jaxlens.views.questions.failure import document
 
     error = error or getattr(sys, "last_value", None)
     found = explanation(error) if error is not None else None
@@ -192,14 +193,14 @@ def explain(error: BaseException | None = None) -> View | None:
 
 def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:
     """The same program without passes or with other flags, and what running both took."""
-    from jaxlens.stages.what_if import without
+    from jaxlens.stages.experiments.recompile import without
 
     return without(cap, names, run)
 
 
 def _without(cap: Capture, names: str, run: int, full: bool) -> View:
     """What a pass or a flag changes."""
-    from jaxlens.render.comparison import document
+    from jaxlens.views.questions.compare import document
 
     other, measured = what_if(cap, names, run)
     return View(other, lambda: document(cap, other, run=measured, full=full))
@@ -297,11 +298,11 @@ def take(
         transforms: Put round `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
         core: Whether `jaxlens.core` traces it in the place of JAX.
     """
-    from jaxlens.stages.calls import transforms as made_by
+    from jaxlens.stages.arguments.written_shapes import arguments
+    from jaxlens.stages.call.calls import transforms as made_by
+    from jaxlens.stages.call.transforms import by_position, transformed
     from jaxlens.stages.driver import capture as staged
     from jaxlens.stages.existing.opening import is_program, opened
-    from jaxlens.stages.shapes import arguments
-    from jaxlens.stages.transforms import by_position, transformed
 
     if is_program(f):
         _check_program(shapes, transforms, core)
@@ -311,7 +312,7 @@ def take(
     named = dict(kwargs)
     _check_fit(f, args, named, name)
     if core:
-        from jaxlens.stages.core_rewrite import on_core
+        from jaxlens.stages.core.rewrite import on_core
 
         f = on_core(f)
     if any(made_by(f)):
@@ -359,7 +360,7 @@ def compose(
     Raises:
         OptionError: A value that does not fit.
     """
-    from jaxlens.stages.compose import Put, composed
+    from jaxlens.stages.call.compose import Put, composed
 
     named = dict(kwargs)
     _check_fit(f, args, named, "")
@@ -382,21 +383,21 @@ def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name:
 
 def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
     """A namespace whose functions call `jaxlens.core` in the place of JAX."""
-    from jaxlens.stages.core_rewrite import names_on_core as answer
+    from jaxlens.stages.core.rewrite import names_on_core as answer
 
     return answer(names)
 
 
 def calls() -> Any:
-    """Hears which jitted functions are called while it is entered; see `stages/called.py`."""
-    from jaxlens.stages.called import Calls
+    """Records which jitted functions are called inside it; see `stages/watch/cell_calls.py`."""
+    from jaxlens.stages.watch.cell_calls import Calls
 
     return Calls()
 
 
 def traced_before(program: CalledProgram) -> Capture | None:
     """A program that was called, from the trace that JAX's caches hold; None without one."""
-    from jaxlens.stages.called import traced_before as answer
+    from jaxlens.stages.watch.cell_calls import traced_before as answer
 
     return answer(program)
 
@@ -405,7 +406,7 @@ def abstract(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments with shapes in the place of arrays, which are not kept."""
-    from jaxlens.stages.called import abstracted
+    from jaxlens.stages.watch.cell_calls import abstracted
 
     return abstracted(args, kwargs)
 
@@ -426,20 +427,20 @@ def computes(f: Any) -> bool:
 
 def is_array(value: Any) -> bool:
     """Whether a value is one array of JAX's or NumPy's."""
-    from jaxlens.stages.arrays import is_array as answer
+    from jaxlens.stages.arguments.arrays import is_array as answer
 
     return answer(value)
 
 
 def holds_arrays(value: Any) -> bool:
     """Whether a value is an array, or a pytree with arrays in it."""
-    from jaxlens.stages.arrays import holds_arrays as answer
+    from jaxlens.stages.arguments.arrays import holds_arrays as answer
 
     return answer(value)
 
 
 def targets() -> tuple[str, ...]:
     """Targets that this process has, the default first."""
-    from jaxlens.stages.target import names
+    from jaxlens.stages.call.target import names
 
     return names()

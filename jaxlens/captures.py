@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
-from jaxlens.ir import saved_file
 from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
@@ -24,10 +23,11 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
-from jaxlens.ir.saved_driver import SavedDriver
-from jaxlens.ir.saving import save
+from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.saved import file as saved_file
+from jaxlens.ir.saved.driver import SavedDriver
+from jaxlens.ir.saved.save import save
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.ir.tape import Tape
 from jaxlens.links.links import Links
 
 

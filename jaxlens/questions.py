@@ -15,10 +15,10 @@ from jaxlens.api import Function, as_capture, capture, is_program, rungs, what_i
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.ir.compile_log import Slot
-from jaxlens.lenses.receipt import Receipt
-from jaxlens.lenses.report import Report
-from jaxlens.render.answer import Answer
-from jaxlens.render.options import CompileOptions
+from jaxlens.lenses.compare.receipt import Receipt
+from jaxlens.options import CompileOptions
+from jaxlens.report import Report
+from jaxlens.views.answer import Answer
 
 Lens = Callable[[Capture], Report]
 
@@ -43,9 +43,9 @@ def cost(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         OptionError: No limits of that device are known.
     """
     from jaxlens.api import watched
-    from jaxlens.lenses.cost_report import cost as equations
-    from jaxlens.lenses.roofline import facts, limits_of, roofline
-    from jaxlens.render.compile_view import document
+    from jaxlens.lenses.cost.report import cost as equations
+    from jaxlens.lenses.cost.roofline import facts, limits_of, roofline
+    from jaxlens.views.verbs.compile import document
 
     options = CompileOptions(cost=True)
     if isinstance(f, Capture) and kwargs and set(kwargs) <= {"roofline", "run"}:
@@ -91,9 +91,9 @@ def memory(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     Raises:
         UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
     """
-    from jaxlens.lenses.checkpoint import trials
-    from jaxlens.lenses.memory import facts
-    from jaxlens.lenses.memory import memory as report
+    from jaxlens.lenses.memory.checkpoint import trials
+    from jaxlens.lenses.memory.report import facts
+    from jaxlens.lenses.memory.report import memory as report
 
     options = CompileOptions(memory=True)
     if isinstance(f, Capture) and set(kwargs) == {"checkpoint"}:
@@ -122,11 +122,11 @@ def times(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         seconds; None without a profile), `.equations` (`.total`, `.flame`), `.by_line`, `.loops`
         (each with `.line`, `.count`, `.block`, `.equations`, `.rolled`) and `.trial`.
     """
-    from jaxlens.lenses.times import of
-    from jaxlens.lenses.times_report import times as report
+    from jaxlens.lenses.times.facts import of
+    from jaxlens.lenses.times.report import times as report
     from jaxlens.render.document import Document
-    from jaxlens.render.taken import taken
-    from jaxlens.render.times_view import shown
+    from jaxlens.views.header import taken
+    from jaxlens.views.questions.times import shown
 
     asked = kwargs if isinstance(f, Capture) and set(kwargs) <= {"scan", "run"} else {}
     cap = _captured("times", f, args, {} if asked else kwargs)
@@ -153,9 +153,9 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer:
         An answer with `.hit` (None where it cannot be known), `.layer` (the first cache that
         misses), `.reasons` (what differs from the nearest earlier key) and `.parts`.
     """
-    from jaxlens.lenses.call_key import key as report
-    from jaxlens.render.key_view import document
-    from jaxlens.stages.one_key import call_key
+    from jaxlens.lenses.recompile.call_key import key as report
+    from jaxlens.stages.keys.one_key import call_key
+    from jaxlens.views.questions.call_key import document
 
     if isinstance(f, Capture) or is_program(f):
         raise OptionError(
@@ -180,11 +180,11 @@ def captured(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         `.reads`), `.bytes`, `.stages` (number and bytes by stage), `.folded` and `.folding`
         (seconds, where the compile was profiled).
     """
-    from jaxlens.lenses.captured import captured as report
-    from jaxlens.lenses.captured import of
+    from jaxlens.lenses.constants.facts import captured as report
+    from jaxlens.lenses.constants.facts import of
     from jaxlens.render.document import Document
-    from jaxlens.render.hlo_view import of_report
-    from jaxlens.render.taken import taken
+    from jaxlens.views.header import taken
+    from jaxlens.views.verbs.hlo import of_report
 
     cap = _captured("captured", f, args, kwargs)
     known = cache(lambda: of(cap))
@@ -200,7 +200,7 @@ def captured(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
 
 def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Slot]:
     """What `varied_key` can change in a call."""
-    from jaxlens.stages.key_slots import slots
+    from jaxlens.stages.keys.key_slots import slots
 
     return slots(f, args, kwargs)
 
@@ -213,9 +213,9 @@ def varied_key(
     Raises:
         OptionError: What is written for one of them is no type or literal.
     """
-    from jaxlens.lenses.call_key import key as report
-    from jaxlens.render.key_view import document
-    from jaxlens.stages.key_slots import varied
+    from jaxlens.lenses.recompile.call_key import key as report
+    from jaxlens.stages.keys.key_slots import varied
+    from jaxlens.views.questions.call_key import document
 
     found = varied(f, args, kwargs, changed)
     return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
@@ -237,9 +237,9 @@ def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     Raises:
         UnavailableError: The function has no transform that can be taken off.
     """
-    from jaxlens.lenses.ladder import climb
-    from jaxlens.lenses.ladder import ladder as report
-    from jaxlens.render.ladder_view import document
+    from jaxlens.lenses.tracing.ladder import climb
+    from jaxlens.lenses.tracing.ladder import ladder as report
+    from jaxlens.views.questions.ladder import document
 
     if isinstance(f, Capture) and all(isinstance(arg, Capture) for arg in args) and args:
         steps: tuple[Capture, ...] = (f, *args)
@@ -270,11 +270,11 @@ def compare(
     Raises:
         OptionError: One of them is no capture.
     """
-    from jaxlens.lenses import compare as lens
-    from jaxlens.lenses import compared
-    from jaxlens.lenses.causes import sides
-    from jaxlens.lenses.compare_tables import times
-    from jaxlens.render.comparison import document
+    from jaxlens.lenses.compare import facts as compared
+    from jaxlens.lenses.compare import report as lens
+    from jaxlens.lenses.compare.causes import sides
+    from jaxlens.lenses.compare.tables import times
+    from jaxlens.views.questions.compare import document
 
     was, now = as_capture(before), as_capture(after)
     called = names or sides(was.program, now.program)
@@ -303,9 +303,9 @@ def fusion(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     Raises:
         UnavailableError: There is no optimised HLO.
     """
-    from jaxlens.lenses.fused import of
-    from jaxlens.lenses.fused_report import report
-    from jaxlens.render.fusion_view import document
+    from jaxlens.lenses.fusion.facts import of
+    from jaxlens.lenses.fusion.report import report
+    from jaxlens.views.questions.fusion import document
 
     cap = _captured("fusion", f, args, kwargs)
     found = cache(lambda: of(cap))
@@ -363,9 +363,9 @@ def tape(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     Raises:
         UnavailableError: The capture was loaded from a file that holds no tape.
     """
-    from jaxlens.lenses.tape import replay
-    from jaxlens.lenses.tape import tape as report
-    from jaxlens.render.tape_view import document
+    from jaxlens.lenses.tracing.line_trace import replay
+    from jaxlens.lenses.tracing.line_trace import tape as report
+    from jaxlens.views.questions.line_trace import document
 
     cap = _captured("tape", f, args, kwargs)
     return Answer(cap, lambda: document(cap), lambda: report(cap), lambda: replay(cap))
@@ -385,8 +385,8 @@ def sharding(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         `.groups`, `.over`, `.trips`, `.lines`), and `.sent` (bytes a device sends in a run: an
         estimate).
     """
-    from jaxlens.lenses.sharding import spread
-    from jaxlens.lenses.sharding_report import sharding as report
+    from jaxlens.lenses.sharding.facts import spread
+    from jaxlens.lenses.sharding.report import sharding as report
 
     cap = _captured("sharding", f, args, kwargs)
     return _compiled(cap, CompileOptions(sharding=True), report, spread)
@@ -396,7 +396,7 @@ def _compiled(
     cap: Capture, options: CompileOptions, report: Lens, facts: Callable[[Capture], Any]
 ) -> Answer:
     """What one option of `%%compile` shows, with its facts."""
-    from jaxlens.render.compile_view import document
+    from jaxlens.views.verbs.compile import document
 
     return Answer(cap, lambda: document(cap, options), lambda: report(cap), lambda: facts(cap))
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
 from jaxlens.ir.compile_log import Cure, Log
-from jaxlens.lenses.recompiles import of, one_line
-from jaxlens.lenses.recompiles import recompiles as report
-from jaxlens.render.answer import Answer
-from jaxlens.render.recompiles_view import document
-from jaxlens.stages.cures import cured
-from jaxlens.stages.watching import Watch
+from jaxlens.lenses.recompile.report import of, one_line
+from jaxlens.lenses.recompile.report import recompiles as report
+from jaxlens.stages.watch.fixes import cured
+from jaxlens.stages.watch.listen import Watch
+from jaxlens.views.answer import Answer
+from jaxlens.views.questions.recompiles import document
 
 
 class RecompileLog:

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from jaxlens.ir import fusion_log, hlo, llvm, native
-from jaxlens.ir.hlo_frames import Frames
-from jaxlens.render.help import _KEY
+from jaxlens.ir.hlo import fusion_log
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.hlo.frames import Frames
+from jaxlens.ir.machine import llvm, native
+from jaxlens.render.html.glossary_help import _KEY
 from tests.support.patterns import Use, texts, uses
 
 # Asked of names of files alone, which have 255 letters at most.
-_OF_FILE_NAMES = {"ir/passes.py: _DUMP", "stages/existing/dump_folder.py: _PLATFORM"}
+_OF_FILE_NAMES = {"ir/hlo/passes.py: _DUMP", "stages/existing/dump_folder.py: _PLATFORM"}
 _SHORT, _LONG = 4_000, 32_000
 _STOPPED = 1e9
 

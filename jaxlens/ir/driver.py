@@ -2,7 +2,7 @@
 
 `Driver` lists all that can be asked of a program. Every default raises an `UnavailableError` that
 says what is missing and what to do; a driver overrides what its source has. The live driver
-(`stages/driver.py`) runs JAX and XLA, the saved one (`ir/saved_driver.py`) reads a file, and those
+(`stages/driver.py`) runs JAX and XLA, the saved one (`ir/saved/driver.py`) reads a file, and those
 of `stages/existing/` hold one compiled program, a module's text or a folder of dumps.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeVar
 
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.device_limits import Limits
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -26,8 +27,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
-from jaxlens.ir.limits import Limits
-from jaxlens.ir.tape import Tape
+from jaxlens.ir.line_trace import Tape
 
 Extra = Literal["passes", "profile", "tape", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.links.places import by_place
-from jaxlens.links.relation import How
+from jaxlens.links.match.by_source_position import by_place
+from jaxlens.links.match.link import How
 
 Path = tuple[str, ...]
 

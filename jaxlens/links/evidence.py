@@ -9,11 +9,11 @@ from functools import cache, cached_property
 
 from jaxlens.ir.graph import Module
 from jaxlens.links.atoms import Path
-from jaxlens.links.change import Change, between
+from jaxlens.links.instruction_atoms import MOVING, TRIVIAL
 from jaxlens.links.linked import Linked
-from jaxlens.links.needed import needed
-from jaxlens.links.programs import Programs
-from jaxlens.links.reach import MOVING, TRIVIAL
+from jaxlens.links.live_equations import needed
+from jaxlens.links.match.instruction_fates import Change, between
+from jaxlens.links.match.numbered import Programs
 
 CALLS = frozenset({"func.call", "stablehlo.composite"})
 _LITERALS = frozenset({"stablehlo.constant", "sdy.constant"})

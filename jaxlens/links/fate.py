@@ -14,10 +14,10 @@ from typing import Literal
 from jaxlens.ir.facts import CONVERSION, PassStage
 from jaxlens.ir.graph import Node
 from jaxlens.links.atoms import LOOPS
-from jaxlens.links.blame import Blame, By, blame
 from jaxlens.links.evidence import CALLS, Evidence, word
 from jaxlens.links.linked import Linked
-from jaxlens.links.programs import Programs
+from jaxlens.links.match.numbered import Programs
+from jaxlens.links.responsible_pass import Blame, By, blame
 
 FateName = Literal[
     "kept", "fused", "rewritten", "folded", "merged", "dead", "dropped", "inlined", "loop",

@@ -5,12 +5,12 @@ from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.links.atoms import Atoms, atoms
-from jaxlens.links.follow import relate
-from jaxlens.links.places import Place, ops_at
-from jaxlens.links.programs import held
-from jaxlens.links.reach import Reach, reach
-from jaxlens.links.relation import HOWS, How
-from jaxlens.links.stacks import Stacks, owner, stacks
+from jaxlens.links.call_stacks import Stacks, owner, stacks
+from jaxlens.links.instruction_atoms import Reach, reach
+from jaxlens.links.match.by_source_position import Place, ops_at
+from jaxlens.links.match.link import HOWS, How
+from jaxlens.links.match.numbered import held
+from jaxlens.links.match.same_compile import relate
 
 
 class Linked:

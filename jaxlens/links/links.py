@@ -16,10 +16,10 @@ from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.links.fate import EquationFate, fates
+from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.linked import Linked
-from jaxlens.links.programs import Programs
-from jaxlens.links.reach import TRIVIAL
-from jaxlens.links.relation import HOWS, How, Link
+from jaxlens.links.match.link import HOWS, How, Link
+from jaxlens.links.match.numbered import Programs
 
 _CODE = ("kernels", "llvm", "asm")
 STAGES = ("source", "jaxpr", "stablehlo", "hlo", "optimized", *_CODE)

@@ -4,7 +4,7 @@
  * key, and those that this widget shows itself.
  *
  * The viewer in an output works without it. With it `root.jaxlens.fetch(what)` asks the kernel
- * for what was left out (`render/fetch.py` lists the questions), and a selection goes both ways.
+ * for what was left out (`notebook/widgets/viewer_requests.py` lists the questions), and a selection goes both ways.
  *
  * @typedef {{
  *   get(name: string): any,

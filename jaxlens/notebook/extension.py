@@ -5,17 +5,17 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jaxlens.ir.cells import cells_from
-from jaxlens.notebook.awaiting import transformer
-from jaxlens.notebook.complete import matcher
-from jaxlens.notebook.live import Lines
-from jaxlens.notebook.magics import Lenses
-from jaxlens.notebook.watch_magics import Watchers
+from jaxlens.ir.cell_numbers import cells_from
+from jaxlens.notebook.cell.awaiting import transformer
+from jaxlens.notebook.magics.complete import matcher
+from jaxlens.notebook.magics.magics import Lenses
+from jaxlens.notebook.magics.watch_magics import Watchers
+from jaxlens.notebook.widgets.comm import Lines
 
 _NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in _NAMES]
 
-_VIEW = ("jaxlens.render.view", "View")  # by name, so that loading imports no view
+_VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
 # Per shell: the magics that had our names, to be put back, our matcher, the transformer of cells
 # that await, and the open lines.

@@ -1,1 +1,1 @@
-"""Data in; text, HTML, DOT and SVG out."""
+"""Draws documents: data in; text, HTML, SVG and DOT out. Knows no capture."""

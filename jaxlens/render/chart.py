@@ -14,8 +14,8 @@ from functools import cache
 from html import escape
 from typing import Literal
 
-from jaxlens.render.figure_text import FONT, clean
-from jaxlens.render.palette import DARK, HUES, LIGHT
+from jaxlens.render.graph.palette import DARK, HUES, LIGHT
+from jaxlens.render.graph.text_width import FONT, clean
 
 Anchor = Literal["start", "middle", "end"]
 

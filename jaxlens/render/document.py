@@ -1,6 +1,6 @@
-"""The parts an output is made of. `text.py` and `html.py` are two faces of the same parts.
+"""The parts of an output, as data. `text/document_text.py` and `html/document_html.py` write it.
 
-A view (`jaxpr_view.py`, `hlo_view.py`, `compile_view.py`) turns a capture into a
+A view (`verbs/jaxpr.py`, `verbs/hlo.py`, `compile.py`) turns a capture into a
 `Document`; nothing here knows what JAX is. All text in it is data: the faces escape it.
 """
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jaxlens.ir.tape import TapeStep
-from jaxlens.lenses.report import Finding, Table
-from jaxlens.render.figure import Figure
-from jaxlens.render.web import Web
+from jaxlens.ir.line_trace import TapeStep
+from jaxlens.render.graph.figure import Figure
+from jaxlens.render.link_data import Web
+from jaxlens.report import Finding, Table
 
 Kind = Literal[
     "", "op", "type", "name", "literal", "attr", "comment", "keyword", "fold", "warn"
@@ -199,7 +199,7 @@ class PassStep:
         did: What it did, in counts ("8 fused, 2 removed"); "" where that is not known.
         meaning: What such a pass is for, in a sentence; "" where that is not known.
         rows: The program after it together with what is gone; None where left out.
-        atoms: What links the nodes of its rows (see `web.py`), by id.
+        atoms: What links the nodes of its rows (see `link_data.py`), by id.
     """
 
     index: int
@@ -232,7 +232,7 @@ class TapeReel:
     """The steps of a trace, to go through forwards and backwards.
 
     Attributes:
-        steps: As `ir/tape.py` has them.
+        steps: As `ir/line_trace.py` has them.
         notes: What is to say of a step, by its number.
         texts: The lines that are shown, with their numbers, by file.
         equations: The equations that the steps recorded, in JAX's notation, by id.

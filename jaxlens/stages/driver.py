@@ -28,20 +28,21 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
-from jaxlens.ir.hlo_frames import origins
-from jaxlens.ir.tape import Tape
-from jaxlens.stages import flags, sources
-from jaxlens.stages.calls import Call, prepare
-from jaxlens.stages.checkpointed import WAYS, Way, over_loops, traced
-from jaxlens.stages.compile import FUSING
-from jaxlens.stages.compiling import Compiling
-from jaxlens.stages.opened import Opened
-from jaxlens.stages.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
-from jaxlens.stages.rungs import rungs, traceable
-from jaxlens.stages.running import Running
-from jaxlens.stages.shaped import shaped
-from jaxlens.stages.staging import Staging
-from jaxlens.stages.target import resolve
+from jaxlens.ir.hlo.frames import origins
+from jaxlens.ir.line_trace import Tape
+from jaxlens.stages.call.abstract_call import shaped
+from jaxlens.stages.call.calls import Call, prepare
+from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.target import resolve
+from jaxlens.stages.call.transform_stack import rungs, traceable
+from jaxlens.stages.compile import flags
+from jaxlens.stages.compile.xla import FUSING
+from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
+from jaxlens.stages.session.compiling import Compiling
+from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
+from jaxlens.stages.session.running import Running
+from jaxlens.stages.session.tracing import Staging
+from jaxlens.stages.trace import sources
 
 _NO_JIT = (
     "jax_disable_jit is on here, so the call runs op by op: this is the one program that jit makes "

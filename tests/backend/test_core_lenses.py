@@ -15,8 +15,8 @@ import jaxlens.core.numpy as cnp
 from jaxlens import api, core
 from jaxlens.errors import OptionError
 from jaxlens.ir.check import check
-from jaxlens.stages.core_program import is_core
-from jaxlens.stages.core_rewrite import on_core
+from jaxlens.stages.core.program import is_core
+from jaxlens.stages.core.rewrite import on_core
 
 pytestmark = pytest.mark.backend
 W, X = np.ones((4, 3), np.float32), np.ones((2, 4), np.float32)

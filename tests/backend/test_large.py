@@ -9,14 +9,14 @@ import pytest
 import jaxlens
 from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Module
-from jaxlens.links.scopes import made
-from jaxlens.links.stacks import owner
-from jaxlens.render import jaxpr_lines
+from jaxlens.links.call_stacks import owner
+from jaxlens.links.name_stack import made
 from jaxlens.render.document import GraphPane, SourcePane, Tabs
-from jaxlens.render.html_data import Room, web_data, web_html
-from jaxlens.render.jaxpr_figure import figure
-from jaxlens.render.open_places import open_paths
-from jaxlens.render.weave import weave
+from jaxlens.render.graph.open_boxes import open_paths
+from jaxlens.render.html.payload import Room, web_data, web_html
+from jaxlens.views.figures.jaxpr import figure
+from jaxlens.views.links import weave
+from jaxlens.views.listings import jaxpr as jaxpr_lines
 from tests.support.programs import gpt_step, straight_line
 
 pytestmark = pytest.mark.backend

@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import pytest
 
 from jaxlens.captures import Capture
-from jaxlens.lenses.cost import of
-from jaxlens.lenses.fusion import across_fusion
-from jaxlens.lenses.kernels import works
-from jaxlens.links.change import uncalled
-from jaxlens.links.follow import relate
-from jaxlens.render import compile_view, hlo_view
-from jaxlens.render.text import text
+from jaxlens.lenses.cost.facts import of
+from jaxlens.lenses.program.fusion_change import across_fusion
+from jaxlens.lenses.program.kernels import works
+from jaxlens.links.match.instruction_fates import uncalled
+from jaxlens.links.match.same_compile import relate
+from jaxlens.render.text.document_text import text
 from jaxlens.stages.driver import capture
+from jaxlens.views.verbs import compile as compile_view
+from jaxlens.views.verbs import hlo as hlo_view
 from tests.support import programs
 
 pytestmark = pytest.mark.backend

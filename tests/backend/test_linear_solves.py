@@ -9,8 +9,8 @@ from jax.scipy.linalg import expm
 from jax.scipy.sparse.linalg import cg, gmres
 
 import jaxlens
-from jaxlens.lenses.cost import of
-from jaxlens.links.needed import needed
+from jaxlens.lenses.cost.facts import of
+from jaxlens.links.live_equations import needed
 
 pytestmark = pytest.mark.backend
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import jax
 from jaxlib import _hlo
 
-from jaxlens.ir import hlo
+from jaxlens.ir.hlo import reader as hlo
 from tests.support import programs
 
 

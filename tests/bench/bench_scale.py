@@ -58,7 +58,7 @@ def ours(name: str) -> dict[str, float]:
     import jaxlens
     from jaxlens.ir.columns import columns
     from jaxlens.render.document import Listing, Tabs
-    from jaxlens.render.layout import arranged, layout
+    from jaxlens.render.graph.layout import arranged, layout
 
     layout.cache_clear()  # a user's program has not been drawn before
     arranged.cache_clear()

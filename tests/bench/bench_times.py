@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 
 import jaxlens
-from jaxlens.lenses import captured, times_report
-from jaxlens.lenses.times import of, written_out
+from jaxlens.lenses.constants import facts as constants
+from jaxlens.lenses.times import report as times_report
+from jaxlens.lenses.times.facts import of, written_out
 from tests.support import programs
 
 
@@ -44,7 +45,7 @@ def main() -> None:
         ("compile, all passes", lambda: (passes.passes, passes.optimized.module)),
         ("equations and loops", lambda: written_out(profiled)),
         ("times, the rest", lambda: times_report.times(profiled, of(profiled))),
-        ("captured", lambda: captured.captured(passes)),
+        ("captured", lambda: constants.captured(passes)),
     ):
         spent = seconds(work)
         print(f"{name:<22} {spent:6.2f} s  {spent / base:6.1%} of the plain compile")

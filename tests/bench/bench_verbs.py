@@ -20,7 +20,7 @@ from collections.abc import Callable
 import jax
 
 import jaxlens
-from jaxlens.render.layout import arranged, layout
+from jaxlens.render.graph.layout import arranged, layout
 from tests.support import programs
 
 

@@ -98,8 +98,8 @@ def run(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
         setattr(type(shell.displayhook), method, lambda self, *_: None)  # results are not printed
     without_shell(shell)
     shell.run_line_magic("load_ext", "jaxlens")
-    from jaxlens.notebook import magics
-    from jaxlens.stages.called import Calls
+    from jaxlens.notebook.magics import magics
+    from jaxlens.stages.watch.cell_calls import Calls
 
     shown: list[bool] = []
     bundle = magics.Lenses._bundle

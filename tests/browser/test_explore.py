@@ -25,11 +25,11 @@ def loss(params, x):
 
 params = {{KEY: jnp.ones((8, 4)), "b": jnp.zeros(4)}}
 x = jnp.ones((2, 8))"""
-WEAVE = """from jaxlens.render.weave import weave
+WEAVE = """from jaxlens.views.links import weave
 web = weave(view.capture, ("jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
 print(json.dumps({"atoms": dict(web.atoms), "lines": dict(web.lines), "calls": dict(web.calls)}))"""
 LEFT_OUT = """from unittest.mock import patch
-with patch("jaxlens.render.html_listing.more_html", lambda more, room: ("", len(more))):
+with patch("jaxlens.render.html.listing.more_html", lambda more, room: ("", len(more))):
     get_ipython().run_cell_magic("explore", "-o small", "loss(params, x)")"""
 CELLS = [
     "%load_ext jaxlens\nimport jax, json, jaxlens\nimport jax.numpy as jnp",
@@ -40,7 +40,7 @@ CELLS = [
     "print(json.dumps([explorer.selection, explorer.panes]))",
     'explorer.selection = {"stage": "jaxpr", "id": NODE}',
     LEFT_OUT,
-    "from jaxlens.render.text_listing import line_text\n"
+    "from jaxlens.render.text.listing import line_text\n"
     "from jaxlens.render.document import Listing\n"
     "from jaxlens.render.blocks import walk\n"
     "print(json.dumps([[line_text(line, True) for line in (*s.part.lines, *s.part.more)]\n"

@@ -4,9 +4,9 @@ import nbformat
 import pytest
 
 from jaxlens.render.document import Document, GraphPane
-from jaxlens.render.figure import Box, Edge, Figure, Panel
-from jaxlens.render.html import body, html
-from jaxlens.render.page import styles
+from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
+from jaxlens.render.html.assets import styles
+from jaxlens.render.html.document_html import body, html
 from tests.support import sample_documents as sample
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"

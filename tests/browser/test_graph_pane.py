@@ -2,13 +2,13 @@
 
 import pytest
 
-from jaxlens.ir.hlo import read
+from jaxlens.ir.hlo.reader import read
 from jaxlens.render.document import Document, GraphPane, Tab, Tabs
-from jaxlens.render.figure import Box, Edge, Figure, Panel
-from jaxlens.render.hlo_figure import figure as hlo_figure
-from jaxlens.render.html import html
-from jaxlens.render.jaxpr_figure import figure
-from jaxlens.render.web import Web
+from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
+from jaxlens.render.html.document_html import html
+from jaxlens.render.link_data import Web
+from jaxlens.views.figures.hlo import figure as hlo_figure
+from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import branching, layers, predict
 from tests.views.figures.test_hlo_figure import LOOP
 
@@ -345,11 +345,11 @@ def test_fusions_in_a_loop_open_in_place(show):
 
 
 def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
-    from jaxlens.render import figure_data
+    from jaxlens.render.graph import figure_json
 
     drawn = figure(layers(60))
-    answers = {name: figure_data.panel_data(drawn, name) for name in drawn.named}
-    monkeypatch.setattr(figure_data.graph_data, "__kwdefaults__", {"budget": 2_000, "hues": None})
+    answers = {name: figure_json.panel_data(drawn, name) for name in drawn.named}
+    monkeypatch.setattr(figure_json.graph_data, "__kwdefaults__", {"budget": 2_000, "hues": None})
     page = show(drawn)
     assert "not open in this output" in page.locator(".jaxlens-graph .note").text_content()
     assert page.locator(".bx[aria-expanded]").count() == 0

@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.ir.glossary import address, entry
 from jaxlens.render.document import Document, Line, Listing, Piece, Tab, Tabs
-from jaxlens.render.html import body, html
+from jaxlens.render.html.document_html import body, html
 
 EVIL = '<img src=x onerror="window.ran=1">'
 PAGE = "<!doctype html><meta charset=utf-8><body>{}"

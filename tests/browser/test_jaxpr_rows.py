@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.render.html_marks import pieces
-from jaxlens.render.jaxpr_lines import LIMIT, listing
-from jaxlens.render.jaxpr_rows import rows_text
-from jaxlens.render.page import _script
-from jaxlens.render.visible import visible
+from jaxlens.render.control_chars import visible
+from jaxlens.render.html.assets import _script
+from jaxlens.render.html.marks import pieces
+from jaxlens.views.listings.jaxpr import LIMIT, listing
+from jaxlens.views.listings.jaxpr_rows import rows_text
 from tests.support import programs
 
 READ = """([script, text]) => {

@@ -8,7 +8,7 @@ import pytest
 
 import jaxlens
 from jaxlens.render.document import GraphPane, Listing, Tabs
-from jaxlens.render.weave import weave
+from jaxlens.views.links import weave
 from tests.browser.conftest import wait_for
 from tests.support import programs
 

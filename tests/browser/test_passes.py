@@ -8,9 +8,9 @@ import pytest
 import jaxlens
 from jaxlens.render.blocks import walk
 from jaxlens.render.document import Document, Line, PassRow, PassSteps, Piece
-from jaxlens.render.explore_view import document
-from jaxlens.render.html import html
-from jaxlens.render.passes_data import step_rows
+from jaxlens.render.html.document_html import html
+from jaxlens.views.passes.data import step_rows
+from jaxlens.views.verbs.explore import document
 from tests.browser.test_faces import CONTRAST
 from tests.support import programs
 

@@ -5,14 +5,17 @@ from itertools import count
 import pytest
 
 import jaxlens
-from jaxlens.lenses.kernels import works
-from jaxlens.render import html_data, lean, machine_lines, stablehlo_lines
+from jaxlens.lenses.program.kernels import works
+from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Code, Document, Line, Listing, Piece, Tab, Tabs
-from jaxlens.render.html import html
-from jaxlens.render.html_marks import pieces
-from jaxlens.render.late_lines import LateLines
-from jaxlens.render.page import _script
-from jaxlens.render.visible import visible
+from jaxlens.render.html import payload
+from jaxlens.render.html.assets import _script
+from jaxlens.render.html.document_html import html
+from jaxlens.render.html.lazy_lines import LateLines
+from jaxlens.render.html.marks import pieces
+from jaxlens.views.listings import hlo_brief
+from jaxlens.views.listings import machine as machine_lines
+from jaxlens.views.listings import stablehlo as stablehlo_lines
 from tests.support.paths import CAPTURES
 
 HOSTILE = [
@@ -47,7 +50,7 @@ def blank(chromium):
 def read(page, lines):
     """What the script makes of lines."""
     script = f"{_script('rows.js')}\n{_script('row_source.js')}"
-    return page.evaluate(READ, [script, html_data.lines_data(lines)])
+    return page.evaluate(READ, [script, payload.lines_data(lines)])
 
 
 def checked(page, lines):
@@ -80,7 +83,7 @@ def test_nodes_that_need_no_name(blank):
             ("y", "s10", "a:1"), ("}", 0, ""), ("z", "s11", "b:2"), ("z", "s11", ""),
             ("z", "s011", ""), ("z", "s12", ""), ("z", "k.9", ""), ("z", "k.9", "")]  # fmt: skip
     lines = LateLines(len(rows), tuple, lambda: iter(rows))
-    assert html_data.lines_data(lines)["ids"] == [1, 1, 0, "s9", 3, 0, 3, 2, "s011", 3, "k.9", 2]
+    assert payload.lines_data(lines)["ids"] == [1, 1, 0, "s9", 3, 0, 3, 2, "s011", 3, "k.9", 2]
     found = read(blank, lines)
     assert found["id"] == ["add.1", "p", *(id or "" for _, id, _ in rows[2:])]
     assert found["owner"] == [owner for _, _, owner in rows]
@@ -90,7 +93,10 @@ def test_nodes_that_need_no_name(blank):
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_the_programs_of_records(blank, path):
     capture = jaxlens.load(path)
-    listings = [lean.listing(capture.optimized.module, 0), lean.listing(capture.hlo.module, 0)]
+    listings = [
+        hlo_brief.listing(capture.optimized.module, 0),
+        hlo_brief.listing(capture.hlo.module, 0),
+    ]
     listings.append(
         stablehlo_lines.listing(capture.stablehlo.module, capture.stablehlo.text, limit=0)
     )

@@ -2,9 +2,6 @@
 
 import pytest
 
-from jaxlens.lenses.report import Cell, Finding, Table
-from jaxlens.render import html as html_module
-from jaxlens.render import html_data
 from jaxlens.render.document import (
     Code,
     Document,
@@ -19,8 +16,11 @@ from jaxlens.render.document import (
     TableBlock,
     Tabs,
 )
-from jaxlens.render.html import html
-from jaxlens.render.web import Web
+from jaxlens.render.html import document_html as html_module
+from jaxlens.render.html import payload
+from jaxlens.render.html.document_html import html
+from jaxlens.render.link_data import Web
+from jaxlens.report import Cell, Finding, Table
 from tests.browser.test_faces import CONTRAST
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
@@ -374,9 +374,7 @@ def test_a_panes_text_is_copied(saved):
 
 def room(monkeypatch, rows):
     """Lets an output carry so many lines beyond those shown."""
-    monkeypatch.setattr(
-        html_module, "Room", lambda **known: html_data.Room(**known | {"rows": rows})
-    )
+    monkeypatch.setattr(html_module, "Room", lambda **known: payload.Room(**known | {"rows": rows}))
 
 
 def in_long_list(page):
@@ -465,7 +463,7 @@ def test_a_live_kernel_fills_in_the_lines_that_the_file_left_out(saved, monkeypa
     document = a_document(2000)
     listing = document.blocks[0].tabs[3].blocks[0]
     lines = [*listing.lines, *listing.more]
-    answers = {n: html_data.lines_data(lines[n : n + 500]) for n in range(112, 2000, 500)}
+    answers = {n: payload.lines_data(lines[n : n + 500]) for n in range(112, 2000, 500)}
     markup = html(document)
     assert "1,888 more lines in a live session." in markup
     page = saved(markup)

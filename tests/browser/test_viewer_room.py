@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from jaxlens.lenses.report import Cell, Table
 from jaxlens.render.document import (
     Document,
     Listing,
@@ -15,8 +14,9 @@ from jaxlens.render.document import (
     TableBlock,
     Tabs,
 )
-from jaxlens.render.html import body, html
-from jaxlens.render.page import styles
+from jaxlens.render.html.assets import styles
+from jaxlens.render.html.document_html import body, html
+from jaxlens.report import Cell, Table
 from tests.browser.test_viewer import a_document, choose, lit, row, saved  # noqa: F401 (saved is a fixture)
 
 CODE = "    hidden = jnp.tanh(x @ weights['first layer'] + bias['first layer'])  # ünïcode, then y"

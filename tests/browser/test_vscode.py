@@ -11,7 +11,7 @@ and code. No content security policy was seen there.
 import pytest
 
 from jaxlens.render.document import Document, SourceLine, SourcePane
-from jaxlens.render.html import html
+from jaxlens.render.html.document_html import html
 from tests.browser.test_faces import CONTRAST
 from tests.browser.test_viewer import a_document, choose, lit, row
 

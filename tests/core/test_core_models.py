@@ -7,7 +7,7 @@ import pytest
 
 import jaxlens
 from jaxlens import core
-from jaxlens.lenses import cost
+from jaxlens.lenses.cost import facts as cost
 from tests.core import models
 from tests.core.models import CORE, JAX
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.ir import hlo
+from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stamps import bare, escaped, plain, stamp, stamps, unstamped
 
 SCOPES = {

@@ -14,9 +14,9 @@ import pytest
 from jax.extend.core import jaxpr_as_fun
 
 import jaxlens
-from jaxlens.ir.jaxpr_bodies import bodies, opened
-from jaxlens.links.scopes import forward_text, is_backward, made
-from jaxlens.render.weave import weave
+from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.links.name_stack import forward_text, is_backward, made
+from jaxlens.views.links import weave
 from tests.support import programs
 from tests.support.paths import ROOT, environment
 

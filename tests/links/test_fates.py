@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from jaxlens.ir import hlo
 from jaxlens.ir.graph import Module, Node, Region, Value
+from jaxlens.ir.hlo import reader as hlo
 from jaxlens.links.fate import EquationFate, fates
 from jaxlens.links.linked import Linked
 from tests.support import fixed_captures as fixed

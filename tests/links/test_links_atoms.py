@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from jaxlens.ir import hlo
+from jaxlens.ir.hlo import reader as hlo
 from jaxlens.links.atoms import atoms
+from jaxlens.links.call_stacks import owner
 from jaxlens.links.linked import Linked
-from jaxlens.links.stacks import owner
 from tests.support import linked_modules as by_hand
 
 

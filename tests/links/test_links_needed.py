@@ -1,7 +1,7 @@
 """Which equations a result depends on, through bodies and round loops."""
 
 from jaxlens.ir.graph import Module, Node, Region, Value
-from jaxlens.links.needed import needed
+from jaxlens.links.live_equations import needed
 from tests.support import linked_modules as by_hand
 
 

@@ -9,7 +9,7 @@ from jaxlens.ir.facts import Kernel, PassStage, Program, Stage, Target
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.links.links import STAGES
-from jaxlens.render.weave import weave
+from jaxlens.views.links import weave
 from tests.support import fixed_captures as fixed
 from tests.support import linked_modules as by_hand
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.graph import Module, Region
-from jaxlens.links.scopes import forward_text, is_backward, made, transforms
+from jaxlens.links.name_stack import forward_text, is_backward, made, transforms
 from tests.support import linked_modules as by_hand
 
 

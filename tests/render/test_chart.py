@@ -6,8 +6,8 @@ from importlib.resources import files
 
 from jaxlens.render import chart
 from jaxlens.render.document import Document, Picture
-from jaxlens.render.html import html
-from jaxlens.render.text import text
+from jaxlens.render.html.document_html import html
+from jaxlens.render.text.document_text import text
 
 NASTY = '"><script>alert(1)</script>&\u202e'
 

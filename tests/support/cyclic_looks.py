@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxlens
-from jaxlens.stages import arrays, closed_values, differing
+from jaxlens.stages.arguments import arrays, closed_values, value_diff
 
 X = jnp.ones(3)
 DEEP = 100_000
@@ -145,7 +145,7 @@ def looks(value: Any) -> dict[str, Callable[[], Any]]:
         "wrapped": lambda: str(jaxlens.jaxpr(wraps_itself, X)),
         "global": lambda: str(jaxlens.jaxpr(leaves_a_global, X)),
         "holds": lambda: str(arrays.holds_arrays(value)),
-        "same": lambda: str(differing.differences("v", [value, 1], [type(twin)(), 2])),
+        "same": lambda: str(value_diff.differences("v", [value, 1], [type(twin)(), 2])),
         "argument": lambda: str(jaxlens.jaxpr(lambda p: X * 2, value)),
         "argument under grad": lambda: str(
             jaxlens.capture(jax.jit(lambda p, x: x * 2), value, X).jaxpr.text

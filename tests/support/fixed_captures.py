@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir import hlo
 from jaxlens.ir.driver import RecordedDriver
 from jaxlens.ir.facts import (
     Input,
@@ -21,6 +20,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
+from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stage import BY_NAME
 from tests.support.paths import TEXTS
 

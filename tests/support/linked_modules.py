@@ -6,8 +6,8 @@ cell 1:4   c = relu(b + 0)    e2  s2   calls e3 again
            (nothing)          e4  sin, which nothing reads and no op computes
 """
 
-from jaxlens.ir import hlo
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
+from jaxlens.ir.hlo import reader as hlo
 from jaxlens.links.linked import Linked
 
 F32 = Type("f32", (8,))

@@ -23,7 +23,7 @@ class Use:
     """A pattern and the ways in which it is asked.
 
     Attributes:
-        name: "ir/hlo.py: _LINE", or with the line number where it has no name.
+        name: "ir/hlo/reader.py: _LINE", or with the line number where it has no name.
         pattern: The pattern.
         methods: Of `re`.
     """

@@ -7,7 +7,6 @@ here are found by simple patterns: good enough to look at, no reader of the real
 
 import re
 
-from jaxlens.lenses.report import Cell, Finding, Table, cells, count
 from jaxlens.render.document import (
     Code,
     Diff,
@@ -25,6 +24,7 @@ from jaxlens.render.document import (
     TableBlock,
     Tabs,
 )
+from jaxlens.report import Cell, Finding, Table, cells, count
 from tests.support.paths import TEXTS
 
 SOURCE = """\

@@ -4,13 +4,15 @@ import subprocess
 import sys
 
 CODE = """
-from jaxlens.render import graphviz_run, page, ready
-ready.start().join()
-assert ready.start() is ready.start()
+from jaxlens.render.graph import graphviz_run
+from jaxlens.render.html import assets
+from jaxlens.views import warm_up
+warm_up.start().join()
+assert warm_up.start() is warm_up.start()
 assert graphviz_run._session is not None
-made = page._element.cache_info().misses
-page.scripts(("lens", "graph"))
-assert page._element.cache_info().misses == made > 0
+made = assets._element.cache_info().misses
+assets.scripts(("lens", "graph"))
+assert assets._element.cache_info().misses == made > 0
 """
 
 

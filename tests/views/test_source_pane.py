@@ -2,9 +2,9 @@
 
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Node, Region, Span
-from jaxlens.lenses.report import Overlay
 from jaxlens.render.document import Fold, Line, Piece
-from jaxlens.render.source_pane import blocks, extents
+from jaxlens.report import Overlay
+from jaxlens.views.source_pane import blocks, extents
 
 TEXT = """\
 import jax

@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.ir.facts import Input, Program, Static, Target
 from jaxlens.ir.graph import Type
-from jaxlens.render.taken import taken, where
+from jaxlens.views.header import taken, where
 
 CPU = Target("cpu", "cpu")
 X = Input("x", Type("f32", (8, 4)))

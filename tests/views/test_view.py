@@ -7,11 +7,11 @@ import pytest
 
 from jaxlens.errors import UnavailableError
 from jaxlens.render.document import Document, GraphPane
-from jaxlens.render.figure import Box, Edge, Figure, Panel
-from jaxlens.render.html import html
-from jaxlens.render.plain import plain
-from jaxlens.render.text import text
-from jaxlens.render.view import View
+from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
+from jaxlens.render.html.document_html import html
+from jaxlens.render.text.document_text import text
+from jaxlens.render.to_json import plain
+from jaxlens.views.view import View
 from tests.support import sample_documents as sample
 
 FIGURE = Figure((Panel("main", "f", (Box("x", "x", kind="input"), Box("e0", "tanh")),

@@ -3,7 +3,7 @@
  * The live drawing of a figure: boxes open in place, the plane pans and zooms, and what is
  * chosen here is chosen in every pane.
  *
- * Thinking is Python's: `figure_data.py` gives panels with positions. One rule for the mouse:
+ * Thinking is Python's: `render/graph/figure_json.py` gives panels with positions. One rule for the mouse:
  * a click pins a box, its marker or a double click opens it.
  */
 

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Draws a scene as SVG: the shapes of `svg.py`, and what only a live drawing has.
+ * Draws a scene as SVG: the shapes of `render/graph/svg.py`, and what only a live drawing has.
  *
  * All text of the program becomes text nodes and attribute values, never markup.
  */

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Where everything is when some boxes stand open: the arithmetic of `scene.py`, line by line
+ * Where everything is when some boxes stand open: the arithmetic of `render/graph/scene.py`, line by line
  * and in the same order (a test compares the two), and the drawing of a few boxes alone.
  *
  * @typedef {[string, string, string, number, number, string, string, number, number, number,

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * What a word means: a card beside an operation or an attribute that the pointer rests on, or
- * for the row at hand when `h` is pressed. `help.py` says which words an output shows.
+ * for the row at hand when `h` is pressed. `render/html/glossary_help.py` says which words an output shows.
  *
  * The card keeps off the rows next to the one pointed at. It stays while the pointer is on it,
  * so its link can be followed; Escape takes it away. Other scripts ask for a card by an event

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The rows of a large jaxpr, put together from columns as `jaxpr_rows.py` writes them: each is a
- * template with the letters of its variables, as `equation_lines.py` has it.
+ * The rows of a large jaxpr, put together from columns as `views/listings/jaxpr_rows.py` writes them: each is a
+ * template with the letters of its variables, as `views/listings/equation.py` has it.
  */
 import { MarkedRows, readers } from "./row_source.js";
 

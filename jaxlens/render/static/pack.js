@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Data that Python put beside the HTML (`html_data.py`): JSON, deflated.
+ * Data that Python put beside the HTML (`render/html/payload.py`): JSON, deflated.
  */
 
 import { bytesOf } from "./base85.js";

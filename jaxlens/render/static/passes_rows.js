@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * A step of the pass scrubber as rows: which are shown, and each as an element.
- * Rows were matched and marked in Python (`passes_rows.py`); rows without an id are titles of
+ * Rows were matched and marked in Python (`views/passes/rows.py`); rows without an id are titles of
  * computations. All words are text nodes.
  */
 import { unrolled } from "./web.js";

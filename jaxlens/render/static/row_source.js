@@ -16,7 +16,7 @@ import { idOf } from "./rows.js";
 
 /** @typedef {{rows: string[], ids: (number | string)[], lines: string[], owner: number[], wide: number}} Written */
 
-/** Elements of the kinds of words, as `MARKS` in `html_marks.py` numbers them. */
+/** Elements of the kinds of words, as `MARKS` in `render/html/marks.py` numbers them. */
 const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "s", "mark"];
 /** @type {Record<string, string>} */
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };

@@ -2,7 +2,7 @@
 /**
  * The trace tape: goes through a function's lines as JAX traced them, forwards and backwards, with
  * the variables as they were and the equations recorded so far. What it shows is Python's data
- * (`html_tape.py`); a step back is all steps up to it played again, so both ways say the same.
+ * (`render/html/line_trace.py`); a step back is all steps up to it played again, so both ways say the same.
  */
 import { unpacked } from "./pack.js";
 import { button, made } from "./panes.js";

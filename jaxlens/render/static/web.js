@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Who came from whom: `render/web.py` on this side. Two things are linked where they share an
+ * Who came from whom: `render/link_data.py` on this side. Two things are linked where they share an
  * atom, so all that is asked here is which ids of a stage have an atom of a set.
  *
  * @typedef {number | number[]} Runs

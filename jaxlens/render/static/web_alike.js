@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The web of a program of which nothing was lowered: it travels as groups of equations that have
- * all in common (`Alike` in `render/web.py`), and this makes of it what every other web is. The
+ * all in common (`Alike` in `render/link_data.py`), and this makes of it what every other web is. The
  * atom of `eN` is N.
  *
  * @typedef {import("./web.js").Runs} Runs

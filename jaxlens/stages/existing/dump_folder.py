@@ -9,13 +9,15 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir import buffers, hlo
 from jaxlens.ir.driver import Driver, Extra
-from jaxlens.ir.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.facts import Input, Kernel, Memory, PassStage, Program, Source, Stage, Target
+from jaxlens.ir.hlo import buffers
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages import dump, sources
-from jaxlens.stages.compile import Compiled
+from jaxlens.stages.compile import dump
+from jaxlens.stages.compile.xla import Compiled
+from jaxlens.stages.trace import sources
 
 _CURE = (
     "dump it too, with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*' (and from jax 0.11 "

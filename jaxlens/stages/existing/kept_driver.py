@@ -5,12 +5,12 @@ from functools import cached_property
 
 from jaxlens.ir.driver import Attempt, Variant
 from jaxlens.ir.facts import Source, Stage
-from jaxlens.ir.hlo_frames import origins
-from jaxlens.stages import sources
-from jaxlens.stages.compiling import Compiling
+from jaxlens.ir.hlo.frames import origins
 from jaxlens.stages.driver import LiveDriver
 from jaxlens.stages.existing.kept_staging import KeptStaging
-from jaxlens.stages.program_stages import stablehlo_stage
+from jaxlens.stages.session.compiling import Compiling
+from jaxlens.stages.session.program_stages import stablehlo_stage
+from jaxlens.stages.trace import sources
 
 
 class KeptDriver(LiveDriver):

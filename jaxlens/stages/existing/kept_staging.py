@@ -12,12 +12,15 @@ from typing import Any, NoReturn
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import no_call
 from jaxlens.ir.facts import Constant, Input, Timing
-from jaxlens.ir.tape import Tape
-from jaxlens.stages import compat, constants, isolate, lower, stamp, trace
-from jaxlens.stages.calls import Call
-from jaxlens.stages.opened import Opened
-from jaxlens.stages.staging import Staging
-from jaxlens.stages.target import Place
+from jaxlens.ir.line_trace import Tape
+from jaxlens.stages import compat
+from jaxlens.stages.arguments import captured_arrays
+from jaxlens.stages.call import isolate
+from jaxlens.stages.call.calls import Call
+from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.target import Place
+from jaxlens.stages.session.tracing import Staging
+from jaxlens.stages.trace import lower, stamp, trace
 
 
 class KeptStaging(Staging):
@@ -50,7 +53,7 @@ class KeptStaging(Staging):
         self._make = make
         self._names = names
         if traced is not None:
-            survey = constants.survey(traced.jaxpr)
+            survey = captured_arrays.survey(traced.jaxpr)
             self.__dict__["_trace"] = trace.Trace(traced, survey, 0.0, isolate.context())
         self.verdict = no_call(holder)
 
@@ -98,7 +101,7 @@ class KeptStaging(Staging):
     @cached_property
     def constants(self) -> tuple[Constant, ...]:
         """Arrays that the traced function closed over."""
-        found = constants.constants(self._kept_trace.survey, _nothing)
+        found = captured_arrays.constants(self._kept_trace.survey, _nothing)
         return tuple(replace(each, held="") for each in found)
 
     @cached_property

@@ -9,18 +9,20 @@ import jax
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, ReadError, UnavailableError
-from jaxlens.ir import hlo, stablehlo
 from jaxlens.ir.driver import Driver
-from jaxlens.ir.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.facts import Input, Kernel, Program, Source, Stage, Target
 from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
+from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages import compat, sources
-from jaxlens.stages.dump import Dump
+from jaxlens.stages import compat
+from jaxlens.stages.call.target import Place, resolve, target_of
+from jaxlens.stages.compile.dump import Dump
+from jaxlens.stages.compile.kernels import kernels, without_code
 from jaxlens.stages.existing.kept_driver import KeptDriver
 from jaxlens.stages.existing.kept_staging import KeptStaging, named_call
-from jaxlens.stages.kernels import kernels, without_code
-from jaxlens.stages.target import Place, resolve, target_of
+from jaxlens.stages.trace import sources
 
 CURE = "look at the call itself: jaxlens.capture(f, x)"
 _HLO = re.compile(r"\s*HloModule\b")

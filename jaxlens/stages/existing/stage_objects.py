@@ -14,23 +14,24 @@ import jax
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
-from jaxlens.ir import stablehlo
+from jaxlens.ir.device_limits import Limits
 from jaxlens.ir.driver import Driver, Run
 from jaxlens.ir.facts import Input, Kernel, Memory, Program, Source, Stage, Target
-from jaxlens.ir.jaxpr_types import type_of
-from jaxlens.ir.limits import Limits
-from jaxlens.stages import compat, sources
-from jaxlens.stages.calls import Call
-from jaxlens.stages.compile import Compiled
-from jaxlens.stages.dump import Dump
+from jaxlens.ir.jaxpr.types import type_of
+from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.stages import compat
+from jaxlens.stages.call.calls import Call
+from jaxlens.stages.call.target import Place, resolve, target_of
+from jaxlens.stages.compile.dump import Dump
+from jaxlens.stages.compile.kernels import without_code
+from jaxlens.stages.compile.xla import Compiled
 from jaxlens.stages.existing.kept_driver import KeptDriver
 from jaxlens.stages.existing.kept_staging import KeptStaging, named_call
 from jaxlens.stages.existing.module_text import stablehlo_capture
-from jaxlens.stages.instruction_times import Watch
-from jaxlens.stages.kernels import without_code
-from jaxlens.stages.limits import measured
-from jaxlens.stages.run import run
-from jaxlens.stages.target import Place, resolve, target_of
+from jaxlens.stages.measure.execute import run
+from jaxlens.stages.measure.instruction_times import Watch
+from jaxlens.stages.measure.measured_limits import measured
+from jaxlens.stages.trace import sources
 
 KINDS = (jax.stages.Traced, jax.stages.Lowered, jax.stages.Compiled)
 _INNER = ("traced", "lowered", "compiled")  # what Equinox and Flax call JAX's object in theirs

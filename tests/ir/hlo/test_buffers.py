@@ -5,7 +5,7 @@ import re
 import pytest
 
 from jaxlens.errors import ReadError
-from jaxlens.ir import buffers
+from jaxlens.ir.hlo import buffers
 from tests.support.paths import RECORDS
 
 ASSIGNMENT = (RECORDS / "scan_grad.buffers.txt").read_text()

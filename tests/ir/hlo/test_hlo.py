@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 
 from jaxlens.errors import ReadError
-from jaxlens.ir import hlo
 from jaxlens.ir.check import check
-from jaxlens.ir.hlo_frames import Frames
-from jaxlens.ir.hlo_line import instructions
-from jaxlens.ir.hlo_text import attributes, read_type, split, unescape
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.hlo.frames import Frames
+from jaxlens.ir.hlo.line import instructions
+from jaxlens.ir.hlo.text import attributes, read_type, split, unescape
 from tests.support.paths import RECORDS
 
 HEAD = "HloModule m\n\n"

@@ -6,7 +6,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import ReadError
-from jaxlens.ir import hlo
+from jaxlens.ir.hlo import reader as hlo
 
 pytestmark = pytest.mark.backend
 

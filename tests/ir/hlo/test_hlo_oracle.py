@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxlens.ir import hlo
 from jaxlens.ir.check import check
-from jaxlens.ir.passes import in_order, pass_stages
-from jaxlens.ir.texts import pack
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.hlo.passes import in_order, pass_stages
+from jaxlens.ir.text_store import pack
 from tests.support import programs
 
 _hlo = pytest.importorskip("jaxlib._hlo")

@@ -1,7 +1,7 @@
 """Live ranges over a buffer assignment: what is in use when, and when it is most."""
 
-from jaxlens.ir import buffers
-from jaxlens.ir.live import live, spaces
+from jaxlens.ir.hlo import buffers
+from jaxlens.ir.hlo.live_ranges import live, spaces
 from tests.ir.hlo.test_buffers import ASSIGNMENT, LIVE, RANGES, SHORT
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxlens.ir.shardings import axes, groups, partitions, parts, tiling, whole
+from jaxlens.ir.hlo.shardings import axes, groups, partitions, parts, tiling, whole
 
 
 def held(shape, order=None):

@@ -2,10 +2,10 @@
 
 from types import SimpleNamespace
 
-from jaxlens.ir import jaxpr
 from jaxlens.ir.check import check
-from jaxlens.ir.jaxpr_params import LIMIT, text
-from jaxlens.render import jaxpr_lines
+from jaxlens.ir.jaxpr import reader as jaxpr
+from jaxlens.ir.jaxpr.params import LIMIT, text
+from jaxlens.views.listings import jaxpr as jaxpr_lines
 
 F32 = SimpleNamespace(dtype=SimpleNamespace(name="float32"), shape=(2,), weak_type=False)
 NOWHERE = SimpleNamespace(traceback=None, name_stack="")

@@ -1,6 +1,6 @@
 """The GPU runtime's list of thunks: which instruction launches which code, and how wide."""
 
-from jaxlens.ir.launches import Launch, read
+from jaxlens.ir.machine.launches import Launch, read
 
 SEQUENCE = """001: kCustomKernel [source       | next=002 (2)] add_fusion grid: [3, 2, 1] threads: [128, 1, 1]  shared_memory: 0 bytes
 002: kWhile        [prev=001 (1) | next=006 (1)]   

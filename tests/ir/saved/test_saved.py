@@ -14,9 +14,9 @@ from jaxlens.errors import CaptureFileError, UnavailableError
 from jaxlens.ir.check import check
 from jaxlens.ir.facts import Kernel, Memory
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.ir.saved_columns import from_columns, to_columns
-from jaxlens.ir.saved_facts import from_json, to_json
-from jaxlens.ir.saving import STAGES
+from jaxlens.ir.saved.columns import from_columns, to_columns
+from jaxlens.ir.saved.facts import from_json, to_json
+from jaxlens.ir.saved.save import STAGES
 from tests.support.paths import CAPTURES
 
 CPU = next(path for path in CAPTURES if path.name == "mlp_step.cpu.jaxlens")
@@ -268,7 +268,7 @@ def test_damaged_bytes(tmp_path):
 
 
 def test_parts_beyond_the_bound(tmp_path, monkeypatch):
-    from jaxlens.ir import saved_file
+    from jaxlens.ir.saved import file as saved_file
 
     monkeypatch.setattr(saved_file, "LARGEST_PART", 1000)
     assert "larger than" in refused(CPU)
@@ -284,7 +284,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
-    from jaxlens.ir import saved_file
+    from jaxlens.ir.saved import file as saved_file
 
     path = tmp_path / "a"
     path.write_bytes(b"old")

@@ -19,7 +19,7 @@ import pytest
 from jaxlens.captures import load
 from jaxlens.errors import CaptureFileError, UnavailableError
 from jaxlens.ir.facts import Stage
-from jaxlens.ir.saving import STAGES
+from jaxlens.ir.saved.save import STAGES
 from tests.support.paths import RECORDS
 
 CPU = RECORDS / "mlp_step.cpu.jaxlens"

@@ -10,8 +10,9 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from jaxlens.errors import ReadError
-from jaxlens.ir import jaxpr, stablehlo
 from jaxlens.ir.check import check
+from jaxlens.ir.jaxpr import reader as jaxpr
+from jaxlens.ir.stablehlo import reader as stablehlo
 
 pytestmark = pytest.mark.backend
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jaxlens.ir.stablehlo_names import Scope
-from jaxlens.ir.stablehlo_types import LIMIT, shortened, type_of
+from jaxlens.ir.stablehlo.names import Scope
+from jaxlens.ir.stablehlo.types import LIMIT, shortened, type_of
 
 
 @pytest.mark.parametrize(

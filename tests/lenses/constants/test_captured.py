@@ -11,8 +11,8 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.facts import Constant
-from jaxlens.stages import compile_limits
-from jaxlens.stages.closed_over import closed_over
+from jaxlens.stages.arguments import captured_limits
+from jaxlens.stages.arguments.closed_over import closed_over
 
 pytestmark = pytest.mark.backend
 
@@ -246,7 +246,7 @@ def test_without_a_compile() -> None:
 
 
 def test_large_arrays_are_said_to_be_handed_over(monkeypatch) -> None:
-    monkeypatch.setattr(compile_limits, "MOST", compile_limits.LARGE)
+    monkeypatch.setattr(captured_limits, "MOST", captured_limits.LARGE)
     large = numbers(2200, 2000)
     answer = jaxlens.captured(lambda x: large @ x, numbers(2000))
     assert answer.bytes == 2200 * 2000 * 4

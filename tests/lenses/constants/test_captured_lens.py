@@ -7,10 +7,10 @@ import pytest
 from jaxlens.captures import load
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
-from jaxlens.lenses.captured import Captured, alarm, captured, folds, of
-from jaxlens.render.compile_view import document
-from jaxlens.render.options import CompileOptions
-from jaxlens.render.text import text
+from jaxlens.lenses.constants.facts import Captured, alarm, captured, folds, of
+from jaxlens.options import CompileOptions
+from jaxlens.render.text.document_text import text
+from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
 from tests.support.paths import RECORDS
 

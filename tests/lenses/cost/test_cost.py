@@ -7,10 +7,10 @@ import pytest
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.cost import count_module, of
-from jaxlens.lenses.cost_report import cost
-from jaxlens.lenses.flops import flops
-from jaxlens.lenses.report import Finding
+from jaxlens.lenses.cost.facts import count_module, of
+from jaxlens.lenses.cost.report import cost
+from jaxlens.lenses.program.equation_flops import flops
+from jaxlens.report import Finding
 from tests.support import fixed_captures as fixed
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.lenses.deeper import parts, told
+from jaxlens.lenses.cost.line_split import parts, told
 
 LINE = Span("train.py", 9, function="loss")
 STEP = Span("train.py", 20, function="step")

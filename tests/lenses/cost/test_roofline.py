@@ -4,11 +4,11 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.ir.limits import Limits
-from jaxlens.lenses.kernel_cost import executed, kernel_costs
-from jaxlens.lenses.limits import PUBLISHED, published
-from jaxlens.lenses.roofline import facts, limits_of, points, roofline
-from jaxlens.render import cost_view
+from jaxlens.ir.device_limits import Limits
+from jaxlens.lenses.cost.published_limits import PUBLISHED, published
+from jaxlens.lenses.cost.roofline import facts, limits_of, points, roofline
+from jaxlens.lenses.program.kernel_cost import executed, kernel_costs
+from jaxlens.views.questions import cost as cost_view
 from tests.support import fixed_captures as fixed
 from tests.support.paths import RECORDS
 

@@ -8,7 +8,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.stages import limits
+from jaxlens.stages.measure import measured_limits
 from tests.support import programs
 
 pytestmark = pytest.mark.backend
@@ -60,13 +60,13 @@ def test_a_while_loop_of_unknown_trips_says_so():
 @pytest.fixture
 def quick(monkeypatch):
     """Small and short measurements: a test asks whether they are made, not how well."""
-    monkeypatch.setattr(limits, "_SIDES", {"cpu": (128, 256)})
-    monkeypatch.setattr(limits, "_BYTES", {"cpu": 2**22})
-    monkeypatch.setattr(limits, "_SECONDS", 0.02)
-    for measure in (limits._product, limits._copy):
+    monkeypatch.setattr(measured_limits, "_SIDES", {"cpu": (128, 256)})
+    monkeypatch.setattr(measured_limits, "_BYTES", {"cpu": 2**22})
+    monkeypatch.setattr(measured_limits, "_SECONDS", 0.02)
+    for measure in (measured_limits._product, measured_limits._copy):
         measure.cache_clear()
     yield
-    for measure in (limits._product, limits._copy):
+    for measure in (measured_limits._product, measured_limits._copy):
         measure.cache_clear()
 
 

@@ -3,12 +3,13 @@
 import pytest
 
 import jaxlens
-from jaxlens.ir import fusion_log
-from jaxlens.lenses import fused, fused_report
-from jaxlens.lenses.traffic import Traffic
-from jaxlens.render import hlo_view
-from jaxlens.render.html import html
-from jaxlens.render.text import text
+from jaxlens.ir.hlo import fusion_log
+from jaxlens.lenses.fusion import facts as fusion
+from jaxlens.lenses.fusion import report as fusion_report
+from jaxlens.lenses.program.traffic import Traffic
+from jaxlens.render.html.document_html import html
+from jaxlens.render.text.document_text import text
+from jaxlens.views.verbs import hlo as hlo_view
 from tests.support import fixed_captures as fixed
 from tests.support.paths import RECORDS
 
@@ -18,7 +19,7 @@ HEAD = "HloModule m\n\nENTRY %e (p: f32[8,4], i: s32[]) -> f32[8,4] {\n  %p = f3
 
 
 def test_what_fusing_saved_is_counted_by_hand() -> None:
-    found = fused.of(fixed.capture())
+    found = fusion.of(fixed.capture())
     # max_fusion f32[4,2], the first of two that compute the sum. One by one, in bytes:
     # broadcast of b 8 + 32, add 32 + 32 + 32, broadcast of 0 4 + 32, maximum 32 + 32 + 32 = 268;
     # as one it reads dot.1 and b and writes its result: 32 + 8 + 32 = 72.
@@ -32,14 +33,14 @@ def test_what_fusing_saved_is_counted_by_hand() -> None:
 
 
 def test_what_still_travels_and_why() -> None:
-    found = fused.of(fixed.capture())
+    found = fusion.of(fixed.capture())
     (edge,) = found.boundaries
     assert found.moved == (128 + 64 + 32) + 72 + 48  # dot.1, and both fusions as above
     assert (edge.producer, edge.consumers) == ("dot.1", ("max_fusion", "gt_fusion"))
     assert edge.bytes == 32 * 3  # written once, read twice
     assert edge.why == "dot.1 is a library call; 2 kernels read it"
     assert edge.trust == "counted"
-    first, second, *_ = fused_report.report(found).findings
+    first, second, *_ = fusion_report.report(found).findings
     assert first.text == (
         "A run moves 344 B in memory, 61% of what its operations would one by one: 6 operations "
         "run as 3, 2 fusions of several operations; 89% of what that spares is max_fusion's, "
@@ -128,7 +129,7 @@ def test_records_of_a_gpu_hold_every_decision_of_xla(name: str) -> None:
     log = capture.fusion_log
     steps = fusion_log.read(log)
     assert len(steps) == log.count("fusion_steps {")  # none is passed over
-    found = fused.of(capture)
+    found = fusion.of(capture)
     after = {node.id for node in capture.optimized.module.nodes()}
     assert set(found.refused) <= after
     assert set(found.refused.values()) <= {step.reason for step in steps}
@@ -136,12 +137,12 @@ def test_records_of_a_gpu_hold_every_decision_of_xla(name: str) -> None:
     said = [edge for edge in found.boundaries if edge.trust == "xla"]
     assert said
     assert all(edge.why == f'XLA: "{found.refused[edge.producer]}"' for edge in said)
-    words = " ".join(finding.text for finding in fused_report.report(found).findings)
+    words = " ".join(finding.text for finding in fusion_report.report(found).findings)
     assert "By XLA's cost model joining saved" in words
 
 
 def test_what_was_joined_is_worth_what_xla_thought() -> None:
-    found = fused.of(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens"))
+    found = fusion.of(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens"))
     (softmax,) = [one for one in found.fusions if one.estimate is not None]
     assert softmax.id == "triton_softmax.2"
     steps = fusion_log.read(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens").fusion_log)
@@ -152,7 +153,7 @@ def test_what_was_joined_is_worth_what_xla_thought() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_every_record_is_answered(name: str) -> None:
     capture = jaxlens.load(RECORDS / name)
-    found = fused.of(capture)
+    found = fusion.of(capture)
     nodes = {node.id: node for node in capture.optimized.module.nodes()}
     assert {one.id for one in found.fusions} <= nodes.keys()
     assert all(len(one.operations) > 1 and one.saved >= 0 for one in found.fusions)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from jaxlens.lenses.fusion import (
+from jaxlens.lenses.program.fusion_change import (
     across_fusion,
     first_fusing,
     operations,
     recomputed,
     report,
 )
-from jaxlens.links.change import between
+from jaxlens.links.match.instruction_fates import between
 from tests.support import fixed_captures as fixed
 
 HEAD = "HloModule m\n\nENTRY %e (p: f32[4]) -> f32[4] {\n  %p = f32[4]{0} parameter(0)\n"

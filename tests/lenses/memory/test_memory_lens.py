@@ -9,13 +9,13 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.lenses.checkpoint import trials
-from jaxlens.lenses.donation import donations
-from jaxlens.lenses.makers import Makers
-from jaxlens.lenses.memory import facts, memory
-from jaxlens.lenses.peak import of
-from jaxlens.lenses.residuals import saved_in
-from jaxlens.render import memory_view
+from jaxlens.lenses.memory.buffer_origins import Makers
+from jaxlens.lenses.memory.checkpoint import trials
+from jaxlens.lenses.memory.donation import donations
+from jaxlens.lenses.memory.peak import of
+from jaxlens.lenses.memory.report import facts, memory
+from jaxlens.lenses.memory.residuals import saved_in
+from jaxlens.views.questions import memory as memory_view
 from tests.support import fixed_captures as fixed
 from tests.support.paths import RECORDS
 

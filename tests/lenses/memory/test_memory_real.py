@@ -12,10 +12,12 @@ from jax._src.ad_checkpoint import saved_residuals
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.ir import buffers
-from jaxlens.ir.live import live
-from jaxlens.lenses.times import written_out
-from jaxlens.stages import driver, rolled, segments
+from jaxlens.ir.hlo import buffers
+from jaxlens.ir.hlo.live_ranges import live
+from jaxlens.lenses.times.facts import written_out
+from jaxlens.stages import driver
+from jaxlens.stages.experiments import checkpoint_segments
+from jaxlens.stages.experiments import scan as rolled
 from tests.support import programs
 
 pytestmark = pytest.mark.backend
@@ -249,7 +251,7 @@ def test_a_function_in_checkpointed_stretches_computes_the_same():
 
     w, x = jax.random.normal(jax.random.key(0), (16, 16)), jnp.ones((4, 16))
     made = jax.make_jaxpr(layers)(w, x)
-    cut = lambda w, x: segments.checkpointed(made, (w, x))  # noqa: E731
+    cut = lambda w, x: checkpoint_segments.checkpointed(made, (w, x))  # noqa: E731
     assert all(map(jnp.array_equal, cut(w, x), layers(w, x)))
     ours = jax.grad(lambda w: cut(w, x)[0])(w)
     assert jnp.allclose(ours, jax.grad(lambda w: layers(w, x)[0])(w))

@@ -1,7 +1,7 @@
 """Kernels with what they fused, their lines and their bytes."""
 
 from jaxlens.ir.facts import Kernel
-from jaxlens.lenses.kernels import kernels, places, tally, works
+from jaxlens.lenses.program.kernels import kernels, places, tally, works
 from tests.support import fixed_captures as fixed
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.captures import load
 from jaxlens.errors import UnavailableError
-from jaxlens.lenses.passes import instructions, meaning, passes
+from jaxlens.lenses.program.passes import instructions, meaning, passes
 from tests.support import fixed_captures as fixed
 from tests.support.paths import RECORDS
 

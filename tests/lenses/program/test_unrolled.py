@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.lenses.equations import equations
-from jaxlens.lenses.unrolled import Unrolled, nested, unrolled
+from jaxlens.lenses.program.equations import equations
+from jaxlens.lenses.program.unrolled import Unrolled, nested, unrolled
 
 VECTOR = Type("f32", (4,))
 

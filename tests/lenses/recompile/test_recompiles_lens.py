@@ -5,9 +5,9 @@ import sys
 
 from jaxlens.ir.compile_log import Call, Change, Cure, Log, Part, Step
 from jaxlens.ir.graph import Span
-from jaxlens.lenses.recompiles import of, one_line, recompiles
-from jaxlens.render.recompiles_view import document
-from jaxlens.render.view import View
+from jaxlens.lenses.recompile.report import of, one_line, recompiles
+from jaxlens.views.questions.recompiles import document
+from jaxlens.views.view import View
 
 STEP = Span("cell 1", 3, 3, function="step")
 WORK = (Step("trace", 0.01), Step("lower", 0.02), Step("compile", 0.3))
@@ -212,6 +212,6 @@ def test_many_calls_are_cut_and_said():
 
 
 def test_no_jax_is_needed():
-    code = "import sys, jaxlens.render.recompiles_view as v; print('jax' in sys.modules)"
+    code = "import sys, jaxlens.views.questions.recompiles as v; print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

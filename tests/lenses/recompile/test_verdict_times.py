@@ -3,8 +3,8 @@
 import pytest
 
 from jaxlens.ir.facts import Verdict
-from jaxlens.lenses.times import duration
-from jaxlens.lenses.verdict import sentence
+from jaxlens.lenses.recompile.verdict import sentence
+from jaxlens.lenses.times.facts import duration
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from types import MappingProxyType
 import pytest
 
 import jaxlens
-from jaxlens.ir import hlo
 from jaxlens.ir.facts import Stage
-from jaxlens.lenses.kernel_cost import kernel_costs
-from jaxlens.lenses.report import amount
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.lenses.program.kernel_cost import kernel_costs
+from jaxlens.report import amount
 from tests.support.paths import RECORDS
 
 F32 = 4

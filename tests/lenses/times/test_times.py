@@ -13,9 +13,11 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.lenses.times import written_out
-from jaxlens.stages import compat, profile, rolled
-from jaxlens.stages.profile import Session
+from jaxlens.lenses.times.facts import written_out
+from jaxlens.stages import compat
+from jaxlens.stages.compile import profile
+from jaxlens.stages.compile.profile import Session
+from jaxlens.stages.experiments import scan
 from tests.support import programs
 from tests.support.monitored import Compiles
 
@@ -150,10 +152,10 @@ def test_a_scan_in_its_place_gives_the_same(f, args, count, rolled_to) -> None:
         assert loops[0].rolled == rolled_to
     body = cap.driver.traced.jaxpr
     plans = [
-        rolled._plan(rolled.opened(body), span)
+        scan._plan(scan.opened(body), span)
         for span in sorted((e.first, e.size, e.count) for e in loops)
     ]
-    function = jax.jit(rolled._rolled(rolled.opened(body), plans))
+    function = jax.jit(scan._rolled(scan.opened(body), plans))
     expected = jax.tree.leaves(f(*args))
     consts = getattr(body, "consts", ())
     got = function(*consts, *map(jnp.asarray, jax.tree.leaves(args)))
@@ -203,7 +205,7 @@ def test_the_sentence_and_the_trial() -> None:
     assert answer.trial.written.equations == 150
     # The scan, the three in its body, and what makes a stack of places that nobody reads.
     by_hand = jax.make_jaxpr(_scanned)(X)
-    least = rolled.written_out(by_hand)
+    least = scan.written_out(by_hand)
     assert least == 4
     assert least <= answer.trial.rolled.equations <= least + 3
     assert answer.trial.written.characters > 4 * answer.trial.rolled.characters
@@ -309,7 +311,7 @@ def test_a_trial_that_differs_is_seen() -> None:
     one = jax.jit(lambda x: (sine(x),)).lower(X).compile()
     other = jax.jit(wrong).lower(X).compile()
     like = [jax.ShapeDtypeStruct(X.shape, X.dtype)]
-    assert 5e-4 < rolled._difference([one, other], like) < 2e-3
+    assert 5e-4 < scan._difference([one, other], like) < 2e-3
 
 
 def test_parts_are_no_more_than_the_clock_and_name_the_passes_of_the_dumps() -> None:

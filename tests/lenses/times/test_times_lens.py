@@ -8,14 +8,14 @@ import pytest
 from jaxlens.captures import load
 from jaxlens.ir.facts import Part, Profile, Source
 from jaxlens.ir.graph import Span
-from jaxlens.ir.saved_facts import from_json, to_json
-from jaxlens.lenses.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
-from jaxlens.lenses.python_loops import looped
-from jaxlens.lenses.times import of
-from jaxlens.lenses.times_report import times
-from jaxlens.render.compile_view import document
-from jaxlens.render.options import CompileOptions
-from jaxlens.render.text import text
+from jaxlens.ir.saved.facts import from_json, to_json
+from jaxlens.lenses.program.python_loops import looped
+from jaxlens.lenses.times.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
+from jaxlens.lenses.times.facts import of
+from jaxlens.lenses.times.report import times
+from jaxlens.options import CompileOptions
+from jaxlens.render.text.document_text import text
+from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
 from tests.support.paths import RECORDS
 

@@ -5,8 +5,8 @@ import pytest
 from jax._src.jaxpr_util import all_eqns
 
 import jaxlens
-from jaxlens.lenses.times import written_out
-from jaxlens.lenses.unrolled import nested
+from jaxlens.lenses.program.unrolled import nested
+from jaxlens.lenses.times.facts import written_out
 from tests.support.model_programs import MARKS, NAMES, program
 
 pytestmark = [pytest.mark.backend, *MARKS]

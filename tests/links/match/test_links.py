@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from jaxlens.ir.numbering import Numbers, number
-from jaxlens.links.follow import relate
-from jaxlens.links.relation import Link, Relation
+from jaxlens.ir.hlo.value_numbering import Numbers, number
+from jaxlens.links.match.link import Link, Relation
+from jaxlens.links.match.same_compile import relate
 from tests.support import fixed_captures as fixed
 
 

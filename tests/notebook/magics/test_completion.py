@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from IPython.core.completer import provisionalcompleter
 
-from jaxlens.notebook import complete
+from jaxlens.notebook.magics import complete
 
 
 @pytest.fixture(params=[True, False], ids=["jedi", "no jedi"])

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jaxlens.notebook.magics import Lenses
-from jaxlens.notebook.watch_magics import Watchers
+from jaxlens.notebook.magics.magics import Lenses
+from jaxlens.notebook.magics.watch_magics import Watchers
 
 MAGICS = sorted({*Lenses.magics["cell"], *Watchers.magics["cell"]})
 # What the examples name.

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from jaxlens.errors import OptionError
-from jaxlens.notebook.magics import Lenses
-from jaxlens.notebook.options import TRANSFORMS, Asked, read
-from jaxlens.render.options import HloOptions, JaxprOptions, flag, read_options
+from jaxlens.notebook.magics.magic_line import TRANSFORMS, Asked, read
+from jaxlens.notebook.magics.magics import Lenses
+from jaxlens.options import HloOptions, JaxprOptions, flag, read_options
 
 # What %%jaxpr takes, in the order in which help lists it.
 KNOWN = [

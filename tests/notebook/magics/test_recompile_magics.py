@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.notebook.complete import complete
+from jaxlens.notebook.magics.complete import complete
 
 SETUP = """
 import jax, jax.numpy as jnp, numpy as np

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.notebook.asked import QUESTIONS
+from jaxlens.notebook.widgets.questions import QUESTIONS
 
 W, X = np.ones((8, 4), np.float32), np.ones(8, np.float32)
 traced = {True}
@@ -68,11 +68,11 @@ def test_what_is_switched_on_is_tried(panel) -> None:
 
 
 def test_what_changed_is_asked_of_what_the_notebook_holds(panel, monkeypatch) -> None:
-    from jaxlens.notebook import asked
+    from jaxlens.notebook.widgets import questions
 
     before = jaxlens.capture(lambda x: jnp.sin(x), X)
     held = {"before": before, "seen": jaxlens.jaxpr(before), "x": X, "loss": loss}
-    monkeypatch.setattr(asked, "_names", lambda: held)
+    monkeypatch.setattr(questions, "_names", lambda: held)
     panel.ask("against")
     assert "choose what to compare with" in panel._room.words
     assert panel._fields["before"].options == ("(none)", "before", "seen")

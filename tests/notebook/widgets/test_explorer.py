@@ -9,7 +9,7 @@ import pytest
 import traitlets
 
 import jaxlens
-from jaxlens.notebook.live import Lines, cell_of
+from jaxlens.notebook.widgets.comm import Lines, cell_of
 
 F = "import jaxlens\nimport jax.numpy as jnp\ndef f(x): return jnp.sin(x).sum()\nx = jnp.ones(3)"
 
@@ -141,7 +141,7 @@ def test_every_question_is_answered(view: Any, monkeypatch: pytest.MonkeyPatch) 
         assert said["answer"] == 3
         assert "no question" in said["error"]
     assert answered(explorer, "noise") == []
-    monkeypatch.setattr("jaxlens.notebook.widgets.answer", lambda *_: 1 / 0)
+    monkeypatch.setattr("jaxlens.notebook.widgets.explorer.answer", lambda *_: 1 / 0)
     (said,) = answered(explorer, {"ask": 4, "what": {"lines": 1}})
     assert said == {"answer": 4, "error": "ZeroDivisionError: division by zero"}
     explorer.close()

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from jaxlens.errors import ReadError
-from jaxlens.render import compile_view, html
+from jaxlens.notebook.widgets.viewer_requests import answer, key_of
 from jaxlens.render.document import Document, GraphPane, Line, Listing, Piece, Tab, Tabs
-from jaxlens.render.fetch import answer, key_of
-from jaxlens.render.figure import Box, Figure, Panel
+from jaxlens.render.graph.figure import Box, Figure, Panel
+from jaxlens.render.html import document_html as html
+from jaxlens.views.verbs import compile as compile_view
 from tests.support import fixed_captures as fixed
 
 LINES = tuple(Line((Piece(f"<{n}>"),), f"n{n}", 0, "cell 3:2") for n in range(10))

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from jaxlens.render.dot import dot
-from jaxlens.render.figure_text import shorten
-from jaxlens.render.graphviz_run import run
-from jaxlens.render.jaxpr_figure import figure
+from jaxlens.render.graph.dot import dot
+from jaxlens.render.graph.graphviz_run import run
+from jaxlens.render.graph.text_width import shorten
+from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import HOSTILE, branching, hostile, predict
 
 

@@ -9,12 +9,12 @@ from itertools import combinations
 import pytest
 
 from jaxlens.errors import GraphError
-from jaxlens.render import graphviz_run
-from jaxlens.render import layout as layout_module
-from jaxlens.render.figure import Box, Edge, Panel
-from jaxlens.render.figure_text import box_size
-from jaxlens.render.jaxpr_figure import figure
-from jaxlens.render.layout import label_size, layout
+from jaxlens.render.graph import graphviz_run
+from jaxlens.render.graph import layout as layout_module
+from jaxlens.render.graph.figure import Box, Edge, Panel
+from jaxlens.render.graph.layout import label_size, layout
+from jaxlens.render.graph.text_width import box_size
+from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import layers, predict, tangle
 from tests.support.paths import environment
 
@@ -87,7 +87,7 @@ def test_a_graph_that_takes_too_long_is_one_line(monkeypatch):
     def never(source, seconds=0.0):
         raise TimeoutError("no layout within 6 s")
 
-    monkeypatch.setattr("jaxlens.render.layout.run", never)
+    monkeypatch.setattr("jaxlens.render.graph.layout.run", never)
     panel = Panel("p", "slow", (Box("a", "a"), Box("b", "b")), (Edge("a", "b"),))
     with pytest.raises(GraphError, match="gave up on 2 boxes with 1 edges") as caught:
         layout(panel)
@@ -149,8 +149,8 @@ def test_threads_take_turns():
 CODE = """
 import sys
 from tests.support.drawn_modules import branching
-from jaxlens.render.jaxpr_figure import figure
-from jaxlens.render.svg import svg
+from jaxlens.views.figures.jaxpr import figure
+from jaxlens.render.graph.svg import svg
 print(svg(figure(branching(), depth=3)), end="")
 assert "jax" not in sys.modules and "ipywidgets" not in sys.modules
 """
@@ -159,7 +159,7 @@ assert "jax" not in sys.modules and "ipywidgets" not in sys.modules
 @pytest.mark.parametrize("home", ["/nonexistent", ""])
 def test_another_process_draws_the_same_and_ends_quietly(home):
     """Also where nothing can be cached."""
-    from jaxlens.render.svg import svg
+    from jaxlens.render.graph.svg import svg
     from tests.support.drawn_modules import branching
 
     env = environment(PYTHONHASHSEED="7")

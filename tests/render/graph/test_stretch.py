@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxlens.render.figure import Box, Edge, Figure, Panel
-from jaxlens.render.figure_data import graph_data
-from jaxlens.render.jaxpr_figure import figure
-from jaxlens.render.layout import Curve, Layout, Spot, layout
-from jaxlens.render.open_places import open_paths
-from jaxlens.render.scene import scene
-from jaxlens.render.stretch import stretch
+from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
+from jaxlens.render.graph.figure_json import graph_data
+from jaxlens.render.graph.layout import Curve, Layout, Spot, layout
+from jaxlens.render.graph.open_boxes import open_paths
+from jaxlens.render.graph.scene import scene
+from jaxlens.render.graph.stretch import stretch
+from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import branching, layers, nested, predict
 
 CLOSE = 1e-6

@@ -10,15 +10,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jaxlens.render import palette
-from jaxlens.render.figure import Box, Edge, Figure, Panel
-from jaxlens.render.figure_data import graph_data
-from jaxlens.render.figure_html import graph_html
-from jaxlens.render.figure_style import page_style
-from jaxlens.render.figure_text import clean, columns, shorten
-from jaxlens.render.jaxpr_figure import figure
-from jaxlens.render.page import unpacked
-from jaxlens.render.svg import svg
+from jaxlens.render.graph import palette
+from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
+from jaxlens.render.graph.figure_json import graph_data
+from jaxlens.render.graph.style import page_style
+from jaxlens.render.graph.svg import svg
+from jaxlens.render.graph.text_width import clean, columns, shorten
+from jaxlens.render.html.assets import unpacked
+from jaxlens.render.html.figure import graph_html
+from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import HOSTILE, branching, hostile, layers, predict, tangle
 
 NS = "{http://www.w3.org/2000/svg}"
@@ -176,8 +176,8 @@ def test_hues_of_neighbouring_lines_differ():
 
 def test_families_differ_without_their_colours():
     """Outline, border or both: what a reader who sees no colour has to go by."""
-    from jaxlens.render.figure_style import _rules, kind_class
-    from jaxlens.render.svg import outline
+    from jaxlens.render.graph.style import _rules, kind_class
+    from jaxlens.render.graph.svg import outline
 
     rules = _rules(lambda name: "grey")
     looks = {
@@ -189,7 +189,7 @@ def test_families_differ_without_their_colours():
 
 
 def test_ids_of_a_fold_travel_as_runs():
-    from jaxlens.render.figure_data import _runs
+    from jaxlens.render.graph.figure_json import _runs
 
     assert _runs(["e3", "e4", "e5", "e9", "add.1", "e0", "e1"]) == ["e3-e5", "e9", "add.1", "e0-e1"]
     assert _runs(["e3-e7", "e8"]) == ["e3-e7", "e8"]
@@ -205,9 +205,9 @@ def test_ids_of_a_fold_travel_as_runs():
 
 def test_an_output_without_graphviz_says_so_and_shows_the_rest(monkeypatch):
     from jaxlens.errors import GraphError
-    from jaxlens.render import figure_html
     from jaxlens.render.document import Document, GraphPane
-    from jaxlens.render.html import html
+    from jaxlens.render.html import figure as figure_html
+    from jaxlens.render.html.document_html import html
 
     def missing(*given, **more):
         raise GraphError("no <wheels>: pip install x")

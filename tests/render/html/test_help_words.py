@@ -14,8 +14,8 @@ from jaxlens.render.document import (
     Tab,
     Tabs,
 )
-from jaxlens.render.help import help_data
-from jaxlens.render.html import body
+from jaxlens.render.html.document_html import body
+from jaxlens.render.html.glossary_help import help_data
 
 
 def told(*blocks):

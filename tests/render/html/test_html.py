@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from jaxlens.lenses.report import Cell, Finding, Table
 from jaxlens.render.document import (
     Code,
     Diff,
@@ -24,14 +23,15 @@ from jaxlens.render.document import (
     TableBlock,
     Tabs,
 )
-from jaxlens.render.fates import mark
-from jaxlens.render.html import block_html, body, html
-from jaxlens.render.html_data import Room
-from jaxlens.render.html_listing import code_html
-from jaxlens.render.html_marks import attr, bar_color, escaped, ink, luminance, pieces
-from jaxlens.render.page import styles, unpacked
-from jaxlens.render.palette import HUES
-from jaxlens.render.panes import HEAD
+from jaxlens.render.fate_marks import mark
+from jaxlens.render.graph.palette import HUES
+from jaxlens.render.html.assets import styles, unpacked
+from jaxlens.render.html.document_html import block_html, body, html
+from jaxlens.render.html.listing import code_html
+from jaxlens.render.html.marks import attr, bar_color, escaped, ink, luminance, pieces
+from jaxlens.render.html.payload import Room
+from jaxlens.report import Cell, Finding, Table
+from jaxlens.views.listings.panes import HEAD
 from tests.support import sample_documents as sample
 from tests.support.html_checks import Balance, Untrusted
 from tests.support.paths import TEXTS
@@ -263,7 +263,7 @@ def long_diff():
 
 @pytest.mark.parametrize("block", [long_table(), long_diff()])
 def test_what_is_long_behind_a_tab_travels_deflated_and_whole(block, monkeypatch):
-    monkeypatch.setattr("jaxlens.render.html_marks._INLINE_LINES", 0)
+    monkeypatch.setattr("jaxlens.render.html.marks._INLINE_LINES", 0)
     whole = block_html(block, ink(of(block)))
     markup = body(of(Tabs((Tab("a", (sample.jaxpr_listing(),)), Tab("b", (block,))))))
     behind = markup.split("<details name=")[2]

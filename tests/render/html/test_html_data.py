@@ -6,8 +6,10 @@ import re
 import pytest
 
 from jaxlens.render.document import Document, Fold, Line, Listing, Piece, Tab, Tabs
-from jaxlens.render.html import body, pane_key
-from jaxlens.render.html_data import (
+from jaxlens.render.html.assets import unpacked
+from jaxlens.render.html.document_html import body, pane_key
+from jaxlens.render.html.marks import MARKS
+from jaxlens.render.html.payload import (
     Room,
     data_html,
     lines_data,
@@ -17,9 +19,7 @@ from jaxlens.render.html_data import (
     web_data,
     web_html,
 )
-from jaxlens.render.html_marks import MARKS
-from jaxlens.render.page import unpacked
-from jaxlens.render.web import Web
+from jaxlens.render.link_data import Web
 from tests.support.html_checks import Balance, Untrusted
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", '"onx=1 y="', "\ud800", "a\nb"]
@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_counted_and_said():
 
 
 def test_a_document_keeps_to_its_budget(monkeypatch):
-    monkeypatch.setattr("jaxlens.render.html.Room", lambda **_: Room(60_000, 20_000))
+    monkeypatch.setattr("jaxlens.render.html.document_html.Room", lambda **_: Room(60_000, 20_000))
     lines = words(9000)
     listings = tuple(Listing(stage, lines[:1], more=lines) for stage in ("jaxpr", "hlo", "asm"))
     markup = body(Document("hlo", "f", listings, web()))

@@ -9,9 +9,9 @@ from typing import get_args
 
 import pytest
 
-from jaxlens.render import page
 from jaxlens.render.document import Document, Tab, Tabs
-from jaxlens.render.html import html
+from jaxlens.render.html import assets
+from jaxlens.render.html.document_html import html
 from tests.support import sample_documents as sample
 
 
@@ -23,20 +23,20 @@ def run(script):
 
 
 def element(kit="lens"):
-    return re.fullmatch(r"<script>(.*)</script>", page.scripts([kit]), re.DOTALL)[1]
+    return re.fullmatch(r"<script>(.*)</script>", assets.scripts([kit]), re.DOTALL)[1]
 
 
 def unpacked(kit="lens"):
     """What a browser inserts and runs."""
-    return page.unpacked(re.search(r'^const pack = "([^"\s]+)";$', element(kit), re.M)[1])
+    return assets.unpacked(re.search(r'^const pack = "([^"\s]+)";$', element(kit), re.M)[1])
 
 
-KITS = get_args(page.Kit)
+KITS = get_args(assets.Kit)
 
 
 @pytest.mark.parametrize(("kit", "most"), [("lens", 36_000), ("graph", 20_000)])
 def test_assets_are_small(kit, most):
-    assert len(page.styles([kit])) + len(page.scripts([kit])) < most
+    assert len(assets.styles([kit])) + len(assets.scripts([kit])) < most
 
 
 def test_only_outputs_with_a_drawing_carry_what_draws():
@@ -51,7 +51,7 @@ def test_an_output_carries_its_assets():
 
 def test_nothing_is_fetched():
     for kit in KITS:
-        css = page._css((*page.KITS[kit].styles, *page.KITS[kit].late))
+        css = assets._css((*assets.KITS[kit].styles, *assets.KITS[kit].late))
         assert not re.search(r"https?://|@import|url\(", css)
         assert not re.search(
             r"(?<!get )(?<![.\w])fetch\((?!\{)|^import\b|XMLHttpRequest|WebSocket",
@@ -63,12 +63,12 @@ def test_nothing_is_fetched():
 @pytest.mark.parametrize("kit", KITS)
 def test_scripts_cannot_be_ended_early(kit):
     assert "</" not in element(kit)
-    assert "</" not in page.styles([kit]).removesuffix("</style>")
+    assert "</" not in assets.styles([kit]).removesuffix("</style>")
 
 
 @pytest.mark.parametrize("kit", KITS)
 def test_styles_touch_nothing_else_on_the_page(kit):
-    css = page._css((*page.KITS[kit].styles, *page.KITS[kit].late))
+    css = assets._css((*assets.KITS[kit].styles, *assets.KITS[kit].late))
     while re.search(r"\{[^{}]*\}", css):
         css = re.sub(r"\{[^{}]*\}", ";", css)
     tops = [top for top in css.split(";") if top]
@@ -77,8 +77,8 @@ def test_styles_touch_nothing_else_on_the_page(kit):
 
 
 def test_each_kit_has_a_name_that_style_and_script_share():
-    styled = [kit for kit in KITS if page.KITS[kit].styles]
-    names = [re.search(r'data-jl="(\w+)"', page.styles([kit]))[1] for kit in styled]
+    styled = [kit for kit in KITS if assets.KITS[kit].styles]
+    names = [re.search(r'data-jl="(\w+)"', assets.styles([kit]))[1] for kit in styled]
     assert len(set(names)) == len(styled)
     for kit, name in zip(styled, names, strict=True):
         assert f'["{name}","' in element(kit)
@@ -97,8 +97,8 @@ const url = "https://a  b", one = 'c // d';
 const re = /[/*] "/.test(url) ? / `/ : `e // ${f ? `g  ${`h  ${1}`} i` : ""} j`;
   return new   Foo - -1 + +f;
 """
-    monkeypatch.setattr(page, "_read", lambda name: text)
-    assert page._script.__wrapped__("any.js") == (
+    monkeypatch.setattr(assets, "_read", lambda name: text)
+    assert assets._script.__wrapped__("any.js") == (
         """const f=(x)=>(x)/ 2 / 3;const url="https://a  b",one='c // d';"""
         """const re=/[/*] "/.test(url)?/ `/:`e // ${f ? `g  ${`h  ${1}`} i` : ""} j`;"""
         "return new Foo - -1 + +f;"
@@ -116,10 +116,10 @@ def test_modules_lose_import_export_and_comments_only(kit):
 @pytest.mark.parametrize("size", [*range(10), 4096])
 def test_the_page_reads_the_bytes_that_were_written(size):
     text = "".join(chr(33 + n * n * 7 % 9000) for n in range(size))
-    pack = page.packed(text)
-    assert page.unpacked(pack) == text
+    pack = assets.packed(text)
+    assert assets.unpacked(pack) == text
     assert not set(pack) & set('<>&"\\$') - {">"}
-    script = page._script("base85.js") + (
+    script = assets._script("base85.js") + (
         f"const bytes = bytesOf({json.dumps(pack)});"
         "process.stdout.write(require('zlib').inflateRawSync(bytes).toString());"
     )
@@ -128,15 +128,15 @@ def test_the_page_reads_the_bytes_that_were_written(size):
 
 def files_of(kit):
     """A kit's files, after those of the kit that it needs."""
-    parts = page.KITS[kit]
-    return (*(page.KITS[parts.needs].scripts if parts.needs else ()), *parts.scripts)
+    parts = assets.KITS[kit]
+    return (*(assets.KITS[parts.needs].scripts if parts.needs else ()), *parts.scripts)
 
 
 @pytest.mark.parametrize("kit", KITS)
 def test_names_at_the_top_of_a_kits_files_differ(kit):
     names = re.findall(
         r"^(?:export )?(?:async )?(?:const|let|class|function\*?) (\w+)",
-        "\n".join(page._read(name) for name in page.KITS[kit].scripts),
+        "\n".join(assets._read(name) for name in assets.KITS[kit].scripts),
         re.MULTILINE,
     )
     assert len(names) == len(set(names))
@@ -146,10 +146,12 @@ def test_names_at_the_top_of_a_kits_files_differ(kit):
 def test_a_file_imports_only_what_files_before_it_export(kit):
     exported = {}
     for name in files_of(kit):
-        text = page._read(name)
-        for names, file in page._IMPORT.findall(text):
+        text = assets._read(name)
+        for names, file in assets._IMPORT.findall(text):
             assert {n.strip() for n in names.split(",")} - {""} <= exported[file], (name, file)
-        assert len(page._IMPORT.findall(text)) == len(re.findall(r"^import\b", text, re.MULTILINE))
+        assert len(assets._IMPORT.findall(text)) == len(
+            re.findall(r"^import\b", text, re.MULTILINE)
+        )
         exported[name] = set(
             re.findall(r"^export (?:async )?(?:const|let|class|function\*?) (\w+)", text, re.M)
         )
@@ -159,26 +161,26 @@ def test_a_kit_hands_out_what_others_import_from_it():
     lent = re.search(r"return Object\.assign\(live, \{ (.*) \}\);\n\};$", unpacked("lens"))[1]
     taken = [
         match[1].split(", ")
-        for kit, parts in page.KITS.items()
+        for kit, parts in assets.KITS.items()
         if parts.needs == "lens"
         and (match := re.search(r"const \{ (.*) \} = needs;", unpacked(kit)))
     ]
     assert lent.split(", ") == sorted({name for names in taken for name in names})
-    assert f'["{page._key("passes")}","{page._key("lens")}"]' in element("passes")
+    assert f'["{assets._key("passes")}","{assets._key("lens")}"]' in element("passes")
 
 
 def test_every_file_is_in_a_kit():
-    listed = {n for p in page.KITS.values() for n in (*p.styles, *p.scripts, *p.late)}
+    listed = {n for p in assets.KITS.values() for n in (*p.styles, *p.scripts, *p.late)}
     static = {path.name for path in files("jaxlens.render").joinpath("static").iterdir()}
     assert sorted(listed) == sorted(static)
 
 
 def test_the_page_gets_the_css_of_what_scripts_make(monkeypatch):
-    for cached in (page._css, page._program, page._element, page._key, page.script):
+    for cached in (assets._css, assets._program, assets._element, assets._key, assets.script):
         cached.cache_clear()
-    monkeypatch.setitem(page.KITS, "graph", page.Parts((), ("graph.js",), ("graph.css",)))
+    monkeypatch.setitem(assets.KITS, "graph", assets.Parts((), ("graph.js",), ("graph.css",)))
     program = unpacked("graph")
     css = json.loads(re.search(r"style.textContent = (.*);", program)[1])
-    assert css == page._css(("graph.css",))
-    for cached in (page._css, page._program, page._element, page._key, page.script):
+    assert css == assets._css(("graph.css",))
+    for cached in (assets._css, assets._program, assets._element, assets._key, assets.script):
         cached.cache_clear()

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from jaxlens.lenses.report import Cell, Table, cells
 from jaxlens.render.blocks import walk
+from jaxlens.render.control_chars import visible
 from jaxlens.render.document import (
     Code,
     Diff,
@@ -25,9 +25,9 @@ from jaxlens.render.document import (
     TableBlock,
     Tabs,
 )
-from jaxlens.render.figure import Box, Figure, Panel
-from jaxlens.render.text import text
-from jaxlens.render.visible import visible
+from jaxlens.render.graph.figure import Box, Figure, Panel
+from jaxlens.render.text.document_text import text
+from jaxlens.report import Cell, Table, cells
 from tests.support import sample_documents as sample
 from tests.support.paths import TEXTS
 

@@ -1,8 +1,8 @@
 """Wrapping keeps the names of places whole."""
 
-from jaxlens.lenses.report import Table, cells
-from jaxlens.render.text_table import table_lines
-from jaxlens.render.wrap import wrap
+from jaxlens.render.text.table import table_lines
+from jaxlens.render.text.wrap import wrap
+from jaxlens.report import Table, cells
 
 
 def test_a_place_stays_in_one_line() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
-from jaxlens.stages import pytrees
-from jaxlens.stages.differing import same
+from jaxlens.stages.arguments import pytrees
+from jaxlens.stages.arguments.value_diff import same
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.backend

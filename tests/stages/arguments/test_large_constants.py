@@ -12,7 +12,8 @@ from jaxlib import _hlo
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.stages import compile_limits, interruptible
+from jaxlens.stages.arguments import captured_limits
+from jaxlens.stages.compile import interruptible
 
 pytestmark = pytest.mark.backend
 
@@ -46,7 +47,7 @@ def words(answer: object) -> str:
 
 @pytest.fixture(scope="module")
 def program():
-    assert TABLE.nbytes > compile_limits.LARGE
+    assert TABLE.nbytes > captured_limits.LARGE
     return jaxlens.capture(reads, X)
 
 
@@ -57,8 +58,8 @@ def bare():
 
 @pytest.fixture
 def limited(monkeypatch) -> None:
-    monkeypatch.setattr(compile_limits, "MOST", 1_000_000)
-    monkeypatch.setattr(compile_limits, "LARGE", 1_000_000)
+    monkeypatch.setattr(captured_limits, "MOST", 1_000_000)
+    monkeypatch.setattr(captured_limits, "LARGE", 1_000_000)
 
 
 def test_it_is_the_program_that_runs(program, bare):
@@ -174,7 +175,7 @@ def test_what_a_stand_in_folds_is_not_denied(limited):
 
 
 def test_no_more_memory_is_taken_than_there_is(monkeypatch):
-    monkeypatch.setattr(compile_limits, "available", lambda: 10 * TABLE.nbytes - 1)
+    monkeypatch.setattr(captured_limits, "available", lambda: 10 * TABLE.nbytes - 1)
     program = jaxlens.capture(reads, X)
     (sentence,) = program.deviations
     assert "into the program: that may take 200 MB of memory, and less is free." in sentence
@@ -182,14 +183,14 @@ def test_no_more_memory_is_taken_than_there_is(monkeypatch):
 
 
 def test_memory_that_is_free_is_known_here():
-    free = compile_limits.available()
+    free = captured_limits.available()
     assert free is None or 2**20 < free < 2**50
 
 
 def test_a_compile_that_takes_too_long_ends_as_a_stand_in(monkeypatch, capfd):
     monkeypatch.setattr(interruptible, "_POLL", 0.001)
-    monkeypatch.setattr(compile_limits, "SILENT", 0.0)
-    monkeypatch.setattr(compile_limits, "LONGEST", 0.0)
+    monkeypatch.setattr(captured_limits, "SILENT", 0.0)
+    monkeypatch.setattr(captured_limits, "LONGEST", 0.0)
     program = jaxlens.capture(folds, X)
     assert program.deviations == ()
     answer = words(jaxlens.memory(program))

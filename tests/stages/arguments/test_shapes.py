@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 from jaxlens.errors import OptionError
-from jaxlens.stages.shapes import arguments
-from jaxlens.stages.transforms import transformed
+from jaxlens.stages.arguments.written_shapes import arguments
+from jaxlens.stages.call.transforms import transformed
 
 S = jax.ShapeDtypeStruct
 

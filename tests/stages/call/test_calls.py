@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from jaxlens.errors import OptionError
-from jaxlens.render.taken import taken as words
 from jaxlens.stages.driver import capture
+from jaxlens.views.header import taken as words
 
 pytestmark = pytest.mark.backend
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlens.stages import isolate
+from jaxlens.stages.call import isolate
 from jaxlens.stages.driver import capture
 from tests.support.monitored import EVENTS, listeners  # noqa: F401 (a fixture)
 

@@ -12,10 +12,10 @@ import pytest
 
 from jaxlens.errors import TargetError, UnavailableError
 from jaxlens.stages import compat
+from jaxlens.stages.call.gpu_targets import GPUS
+from jaxlens.stages.call.target import names, resolve
 from jaxlens.stages.compat import has_cuda_plugin
 from jaxlens.stages.driver import capture
-from jaxlens.stages.gpu_targets import GPUS
-from jaxlens.stages.target import names, resolve
 
 pytestmark = pytest.mark.backend
 

@@ -15,8 +15,8 @@ import pytest
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import check
-from jaxlens.stages import dump
-from jaxlens.stages.compile import compile_lowered, cost
+from jaxlens.stages.compile import dump
+from jaxlens.stages.compile.xla import compile_lowered, cost
 from tests.support import programs
 
 pytestmark = pytest.mark.backend
@@ -88,7 +88,7 @@ def test_compiles_once_also_after_the_same_program(lowered, compiles):
 def test_optimized_text_is_what_jax_says(lowered):
     ours = compile_lowered(lowered, name="step").optimized.module
     jaxs = jax.jit(programs.mlp_step()[0]).lower(*programs.mlp_step()[1]).compile().as_text()
-    from jaxlens.ir import hlo
+    from jaxlens.ir.hlo import reader as hlo
 
     theirs = hlo.read(jaxs, stage="optimized")
     assert [n.name for n in ours.nodes()] == [n.name for n in theirs.nodes()]
@@ -186,7 +186,7 @@ import sys, jax, jax.numpy as jnp, os
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-from jaxlens.stages.compile import compile_lowered
+from jaxlens.stages.compile.xla import compile_lowered
 f = jax.jit(lambda x: jnp.sin(x) * 3)
 files = lambda: sorted(n for n in os.listdir(sys.argv[1]) if n.endswith("-cache"))
 compile_lowered(f.trace(1.0).lower(), name="f")
@@ -223,7 +223,7 @@ def test_persistent_cache_with_overlapping_compiles(monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="processes can be asked for on POSIX only")
 def test_what_a_killed_process_left_goes_with_the_next_compile(folders):
     script = (
-        "import os\nfrom jaxlens.stages.dump import folder\n"
+        "import os\nfrom jaxlens.stages.compile.dump import folder\n"
         "with folder(large=True) as path:\n    (path / 'half').touch()\n    os._exit(1)"
     )
     for _ in range(2):
@@ -270,7 +270,7 @@ def test_cost_says_when_there_is_none():
 
 
 def test_what_is_missing_says_so():
-    from jaxlens.stages.compile import Compiled
+    from jaxlens.stages.compile.xla import Compiled
 
     class Executable:
         def as_text(self):

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 from jaxlens.errors import UnavailableError
-from jaxlens.stages.compile import compile_lowered
-from jaxlens.stages.disassemble import disassemble, readable, symbols
+from jaxlens.stages.compile.disassemble import disassemble, readable, symbols
+from jaxlens.stages.compile.xla import compile_lowered
 from tests.support import programs
 
 pytestmark = [

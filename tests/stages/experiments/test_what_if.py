@@ -10,9 +10,9 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.lenses.fusion import operations
-from jaxlens.lenses.traffic import Traffic
-from jaxlens.stages import what_if, what_if_process
+from jaxlens.lenses.program.fusion_change import operations
+from jaxlens.lenses.program.traffic import Traffic
+from jaxlens.stages.experiments import other_process, recompile
 from tests.support import programs
 from tests.support.hlo_counts import joining_fusions
 from tests.support.model_programs import on_models, program
@@ -33,7 +33,7 @@ def plain():
 
 @pytest.fixture(scope="module")
 def apart(plain):
-    return what_if.without(plain, "fusion", run=2)
+    return recompile.without(plain, "fusion", run=2)
 
 
 def test_what_is_compiled_without_fusion_is_not_fused(plain, apart):
@@ -123,7 +123,7 @@ def test_a_process_that_ends_or_hangs_is_a_sentence(plain, monkeypatch):
     monkeypatch.setattr(subprocess, "run", told(aborts))
     with pytest.raises(UnavailableError, match=r"signal 6\): F0000 Check failed: pass"):
         jaxlens.without(plain, "fusion")
-    monkeypatch.setattr(what_if_process, "TIMEOUT", 0.3)
+    monkeypatch.setattr(other_process, "TIMEOUT", 0.3)
     monkeypatch.setattr(subprocess, "run", told("import time; time.sleep(20)"))
     with pytest.raises(UnavailableError, match="took more than 0 s to compile it without fusion"):
         jaxlens.without(plain, "fusion")

@@ -15,7 +15,7 @@ from jax import lax
 
 import jaxlens
 from jaxlens.ir.failure_words import note
-from jaxlens.stages import failures
+from jaxlens.stages.failure import explain as explain_failure
 
 X = jnp.arange(6.0) - 2
 
@@ -301,7 +301,7 @@ def said(value):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.call[0].__name__}: {case.code}")
 def test_the_value_and_what_to_write(case):
     error = raised(*case.call)
-    found = failures.explanation(error)
+    found = explain_failure.explanation(error)
     line = failing_line_by_python(case.call[0], case.call[1:])
     assert (found.place.rpartition(":")[2], found.code) == line
     assert said(found.value) == case.value
@@ -333,7 +333,7 @@ SIMPLE = [
 def test_the_function_can_be_traced_with_the_code_in_place_of_the_line(case):
     f, *args = case.call
     text = inspect.getsource(f)
-    line = failures.explanation(raised(f, *args)).code
+    line = explain_failure.explanation(raised(f, *args)).code
     assert text.count(line) == 1
     space = dict(globals())
     exec(text.replace(line, case.code), space)
@@ -347,13 +347,13 @@ def test_the_exception_is_the_users():
     assert frames[-1] == "returns_either"
     assert "Attempted boolean conversion" in str(error)
     [ours] = [text for text in error.__notes__ if text.startswith("jaxlens: ")]
-    assert ours == note(failures.explanation(error))
+    assert ours == note(explain_failure.explanation(error))
     assert len(ours.splitlines()) < 10
     assert all(len(line) < 130 for line in ours.splitlines())
 
 
 def test_the_lines_that_ran_before():
-    found = failures.explanation(raised(returns_either, X))
+    found = explain_failure.explanation(raised(returns_either, X))
     assert [(step.code, step.recorded, step.raised) for step in found.steps] == [
         ("def returns_either(x):", (), ""),
         ("y = x * 2", ("f32[6] = mul f32[6] 2.0",), ""),
@@ -369,14 +369,14 @@ def test_the_lines_that_ran_before():
     "verb", [jaxlens.hlo, jaxlens.compile, jaxlens.explore, jaxlens.tape, jaxlens.cost]
 )
 def test_every_verb(verb):
-    assert failures.explanation(raised(returns_either, X, verb=verb)).steps
+    assert explain_failure.explanation(raised(returns_either, X, verb=verb)).steps
 
 
 def test_a_line_of_a_function_that_was_called():
     def outer(x):
         return returns_either(jnp.tanh(x)) * 2
 
-    found = failures.explanation(raised(outer, X))
+    found = explain_failure.explanation(raised(outer, X))
     assert found.code == "if y.sum() > 0:"
     assert [step.depth for step in found.steps] == [0, 0, 1, 1, 1]
     assert found.value.arguments == ("x",)
@@ -384,7 +384,7 @@ def test_a_line_of_a_function_that_was_called():
 
 def test_what_cannot_be_tried_does_not_say_so():
     for f in (asserted, in_a_dict):
-        found = failures.explanation(raised(f, X))
+        found = explain_failure.explanation(raised(f, X))
         assert found.remedies
         assert not any(remedy.outcome for remedy in found.remedies)
         assert "(not tried)" in note(found)
@@ -403,7 +403,7 @@ def test_a_leaked_tracer():
         return y + kept[0]
 
     jax.jit(keeps)(X)
-    found = failures.explanation(raised(uses, X))
+    found = explain_failure.explanation(raised(uses, X))
     assert found.code == "return y + kept[0]"
     assert (found.value.text, found.value.type) == ("kept[0]", "f32[6]")
     assert found.value.function.endswith("keeps")
@@ -412,7 +412,7 @@ def test_a_leaked_tracer():
 
 def test_a_static_argument_without_a_hash():
     power = jax.jit(lambda x, n: x ** sum(n), static_argnums=1)
-    [remedy] = failures.explanation(raised(power, X, [1, 2])).remedies
+    [remedy] = explain_failure.explanation(raised(power, X, [1, 2])).remedies
     assert (remedy.code, remedy.outcome) == ("(1, 2)", "<lambda> traces")
 
 
@@ -420,7 +420,7 @@ def test_a_static_argument_that_would_not_help_is_not_offered():
     def never(x, n):
         return jnp.zeros(x.sum().astype(int)) * n
 
-    found = failures.explanation(raised(never, X, 3))
+    found = explain_failure.explanation(raised(never, X, 3))
     assert not any("static" in remedy.text for remedy in found.remedies)
 
 
@@ -436,9 +436,9 @@ def test_a_loop_that_cannot_be_differentiated_is_not_offered_under_grad():
         return x
 
     loops = "jax.lax.fori_loop(0, n, lambda _, x: x * 2, x)"
-    offered = failures.explanation(raised(forwards, X, 3)).remedies
+    offered = explain_failure.explanation(raised(forwards, X, 3)).remedies
     assert any(loops in remedy.code for remedy in offered)
-    offered = failures.explanation(raised(jax.grad(loss), X, 3)).remedies
+    offered = explain_failure.explanation(raised(jax.grad(loss), X, 3)).remedies
     assert offered
     assert not any(loops in remedy.code for remedy in offered)
 
@@ -446,7 +446,7 @@ def test_a_loop_that_cannot_be_differentiated_is_not_offered_under_grad():
 def by_core(f, *args):
     from jaxlens import core
 
-    return failures.explanation(raised(f, core.array([1.0, 2.0, 3.0]), *args))
+    return explain_failure.explanation(raised(f, core.array([1.0, 2.0, 3.0]), *args))
 
 
 def test_a_program_of_the_core_is_offered_what_the_core_has():
@@ -506,11 +506,11 @@ def test_a_trial_that_would_not_end_is_given_up():
         return x * sum(1 for _ in range(n))
 
     start = time.monotonic()
-    found = failures.explanation(raised(endless, X, 10**9))
+    found = explain_failure.explanation(raised(endless, X, 10**9))
     assert [remedy.code for remedy in found.remedies] == [
         "x = jax.lax.fori_loop(0, n, lambda _, x: x * 2, x)"
     ]
-    failures.explanation(raised(no_calls, X, 10**9))
+    explain_failure.explanation(raised(no_calls, X, 10**9))
     assert time.monotonic() - start < 10
 
 
@@ -521,14 +521,14 @@ def test_a_value_is_named_only_where_it_is_known():
         made.append(1)
         return float(x.sum()) if len(made) == 1 else x
 
-    found = failures.explanation(raised(fails_once, X))
+    found = explain_failure.explanation(raised(fails_once, X))
     assert found.value is None
     assert not found.steps
 
     def a_part(x, shape):
         return jnp.zeros(shape) + x[0]
 
-    found = failures.explanation(raised(a_part, X, (2, 3)))
+    found = explain_failure.explanation(raised(a_part, X, (2, 3)))
     assert (found.value.text, found.value.arguments) == ("shape[0]", ("shape[0]",))
     assert found.remedies[0].code == "jax.jit(a_part, static_argnames='shape')"
 
@@ -539,13 +539,13 @@ def test_endless_recursion_is_not_about_tracing():
 
     error = raised(calls_itself, X)
     assert isinstance(error, RecursionError)
-    assert failures.explanation(error) is None
+    assert explain_failure.explanation(error) is None
 
 
 def test_a_long_line_is_cut():
     space = {}
     exec(f"def long(x):\n    return float(x.sum()) {'+ 1 ' * 500}", space)
-    assert len(note(failures.explanation(raised(space["long"], X)))) < 2_000
+    assert len(note(explain_failure.explanation(raised(space["long"], X)))) < 2_000
 
 
 def test_shapes_that_do_not_fit_say_the_types():
@@ -553,7 +553,7 @@ def test_shapes_that_do_not_fit_say_the_types():
         w = jnp.ones((4, 2))
         return jnp.dot(x, w)
 
-    found = failures.explanation(raised(product, X))
+    found = explain_failure.explanation(raised(product, X))
     assert found.operands == ("x: f32[6]", "w: f32[4,2]")
 
 
@@ -586,8 +586,8 @@ def test_a_trace_that_succeeds_pays_nothing():
 
 
 def test_a_slow_trace_is_not_made_again(monkeypatch):
-    monkeypatch.setattr(failures, "_PATIENCE", 0.0)
-    found = failures.explanation(raised(returns_either, X))
+    monkeypatch.setattr(explain_failure, "_PATIENCE", 0.0)
+    found = explain_failure.explanation(raised(returns_either, X))
     assert not found.steps
     assert found.code == "if y.sum() > 0:"
 

@@ -14,7 +14,7 @@ import jaxlens
 from jaxlens import core
 from jaxlens.core import numpy as cnp
 from jaxlens.errors import UnavailableError
-from jaxlens.stages import tape as stages_tape
+from jaxlens.stages.line_trace import record as stages_tape
 
 X = np.ones((2, 4), np.float32)
 log = []

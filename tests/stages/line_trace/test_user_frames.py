@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 import jaxlens
-from jaxlens.stages import frames_monitored, frames_traced
+from jaxlens.stages.line_trace import frames_monitored, frames_traced
 
 MONITORED = pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="before Python 3.12")
 WAYS = ["traced", pytest.param("monitored", marks=MONITORED)]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.stages.compile import compile_lowered
-from jaxlens.stages.run import run
+from jaxlens.stages.compile.xla import compile_lowered
+from jaxlens.stages.measure.execute import run
 
 pytestmark = pytest.mark.backend
 

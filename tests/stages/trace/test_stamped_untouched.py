@@ -11,9 +11,9 @@ import pytest
 from jax.extend import core
 
 import jaxlens
-from jaxlens.ir.assignment import assign
-from jaxlens.ir.jaxpr_bodies import bodies, opened
-from jaxlens.stages import stamp
+from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.ir.stablehlo.assignment import assign
+from jaxlens.stages.trace import stamp
 from tests.support.monitored import EVENTS, listeners  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.backend

@@ -11,7 +11,9 @@ import pytest
 from jaxlib import _hlo
 
 import jaxlens
-from jaxlens.stages import compat, compile_limits, stamp
+from jaxlens.stages import compat
+from jaxlens.stages.arguments import captured_limits
+from jaxlens.stages.trace import stamp
 from tests.support import programs
 from tests.support.paths import environment
 
@@ -223,7 +225,7 @@ def test_an_earlier_compile_or_look_hides_nothing():
 
 
 def test_arrays_that_become_arguments_keep_the_stamps(monkeypatch):
-    monkeypatch.setattr(compile_limits, "MOST", 2**24)
+    monkeypatch.setattr(captured_limits, "MOST", 2**24)
     table = np.arange(2**22 + 1, dtype=np.float32)
     taken = jaxlens.capture(lambda x: jnp.tanh(x * table).sum(), jnp.ones(table.shape))
     assert taken.hlo.text

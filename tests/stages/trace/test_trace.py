@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxlens.ir import jaxpr as jaxpr_reader
-from jaxlens.stages import lower as lowering
-from jaxlens.stages import trace as tracing
-from jaxlens.stages.calls import prepare
+from jaxlens.ir.jaxpr import reader as jaxpr_reader
+from jaxlens.stages.call.calls import prepare
+from jaxlens.stages.call.target import resolve
 from jaxlens.stages.driver import capture
-from jaxlens.stages.target import resolve
+from jaxlens.stages.trace import lower as lowering
+from jaxlens.stages.trace import trace as tracing
 
 pytestmark = pytest.mark.backend
 
@@ -50,7 +50,9 @@ def test_lowering_happens_once(counted, monkeypatch):
     f, _ = counted
     lowered = []
     real = lowering.lower
-    monkeypatch.setattr("jaxlens.stages.lower.lower", lambda *a: lowered.append(1) or real(*a))
+    monkeypatch.setattr(
+        "jaxlens.stages.trace.lower.lower", lambda *a: lowered.append(1) or real(*a)
+    )
     taken = capture(f, (jnp.ones(3),))
     for stage in ("stablehlo", "hlo", "optimized"):
         assert getattr(taken, stage).text

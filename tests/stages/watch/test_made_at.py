@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from jaxlens.ir.graph import Span
-from jaxlens.stages.made_at import made_at
+from jaxlens.stages.watch.argument_origin import made_at
 
 CALLS = [
     ("tx = adam(1)\nfor _ in range(2):\n    tx = adam(2)\n    step(w, tx)", 4, "t:3: tx = adam(2)"),

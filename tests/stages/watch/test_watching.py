@@ -164,8 +164,8 @@ def test_a_watched_program_compiles_as_often_as_an_unwatched_one():
 
 
 def test_without_jaxs_stack_the_steps_are_still_counted(monkeypatch):
-    monkeypatch.setattr("jaxlens.stages.compat_calls._PJIT", ("nowhere.py",))
-    monkeypatch.setattr("jaxlens.stages.compat_calls._hook", lambda note: None)
+    monkeypatch.setattr("jaxlens.stages.compat.events._PJIT", ("nowhere.py",))
+    monkeypatch.setattr("jaxlens.stages.compat.events._hook", lambda note: None)
     f = made()
     with jaxlens.recompiles() as log:
         f(X)

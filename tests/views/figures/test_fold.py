@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Node, Type, Value
-from jaxlens.render.figure_body import bodies_of
-from jaxlens.render.figure_runs import Run
-from jaxlens.render.jaxpr_figure import figure
+from jaxlens.views.figures.body import bodies_of
+from jaxlens.views.figures.jaxpr import figure
+from jaxlens.views.figures.runs import Run
 from tests.support.drawn_modules import HOSTILE, F, layers, node, program, region, span, tangle
 
 

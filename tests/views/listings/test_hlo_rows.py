@@ -3,10 +3,10 @@
 import pytest
 
 import jaxlens
-from jaxlens.ir import hlo
-from jaxlens.render import lean
-from jaxlens.render.hlo_pieces import _read, instruction_pieces, printed
-from jaxlens.render.late_lines import row_of, written
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.render.html.lazy_lines import row_of, written
+from jaxlens.views.listings import hlo_brief
+from jaxlens.views.listings.hlo_pieces import _read, instruction_pieces, printed
 from tests.support.paths import CAPTURES
 
 ODD = r"""HloModule odd, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
@@ -39,7 +39,7 @@ ENTRY %main (x: f32[2]) -> f32[2] {
 def checked(module, limit=0):
     for node in module.nodes():
         assert instruction_pieces(node) == _read(node)
-    found = lean.listing(module, limit)
+    found = hlo_brief.listing(module, limit)
     assert len(list(found.more)) == len(found.more)
     assert list(written(found.more)) == [row_of(line) for line in found.more]
 

@@ -3,10 +3,10 @@
 import pytest
 
 from jaxlens.ir.facts import Kernel
-from jaxlens.lenses.kernels import Work
-from jaxlens.render.late_lines import row_of
-from jaxlens.render.machine_lines import kernel_lines, listing
-from jaxlens.render.text_listing import line_text
+from jaxlens.lenses.program.kernels import Work
+from jaxlens.render.html.lazy_lines import row_of
+from jaxlens.render.text.listing import line_text
+from jaxlens.views.listings.machine import kernel_lines, listing
 
 BEFORE = """; ModuleID = 'm'
 target triple = "x86_64"

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxlens.ir import hlo, stablehlo
-from jaxlens.render import hlo_lines, stablehlo_lines
-from jaxlens.render.text_listing import line_text
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.render.text.listing import line_text
+from jaxlens.views.listings import hlo as hlo_lines
+from jaxlens.views.listings import stablehlo as stablehlo_lines
 
 pytestmark = pytest.mark.backend
 

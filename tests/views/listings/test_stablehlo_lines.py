@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from jaxlens.errors import ReadError
-from jaxlens.ir import stablehlo
-from jaxlens.ir.stablehlo_text import PrintedLine, printed
-from jaxlens.render import stablehlo_lines
+from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.ir.stablehlo.text import PrintedLine, printed
 from jaxlens.render.document import Line
-from jaxlens.render.html_marks import marked
-from jaxlens.render.late_lines import row_of, written
-from jaxlens.render.stablehlo_rows import rows
-from jaxlens.render.stablehlo_words import pieces
-from jaxlens.render.text_listing import line_text
-from jaxlens.stages.lower import stablehlo_text
+from jaxlens.render.html.lazy_lines import row_of, written
+from jaxlens.render.html.marks import marked
+from jaxlens.render.text.listing import line_text
+from jaxlens.stages.trace.lower import stablehlo_text
+from jaxlens.views.listings import stablehlo as stablehlo_lines
+from jaxlens.views.listings.stablehlo_rows import rows
+from jaxlens.views.listings.stablehlo_words import pieces
 from tests.support import programs
 
 pytestmark = pytest.mark.backend

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.render.stablehlo_words import pieces
+from jaxlens.views.listings.stablehlo_words import pieces
 
 
 def plain(text):

@@ -9,17 +9,17 @@ import pytest
 
 from jaxlens.captures import Capture, load
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.lenses.passes import what
-from jaxlens.links.change import between
+from jaxlens.lenses.program.passes import what
+from jaxlens.links.match.instruction_fates import between
 from jaxlens.render.document import Document, Findings, Line, PassRow, PassSteps, Piece
-from jaxlens.render.html import body
-from jaxlens.render.html_data import unrolled
-from jaxlens.render.html_marks import ink
-from jaxlens.render.html_passes import passes_html
-from jaxlens.render.passes_data import MARKS, data, step_rows
-from jaxlens.render.passes_pane import passes_blocks
-from jaxlens.render.passes_rows import rows
-from jaxlens.render.text import text
+from jaxlens.render.html.document_html import body
+from jaxlens.render.html.marks import ink
+from jaxlens.render.html.passes import passes_html
+from jaxlens.render.html.payload import unrolled
+from jaxlens.render.text.document_text import text
+from jaxlens.views.passes.data import MARKS, data, step_rows
+from jaxlens.views.passes.pane import passes_blocks
+from jaxlens.views.passes.rows import rows
 from tests.support import fixed_captures as fixed
 from tests.support.paths import CAPTURES
 
@@ -298,7 +298,7 @@ def test_what_is_too_long_is_counted_and_said_and_asked_for() -> None:
 def test_rows_that_do_not_fit_an_output_are_left_out(monkeypatch) -> None:
     block = steps()
     whole = passes_html(block, ink(Document("hlo", "", (block,))))
-    monkeypatch.setattr("jaxlens.render.html_passes._SHARE", 1200)
+    monkeypatch.setattr("jaxlens.render.html.passes._SHARE", 1200)
     cut = passes_html(block, ink(Document("hlo", "", (block,))))
     assert len(cut) < len(whole)
     assert "are left out here" in cut

@@ -7,12 +7,14 @@ import pytest
 import jaxlens
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.lenses.fusion import across_fusion
-from jaxlens.lenses.kernels import works
-from jaxlens.render import compile_view, hlo_view, jaxpr_view
-from jaxlens.render.html import html
-from jaxlens.render.options import CompileOptions
-from jaxlens.render.text import text
+from jaxlens.lenses.program.fusion_change import across_fusion
+from jaxlens.lenses.program.kernels import works
+from jaxlens.options import CompileOptions
+from jaxlens.render.html.document_html import html
+from jaxlens.render.text.document_text import text
+from jaxlens.views.verbs import compile as compile_view
+from jaxlens.views.verbs import hlo as hlo_view
+from jaxlens.views.verbs import jaxpr as jaxpr_view
 from tests.support.paths import RECORDS
 
 GPU = sorted(path.name for path in RECORDS.glob("*.gpu-*.jaxlens"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from jaxlens.errors import OptionError
-from jaxlens.render.compile_view import document
+from jaxlens.options import CompileOptions
 from jaxlens.render.document import (
     Code,
     Document,
@@ -16,8 +16,8 @@ from jaxlens.render.document import (
     TableBlock,
     Tabs,
 )
-from jaxlens.render.options import CompileOptions
-from jaxlens.render.text import text
+from jaxlens.render.text.document_text import text
+from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.options import JaxprOptions
 from jaxlens.render.document import Fold, GraphPane, Listing, SourcePane, Tabs
-from jaxlens.render.jaxpr_view import document
-from jaxlens.render.options import JaxprOptions
-from jaxlens.render.text import text
+from jaxlens.render.text.document_text import text
+from jaxlens.views.verbs.jaxpr import document
 
 pytestmark = pytest.mark.backend
 
@@ -167,7 +167,7 @@ def test_text_draws_no_graph(monkeypatch):
     def never(*args, **options):
         raise AssertionError("text asked for the drawing")
 
-    monkeypatch.setattr("jaxlens.render.jaxpr_figure.figure", never)
+    monkeypatch.setattr("jaxlens.views.figures.jaxpr.figure", never)
     view = jaxlens.jaxpr(lambda x: jnp.tanh(x) * 2.0, jnp.ones(4))
     assert "tanh" in str(view)
     with pytest.raises(AssertionError, match="asked for the drawing"):

@@ -1,0 +1,207 @@
+"""Reads XLA's buffer assignment and live ranges, as a dump folder has them.
+
+An allocation is a piece of memory; values share it at offsets, one after another or, where
+one is made in the place of another, at once. A live range counts in positions of the order
+in which instructions run, loop bodies written out once at the place of their loop; both of
+its ends belong to it. The two files may stand behind one another in one text.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxlens.errors import ReadError
+from jaxlens.ir.graph import Type
+from jaxlens.ir.hlo.text import read_type
+
+Kind = Literal["parameter", "output", "constant", "thread-local", "temporary"]
+
+_ALLOCATION = re.compile(
+    r"allocation (\d{1,18}): (?:0x[0-9a-f]++, )?size (\d{1,18}+)(?:, page \d++)?(.*):$"
+)
+_PARAMETER = re.compile(r", parameter (\d{1,9}), shape \|[^|]*\| at ShapeIndex \{[^{}]*\}")
+_OUTPUT = re.compile(r", output shape is \|[^|]*\|")
+_VALUE = re.compile(
+    r"value: <(\d{1,18}) ([^\s{}]+?)(?:\{([\d,]*)\})?( \(phi\))? @(\d+)> "
+    r"\(size=(\d{1,18}),offset=(\d{1,18})\): (.+)$"
+)
+_POSITION = re.compile(r"(\d{1,18}):(\S+)$")
+_RANGE = re.compile(r"([^\s{}]+)\{([\d,]*)\}:(\d{1,18})-(\d{1,18})$")
+_PEAK = re.compile(r"Live ranges at (\d{1,18}) \(peak\):$")
+_LIVE = re.compile(r"([^\s{}]+)\{([\d,]*)\}: (\d{1,18}) bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A value's place in an allocation.
+
+    Attributes:
+        number: XLA's number of the value.
+        instruction: The HLO instruction that makes it.
+        index: Which part of the instruction's tuple, "0" or "1,0"; "" for the whole.
+        size: Bytes.
+        offset: First byte within the allocation.
+        type: What XLA says it is.
+        phi: Whether values of several instructions meet in it (the state of a loop).
+        space: Memory space; 0 is the device's main memory.
+    """
+
+    number: int
+    instruction: str
+    index: str
+    size: int
+    offset: int
+    type: Type
+    phi: bool = False
+    space: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A piece of memory.
+
+    Attributes:
+        index: XLA's number.
+        size: Bytes.
+        kind: What it is for. An output's allocation can hold temporaries before.
+        parameter: Number of the parameter that comes in it; None for other kinds.
+        live_out: Whether it may hold a result; for a parameter: whether it was donated to one.
+        buffers: The values in it.
+        note: The rest of what XLA says of it, as printed.
+    """
+
+    index: int
+    size: int
+    kind: Kind
+    parameter: int | None
+    live_out: bool
+    buffers: tuple[Buffer, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRange:
+    """When a value's buffer is in use: from and to a position, both included."""
+
+    instruction: str
+    index: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """All that the text says.
+
+    Attributes:
+        allocations: In XLA's order.
+        order: Instructions in the order in which they run.
+        ranges: Live ranges, as far as the text has them.
+        peak_at: The position where XLA finds most bytes in use, arguments and results
+            included; None without live ranges.
+        at_peak: What is in use there: instruction, index and bytes.
+        breakdown: XLA's own tree of what is in use at the peak, by op_name, as printed.
+        unknown: Lines that were kept but not understood.
+    """
+
+    allocations: tuple[Allocation, ...]
+    order: tuple[str, ...] = ()
+    ranges: tuple[LiveRange, ...] = ()
+    peak_at: int | None = None
+    at_peak: tuple[tuple[str, str, int], ...] = ()
+    breakdown: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def bytes(self, kind: Kind) -> int:
+        """Bytes of all allocations of a kind."""
+        return sum(a.size for a in self.allocations if a.kind == kind)
+
+
+def read(text: str) -> Buffers:
+    """Reads a buffer assignment, live ranges, or both.
+
+    Raises:
+        ReadError: The text is neither.
+    """
+    if "BufferAssignment:" not in text and "HloLiveRange" not in text:
+        raise ReadError(
+            "expected XLA's buffer assignment ('BufferAssignment:') or live ranges "
+            f"('HloLiveRange'), got {text.strip()[:40]!r}"
+        )
+    reader = _Reader()
+    for line in text.split("\n"):
+        reader.line(line)
+    return reader.done()
+
+
+class _Reader:
+    """What is known while the lines are read."""
+
+    def __init__(self) -> None:
+        self.allocations: list[tuple[re.Match[str], list[Buffer]]] = []
+        self.order: list[str] = []
+        self.ranges: list[LiveRange] = []
+        self.peak_at: int | None = None
+        self.at_peak: list[tuple[str, str, int]] = []
+        self.breakdown: list[str] = []
+        self.unknown: list[str] = []
+
+    def line(self, line: str) -> None:
+        """Reads one line; blanks at its ends say nothing but in the breakdown."""
+        printed, line = line.rstrip(), line.strip()
+        if not line or line in ("BufferAssignment:", "InstructionSequence:", "BufferLiveRange:"):
+            return
+        if found := _ALLOCATION.match(line):
+            self.allocations.append((found, []))
+        elif self.allocations and (found := _VALUE.match(line)):
+            self.allocations[-1][1].append(_buffer(found))
+        elif found := _RANGE.match(line):
+            self.ranges.append(LiveRange(found[1], found[2], int(found[3]), int(found[4])))
+        elif found := _POSITION.match(line):
+            self.order.append(found[2])
+        elif found := _PEAK.match(line):
+            self.peak_at = int(found[1])
+        elif self.peak_at is not None and (found := _LIVE.match(line)):
+            self.at_peak.append((found[1], found[2], int(found[3])))
+        elif self.breakdown or line.startswith("Stack trace breakdown"):
+            self.breakdown.append(printed)
+        elif not line.startswith("HloLiveRange"):
+            self.unknown.append(line)
+
+    def done(self) -> Buffers:
+        return Buffers(
+            tuple(_allocation(found, tuple(buffers)) for found, buffers in self.allocations),
+            tuple(self.order),
+            tuple(self.ranges),
+            self.peak_at,
+            tuple(self.at_peak),
+            tuple(self.breakdown),
+            tuple(self.unknown),
+        )
+
+
+def _allocation(found: re.Match[str], buffers: tuple[Buffer, ...]) -> Allocation:
+    note = found[3]
+    parameter = _PARAMETER.match(note)
+    flags = _OUTPUT.sub("", _PARAMETER.sub("", note))
+    live_out = "maybe-live-out" in flags
+    kind: Kind = "temporary"
+    if parameter:
+        kind = "parameter"
+    elif ", constant" in flags:
+        kind = "constant"
+    elif "thread-local" in flags:
+        kind = "thread-local"
+    elif live_out or _OUTPUT.match(note):
+        kind = "output"
+    number = int(parameter[1]) if parameter else None
+    size = int(found[2])
+    return Allocation(int(found[1]), size, kind, number, live_out, buffers, note.lstrip(", "))
+
+
+def _buffer(found: re.Match[str]) -> Buffer:
+    number, name, index, phi, space, size, offset, shape = found.groups()
+    type_ = read_type(shape) or Type(shape)
+    return Buffer(
+        int(number), name, index or "", int(size), int(offset), type_, bool(phi), int(space)
+    )

@@ -1,0 +1,175 @@
+"""Which Python lines an HLO instruction came from, by its metadata.
+
+jax 0.8 and later print tables at the head of a module (FileNames, FunctionNames,
+FileLocations, StackFrames) and a `stack_frame_id` per instruction; before that, each
+instruction carried `source_file` and `source_line`. Both are read.
+
+A `parent_frame_id` is printed one higher than the frame it means, and 1 stands for no parent:
+XLA's ids start at 1 with 0 for none, and its printer adds one to the parent alone. As a
+frame always follows its parent in the table, a table read the other way would hold a frame
+that is its own parent. A table with a 0 in it, or with none that is shifted, is taken as meant.
+"""
+
+import re
+from collections.abc import Callable
+
+from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.hlo.text import unescape, unquote
+from jaxlens.ir.spans import Frame, spans
+
+_SECTIONS = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
+_ENTRY = re.compile(r"(\d{1,9}) (?:\"(.*)\"|\{([^{}\"]*)\})\s*$")
+_FIELD = re.compile(r"\b(\w++)=(-?\d{1,9})(?!\d)")
+_METADATA = re.compile(r'\b(\w++)=("[^"\\]*(?:\\.[^"\\]*)*"|\{[^{}"]*\}|[^\s{}",]+)')
+_DEEPEST = 1000  # Python's own limit on a stack; a broken table could hold a longer chain
+
+
+Origins = Callable[[str], tuple[Span, ...]]
+"""Gives the frames of a StableHLO op by its id; none for one that is not known."""
+
+
+Told = tuple[str, tuple[Span, ...], tuple[tuple[str, ...], ...]]
+"""What metadata says of an instruction: scope, frames, and the paths of its stamps."""
+
+
+def origins(stablehlo: Callable[[], Module]) -> Origins:
+    """Frames by op of a module that is read when the first are asked for."""
+    known: dict[str, tuple[Span, ...]] = {}
+
+    def frames(op: str) -> tuple[Span, ...]:
+        if not known:
+            known.update((node.id, node.spans) for node in stablehlo().nodes())
+        return known.get(op, ())
+
+    return frames
+
+
+class Frames:
+    """The tables at the head of one module; each stack is made once, when first asked for."""
+
+    def __init__(self, origins: Origins | None = None) -> None:
+        self._origins = origins
+        self._names: dict[str, dict[int, str]] = {"FileNames": {}, "FunctionNames": {}}
+        self._fields: dict[str, dict[int, dict[str, int]]] = {
+            "FileLocations": {},
+            "StackFrames": {},
+        }
+        self._stacks: dict[str, tuple[Span, ...]] = {}
+        self.told: dict[str, Told] = {}  # what metadata says, by its text
+        self._shift: int | None = None
+
+    def read(self, lines: list[str]) -> list[str]:
+        """Reads the lines between a module's first line and its first computation.
+
+        Returns:
+            Lines that belong to no table.
+        """
+        section, unknown = "", []
+        for line in lines:
+            if line in _SECTIONS:
+                section = line
+            elif not line.strip():
+                continue
+            elif not (section and self._add(section, line)):
+                unknown.append(line)
+        return unknown
+
+    def _add(self, section: str, line: str) -> bool:
+        match = _ENTRY.match(line)
+        if match is None:
+            return False
+        number, name, fields = match.groups()
+        if section in self._names and name is not None:
+            self._names[section][int(number)] = unescape(name)
+        elif section in self._fields and fields is not None:
+            self._fields[section][int(number)] = {k: int(v) for k, v in _FIELD.findall(fields)}
+        else:
+            return False
+        return True
+
+    def stack(self, frame: str) -> tuple[Span, ...]:
+        """The frames of a `stack_frame_id`, innermost first, without JAX's own."""
+        found = self._stacks.get(frame)
+        if found is None:
+            found = self._stacks[frame] = spans(self._chain(int(frame)))
+        return found
+
+    def merged(self, scope: str, paths: tuple[tuple[str, ...], ...]) -> tuple[Span, ...]:
+        """The frames of an instruction without any, where the ops that it came from agree.
+
+        XLA before jaxlib 0.12 keeps none of instructions that it merges, but where their locations
+        are equal: ops of one place have equal ones without stamps only.
+        """
+        if self._origins is None or scope.count(";") + 1 != len(paths):
+            return ()
+        first, *others = (self._origins(path[-1]) for path in paths)
+        return first if all(stack == first for stack in others) else ()
+
+    def _chain(self, frame: int) -> list[Frame]:
+        frames = self._fields["StackFrames"]
+        chain: list[Frame] = []
+        shift = self._parent_shift()
+        while (fields := frames.get(frame)) is not None and len(chain) < _DEEPEST:
+            place = self._fields["FileLocations"].get(fields.get("file_location_id", 0))
+            located = self._located(place) if place is not None else None
+            # Where XLA or JAX left frames out, the frame that called them stands there again.
+            if located is not None and chain[-1:] != [located]:
+                chain.append(located)
+            parent = fields.get("parent_frame_id", 0) - shift
+            if parent >= frame:
+                break
+            frame = parent
+        return chain
+
+    def _located(self, place: dict[str, int]) -> Frame:
+        file = self._names["FileNames"].get(place.get("file_name_id", 0), "")
+        function = self._names["FunctionNames"].get(place.get("function_name_id", 0), "")
+        line = place.get("line", 0)
+        return _frame(file, function, line, place.get("end_line", line), place)
+
+    def _parent_shift(self) -> int:
+        if self._shift is None:
+            pairs = [
+                (n, f.get("parent_frame_id", 0)) for n, f in self._fields["StackFrames"].items()
+            ]
+            meant = any(parent == 0 for _, parent in pairs) or all(p < n for n, p in pairs)
+            self._shift = 0 if meant else 1
+        return self._shift
+
+
+def origin(metadata: str, frames: Frames) -> tuple[str, tuple[Span, ...]]:
+    """Scope and frames of an instruction's `metadata={...}`.
+
+    Returns:
+        The op_name, kept whole where a pass joined several with `;`, and the frames.
+    """
+    fields = dict(_METADATA.findall(metadata))
+    scope = unquote(fields.get("op_name", ""))
+    frame = fields.get("stack_frame_id", "")
+    if frame.isdecimal() and len(frame) < 10:
+        return scope, frames.stack(frame)
+    return scope, _inline(fields)
+
+
+def _inline(fields: dict[str, str]) -> tuple[Span, ...]:
+    """The one frame that metadata of before jax 0.8 holds; none where it names no file."""
+    file = unquote(fields.get("source_file", ""))
+    if not file:
+        return ()
+    place = {
+        key.removeprefix("source_"): int(value)
+        for key, value in fields.items()
+        if key.startswith("source_") and value.isdecimal() and len(value) < 10
+    }
+    line = place.get("line", 0)
+    return spans([_frame(file, "", line, place.get("end_line", line), place)])
+
+
+def _frame(file: str, function: str, line: int, end_line: int, columns: dict[str, int]) -> Frame:
+    """With several devices XLA keeps only where an expression starts, and prints that twice."""
+    column, end = columns.get("column", -1), columns.get("end_column", -1)
+    if column == end == 0:
+        column = -1
+    if end <= column and end_line <= line:
+        end = -1
+    return file, line, end_line, column, end, function

@@ -1,0 +1,357 @@
+"""Reads HLO module text into a Module.
+
+One regular expression reads a line as XLA prints it; what does not fit it (operands with
+types, long literals, quotes in odd places, instructions over several lines) is read token
+by token. Computations are found at once and read when first looked at, as are a node's type,
+attributes, scope, stamps and frames. A line that cannot be read goes to `Module.unknown`; text
+that is no module, or breaks off, is a ReadError at once.
+
+What a Node holds beyond the contract: `opcode` is as printed, so the sugared forms of
+asynchronous ops (`all-gather-start`, `custom-call-done`) stay; a parameter's number and a
+constant's literal are the attributes `index` and `literal`. An execution thread, which is
+printed behind a computation, is the module's attribute `NAME.execution_thread`.
+
+Dumps of jax 0.12 leave `get-tuple-element` out and write `%x#1` where it is read. It is an
+instruction all the same: a node of that name, with no text of its own, stands before its
+first reader.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import partial
+
+from jaxlens.errors import ReadError
+from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.hlo import lazy_module
+from jaxlens.ir.hlo import text as hlo_text
+from jaxlens.ir.hlo.computations import HEADER, Block, find_blocks
+from jaxlens.ir.hlo.frames import Frames, Origins
+from jaxlens.ir.hlo.instruction import Instruction
+from jaxlens.ir.hlo.line import cut, instructions
+from jaxlens.ir.region_order import callers_first, in_order
+
+_LINE = re.compile(
+    r"""^[ \t]*(?:
+      ((ROOT[ ])?%?([^\s=()"{}\[\],]+)[ ]=[ ]                                     # name
+        ([a-z][a-z0-9]*\[[^\]"\n]*\](?:\{[^{}"\n]*\})?                            # array
+          |\((?:[^()"\n]++|\([^()"\n]*\))*\))[ ]                                  # or tuple
+        ([a-z][\w\-]*)\(                                                          # opcode
+        ((?:[^(){}\[\]"\s,]+(?:,[ ][^(){}\[\]"\s,]+)*)?)\)                        # operands
+        (?:([^"\n]*),[ ]metadata=\{op_name="[^"\\\n]*"(?:[ ]stack_frame_id=\d{1,9})?\})?
+        (.*))
+      |(\}.*)
+      |(\S.*)
+    )$""",
+    re.MULTILINE | re.VERBOSE,
+)
+# What the fast path leaves to the slow one: calls in odd places, and a second instruction.
+_CALLING = re.compile("|".join([*(f"{key}=" for key in hlo_text.CALLS), r"\s=\s"]))
+_SECOND = re.compile(r"\s=\s")
+_COMMENT = re.compile(r"/\*[^*]*\*/")
+_FIRST = re.compile(r"\s*HloModule\s+([^\s,]+)")
+
+# A frozen dataclass assigns each field through a call; filling its slots halves a reader's time.
+_new = object.__new__
+_set_id, _set_opcode, _set_operands, _set_regions = (
+    vars(Node)[name].__set__ for name in ("id", "opcode", "operands", "regions")
+)
+_set_line, _set_shape, _set_said, _set_frames = (
+    vars(Instruction)[name].__set__ for name in ("_line", "shape", "said", "_frames")
+)
+
+
+def read(text: str, *, stage: str = "hlo", origins: Origins | None = None) -> Module:
+    """Reads what `as_text(dialect="hlo")`, `compiled.as_text()` or a dump holds.
+
+    Args:
+        text: One module, with stamps if it has any (`Stage.raw`).
+        stage: The module's stage in `ir.stage.STAGES`.
+        origins: Gives the frames of the ops that the stamps name. Stamps keep apart what would
+            have been one location, and XLA keeps no frames of two.
+
+    Raises:
+        ReadError: The text does not begin with `HloModule`, breaks off within a computation,
+            names two computations alike, or has two ENTRYs. Where none is marked as such, the last
+            computation is the ENTRY, as it is to XLA.
+    """
+    return _Reader(text, Frames(origins), {}).module(stage)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A computation that is being read."""
+
+    name: str
+    start: int
+    nodes: list[Node] = field(default_factory=list)
+    root: str = ""
+    parameters: list[tuple[str, Node]] = field(default_factory=list)
+    values: dict[str, Type] = field(default_factory=dict)
+    counted: int = 0  # nodes whose values are in `values`, which is filled only when needed
+
+    def imply(self, names: tuple[str, ...]) -> bool:
+        """Adds the tuple elements among the names; False where one has no tuple before it."""
+        for node in self.nodes[self.counted :]:
+            self.values[node.id] = node.results[0].type
+        self.counted = len(self.nodes)
+        for name in names:
+            base, *indices = name.split("#")
+            for index in indices:
+                whole, base = base, f"{base}#{index}"
+                if base not in self.values and not self._element(base, whole, index):
+                    return False
+        return True
+
+    def _element(self, name: str, whole: str, index: str) -> bool:
+        parts = self.values[whole].parts if whole in self.values else ()
+        if not (index.isdecimal() and len(index) < 10 and int(index) < len(parts)):
+            return False
+        value = Value(name, parts[int(index)])
+        self.values[name] = value.type
+        self.nodes.append(Node(name, "get-tuple-element", (whole,), (value,), {"index": index}))
+        self.counted += 1
+        return True
+
+    def close(self) -> Region:
+        root = self.root or (self.nodes[-1].id if self.nodes else "")
+        ordered = sorted(self.parameters, key=lambda parameter: _number(parameter[0]))
+        values = tuple(node.results[0] for _, node in ordered)
+        results = (root,) if root else ()
+        return Region(self.name, values, tuple(self.nodes), results, "computation")
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+Calls = dict[str | None, tuple[str, tuple[str, ...]]]
+"""Texts of attributes, each with itself and the computations that it names: few differ."""
+
+
+def _read_block(
+    text: str, block: Block, frames: Frames, calls: Calls
+) -> tuple[Region, tuple[str, ...]]:
+    return _Reader(text, frames, calls).block(block)
+
+
+class _Reader:
+    """What is known while one text is read."""
+
+    def __init__(self, text: str, frames: Frames, calls: Calls) -> None:
+        self.text = text
+        self.frames = frames
+        self.calls = calls
+        self.unknown: list[str] = []
+        self.attrs: dict[str, str] = {}
+        self.regions: dict[str, Region] = {}
+        self.entry = ""
+        self.open: _Open | None = None
+        self.broken: list[str] = []  # lines of an instruction whose brackets are still open
+        self.depth = 0
+
+    def module(self, stage: str) -> Module:
+        first = _FIRST.match(self.text)
+        if first is None:
+            got = self.text.strip()[:40]
+            raise ReadError(f"expected HLO text that begins with 'HloModule NAME', got {got!r}")
+        start = self._header(first.end())
+        blocks = find_blocks(self.text, start)
+        if blocks is None:
+            self._all(start)
+            regions = callers_first(self.regions, self.entry)
+            unknown = tuple(self.unknown)
+            return Module(first[1], stage, self.entry, regions, self.attrs, unknown)
+        return self._late_module(first[1], stage, blocks)
+
+    def _late_module(self, name: str, stage: str, blocks: list[Block]) -> Module:
+        """A module whose computations are read when they are looked at."""
+        regions: dict[str, Region] = {}
+        for block in blocks:
+            body = partial(_read_block, self.text, block, self.frames, self.calls)
+            regions[block.name] = lazy_module.computation(block.name, body)
+            for key, value in hlo_text.attributes(block.footer).items():
+                self.attrs[f"{block.name}.{key}"] = value
+        entry = next(block.name for block in blocks if block.entry)
+        ordered = in_order(regions, {block.name: block.calls for block in blocks}, entry)
+        return lazy_module.module(
+            name, stage, entry, ordered, self.attrs, self.unknown, list(regions)
+        )
+
+    def block(self, block: Block) -> tuple[Region, tuple[str, ...]]:
+        """Reads one computation: the region, and lines that are not understood."""
+        self.open = _Open(block.name, block.start)
+        self._computations(block.start, block.end)
+        if self.broken:
+            self._give_up()
+        return self.open.close(), tuple(self.unknown)
+
+    def _all(self, start: int) -> None:
+        """Reads every computation at once, whatever the text looks like."""
+        self._computations(start, len(self.text))
+        if self.open is not None:
+            raise ReadError(
+                f"the HLO text breaks off within computation {self.open.name!r}, which begins on "
+                f"line {self._line(self.open.start)}: expected '}}'; read the whole text"
+            )
+        last = list(self.regions)[-1:]  # to XLA the ENTRY where none is marked
+        if not self.entry and last and self.regions[last[0]].nodes:
+            self.entry = last[0]
+        if not self.entry:
+            raise ReadError(
+                f"expected one ENTRY computation in the HLO text, found none among "
+                f"{len(self.regions)}; read the whole text"
+            )
+
+    def _header(self, start: int) -> int:
+        """Reads the first line's attributes and the tables; returns where computations begin."""
+        found = HEADER.search(self.text, start)
+        end = found.start() if found else len(self.text)
+        lines = self.text[start:end].split("\n")
+        depth, used = hlo_text.balance(lines[0]), 1
+        while depth > 0 and used < len(lines) and lines[used]:
+            depth += hlo_text.balance(lines[used])
+            used += 1
+        self.attrs = hlo_text.attributes(" ".join(lines[:used]).strip(" ,"))
+        self.unknown += self.frames.read(lines[used:])
+        return end
+
+    def _computations(self, start: int, end: int) -> None:
+        """The fast path, for lines as XLA prints them; all others go to `_odd` or `_slow`."""
+        calls, frames = self.calls, self.frames
+        for match in _LINE.finditer(self.text, start, end):
+            line, root, name, shape, opcode, operands, attrs, rest, close, other = match.groups()
+            region = self.open
+            if line is None or region is None or self.broken:
+                self._odd(match.start(), line or close or other, instruction=line is not None)
+                continue
+            if attrs is None and '"' not in rest and "metadata=" not in rest:
+                attrs, rest = rest, ""
+            known = calls.get(attrs) or self._called(attrs)
+            if known is None or (rest and _CALLING.search(rest)):
+                self._slow(line)
+                continue
+            said, called = known
+            node = _new(Instruction)
+            names: tuple[str, ...] = ()
+            if opcode == "parameter":
+                region.parameters.append((operands, node))
+            elif operands and opcode != "constant":
+                if "/*" in operands:
+                    operands = _COMMENT.sub("", operands)
+                names = tuple(operands.replace("%", "").split(", "))
+                if "#" in operands and not region.imply(names):
+                    self.unknown.append(line)
+                    continue
+            _set_id(node, name)
+            _set_opcode(node, opcode)
+            _set_operands(node, names)
+            _set_regions(node, called)
+            _set_line(node, line)
+            _set_shape(node, shape)
+            _set_said(node, said)
+            _set_frames(node, frames)
+            region.nodes.append(node)
+            if root:
+                region.root = name
+
+    def _called(self, attrs: str | None) -> tuple[str, tuple[str, ...]] | None:
+        """The attributes before the metadata and what they call; None where they are cut."""
+        if attrs is None or hlo_text.balance(attrs) != 0 or _SECOND.search(attrs):
+            return None
+        self.calls[attrs] = found = attrs, hlo_text.called(hlo_text.attributes(attrs))
+        return found
+
+    def _slow(self, line: str) -> None:
+        """Reads a line of any form token by token, and all instructions on it."""
+        for part in instructions(line):
+            self._instruction(part)
+
+    def _instruction(self, line: str) -> None:
+        region, parts = self.open, cut(line)
+        if parts is None or region is None or hlo_text.read_type(parts.type) is None:
+            self.unknown.append(line)
+            return
+        literal = parts.opcode in ("parameter", "constant")
+        names = () if literal else hlo_text.operand_names(parts.operands)
+        if names is None or not region.imply(names):
+            self.unknown.append(line)
+            return
+        node = _new(Instruction)
+        called = hlo_text.called(hlo_text.attributes(parts.attributes))
+        _set_id(node, parts.name)
+        _set_opcode(node, parts.opcode)
+        _set_operands(node, names)
+        _set_regions(node, called)
+        _set_line(node, line)
+        _set_shape(node, parts.type)
+        _set_said(node, None)
+        _set_frames(node, self.frames)
+        region.nodes.append(node)
+        if parts.opcode == "parameter":
+            region.parameters.append((parts.operands.strip(), node))
+        if parts.root:
+            region.root = parts.name
+
+    def _odd(self, start: int, line: str, *, instruction: bool) -> None:
+        """What is not a plain instruction: a computation's first or last line, a broken line."""
+        header = None if instruction else HEADER.match(line)
+        closes = line.startswith("}") and (not self.broken or self.text[start] == "}")
+        if self.broken and (instruction or header or closes):
+            self._give_up()
+        if self.broken:
+            self._continue(line)
+        elif header:
+            self._begin(header, start)
+        elif self.open is None:
+            self.unknown.append(line)
+        elif closes:
+            self._end(line)
+        elif not line.startswith("//"):
+            self._continue(line)
+
+    def _begin(self, header: re.Match[str], start: int) -> None:
+        """A computation's first line."""
+        name = header[2]
+        if self.open is not None:
+            raise ReadError(
+                f"expected '}}' to end computation {self.open.name!r}, got computation {name!r} "
+                f"on line {self._line(start)} of the HLO text"
+            )
+        if name in self.regions:
+            raise ReadError(
+                f"expected each computation once in the HLO text, got {name!r} again on line "
+                f"{self._line(start)}"
+            )
+        if header[1] and self.entry:
+            raise ReadError(
+                f"expected one ENTRY computation in the HLO text, got {self.entry!r} and {name!r}"
+            )
+        if header[1]:
+            self.entry = name
+        self.open = _Open(name, start)
+
+    def _line(self, position: int) -> int:
+        return self.text.count("\n", 0, position) + 1
+
+    def _end(self, line: str) -> None:
+        """A computation's last line, with what is printed behind it."""
+        region, self.open = self.open, None
+        assert region is not None
+        self.regions[region.name] = region.close()
+        for key, value in hlo_text.attributes(line[1:].strip(" ,\r\t")).items():
+            self.attrs[f"{region.name}.{key}"] = value
+
+    def _continue(self, line: str) -> None:
+        """A line within an instruction of several, or an instruction of an unusual form."""
+        self.depth += hlo_text.balance(line)
+        if self.depth > 0:
+            self.broken.append(line)
+            return
+        whole = " ".join([*self.broken, line])
+        self.broken, self.depth = [], 0
+        self._slow(whole)
+
+    def _give_up(self) -> None:
+        """What was gathered never closed its brackets."""
+        self.unknown += self.broken
+        self.broken, self.depth = [], 0

@@ -1,0 +1,312 @@
+"""Global value numbering: two HLO instructions get one number where they compute one value.
+
+A number stands for an expression: opcode, type without layout, attributes that change the
+meaning, called computations and the numbers of the operands. Fusions and calls are looked
+through, so an instruction keeps its number when a fusion swallows it; each copy that fusion
+makes of it has that number too. Numbers are interned in a `Numbers` table and not hashed, so
+equal numbers are equal expressions and never a coincidence.
+
+Inside the body of a loop, a branch or a reducer, numbers are relative to that body's
+parameters; see `links.relate` for how bodies are paired first.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.hlo import text as hlo_text
+from jaxlens.ir.hlo.instruction import Instruction, printed
+
+# Opcodes whose called computation is part of the instruction's own region.
+_INLINED = frozenset({"fusion", "call"})
+# Attributes that say nothing about the value: where it came from, how it is to be run, which
+# computations it calls (these are compared by what they compute).
+_SILENT = frozenset({
+    "metadata", "backend_config", "calls", "to_apply", "condition", "body", "select", "scatter",
+    "branch_computations", "true_computation", "false_computation", "called_computations",
+    "sharding", "frontend_attributes", "control-predecessors", "channel_id", "origin", "kind",
+    "operand_precision", "statistics", "output_to_operand_aliasing", "async_execution_thread",
+    "execution_thread", "schedule", "original_value", "stack_frame_id",
+})  # fmt: skip
+_COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
+# Opcodes that hand their first operand on unchanged.
+_TRANSPARENT = frozenset({"copy", "opt-barrier", "copy-done"})
+_PASSING = _TRANSPARENT | {"get-tuple-element"}
+# The same attributes and operands do not make the same value here.
+_IMPURE = frozenset({
+    "rng", "rng-get-and-update-state", "infeed", "outfeed", "send", "recv", "after-all",
+})  # fmt: skip
+_UNIQUE = _IMPURE | {"constant"}
+_EXPANSION = 20  # calls may blow a program up this many times before they are numbered unopened
+
+Key = tuple[object, ...]
+Occurrence = tuple[Node, int]
+"""An instruction at one place, and its value there."""
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The table of expressions. Modules that are compared must share one."""
+
+    _numbers: dict[Key, int] = field(default_factory=dict)
+    _parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _kinds: dict[Key, int] = field(default_factory=dict)
+    _printed: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def of(self, key: Key) -> int:
+        """The number of an expression, new if it was not met before."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def tuple_of(self, parts: tuple[int, ...]) -> int:
+        """The number of a tuple, whose parts `part` gives back."""
+        number = self.of(("tuple", *parts))
+        self._parts[number] = parts
+        return number
+
+    def part(self, number: int, index: str) -> int:
+        """The number of one element of a tuple."""
+        parts = self._parts.get(number)
+        if parts is not None and index.isdigit() and int(index) < len(parts):
+            return parts[int(index)]
+        return self.of(("get-tuple-element", index, number))
+
+    def kind(self, node: Node) -> int:
+        """The number of what an instruction does, whatever its operands are.
+
+        Few instructions of a program are printed differently but for names and metadata, so
+        what the text says is looked at once.
+        """
+        if not isinstance(node, Instruction) or (text := printed(node)) is None:
+            return self._kind(node)
+        key = node.opcode, node.shape, text
+        found = self._printed.get(key)
+        if found is None:
+            found = self._printed[key] = self._kind(node)
+        return found
+
+    def _kind(self, node: Node) -> int:
+        return self._kinds.setdefault((*_kind(node), _meaning(node)), len(self._kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """Values of one module.
+
+    Attributes:
+        bodies: For each region that stands for itself (entry, loop bodies, branches, reducers)
+            its instructions and those of the fusions and calls in it, callees before callers.
+        functions: What each of those regions computes from its parameters.
+    """
+
+    bodies: Mapping[str, Sequence[Occurrence]]
+    functions: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A region being numbered: its values so far and the call that it belongs to."""
+
+    region: Region
+    values: dict[str, int]
+    left: Iterator[Node]
+    call: Node | None = None
+
+
+def number(module: Module, numbers: Numbers) -> Numbering:
+    """Numbers every instruction of an HLO module, in time linear in its size.
+
+    Calls that inline each other could double at every level: from some size on they are
+    treated as one instruction each, like loops. Fusions are always looked through.
+    """
+    bodies: dict[str, Sequence[Occurrence]] = {}
+    functions: dict[str, int] = {}
+    size = sum(len(region.nodes) for region in module.regions.values())
+    budget = [_EXPANSION * size + 1000]
+    for region in reversed(tuple(_standing(module))):
+        parameters = tuple(
+            _parameter(numbers, index, value.type) for index, value in enumerate(region.parameters)
+        )
+        walk = _Walk(module, numbers, functions, budget, [])
+        functions[region.name] = walk.through(region, parameters)
+        bodies[region.name] = walk.found
+    return Numbering(bodies, functions)
+
+
+def _parameter(numbers: Numbers, index: int, type_: Type) -> int:
+    """The number of a parameter; a tuple's is made of its parts: a loop may get more of them."""
+    if type_.dtype or not type_.parts:
+        return numbers.of(("parameter", index, plain(type_)))
+    return numbers.tuple_of(
+        tuple(
+            numbers.of(("parameter", index, place, plain(part)))
+            for place, part in enumerate(type_.parts)
+        )
+    )
+
+
+def _standing(module: Module) -> Iterator[Region]:
+    """Regions that are not merely the inside of a fusion or call, callers before callees."""
+    named = {
+        name for node in module.nodes() if node.opcode not in _INLINED for name in node.regions
+    }
+    for name, region in module.regions.items():
+        if name == module.entry or name in named:
+            yield region
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Numbers one region with what it inlines.
+
+    Attributes:
+        module: Whose region.
+        numbers: The table.
+        functions: What the regions that were numbered before compute.
+        budget: How many instructions may still be inlined by calls.
+        found: The instructions and their values.
+    """
+
+    module: Module
+    numbers: Numbers
+    functions: Mapping[str, int]
+    budget: list[int]
+    found: list[Occurrence]
+
+    def through(self, region: Region, parameters: tuple[int, ...]) -> int:
+        """The number of the region's root."""
+        stack = [_frame(region, parameters)]
+        while True:
+            frame = stack[-1]
+            call = self._to_call(frame)
+            if call is not None:
+                inner = self.module.regions[call.regions[0]]
+                self.budget[0] -= len(inner.nodes)
+                stack.append(_frame(inner, tuple(self._operands(frame, call.operands)), call))
+                continue
+            stack.pop()
+            root = self._root(frame)
+            if frame.call is None:
+                return root
+            stack[-1].values[frame.call.id] = root
+            self.found.append((frame.call, root))
+
+    def _to_call(self, frame: _Frame) -> Node | None:
+        """Numbers up to the next instruction that is looked through; None at the end."""
+        values, inside = frame.values, frame.call is not None
+        for node in frame.left:
+            opcode = node.opcode
+            if opcode in _INLINED and self._opens(node):
+                return node
+            if opcode == "parameter":
+                value = values.get(node.id)
+                if value is None:
+                    value = self.numbers.of(("parameter", node.id))
+                values[node.id] = value
+                if inside:  # a fusion's own are only names
+                    continue
+            else:
+                value = values[node.id] = self._value(frame, node, opcode)
+            self.found.append((node, value))
+        return None
+
+    def _opens(self, node: Node) -> bool:
+        if len(node.regions) != 1 or node.regions[0] not in self.module.regions:
+            return False
+        return node.opcode == "fusion" or self.budget[0] > 0
+
+    def _root(self, frame: _Frame) -> int:
+        results = self._operands(frame, frame.region.results)
+        return results[0] if len(results) == 1 else self.numbers.tuple_of(tuple(results))
+
+    def _operands(self, frame: _Frame, names: Sequence[str]) -> list[int]:
+        values = frame.values
+        return [
+            values[name] if name in values else self.numbers.of(("literal", name)) for name in names
+        ]
+
+    def _value(self, frame: _Frame, node: Node, opcode: str) -> int:
+        """The number of an instruction that is not looked through."""
+        operands = self._operands(frame, node.operands)
+        if opcode in _PASSING and operands:
+            if opcode == "get-tuple-element":
+                return self.numbers.part(operands[0], _index(node))
+            return operands[0]
+        if opcode == "tuple":
+            return self.numbers.tuple_of(tuple(operands))
+        if opcode in _COMMUTATIVE:
+            operands.sort()
+        kind = self.numbers.kind(node)
+        if node.regions or opcode in _UNIQUE:
+            called = tuple(self.functions.get(name, name) for name in node.regions)
+            unique = node.id if opcode in _IMPURE or _elided(node) else ""
+            return self.numbers.of((kind, called, unique, *operands))
+        return self.numbers.of((kind, *operands))
+
+
+def _frame(region: Region, parameters: tuple[int, ...], call: Node | None = None) -> _Frame:
+    names = [value.name for value in region.parameters]
+    return _Frame(region, dict(zip(names, parameters, strict=False)), iter(region.nodes), call)
+
+
+def _elided(node: Node) -> bool:
+    """Whether XLA left out the digits of a constant: two such need not be equal."""
+    text = printed(node) if isinstance(node, Instruction) else None
+    if node.opcode != "constant" or (text is not None and "..." not in text):
+        return False
+    return "..." in node.attrs.get("literal", "")
+
+
+def _index(node: Node) -> str:
+    """Which element of a tuple an instruction takes."""
+    if isinstance(node, Instruction) and node.said is not None:
+        return dict(_kept(node.said)).get("index", "")
+    return node.attrs.get("index", "")
+
+
+def _kind(node: Node) -> tuple[str, str]:
+    """Opcode and type; a bitcast of row-major values is the reshape that it was before layouts."""
+    if node.opcode == "bitcast":
+        text = node.type.layout
+        return (
+            ("reshape", plain(node.type)) if row_major(text) else ("bitcast", f"{node.type}{text}")
+        )
+    return node.opcode, plain(node.type)
+
+
+def _meaning(node: Node) -> tuple[tuple[str, str], ...]:
+    """The attributes that change what is computed.
+
+    XLA prints them between the operands and the metadata: where a line is plain, its other
+    attributes are not read.
+    """
+    if node.operands and isinstance(node, Instruction) and node.said is not None:
+        return _kept(node.said)
+    start = node.text.find(f" {node.opcode}(")
+    end = node.text.find(", metadata={", start)
+    said = node.text[start : end if end >= 0 else None]
+    operands, closed, attributes = said.partition(")")
+    if start >= 0 and closed and node.operands and '"' not in said and "{" not in operands:
+        return _kept(attributes)
+    kept = [(name, text) for name, text in node.attrs.items() if name not in _SILENT]
+    if node.opcode == "custom-call":
+        kept.append(("backend_config", node.attrs.get("backend_config", "")))
+    return tuple(kept)
+
+
+@lru_cache(maxsize=4096)
+def _kept(text: str) -> tuple[tuple[str, str], ...]:
+    found = hlo_text.attributes(text.strip().removeprefix(","))
+    return tuple((name, value) for name, value in found.items() if name not in _SILENT)
+
+
+def plain(type_: Type) -> str:
+    """A type in text, layouts left out."""
+    return str(type_)
+
+
+def row_major(layout: str) -> bool:
+    """Whether a layout text ("{1,0}") is the default order; an empty one is."""
+    digits = layout.strip("{}").split(":")[0]
+    order = [int(d) for d in digits.split(",") if d.strip().isdigit()]
+    return order == sorted(order, reverse=True)

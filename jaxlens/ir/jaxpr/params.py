@@ -1,0 +1,168 @@
+"""An equation's parameters as short text that is the same in every run.
+
+Parameters hold anything: shapes, dtypes, functions, meshes, whole jaxprs. Text never
+has an address in it, never the contents of an array, and has a bounded length.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxlens.ir.jaxpr.bodies import Finder, contents
+from jaxlens.ir.jaxpr.types import type_of
+
+LIMIT = 300
+_ELEMENTS = 64  # of one tuple; every element has to be looked at
+_DEPTH = 6
+_PLAIN = frozenset({int, bool, float, complex, str, type(None)})
+_COLLECTIONS = frozenset({tuple, list, set, frozenset})
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+Reference = Callable[[Any], str | None]
+"""Gives a jaxpr's region name, None for what is no jaxpr."""
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _all_none(values: Any) -> bool:
+    return all(value is None for value in values)
+
+
+def _all_unspecified(values: Any) -> bool:
+    return all(type(value).__name__ == "UnspecifiedValue" for value in values)
+
+
+# Parameters that JAX's own printer leaves out, and when. Their defaults differ between versions.
+_UNSAID: Mapping[str, Callable[[Any], bool]] = {
+    "accuracy": _is_none,
+    "compiler_options_kvs": lambda value: not value,
+    "ctx_mesh": lambda value: getattr(value, "empty", False),
+    "donated_invars": lambda value: not any(value),
+    "in_layouts": _all_none,
+    "in_shardings": _all_unspecified,
+    "inline": lambda value: True,
+    "keep_unused": lambda value: not value,
+    "out_dtype": _is_none,
+    "out_layouts": _all_none,
+    "out_sharding": _is_none,
+    "out_shardings": _all_unspecified,
+    "sharding": _is_none,
+}
+
+
+def unsaid(name: str, value: Any) -> bool:
+    """Whether JAX prints no such parameter, because it says nothing beyond the default."""
+    left_out = _UNSAID.get(name)
+    return left_out is not None and left_out(value)
+
+
+def text(value: Any, reference: Reference) -> str:
+    """What the listing says for one parameter.
+
+    Args:
+        value: The parameter.
+        reference: Names the jaxprs among the values.
+
+    Returns:
+        JAX's own words where they are short and stable; jaxprs as their region's name,
+        functions as theirs, arrays as their type.
+    """
+    if type(value) in _PLAIN:
+        return bounded(str(value))
+    return bounded(_text(value, reference, _DEPTH, top=True))
+
+
+def bounded(words: str) -> str:
+    """The text on one line, cut at `LIMIT` characters with the number left out."""
+    words = " ".join(words.split()) if "\n" in words else words
+    if len(words) <= LIMIT:
+        return words
+    return f"{words[:LIMIT]}... ({len(words) - LIMIT:,} more characters)"
+
+
+def _text(value: Any, reference: Reference, depth: int, top: bool = False) -> str:
+    """Bounded by `_DEPTH` levels, so that no value can nest the stack away."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return str(value) if top else repr(value)
+    if (name := reference(value)) is not None:
+        return name
+    if depth == 0:
+        return "..."
+    if kind in _COLLECTIONS:
+        return _collection(value, reference, depth)
+    if kind is dict:
+        return _mapping(value, reference, depth)
+    if (structure := _structure(value, reference, depth)) is not None:
+        return structure
+    if isinstance(value, type):
+        return value.__name__
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return _array(value)
+    return _function(value) or _printed(value)
+
+
+def _collection(value: Any, reference: Reference, depth: int) -> str:
+    parts = [_text(part, reference, depth - 1) for part in list(value)[:_ELEMENTS]]
+    if isinstance(value, set | frozenset):
+        parts.sort()
+    if len(value) > _ELEMENTS:
+        parts.append(f"... ({len(value) - _ELEMENTS:,} more)")
+    inside = ", ".join(parts)
+    if isinstance(value, list):
+        return f"[{inside}]"
+    if isinstance(value, tuple):
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    return f"{{{inside}}}"
+
+
+def _mapping(value: Mapping[Any, Any], reference: Reference, depth: int) -> str:
+    items = list(value.items())[:_ELEMENTS]
+    parts = [f"{key!s}: {_text(part, reference, depth - 1)}" for key, part in items]
+    return "{" + ", ".join(parts) + "}"
+
+
+def _structure(value: Any, reference: Reference, depth: int) -> str | None:
+    """A named tuple or dataclass with jaxprs in it: these by name; None for any other value.
+
+    What has no jaxpr in it says itself what it is.
+    """
+    inside = contents(value)
+    if not inside or not any(reference(jaxpr) for _, jaxpr in Finder().held({"": value})):
+        return None
+    parts = (
+        f"{key}={_text(part, reference, depth - 1)}" if key else _text(part, reference, depth - 1)
+        for key, part in inside[:_ELEMENTS]
+    )
+    return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def _array(value: Any) -> str:
+    if tuple(value.shape):
+        return f"<{type_of(value)}>"
+    try:
+        return str(value.item())
+    except Exception:  # an abstract value has no item
+        return f"<{type_of(value)}>"
+
+
+def _function(value: Any) -> str | None:
+    """The name of a function, however it is wrapped; None for what is no function."""
+    inner = getattr(value, "debug_info", None)
+    wrapped = getattr(value, "func", None)  # functools.partial
+    for holder, attribute in ((inner, "func_name"), (value, "__name__"), (wrapped, "__name__")):
+        name = getattr(holder, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return None
+
+
+def _printed(value: Any) -> str:
+    """What the value says of itself; its type where it fails to, or says an address."""
+    try:
+        words = str(value)
+    except Exception:  # a user's own __repr__
+        return type(value).__name__
+    return _ADDRESS.sub("", words)

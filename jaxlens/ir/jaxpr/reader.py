@@ -1,0 +1,253 @@
+"""Reads a jaxpr into a Module: an equation is a Node, a distinct nested jaxpr a Region.
+
+Only attribute names are used (`eqns`, `invars`, `constvars`, `outvars`, `primitive.name`,
+`params`, `aval`, `source_info`), so whatever has them can be read. An equation whose
+frames are all JAX's own has no spans.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+from jaxlens.ir.columns import LITERAL, LateNodes, Program, calls, from_columns
+from jaxlens.ir.gc_pause import paused
+from jaxlens.ir.graph import Module, Node, Region, Value
+from jaxlens.ir.jaxpr import columns as jaxpr_columns
+from jaxlens.ir.jaxpr import params as jaxpr_params
+from jaxlens.ir.jaxpr.bodies import Body, Finder, bodies, callee, opened
+from jaxlens.ir.jaxpr.frames import Resolver, resolver
+from jaxlens.ir.jaxpr.names import Names
+from jaxlens.ir.jaxpr.params import unsaid
+from jaxlens.ir.jaxpr.types import notation, type_of
+from jaxlens.ir.lazy import fill
+
+_NUMBERS: tuple[type, ...] = (bool, int, float, complex)
+_PRINTED = {"jvp_jaxpr_fun": "jvp", "fwd_jaxpr_thunk": "fwd"}
+_SIMPLE = frozenset({int, bool, str, type(None)})
+
+
+def read(
+    jaxpr: Any,
+    name: str = "main",
+    spans: Resolver | None = None,
+    scope: Callable[[Any], str] = str,
+) -> Module:
+    """Reads a traced program.
+
+    Args:
+        jaxpr: A jaxpr, closed or not. It must not change while the module is used.
+        name: What the module is called.
+        spans: Gives a traceback's spans; by default from Python's own column tables.
+        scope: Gives a name stack's text.
+
+    Returns:
+        A module whose entry is "main". `attrs["constants"]` lists the entry's parameters
+        that are captured constants; they come before the inputs. Nodes are made when they
+        are looked at.
+    """
+    with paused():
+        found = bodies(opened(jaxpr))
+        reader = _Reader(found)
+        program = jaxpr_columns.program(found, spans or resolver(), scope, reader.words)
+    reader.columns = program
+    regions = {body.name: _late(reader, body) for body in found.values()}
+    main = next(iter(found.values()))
+    constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
+    attrs = {"constants": constants} if constants else {}
+    return from_columns(
+        name, "jaxpr", main.name, regions, attrs, program, reader.locate, reader.name,
+        reader.numbers,
+    )  # fmt: skip
+
+
+def occurrences(module: Module) -> dict[str, int]:
+    """How often each region stands in the program when every call is written out.
+
+    Loops count once. Linear in the program's size, however often regions share regions.
+    """
+    times = dict.fromkeys(module.regions, 0)
+    times[module.entry] = 1
+    for name, called in calls(module).items():
+        for regions in called.values():
+            for inner in regions:
+                times[inner] += times[name]
+    return times
+
+
+class _Region(Region):
+    """A Region whose parameters and results are named, and nodes made, when first looked at."""
+
+    __slots__ = ("_body", "_reader")
+    _body: Body
+    _reader: "_Reader"
+
+    def __getattr__(self, name: str) -> Any:
+        return fill(self, name, _MAKERS)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Region) and all(
+            getattr(self, key) == getattr(other, key)
+            for key in ("name", "parameters", "nodes", "results", "kind")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _late(reader: "_Reader", body: Body) -> Region:
+    region: _Region = object.__new__(_Region)
+    fields = {"name": body.name, "kind": "jaxpr", "_body": body, "_reader": reader}
+    for key, value in fields.items():
+        object.__setattr__(region, key, value)
+    return region
+
+
+_MAKERS: Mapping[str, Callable[[_Region], object]] = {
+    "parameters": lambda region: region._reader.parameters(region._body),
+    "nodes": lambda region: region._reader.nodes(region._body),
+    "results": lambda region: region._reader.results(region._body),
+}
+
+
+class _Reader:
+    """Makes the nodes of one program, with a memory of parameters already put in words.
+
+    Attributes:
+        columns: The columns of the program; set before anything but `words` is asked for.
+    """
+
+    columns: Program
+
+    def __init__(self, found: dict[int, Body]) -> None:
+        self.found = found
+        self._words: dict[int, str] = {}
+
+    @cached_property
+    def _names(self) -> Names:
+        return Names(self.found, self.columns)
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, int, Body]]:
+        """First number and first equation of each run of ids, in the order of numbers."""
+        runs = (
+            (number, first, body)
+            for body in self.found.values()
+            for first, number, stop in body.ids.runs()
+            if first < stop
+        )
+        return sorted(runs, key=lambda run: run[0])
+
+    def locate(self, ident: str) -> tuple[str, int]:
+        """Body and index of an equation; raises KeyError where there is none of that id."""
+        if not (ident[:1] == "e" and ident[1:].isdecimal()):
+            raise KeyError(ident)
+        number = int(ident[1:])
+        place = bisect_right(self._runs, number, key=lambda run: run[0]) - 1
+        if place >= 0:
+            start, first, body = self._runs[place]
+            step = first + number - start
+            if step < len(body.ids) and body.ids[step] == ident:
+                return body.name, step
+        raise KeyError(ident)
+
+    def nodes(self, body: Body) -> Sequence[Node]:
+        """The equations of a body."""
+        return LateNodes(len(body.ids), partial(self._node, body))
+
+    def parameters(self, body: Body) -> tuple[Value, ...]:
+        """Constants and inputs of a body."""
+        return tuple(self._values(body.name, range(self.columns.regions[body.name].parameters)))
+
+    def results(self, body: Body) -> tuple[str, ...]:
+        """Names of what goes out of a body."""
+        values = self.columns.regions[body.name].results
+        return tuple(
+            self._literal(atom) if value < 0 else self.name(body.name, value)
+            for atom, value in zip(body.jaxpr.outvars, values, strict=True)
+        )
+
+    def name(self, region: str, value: int) -> str:
+        """What a value is called."""
+        return self._names.of(region, value)
+
+    def numbers(self, region: str) -> "array[int]":
+        """What the names of a region's values stand for."""
+        return self._names.numbers(region)
+
+    def words(self, eqn: Any) -> tuple[object, ...]:
+        """An equation in words that do not say how its bodies are called."""
+        bodies = {self.found[id(inner)].name for _, inner in Finder().held(eqn.params)}
+        attrs = self._attrs(eqn.params).items()
+        told = (pair for pair in attrs if not any(name in pair[1] for name in bodies))
+        return eqn.primitive.name, *told
+
+    def _node(self, body: Body, step: int) -> Node:
+        region, eqn = self.columns.regions[body.name], body.jaxpr.eqns[step]
+        place = self.columns.places[region.place[step]]
+        first = region.made[step]
+        back = region.back[region.read[step] : region.read[step + 1]]
+        return Node(
+            body.ids[step],
+            eqn.primitive.name,
+            tuple(
+                self._literal(atom)
+                if distance == LITERAL
+                else self.name(body.name, first - distance)
+                for atom, distance in zip(eqn.invars, back, strict=True)
+            ),
+            tuple(self._values(body.name, range(first, region.made[step + 1]))),
+            self._attrs(eqn.params) if eqn.params else _NONE,
+            region.calls.get(step, ()),
+            place.scope,
+            place.spans,
+        )
+
+    def _values(self, region: str, values: Iterable[int]) -> Iterator[Value]:
+        types = self.columns.regions[region].types
+        for value in values:
+            yield Value(self.name(region, value), self.columns.types[types[value]])
+
+    def _literal(self, atom: Any) -> str:
+        """As JAX prints it: the number with its type; an array's contents are never printed."""
+        value = getattr(atom, "val", "?")  # a variable of nowhere: no legal jaxpr has one
+        if getattr(value, "shape", ()):
+            words = "[...]"
+        else:
+            words = str(_number(value.item() if hasattr(value, "item") else value))
+        return f"{words}:{notation(type_of(atom.aval))}"
+
+    def _attrs(self, params: Mapping[str, Any]) -> dict[str, str]:
+        """Sorted, named and left out as JAX prints them, a call's name first."""
+        words = {"name": ""} if "name" in params else {}
+        if "call_jaxpr" in params and "name" not in params:
+            words["name"] = callee(params["call_jaxpr"])
+        for key in sorted(params):
+            value = params[key]
+            if not unsaid(key, value):
+                words[_PRINTED.get(key, key)] = self._param(value)
+        return words
+
+    def _param(self, value: Any) -> str:
+        kind = type(value)
+        if kind in _SIMPLE:
+            return str(value) if kind is not str else jaxpr_params.bounded(value)
+        if issubclass(kind, tuple | list | dict):  # (0,) equals (False,), so never from memory
+            return jaxpr_params.text(value, self._reference)
+        known = self._words.get(id(value))
+        if known is None:
+            known = self._words[id(value)] = jaxpr_params.text(value, self._reference)
+        return known
+
+    def _reference(self, value: Any) -> str | None:
+        jaxpr = opened(value)
+        body = None if jaxpr is None else self.found.get(id(jaxpr))
+        return None if body is None else body.name
+
+
+_NONE: dict[str, str] = {}
+
+
+def _number(value: Any) -> Any:
+    """Python's own number: JAX's typed ones print their dtype too."""
+    return next((kind(value) for kind in _NUMBERS if isinstance(value, kind)), value)

@@ -1,0 +1,1 @@
+"""Readers of LLVM IR, machine code and kernel launches."""

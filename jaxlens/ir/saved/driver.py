@@ -1,0 +1,328 @@
+"""Answers about a capture from a file: no JAX, no device, and no more read than is asked for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
+from jaxlens.ir.check import check_calls
+from jaxlens.ir.driver import Extra, RecordedDriver
+from jaxlens.ir.facts import (
+    Constant,
+    Input,
+    Kernel,
+    Memory,
+    PassStage,
+    Profile,
+    Program,
+    Source,
+    Stage,
+    Timing,
+    Verdict,
+)
+from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.hlo.frames import Origins, origins
+from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.machine import llvm, native
+from jaxlens.ir.machine.kernel_text import LazyKernel, Text
+from jaxlens.ir.saved import file as saved_file
+from jaxlens.ir.saved.columns import from_columns
+from jaxlens.ir.saved.facts import from_json
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.text_store import Texts, from_bytes, memory
+
+TEXTS: tuple[Text, ...] = ("llvm_before", "llvm_after", "asm")
+_BAD = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
+# Characters that texts may have, by the bytes of the file: lines are held once, and could be
+# repeated at will. The dumps of a training step are 120 times their file, no one above 3 times.
+_LEAST, _ONE_TEXT, _ALL_TEXTS = 16 << 20, 10, 500
+
+# Facts beside the stages: the type they have, and the stage that they come with.
+FACTS: Mapping[str, tuple[Any, str]] = {
+    "outputs": (tuple[Input, ...], "jaxpr"),
+    "constants": (tuple[Constant, ...], "jaxpr"),
+    "verdict": (Verdict, "jaxpr"),
+    "memory": (Memory, "compiled"),
+    "cost": (Mapping[str, float], "compiled"),
+    "buffers": (str, "compiled"),
+    "fusion_log": (str, "compiled"),
+    "times": (tuple[Timing, ...], ""),
+    "profile": (Profile, "compiled"),
+    "tape": (Tape, "jaxpr"),
+}
+EXTRAS: frozenset[Extra] = frozenset({"profile", "tape", "fusion_log"})
+"""Facts that are not saved where they were not recorded: they would take a second compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PassRow:
+    """What the manifest says of one pass."""
+
+    index: int
+    pipeline: str
+    name: str
+    changed: bool
+    before: str
+    title: str
+    text: int
+
+
+@dataclass(frozen=True, slots=True)
+class _KernelRow:
+    """What the manifest says of one kernel; texts by number."""
+
+    kernel: Kernel
+    texts: Mapping[Text, int] = field(default_factory=dict)
+
+
+class SavedDriver(RecordedDriver):
+    """Answers from a file."""
+
+    def __init__(self, archive: saved_file.Archive, manifest: dict[str, Any]) -> None:
+        """Reads the manifest; the stages' texts and modules are read when asked for.
+
+        Raises:
+            CaptureFileError: The manifest is damaged.
+        """
+        self._archive = archive
+        self._groups: dict[str, Texts] = {}
+        self._texts: dict[tuple[str, int], str] = {}
+        self._kept: dict[str, Stage] = {}
+        get = manifest.get
+        self.program = self._read(Program, get("program"))
+        self._missing = self._read(Mapping[str, str], get("missing"))
+        self._numbers = self._read(Mapping[str, int], get("stages"))
+        self._pass_rows = self._read(tuple[_PassRow, ...], get("passes"))
+        facts, kernels = get("facts"), get("kernels")
+        if not isinstance(facts, dict) or not isinstance(kernels, list):
+            raise archive.wrong("its manifest is damaged")
+        self._facts = {
+            name: self._read(kind, facts[name])
+            for name, (kind, _) in FACTS.items()
+            if name in facts
+        }
+        self._kernel_rows = [self._kernel_row(row) for row in kernels]
+
+    def _read(self, kind: Any, data: Any) -> Any:
+        try:
+            return from_json(kind, data)
+        except _BAD:
+            raise self._archive.wrong("its manifest is damaged") from None
+
+    def _kernel_row(self, row: Any) -> _KernelRow:
+        if not isinstance(row, dict):
+            raise self._archive.wrong("its manifest is damaged")
+        texts = {key: self._read(int, row[key]) for key in TEXTS if key in row}
+        plain = {key: value for key, value in row.items() if key not in TEXTS}
+        return _KernelRow(self._read(Kernel, plain), texts)
+
+    def _text(self, group: str, number: int) -> str:
+        """One text of a group, no longer than the bound."""
+        if group not in self._groups:
+            self._groups[group] = self._read_texts(group)
+        texts = self._groups[group]
+        if not 0 <= number < len(texts):
+            raise self._archive.wrong(f"{group} has no text {number}")
+        # Kernels and passes may name one text a thousand times; it is put together once.
+        if (group, number) not in self._texts:
+            self._texts[group, number] = texts[number]
+        return self._texts[group, number]
+
+    def _read_texts(self, group: str) -> Texts:
+        """The texts of a group, each of a plausible length, and all of them together."""
+        with self._archive.part(group) as part:
+            kept, meanwhile = memory(part)
+            self._archive.claim(kept, group)
+            with self._archive.claimed(meanwhile, group):
+                try:
+                    texts = from_bytes(part)
+                except (CaptureFileError, *_BAD):
+                    raise self._archive.wrong(f"{group} is damaged") from None
+        lengths = [len(line) + 1 for line in texts.lines]
+        left = _LEAST + _ALL_TEXTS * self._archive.size
+        for row in texts.rows:
+            length = sum(map(lengths.__getitem__, row))
+            left -= length
+            if left < 0 or length > _LEAST + _ONE_TEXT * self._archive.size:
+                raise self._archive.wrong(f"a text of {group} is too long")
+        return texts
+
+    def _absent(self, name: str) -> UnavailableError:
+        return UnavailableError(self._missing.get(name, f"{name} is not in this file"))
+
+    def _fact(self, name: str) -> Any:
+        if name not in self._facts:
+            raise self._absent(name)
+        return self._facts[name]
+
+    def recorded(self) -> frozenset[Extra]:
+        return super().recorded() | (EXTRAS & self._facts.keys())
+
+    def stage(self, name: str) -> Stage:
+        if name not in self._kept:
+            if name not in self._numbers:
+                raise self._absent(name)
+            self._kept[name] = self._stage(name, self._numbers[name])
+        return self._kept[name]
+
+    def _stage(self, name: str, number: int) -> Stage:
+        if name in ("jaxpr", "stablehlo"):
+            return Stage(
+                BY_NAME[name], lambda: self._text("early.bin", number), lambda: self._columns(name)
+            )
+        if name in ("llvm", "asm"):
+            read = llvm.read if name == "llvm" else native.read
+            code = Stage(
+                BY_NAME[name],
+                lambda: self._text("code.bin", number),
+                lambda: self._module(name, lambda: read(code.text)),
+            )
+            return code
+        return self._hlo(name, number)
+
+    def _hlo(self, name: str, number: int, title: str = "", like: Stage | None = None) -> Stage:
+        """A stage that is HLO; `like` is one of equal text, whose module serves both."""
+
+        def read() -> Module:
+            if like is not None:
+                return like.module
+            module = self._module(
+                name, lambda: hlo.read(stage.raw, stage=name, origins=self._origins)
+            )
+            return self._named(module)
+
+        stage = Stage(BY_NAME[name], lambda: self._text("hlo.bin", number), read, title)
+        return stage
+
+    @cached_property
+    def _origins(self) -> Origins | None:
+        kept = "stablehlo" in self._numbers
+        return origins(lambda: self.stage("stablehlo").module) if kept else None
+
+    def _columns(self, name: str) -> Module:
+        most = _LEAST + _ONE_TEXT * self._archive.size
+        with self._archive.json(f"{name}.json") as columns:
+            return self._module(name, lambda: from_columns(columns, most))
+
+    def _module(self, name: str, read: Callable[[], Module]) -> Module:
+        """A module of the file; its regions are all there, and none calls itself.
+
+        Lenses and views follow calls from region to region, and count on both.
+        """
+        try:
+            module = read()
+            check_calls(module)
+        except (ReadError, *_BAD):
+            raise self._archive.wrong(f"its {name} is damaged") from None
+        return module
+
+    def _named(self, module: Module) -> Module:
+        """The fresh module with files called what they were called where it was saved.
+
+        Cells have other numbers in this process, and files other neighbours.
+        """
+        sources = {} if "sources" in self._missing else self._sources
+        renamed: dict[tuple[Span, ...], tuple[Span, ...]] = {}
+        for node in module.nodes():
+            if node.spans and node.spans not in renamed:
+                renamed[node.spans] = tuple(_renamed(span, sources) for span in node.spans)
+            if node.spans and renamed[node.spans] != node.spans:
+                object.__setattr__(node, "spans", renamed[node.spans])  # nobody else has it yet
+        return module
+
+    def passes(self) -> tuple[PassStage, ...]:
+        if not self._pass_rows:
+            raise self._absent("passes")
+        return self._passes
+
+    @cached_property
+    def _passes(self) -> tuple[PassStage, ...]:
+        found: list[PassStage] = []
+        for row in self._pass_rows:
+            like = found[-1].stage if found and not row.changed else None
+            stage = self._hlo("passes", row.text, row.title, like)
+            found.append(
+                PassStage(row.index, row.pipeline, row.name, stage, row.changed, row.before)
+            )
+        return tuple(found)
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        if "kernels" in self._missing:
+            raise self._absent("kernels")
+        return self._kernels
+
+    @cached_property
+    def _kernels(self) -> tuple[Kernel, ...]:
+        return tuple(
+            LazyKernel(
+                row.kernel.name,
+                row.kernel.instruction,
+                row.kernel.kind,
+                row.kernel.note,
+                {key: self._later(number) for key, number in row.texts.items()},
+                row.kernel.launch,
+            )
+            for row in self._kernel_rows
+        )
+
+    def _later(self, number: int) -> Callable[[], str]:
+        return lambda: self._text("code.bin", number)
+
+    def buffers(self) -> str:
+        return str(self._fact("buffers"))
+
+    def fusion_log(self) -> str:
+        return str(self._fact("fusion_log"))
+
+    def memory(self) -> Memory:
+        found: Memory = self._fact("memory")
+        return found
+
+    def cost(self) -> Mapping[str, float]:
+        found: Mapping[str, float] = self._fact("cost")
+        return found
+
+    def times(self) -> tuple[Timing, ...]:
+        found: tuple[Timing, ...] = self._fact("times")
+        return found
+
+    def tape(self) -> Tape:
+        found: Tape = self._fact("tape")
+        return found
+
+    def profile(self) -> Profile:
+        found: Profile = self._fact("profile")
+        return found
+
+    def verdict(self) -> Verdict:
+        found: Verdict = self._fact("verdict")
+        return found
+
+    def outputs(self) -> tuple[Input, ...]:
+        found: tuple[Input, ...] = self._fact("outputs")
+        return found
+
+    def constants(self) -> tuple[Constant, ...]:
+        found: tuple[Constant, ...] = self._fact("constants")
+        return found
+
+    def sources(self) -> Mapping[str, Source]:
+        if "sources" in self._missing:
+            raise self._absent("sources")
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        with self._archive.json("sources.json") as sources:
+            found: Mapping[str, Source] = self._read(Mapping[str, Source], sources)
+        return found
+
+
+def _renamed(span: Span, sources: Mapping[str, Source]) -> Span:
+    source = sources.get(span.key)
+    if source is None or (source.file, source.library) == (span.file, span.library):
+        return span
+    places = (span.line, span.end_line, span.column, span.end_column)
+    return Span(source.file, *places, span.function, span.key, source.library)

@@ -1,0 +1,1 @@
+"""Reads StableHLO, and stamps its ops."""

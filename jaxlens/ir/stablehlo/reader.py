@@ -1,0 +1,281 @@
+"""Reads StableHLO into a Module: a function or a nested block is a Region, an op a Node.
+
+An MLIR module is walked through jaxlib's bindings, which are imported when first needed;
+text (of a saved capture) is parsed by them first. A block's closing op (`return`) is the
+region's results and no node. JAX itself is not imported.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+from jaxlens.errors import ReadError, UnavailableError
+from jaxlens.ir.gc_pause import paused
+from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.region_order import callers_first
+from jaxlens.ir.stablehlo.locations import resolver
+from jaxlens.ir.stablehlo.names import Scope
+from jaxlens.ir.stablehlo.stamps import CLOSING, Paths
+from jaxlens.ir.stablehlo.types import attribute, constant_text, shortened, type_of
+
+_ROLES = {
+    "stablehlo.while": ("cond", "body"),
+    "stablehlo.select_and_scatter": ("select", "scatter"),
+    "stablehlo.if": ("true", "false"),
+    "stablehlo.sort": ("comparator",),
+    "stablehlo.case": (),
+}
+_UNSAID = {"api_version": "1", "called_computations": "[]", "has_side_effect": "false"}
+# A frozen dataclass assigns each field through a call; filling its slots takes a fifth of that.
+_new = object.__new__
+(
+    _set_id, _set_opcode, _set_operands, _set_results, _set_attrs, _set_regions, _set_scope,
+    _set_spans, _set_text, _set_stamps,
+) = (vars(Node)[field.name].__set__ for field in fields(Node))  # fmt: skip
+_CALLEES = ("callee", "called_computations", "decomposition")
+
+
+def read(module: Any, stamps: Sequence[Paths] = ()) -> Module:
+    """Reads a program.
+
+    Args:
+        module: An MLIR module (`lowered.compiler_ir("stablehlo")`), or its text.
+        stamps: What `restamp` gave when it stamped this module.
+
+    Returns:
+        Ids are "s0", "s1", ...: a block's ops in order, then those of the blocks inside it.
+        `attrs` holds the module's attributes; under "main arg0" what is said of the entry's
+        first argument; and what stands beside the functions (meshes).
+
+    Raises:
+        ReadError: The text is not StableHLO that this jaxlib can parse.
+        UnavailableError: There is no jaxlib to read it with.
+    """
+    ir = _bindings()
+    if isinstance(module, str):
+        module = parse(module)
+    with paused():
+        return _Reader(ir, stamps).module(module)
+
+
+def parse(text: str) -> Any:
+    """The text as an MLIR module, in a context of its own.
+
+    Raises:
+        ReadError: MLIR's first complaint.
+    """
+    ir = _bindings()
+    try:
+        return ir.Module.parse(text, _context(ir))
+    except (ir.MLIRError, ValueError) as error:
+        reason = next((line for line in str(error).splitlines() if "error" in line), str(error))
+        raise ReadError(f"this jaxlib cannot parse the StableHLO text: {reason}") from None
+
+
+def _bindings() -> Any:
+    try:
+        from jaxlib.mlir import ir
+    except ImportError:
+        raise UnavailableError("StableHLO is read with jaxlib: pip install jaxlib") from None
+    return ir
+
+
+def _context(ir: Any) -> Any:
+    """A context that knows the dialects of JAX's programs, and lets others pass."""
+    from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+    context = ir.Context()
+    context.allow_unregistered_dialects = True
+    registry = ir.DialectRegistry()
+    try:
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+
+        _jax_mlir_ext.register_dialects(registry)  # func, arith and others
+    except (ImportError, AttributeError):  # moved: those ops then parse in generic form alone
+        pass
+    context.append_dialect_registry(registry)
+    for dialect in (stablehlo, chlo, sdy):
+        dialect.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    context.load_all_available_dialects()
+    return context
+
+
+class _Reader:
+    """The memories of one reading, keyed by MLIR's own unique objects."""
+
+    def __init__(self, ir: Any, stamps: Sequence[Paths]) -> None:
+        self._stamps = stamps
+        self._dense = ir.DenseElementsAttr
+        self._place = resolver(ir)
+        self._types: dict[Any, Type] = {}
+        self._words: dict[Any, str] = {}
+        self._values: dict[Any, str] = {}
+        self._taken: dict[str, int] = {}
+        self._functions: frozenset[str] = frozenset()
+        self._next = 0
+        self._regions: dict[str, Region] = {}
+        self._pending: list[tuple[str, str, Any, Scope, str]] = []
+
+    def module(self, module: Any) -> Module:
+        """The whole program."""
+        attrs = self._attrs(module.operation.attributes)
+        name = attrs.pop("sym_name", '"module"').strip('"')
+        functions = []
+        for op in map(_plain, module.body.operations):
+            if op.name == "func.func":
+                functions.append((str(op.attributes["sym_name"]).strip('"'), op))
+            else:
+                symbol = op.attributes.get("sym_name", "")
+                words = self._attrs(op.attributes)
+                words.pop("sym_name", "")
+                attrs[f"{op.name} {symbol}".strip()] = " ".join(words.values())
+        self._functions = frozenset(name for name, _ in functions)
+        self._taken = dict.fromkeys(self._functions, 1)
+        for title, op in functions:
+            self._function(title, op, attrs)
+        entry = "main" if "main" in self._regions else next(iter(self._regions), "")
+        if not entry:
+            raise ReadError("this StableHLO module has no function in it")
+        return Module(name, "stablehlo", entry, callers_first(self._regions, entry), attrs)
+
+    def _function(self, title: str, op: Any, attrs: dict[str, str]) -> None:
+        """One function with all blocks inside it."""
+        if not len(op.regions[0].blocks):  # a declaration
+            self._regions[title] = Region(title, (), (), (), "func")
+            return
+        block = op.regions[0].blocks[0]
+        if title == "main":
+            _describe_arguments(op, block, attrs)
+        self._pending.append((title, "func", block, Scope(), "func.func"))
+        while self._pending:
+            self._block(*self._pending.pop())
+
+    def _block(self, title: str, kind: str, block: Any, scope: Scope, owner: str) -> None:
+        """One block; the blocks inside its ops wait until all its own names are given."""
+        parameters = tuple(self._value(arg, scope.argument(owner)) for arg in block.arguments)
+        nodes: list[Node] = []
+        inner: list[tuple[str, str, Any, Scope, str]] = []
+        results: tuple[str, ...] = ()
+        for op in map(_plain, block.operations):
+            name = op.name
+            if name in CLOSING:
+                results = tuple(self._values[v] for v in op.operands)
+                continue
+            blocks = list(_blocks(op, name)) if len(op.regions) else []
+            titles = [self._unique(f"{name.rpartition('.')[2]} {role}") for _, role in blocks]
+            nodes.append(self._node(op, name, scope, tuple(titles)))
+            inner += [
+                (t, "block", b, scope, name) for t, (b, _) in zip(titles, blocks, strict=True)
+            ]
+        self._regions[title] = Region(title, parameters, tuple(nodes), results, kind)
+        for t, k, b, s, o in reversed(inner):
+            self._pending.append((t, k, b, Scope(s), o))
+
+    def _node(self, op: Any, name: str, scope: Scope, inner: tuple[str, ...]) -> Node:
+        results = list(op.results)
+        kinds = [self._type(result.type) for result in results]
+        values = []
+        for result, title, kind in zip(results, scope.results(name, kinds), kinds, strict=True):
+            self._values[result] = title
+            values.append(Value(title, kind))
+        attributes = op.attributes
+        try:
+            attrs = self._attrs(attributes) if len(attributes) else {}
+        except TypeError:
+            attrs = self._printed(op, attributes)
+        if name == "stablehlo.custom_call":  # MLIR's text leaves these out: text and module agree
+            attrs = {k: v for k, v in attrs.items() if _UNSAID.get(k) != v}
+        called = self._called(attrs) if attrs else ()
+        known = self._values
+        where, frames = self._place(op.location)
+        node: Node = _new(Node)
+        _set_id(node, f"s{self._next}")
+        paths = self._stamps[self._next] if self._stamps else ()
+        self._next += 1
+        _set_opcode(node, name)
+        _set_operands(node, tuple([known[operand] for operand in op.operands]))
+        _set_results(node, tuple(values))
+        _set_attrs(node, attrs)
+        _set_regions(node, inner + called)
+        _set_scope(node, where)
+        _set_spans(node, frames)
+        _set_text(node, "")
+        _set_stamps(node, paths)
+        return node
+
+    def _called(self, attrs: dict[str, str]) -> tuple[str, ...]:
+        """Functions that an op's attributes name."""
+        found = []
+        for key in _CALLEES:
+            if key not in attrs:
+                continue
+            for word in attrs[key].strip("[]").split(", "):
+                symbol = word.removeprefix("@").strip('"')
+                if symbol in self._functions:
+                    found.append(symbol)
+        return tuple(found)
+
+    def _value(self, value: Any, name: str) -> Value:
+        self._values[value] = name
+        return Value(name, self._type(value.type))
+
+    def _type(self, kind: Any) -> Type:
+        known = self._types.get(kind)
+        if known is None:
+            known = self._types[kind] = type_of(str(kind))
+        return known
+
+    def _attrs(self, attributes: Any) -> dict[str, str]:
+        return {name: self._text(attr) for name, attr in attributes.items()}
+
+    def _printed(self, op: Any, attributes: Any) -> dict[str, str]:
+        """Attributes where the bindings refuse one: they have no class for complex constants."""
+        found = {}
+        for name in attributes:
+            try:
+                found[name] = self._text(attributes[name])
+            except TypeError:
+                found[name] = constant_text(op)
+        return found
+
+    def _text(self, attr: Any) -> str:
+        known = self._words.get(attr)
+        if known is None:
+            known = self._words[attr] = attribute(attr, self._dense)
+        return known
+
+    def _unique(self, name: str) -> str:
+        """The name, with a number behind it from the second on."""
+        wanted = name
+        while wanted in self._taken:
+            self._taken[name] += 1
+            wanted = f"{name} {self._taken[name]}"
+        self._taken[wanted] = 1
+        return wanted
+
+
+def _plain(op: Any) -> Any:
+    """The operation itself: an op's own view may give `name` or `operands` another meaning."""
+    return op.operation
+
+
+def _blocks(op: Any, name: str) -> Iterator[tuple[Any, str]]:
+    """Every block inside an op, with what it does there."""
+    several = len(op.regions) > 1
+    roles = _ROLES.get(name, ("body",))
+    for index, region in enumerate(op.regions):
+        role = roles[index] if index < len(roles) else f"branch {index}" if several else "body"
+        for block in region.blocks:
+            yield block, role
+
+
+def _describe_arguments(op: Any, block: Any, attrs: dict[str, str]) -> None:
+    """Notes what the entry's arguments are called and marked with (donation, sharding)."""
+    marks = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
+    for index, argument in enumerate(block.arguments):
+        words = [getattr(argument.location, "name_str", "")]
+        if index < len(marks) and str(marks[index]) != "{}":
+            words.append(shortened(str(marks[index])))
+        if text := " ".join(filter(None, words)):
+            attrs[f"main arg{index}"] = text

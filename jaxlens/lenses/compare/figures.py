@@ -1,0 +1,171 @@
+"""The figures of a program that are compared and asserted: THE TABLE of `compare` and `receipt`.
+
+A traced figure needs no compile. None means that this backend does not give it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.columns import counts
+from jaxlens.ir.facts import Memory
+from jaxlens.ir.hlo.buffers import Buffers
+from jaxlens.ir.hlo.live_ranges import live, spaces
+from jaxlens.lenses.cost import facts as cost
+from jaxlens.lenses.fusion.facts import joins
+from jaxlens.lenses.memory.peak import read
+from jaxlens.lenses.program.fusion_change import operations
+
+Unit = Literal["", "flop", "B"]
+
+
+class Figures:
+    """The figures of one capture, each counted when it is first asked for."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.missing: dict[str, str] = {}
+
+    @cached_property
+    def primitives(self) -> Mapping[str, int]:
+        """Equations by primitive, each nested body once."""
+        return dict(sorted(counts(self.capture.jaxpr.module).items()))
+
+    @cached_property
+    def counted(self) -> cost.Cost:
+        """Flops and bytes of the equations, loops counted by their trips where these are known."""
+        return cost.of(self.capture, compiled=False)
+
+    @cached_property
+    def operations(self) -> Mapping[str, int]:
+        """Instructions of the optimised program by opcode, those inside fusions left out."""
+        return Counter(node.opcode for node in operations(self.capture.optimized.module))
+
+    @cached_property
+    def joined(self) -> int:
+        """Fusions that join several operations; XLA wraps single ones in a fusion too."""
+        module = self.capture.optimized.module
+        fusions = (node for node in operations(module) if node.opcode == "fusion")
+        return sum(1 for node in fusions if len(joins(node, module)) > 1)
+
+    @cached_property
+    def called(self) -> Mapping[str, int]:
+        """What the executable calls, by kind."""
+        return Counter(kernel.kind for kernel in self.capture.kernels)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Sizes by XLA's buffer assignment."""
+        return self.capture.memory
+
+    @cached_property
+    def assigned(self) -> Buffers | None:
+        """XLA's buffers; None where it gives none."""
+        return read(self.capture)
+
+    @cached_property
+    def peak(self) -> int | None:
+        """In use at the worst moment, as `jaxlens.memory(f).peak` has it."""
+        found = live(self.assigned) if self.assigned is not None else None
+        return found.bytes if found is not None else None
+
+    @cached_property
+    def elsewhere(self) -> int | None:
+        """At most in use outside main memory (a TPU's on-chip memory): the sum of such peaks."""
+        if self.assigned is None:
+            return None
+        others = (live(self.assigned, number) for number in spaces(self.assigned))
+        return sum(found.bytes for found in others if found is not None)
+
+    @cached_property
+    def xla(self) -> Mapping[str, float]:
+        """XLA's own cost analysis."""
+        return self.capture.cost
+
+    def get(self, name: str) -> int | None:
+        """A figure by its name in the table; None where it is not given: `missing` says why."""
+        try:
+            return FIGURES[name].of(self)
+        except UnavailableError as why:
+            self.missing[name] = str(why)
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure.
+
+    Attributes:
+        title: What it is called in tables.
+        noun: What it is called in a sentence: "fusion", "temporary memory".
+        of: Gives it; may raise UnavailableError.
+        unit: What it counts in; "" for things that are counted.
+        compiled: Whether it needs the compiled program.
+        portable: Whether every machine with this version of JAX gives the same.
+    """
+
+    title: str
+    noun: str
+    of: Callable[[Figures], int | None]
+    unit: Unit = ""
+    compiled: bool = True
+    portable: bool = False
+
+
+def _xla(key: str) -> Callable[[Figures], int | None]:
+    def of(figures: Figures) -> int | None:
+        value = figures.xla.get(key, -1.0)
+        return int(value) if value >= 0 else None
+
+    return of
+
+
+def _reserved(figures: Figures) -> int | None:
+    """Taken from start to end, as `jaxlens.memory(f).reserved` has it."""
+    sizes = figures.memory
+    parts = (sizes.arguments, sizes.outputs, sizes.temporaries)
+    if None in parts:
+        return None
+    constants = figures.assigned.bytes("constant") if figures.assigned else 0
+    whole = sum(size for size in parts if size is not None) - (sizes.aliases or 0) + constants
+    return max(whole, figures.peak or 0)
+
+
+FIGURES: Mapping[str, Figure] = {
+    "equations": Figure(
+        "equations", "equation", lambda f: sum(f.primitives.values()), "", False, True
+    ),
+    "flops": Figure("flops", "flops", lambda f: f.counted.flops, "flop", False, True),
+    "transcendentals": Figure(
+        "transcendentals", "transcendental", lambda f: f.counted.transcendentals, "", False, True
+    ),
+    "bytes": Figure(
+        "bytes of arguments and results", "arguments and results", lambda f: f.counted.bytes,
+        "B", False, True,
+    ),
+    "instructions": Figure(
+        "instructions that run", "instruction", lambda f: sum(f.operations.values())
+    ),
+    "fusions": Figure("fusions of several operations", "fusion", lambda f: f.joined),
+    "kernels": Figure("kernels", "kernel", lambda f: f.called.get("kernel", 0)),
+    "library_calls": Figure(
+        "library calls", "library call", lambda f: f.called.get("library call", 0)
+    ),
+    "temporaries": Figure(
+        "temporary memory", "temporary memory", lambda f: f.memory.temporaries, "B"
+    ),
+    "peak": Figure("memory at the peak", "memory at the peak", lambda f: f.peak, "B"),
+    "on_chip": Figure(
+        "memory on the chip, at its peak", "memory on the chip", lambda f: f.elsewhere, "B"
+    ),
+    "reserved": Figure("memory reserved", "memory reserved", _reserved, "B"),
+    "xla_flops": Figure("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
+    "moved": Figure(
+        "bytes accessed by XLA's account", "bytes accessed", _xla("bytes accessed"), "B"
+    ),
+}  # fmt: skip
+"""By the name of the fact."""

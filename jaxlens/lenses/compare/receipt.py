@@ -1,0 +1,267 @@
+"""A receipt: the facts of one program that a test or a notebook asserts, each found when asked for.
+
+    receipt = jaxlens.receipt(step, params, x)
+    assert receipt.fusions == 2
+    receipt.expect(equations=12, kernels=3)     # says what differs, and where
+    assert receipt.fingerprint == "3c0f..."     # the same program as on that day
+
+The fingerprint is made of the jaxpr (operations, parameters, types, who reads what) and of
+StableHLO (which holds captured arrays too), names and source lines left out. Neither depends on
+the machine, so it is the same in every process and on every machine with one version of JAX, for
+one kind of device and one `jax.config`. What is compiled (fusions, kernels, memory) depends on the
+machine's cores and its CPU too.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
+from jaxlens.lenses.compare.figures import FIGURES, Figures
+from jaxlens.lenses.program.kernels import inside
+from jaxlens.lenses.sentences import lines_of, listed, opcodes
+
+_DIGITS = 16
+_FEW = 8  # fusions named where their number is not the expected one
+_PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
+_COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
+
+
+class Receipt:
+    """Facts of one program. Counting equations traces; a fact of the compile compiles, once.
+
+    Attributes:
+        capture: The program.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self._figures = Figures(capture)
+        self._known: dict[str, Any] = {}
+
+    @property
+    def equations(self) -> int:
+        """Equations of the jaxpr, each nested body once."""
+        return self._fact("equations")
+
+    @property
+    def primitives(self) -> Mapping[str, int]:
+        """Equations by primitive."""
+        return self._figures.primitives
+
+    @property
+    def flops(self) -> int:
+        """Arithmetic operations counted over the equations; a while loop's body once."""
+        return self._fact("flops")
+
+    @property
+    def transcendentals(self) -> int:
+        """Exponentials, roots and the like, likewise."""
+        return self._fact("transcendentals")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of arguments and results, each once."""
+        return self._fact("bytes")
+
+    @property
+    def instructions(self) -> int:
+        """Instructions of the optimised program that run one by one; a fusion is one."""
+        return self._fact("instructions")
+
+    @property
+    def fusions(self) -> int:
+        """Fusions of the optimised program that join several operations (not a single one)."""
+        return self._fact("fusions")
+
+    @property
+    def kernels(self) -> int:
+        """Kernels that XLA generated."""
+        return self._fact("kernels")
+
+    @property
+    def library_calls(self) -> int:
+        """Calls of libraries."""
+        return self._fact("library_calls")
+
+    @property
+    def temporaries(self) -> int:
+        """Bytes of scratch memory, by XLA's buffer assignment."""
+        return self._fact("temporaries")
+
+    @property
+    def peak(self) -> int:
+        """Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts them."""
+        return self._fact("peak")
+
+    @property
+    def on_chip(self) -> int:
+        """Bytes in use at most outside the device's main memory, such as in a TPU's VMEM."""
+        return self._fact("on_chip")
+
+    @property
+    def reserved(self) -> int:
+        """Bytes taken from start to end: arguments, results and scratch memory."""
+        return self._fact("reserved")
+
+    @property
+    def xla_flops(self) -> int:
+        """XLA's own figure for the optimised program, each loop body once."""
+        return self._fact("xla_flops")
+
+    @property
+    def moved(self) -> int:
+        """Bytes that instructions access, by XLA's account."""
+        return self._fact("moved")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that are the same for the same program; lowers, compiles nothing.
+
+        Raises:
+            UnavailableError: A saved capture has no StableHLO.
+        """
+        digest = hashlib.sha256()
+        for line in jaxpr_lines(self.capture.jaxpr.module):
+            digest.update(f"{line}\n".encode(errors="surrogatepass"))
+        digest.update(stablehlo_text(self.capture.stablehlo.text).encode(errors="surrogatepass"))
+        return digest.hexdigest()[:_DIGITS]
+
+    @property
+    def stable(self) -> str:
+        """The facts that no machine changes, as text to keep beside a test. Compiles nothing."""
+        kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
+        rows = [(name, self._shown(name)) for name in _PORTABLE]
+        rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
+        deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
+        return "\n".join(
+            [self._title, *deviations, *_rows([("fingerprint", self.fingerprint), *rows])]
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Every fact by name, as plain data; None for what this backend does not give. Compiles."""
+        found = {name: self._figures.get(name) for name in FIGURES}
+        self._known.update(found)
+        return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **found}
+
+    def differs(self, other: "Receipt") -> tuple[str, ...]:
+        """What differs from another receipt, a sentence each: `fusions: 2, was 3`. Compiles both.
+
+        Args:
+            other: The receipt to compare with, as the earlier one.
+        """
+        mine, theirs = self.facts(), other.facts()
+        more = [
+            f"{kind} {mine['primitives'].get(kind, 0) - theirs['primitives'].get(kind, 0):+,}"
+            for kind in sorted({*mine["primitives"], *theirs["primitives"]})
+            if mine["primitives"].get(kind) != theirs["primitives"].get(kind)
+        ]
+        found = [
+            f"{name}: {_word(mine[name])}, was {_word(theirs[name])}"
+            for name in ("fingerprint", *FIGURES)
+            if mine[name] != theirs[name]
+        ]
+        return (*found, *([f"primitives: {', '.join(more)}"] if more else ()))
+
+    def expect(self, **facts: Any) -> None:
+        """Asserts facts, and says of each that is another where it comes from.
+
+        Args:
+            **facts: Facts by name: `fusions=2, equations=12, fingerprint="3c0f..."`.
+
+        Raises:
+            AssertionError: A fact is another.
+            OptionError: There is no such fact.
+        """
+        known = ("fingerprint", "primitives", *FIGURES)
+        wrong = []
+        for name, wanted in facts.items():
+            if name not in known:
+                raise OptionError(f"a receipt has no fact {name!r}; {nearest(name, known)}")
+            found = getattr(self, name)
+            if found != wanted:
+                wrong += [f"  {name}: {_word(found)}, expected {_word(wanted)}", *self._why(name)]
+        if wrong:
+            raise AssertionError("\n".join([f"{self._title} is another program:", *wrong]))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every fact is the same; compiles both, unless the fingerprints differ."""
+        if not isinstance(other, Receipt):
+            return NotImplemented
+        return self.fingerprint == other.fingerprint and self.facts() == other.facts()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        """One line with the facts that are known so far: what pytest shows of a failed assert."""
+        facts = ", ".join(f"{name} {_word(value)}" for name, value in self._told().items())
+        return f"<Receipt of {self._title}: {facts}>"
+
+    def __str__(self) -> str:
+        """The stable text, and below it what is known of the compile so far."""
+        rows = [(name, _word(v)) for name, v in self._told().items() if name in _COMPILED]
+        return "\n".join([self.stable, *(_rows(rows) if rows else ())])
+
+    @property
+    def _title(self) -> str:
+        program = self.capture.program
+        name = program.name
+        for transform in reversed(program.transforms):
+            name = f"{transform}({name})"
+        inputs = ", ".join(f"{leaf.name} {leaf.type}" for leaf in program.inputs[:_FEW])
+        more = len(program.inputs) - _FEW
+        rest = f" and {more:,} more inputs" if more > 0 else ""
+        flags = f", {', '.join(program.flags)}" if program.flags else ""
+        return f"{name}({inputs}{rest}) for {program.target.platform}{flags}"
+
+    def _fact(self, name: str) -> int:
+        """One figure.
+
+        Raises:
+            UnavailableError: This backend does not give it.
+        """
+        found = self._figures.get(name)
+        if found is None:
+            why = self._figures.missing.get(name, "this backend does not say")
+            raise UnavailableError(
+                f"no {FIGURES[name].title} of {self.capture.program.name}: {why}"
+            )
+        self._known[name] = found
+        return found
+
+    def _told(self) -> dict[str, Any]:
+        return {name: self._known[name] for name in FIGURES if name in self._known}
+
+    def _shown(self, name: str) -> str:
+        return _word(self._figures.get(name))
+
+    def _why(self, name: str) -> list[str]:
+        """What there is of a fact that is not the expected one."""
+        if name in ("equations", "primitives"):
+            words = [f"{kind} {n:,}" for kind, n in self.primitives.items()]
+            return [f"    {listed(words, 3 * _FEW)}"]
+        if name not in ("fusions", "kernels", "instructions"):
+            return []
+        module = self.capture.optimized.module
+        fusions = [node for node in module.nodes() if node.opcode == "fusion"]
+        rows = []
+        for node in fusions[:_FEW]:
+            held = inside(node, module)
+            lines = listed(lines_of(held))
+            rows.append(f"    {node.id}: {opcodes(held)}{f' ({lines})' if lines else ''}")
+        more = len(fusions) - _FEW
+        return [*rows, *([f"    and {more:,} more fusions"] if more > 0 else [])]
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "not given"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _rows(rows: list[tuple[str, str]]) -> list[str]:
+    return [f"  {name:<16} {text}" for name, text in rows]

@@ -1,0 +1,150 @@
+"""What changed between two captures, in sentences: the biggest consequence, then the rest."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import log2
+
+from jaxlens.ir.graph import Module, Node
+from jaxlens.lenses.compare.causes import subject
+from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
+from jaxlens.lenses.compare.figures import FIGURES, Figure
+from jaxlens.lenses.program.fusion_change import PLUMBING
+from jaxlens.lenses.sentences import listed
+from jaxlens.links.match.across_edits import Pairs
+from jaxlens.report import Finding, Trust, amount, count
+
+_LINES = 3  # lines named in a sentence
+_FEW = 5  # kinds of instructions named in a sentence
+_SENTENCE = ("fusions", "kernels", "flops", "temporaries", "peak", "on_chip", "moved", "bytes")
+_WORTH = 0.01  # changes below a percent are left to the table
+
+
+def findings(found: Comparison, names: Names = NAMES) -> Iterator[Finding]:
+    """The biggest consequence, then what could not be compared."""
+    edited = not found.equations.equal
+    head = subject(found.causes, edited)
+    unchanged = "nothing of what runs changed" if edited else "the same program runs"
+    alike = found.instructions is not None and found.instructions.equal
+    recoded = f"other LLVM IR in {count(len(found.recoded), 'kernel')}"
+    parts = [*_consequences(found), *([recoded] if found.recoded else [])]
+    told = ", ".join(parts) or (unchanged if alike else "")
+    words = _words(found.equations) or "the same equations"
+    trust: Trust = "xla" if any(FIGURES[n].unit == "B" for n in _ranked(found)) else "counted"
+    ids = (*found.new, *found.changed.values())
+    yield Finding(f"{head}: {'; '.join(filter(None, (told, words)))}.", trust, ids)
+    yield from _rest(found)
+    yield from _missing(found, names)
+
+
+def _consequences(found: Comparison) -> list[str]:
+    """`2 fusions instead of 3`, `4.2 MB less temporary memory (8.4 MB)`; at most three."""
+    return [
+        _consequence(FIGURES[name], was, now)
+        for name in _ranked(found)
+        if (was := found.figures[name][0]) is not None
+        and (now := found.figures[name][1]) is not None
+    ]
+
+
+def _ranked(found: Comparison) -> list[str]:
+    """Figures that changed by a percent or more, the most changed first: three, or one more."""
+    weights = {}
+    for name in _SENTENCE:
+        was, now = found.figures.get(name, (None, None))
+        if was is None or now is None or was == now:
+            continue
+        weight = abs(log2((now + 1) / (was + 1)))
+        if weight >= _WORTH:
+            weights[name] = weight
+    if "fusions" in weights:
+        weights.pop("kernels", None)  # each is one: said twice it would be no news
+    if weights.keys() >= {"temporaries", "peak"} and _grew(found, "peak") == _grew(
+        found, "temporaries"
+    ):
+        weights.pop("peak")
+    ranked = sorted(weights, key=lambda name: -weights[name])[:3]
+    # What only moved from one memory of the device to another is no saving: both are said.
+    if "on_chip" in weights and "on_chip" not in ranked and {"temporaries", "peak"} & set(ranked):
+        ranked.append("on_chip")
+    return ranked
+
+
+def _grew(found: Comparison, name: str) -> bool:
+    was, now = found.figures[name]
+    return (now or 0) > (was or 0)
+
+
+def _consequence(figure: Figure, was: int, now: int) -> str:
+    if not figure.unit:
+        return f"{count(now, figure.noun)} instead of {was:,}"
+    less = "less" if now < was else "more"
+    size = amount(abs(now - was), figure.unit)
+    if figure.unit == "flop":
+        return f"{amount(now, 'flop')} instead of {amount(was, 'flop')}"
+    return f"{size} {less} {figure.noun} ({amount(now)}, was {amount(was)})"
+
+
+def _words(pairs: Pairs) -> str:
+    """`4 equations are new (cell 2:3), 1 is gone`."""
+    parts: list[str] = []
+    for ids, verb, module in (
+        (pairs.new, "new", pairs.after),
+        (pairs.gone, "gone", pairs.before),
+        (tuple(pairs.changed.values()), "changed", pairs.after),
+    ):
+        if not ids:
+            continue
+        noun = f"{count(len(ids), 'equation')} " if not parts else f"{len(ids):,} "
+        state = verb if verb != "changed" else "of another type or form"
+        places = listed(_places(ids, module), _LINES)
+        is_ = "is" if len(ids) == 1 else "are"
+        parts.append(f"{noun}{is_} {state}" + (f" ({places})" if places else ""))
+    return ", ".join(parts)
+
+
+def _places(ids: Sequence[str], module: Module) -> list[str]:
+    """The lines of some equations, those with most first."""
+    wanted = set(ids)
+    lines = Counter(str(n.owner) for n in module.nodes() if n.id in wanted and n.owner)
+    return [line for line, _ in lines.most_common()]
+
+
+def _rest(found: Comparison) -> Iterator[Finding]:
+    """What changed in the optimised program where no equation did, and the other way round."""
+    pairs = found.instructions
+    if pairs is None or pairs.equal:
+        return
+    new, gone = _computing(pairs.new, pairs.after), _computing(pairs.gone, pairs.before)
+    parts = []
+    if new:
+        parts.append(f"{len(new):,} new ({_kinds(new)})")
+    if gone:
+        parts.append(f"{len(gone):,} gone ({_kinds(gone)})")
+    if pairs.changed:
+        parts.append(f"{len(pairs.changed):,} of another type or holding something else")
+    if parts:
+        ids = tuple(node.id for node in new)
+        yield Finding(f"Instructions of the optimised program: {', '.join(parts)}.", ids=ids)
+
+
+def _kinds(nodes: Sequence[Node]) -> str:
+    """`fusion x 2, add and 3 more kinds`, the most frequent first."""
+    ranked = Counter(node.opcode for node in nodes).most_common()
+    words = [f"{kind} x {n}" if n > 1 else kind for kind, n in ranked[:_FEW]]
+    more = [f"{count(len(ranked) - _FEW, 'more kind')}"] if len(ranked) > _FEW else []
+    return ", ".join([*words, *more])
+
+
+def _computing(ids: Sequence[str], module: Module) -> list[Node]:
+    wanted = set(ids)
+    return [n for n in module.nodes() if n.id in wanted and n.opcode not in PLUMBING]
+
+
+def _missing(found: Comparison, names: Names) -> Iterator[Finding]:
+    """One sentence for each side and reason: what could not be compared."""
+    reasons: dict[tuple[int, str], list[str]] = {}
+    for (side, name), why in found.missing.items():
+        reasons.setdefault((side, why), []).append(FIGURES[name].title)
+    for (side, why), titles in reasons.items():
+        text = f"Not compared: {listed(titles, 6)}. {names[side]}: {why}."
+        yield Finding(text, "unknown")

@@ -1,0 +1,178 @@
+"""What changed between two captures, in tables: figures, primitives, lines, fusions and seconds."""
+
+from collections.abc import Iterator
+from statistics import median
+from typing import Protocol
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError
+from jaxlens.ir.graph import Node
+from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
+from jaxlens.lenses.compare.figures import FIGURES, Figure
+from jaxlens.lenses.program.kernels import inside
+from jaxlens.lenses.sentences import opcodes
+from jaxlens.lenses.times.facts import duration
+from jaxlens.links.match.across_edits import Pairs
+from jaxlens.report import Cell, Table, amount, cells, count
+
+_ROWS = 60
+
+
+def tables(found: Comparison, names: Names = NAMES) -> tuple[Table, ...]:
+    """Those of a comparison that have rows."""
+    every = (
+        _figures(found, names),
+        _primitives(found, names),
+        _by_line(found, names),
+        *_fusions(found, names),
+    )
+    return tuple(table for table in every if table.rows)
+
+
+def _figures(found: Comparison, names: Names) -> Table:
+    """Both sides of each figure."""
+    rows = []
+    for name, (was, now) in found.figures.items():
+        if was is None and now is None:
+            continue
+        figure = FIGURES[name]
+        sides_ = (_cell(was, figure), _cell(now, figure))
+        rows.append((Cell(figure.title), *sides_, _difference(was, now, figure)))
+    note = (
+        "Equations, flops and bytes of arguments are counted over the jaxpr (a while loop's body "
+        "once)."
+    )
+    if "temporaries" in found.figures:
+        note += " Memory is XLA's buffer assignment, bytes accessed its cost analysis."
+    return Table("Figures", ("", *names, "change"), tuple(rows), note, right=(1, 2, 3))
+
+
+def _cell(value: int | None, figure: Figure) -> Cell:
+    if value is None:
+        return Cell("not given")
+    return Cell(amount(value, figure.unit) if figure.unit else f"{value:,}", value)
+
+
+def _difference(was: int | None, now: int | None, figure: Figure) -> Cell:
+    if was is None or now is None:
+        return Cell("")
+    if was == now:
+        return Cell("same", 0)
+    sign = "+" if now > was else "-"
+    size = amount(abs(now - was), figure.unit) if figure.unit else f"{abs(now - was):,}"
+    share = f" ({(now - was) / was:+.0%})" if was else ""
+    return Cell(f"{sign}{size}{share}", now - was)
+
+
+def _primitives(found: Comparison, names: Names) -> Table:
+    """Primitives of which there are more or fewer."""
+    rows = [
+        (*cells(kind, was, now), Cell(f"{now - was:+,}", now - was))
+        for kind, (was, now) in found.primitives.items()
+        if was != now
+    ]
+    rows.sort(key=lambda row: -abs(float(row[3].value or 0)))
+    columns = ("primitive", *names, "change")
+    return Table("Equations by primitive", columns, tuple(rows), right=(1, 2, 3))
+
+
+def _by_line(found: Comparison, names: Names) -> Table:
+    """Lines of which an equation changed."""
+    rows = tuple(
+        (
+            Cell(line.before or "-"),
+            Cell(line.after or "-", ids=(*line.new, *line.changed)),
+            *cells(len(line.new), len(line.gone), len(line.changed), line.what),
+        )
+        for line in found.lines[:_ROWS]
+    )
+    left = len(found.lines) - len(rows)
+    note = f"{count(left, 'more line')} below these." if left > 0 else ""
+    columns = (f"line {names[0]}", f"line {names[1]}", "new", "gone", "changed", "what")
+    return Table("Equations by line", columns, rows, note, right=(2, 3, 4), stage="jaxpr")
+
+
+def _fusions(found: Comparison, names: Names) -> Iterator[Table]:
+    """Fusions that are new, gone or hold something else."""
+    pairs = found.instructions
+    if pairs is None:
+        return
+    old = {n.id: n for n in pairs.before.nodes() if n.opcode == "fusion"}
+    new = {n.id: n for n in pairs.after.nodes() if n.opcode == "fusion"}
+    rows = []
+    for id in pairs.gone:
+        if id in old:
+            rows.append(_fusion(old[id], None, pairs))
+    for tail, head in pairs.changed.items():
+        if tail in old and head in new:
+            rows.append(_fusion(old[tail], new[head], pairs))
+    for id in pairs.new:
+        if id in new:
+            rows.append(_fusion(None, new[id], pairs))
+    typed = len(rows)
+    rows = [row for row in rows if row[2].text or row[3].text]
+    typed -= len(rows)
+    left = len(rows) - _ROWS
+    note = "Fusions that hold what they held are left out."
+    if typed:
+        note += f" {count(typed, 'fusion')} of the same operations at other types, too."
+    note += f" {count(left, 'more')} below these." if left > 0 else ""
+    columns = (f"fusion {names[0]}", f"fusion {names[1]}", "holds more", "holds less")
+    yield Table("Fusions", columns, tuple(rows[:_ROWS]), note, stage="optimized")
+
+
+def _fusion(old: Node | None, new: Node | None, pairs: Pairs) -> tuple[Cell, ...]:
+    left = inside(old, pairs.before) if old else ()
+    right = inside(new, pairs.after) if new else ()
+    held = {pairs.images.get(node.id) for node in left}
+    kept = {node.id for node in right}
+    more = opcodes(node for node in right if node.id not in held)
+    less = opcodes(node for node in left if pairs.images.get(node.id) not in kept)
+    ids = (new.id,) if new else ()
+    return Cell(old.id if old else "-"), Cell(new.id if new else "-", ids=ids), *cells(more, less)
+
+
+def times(before: Capture, after: Capture, names: Names) -> list[Table]:
+    """Seconds of each step, where both were timed."""
+    try:
+        steps = [{t.step: t.seconds for t in capture.times} for capture in (before, after)]
+    except LensError:
+        return []
+    both = [step for step in steps[0] if step in steps[1]]
+    rows = tuple(
+        (
+            Cell(step),
+            *(Cell(duration(side[step]), side[step]) for side in steps),
+            Cell(f"x {steps[1][step] / steps[0][step]:.2f}" if steps[0][step] else ""),
+        )
+        for step in both
+    )
+    note = "Wall clock, measured once each: differences of a third mean nothing."
+    columns = ("step", *names, "ratio")
+    return [Table("Time per stage", columns, rows, note, volatile=True, right=(1, 2, 3))]
+
+
+class Runs(Protocol):
+    """Seconds of executions of both programs, as `stages/experiments/recompile.py` gives them."""
+
+    @property
+    def before(self) -> tuple[float, ...]: ...
+    @property
+    def after(self) -> tuple[float, ...]: ...
+    @property
+    def how(self) -> str: ...
+
+
+def runs(measured: Runs, names: Names = NAMES) -> Table:
+    """What running the two took."""
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(f"{len(seconds):,}", len(seconds)),
+            *(Cell(duration(s), s) for s in (median(seconds), min(seconds), max(seconds))),
+        )
+        for name, seconds in zip(names, (measured.before, measured.after), strict=True)
+    )
+    how = f"{measured.how[:1].upper()}{measured.how[1:]}."
+    columns = ("", "runs", "median", "least", "most")
+    return Table("Measured", columns, rows, how, volatile=True, right=(1, 2, 3, 4))

@@ -1,0 +1,1 @@
+"""Arrays that a program has baked in: closed over, or folded by XLA."""

@@ -1,0 +1,83 @@
+"""What devices can do at most, as their makers published it.
+
+The figures are for dense products (no 2:4 sparsity) and one device: a document that counts sparsity
+has twice as many. Documents differ over the years; these are the newest known. What this machine
+was measured to do comes from `stages/measure/measured_limits.py`.
+"""
+
+from collections.abc import Mapping
+
+from jaxlens.errors import OptionError, nearest
+from jaxlens.ir.device_limits import Limits
+
+
+def _gpu(
+    name: str, tera: Mapping[str, float], vector: float, gigabytes: float, source: str
+) -> Limits:
+    products = {dtype: rate * 1e12 for dtype, rate in tera.items()}
+    return Limits(name, products, vector * 1e12, gigabytes * 1e9, source)
+
+
+def _tpu(name: str, bf16: float, int8: float, gigabytes: float, also: str = "") -> Limits:
+    # By default products of f32 are done in bf16; what the vector unit does is not published.
+    products = {
+        dtype: rate * 1e12 for dtype, rate in {"bf16": bf16, "f32": bf16, "s8": int8}.items()
+    }
+    page = name.removeprefix("TPU ")
+    source = f"Google Cloud TPU documentation, TPU {page} page{also}"
+    return Limits(name, products, None, gigabytes * 1e9, source)
+
+
+# f32 stands for TF32: what XLA multiplies f32 with on these GPUs unless told otherwise.
+PUBLISHED: Mapping[str, Limits] = {
+    "a100": _gpu(
+        "A100 80GB SXM", {"bf16": 312, "f16": 312, "f32": 156, "f64": 19.5, "s8": 624}, 19.5,
+        2039, "NVIDIA A100 Tensor Core GPU datasheet",
+    ),
+    "h100": _gpu(
+        "H100 SXM",
+        {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979}, 67,
+        3350, "NVIDIA H100 Tensor Core GPU datasheet, halved where it counts sparsity",
+    ),
+    "h200": _gpu(
+        "H200 SXM",
+        {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979}, 67,
+        4800, "NVIDIA H200 Tensor Core GPU datasheet, halved where it counts sparsity",
+    ),
+    "l4": _gpu(
+        "L4", {"bf16": 121, "f16": 121, "f32": 60, "s8": 242.5, "f8e4m3fn": 242.5}, 30.3, 300,
+        "NVIDIA L4 Tensor Core GPU datasheet, halved where it counts sparsity",
+    ),
+    "b200": _gpu(
+        "B200",
+        {"bf16": 2250, "f16": 2250, "f32": 1100, "f64": 37, "s8": 4500, "f8e4m3fn": 4500}, 75,
+        7700, "NVIDIA Blackwell datasheet, a GPU of the HGX B200, halved where it counts sparsity",
+    ),
+    "v4": _tpu("TPU v4", 275, 275, 1200),
+    "v5e": _tpu("TPU v5e", 197, 393, 819),
+    # The page has no int8.
+    "v5p": _tpu("TPU v5p", 459, 918, 2765, "; int8: Google Cloud's announcement of it"),
+    "v6e": _tpu("TPU v6e", 918, 1836, 1638),
+}  # fmt: skip
+
+# How JAX names these devices ("TPU v5 lite", "NVIDIA H100 80GB HBM3").
+_KINDS = {"tpu v5 lite": "v5e", "tpu v5p": "v5p", "tpu v5": "v5p", "tpu v6 lite": "v6e"}
+
+
+def published(name: str) -> Limits:
+    """Published figures of a device.
+
+    Args:
+        name: "h100", or what JAX calls the device.
+
+    Raises:
+        OptionError: There are none of it here.
+    """
+    asked = name.strip().lower()
+    for key in (_KINDS.get(asked, ""), asked, asked.removeprefix("tpu").strip(": ").split(":")[0]):
+        if key in PUBLISHED:
+            return PUBLISHED[key]
+    held = [key for key in PUBLISHED if key in asked.replace(":", " ").replace("-", " ").split()]
+    if held:
+        return PUBLISHED[held[0]]
+    raise OptionError(f"no published limits of {name!r} here; {nearest(asked, PUBLISHED)}")

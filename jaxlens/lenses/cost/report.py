@@ -1,0 +1,274 @@
+"""The answer on flops and bytes in sentences and tables, with XLA's own figure beside the count."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import Span
+from jaxlens.lenses.cost import line_split
+from jaxlens.lenses.cost.facts import Cost, of
+from jaxlens.lenses.program.async_ops import idle
+from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.source_quote import bracketed, quoter
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+
+_PER_DEVICE = (
+    Finding(
+        "The count is for the equations as they are written: for all devices together, in a "
+        "shard_map's body for one. So it is not compared with XLA's."
+    ),
+)
+
+
+def cost(capture: Capture, compiled: bool = True) -> Report:
+    """What the program costs, by line, and how XLA's figure differs.
+
+    Args:
+        capture: Any capture.
+        compiled: Look at the compiled program too, for XLA's figure and its trip counts.
+    """
+    try:
+        found = of(capture, compiled)
+    except UnavailableError as why:
+        if not compiled:
+            raise
+        return _of_compiled(capture, str(why))
+    xla: Mapping[str, float] = {}
+    missing = "" if compiled else "not compiled"
+    if compiled:
+        try:
+            xla = capture.cost
+        except UnavailableError as why:
+            missing = str(why)
+    devices = capture.program.target.devices
+    count_, *open_ = _counted(found)
+    findings = (*_answer(found, capture), count_, *_theirs(xla, compiled, missing, devices), *open_)
+    if _given(xla):
+        findings += tuple(_gap(found, xla["flops"], capture) if devices == 1 else _PER_DEVICE)
+    overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
+    tables = (_figures(found, xla), lines(found, quote=_codes(capture)))
+    return Report("Cost", findings, tables, (overlay,))
+
+
+def _of_compiled(capture: Capture, why: str) -> Report:
+    """XLA's figure alone, for a program that was opened from a later stage than the jaxpr."""
+    missing = ""
+    xla: Mapping[str, float] = {}
+    try:
+        xla = capture.cost
+    except UnavailableError as reason:
+        missing = str(reason)
+    once = [Finding("XLA counts a loop's body once, however often it runs.")] if _given(xla) else []
+    open_ = Finding(f"What each line costs is not counted: {why}.", "unknown")
+    devices = capture.program.target.devices
+    return Report("Cost", (*_theirs(xla, True, missing, devices), *once, open_), ())
+
+
+def _codes(capture: Capture) -> Callable[[str], str]:
+    """Gives the text of a line by its name."""
+    spans, quote = _spans(capture), quoter(capture)
+    return lambda line: quote(spans.get(line))
+
+
+def _spans(capture: Capture) -> dict[str, Span]:
+    return {str(node.owner): node.owner for node in capture.jaxpr.module.nodes() if node.owner}
+
+
+def _answer(found: Cost, capture: Capture) -> Iterator[Finding]:
+    """The line that does most, and what its work is made of where it does nearly all."""
+    line = min(found.by_line, key=lambda line: (-found.by_line[line], line), default="")
+    if line and found.by_line[line]:
+        share = found.by_line[line] / found.flops
+        place = f"{line}{bracketed(_spans(capture).get(line), _codes(capture)(line))}"
+        text = f"{place} does {_percent(share)} of {amount(found.flops, 'flop')}"
+        if share > line_split.NEARLY_ALL:
+            inside = line_split.told(line_split.parts(capture.jaxpr.module, found.by_node))
+            text += f" ({inside})" if inside else ""
+        ways = []
+        if any(loop.trips is not None and loop.trips > 1 for loop in found.loops):
+            ways.append("loops counted by their trips")
+        open_ = sum(1 for loop in found.loops if loop.trips is None)
+        if open_:
+            ways.append(f"{count(open_, 'loop')} of unknown length counted once")
+        yield Finding(f"{', '.join([text, *ways])}.")
+
+
+def _counted(found: Cost) -> Iterator[Finding]:
+    """What was counted, and what the count leaves open."""
+    yield _sum(found)
+    open_ended = [loop for loop in found.loops if loop.trips is None]
+    if open_ended:
+        places = listed(list(dict.fromkeys(loop.line for loop in open_ended if loop.line)))
+        one = len(open_ended) == 1
+        noun = "while loop" if all(loop.kind == "while" for loop in open_ended) else "loop or grid"
+        nouns = f"{len(open_ended)} {noun.replace('loop', 'loops').replace('grid', 'grids')}"
+        head = f"A {noun}" if one else nouns
+        where = f" ({places})" if places else ""
+        rest = (
+            "runs an unknown number of times; its body counts"
+            if one
+            else ("run an unknown number of times; their bodies count")
+        )
+        ids = tuple(loop.id for loop in open_ended)
+        yield Finding(f"{head}{where} {rest} once.", "unknown", ids)
+    if found.branches:
+        text = f"{count(len(found.branches), 'cond')}: the branch that costs most was counted."
+        yield Finding(text, "counted", found.branches)
+    if found.unknown:
+        names = [f"{name} x {n}" if n > 1 else name for name, n in found.unknown.items()]
+        yield Finding(f"Not counted, for want of a rule: {listed(names, 6)}.", "unknown")
+
+
+def _sum(found: Cost) -> Finding:
+    """The count in one sentence; where it is zero, why."""
+    others = f"{amount(found.transcendentals, '').strip()} transcendentals"
+    if found.flops:
+        also = f" and {others}" if found.transcendentals else ""
+        return Finding(f"{amount(found.flops, 'flop')}{also} counted over the equations.")
+    if found.unknown:
+        also = f" besides {others}" if found.transcendentals else ""
+        names = listed(list(found.unknown), 6)
+        return Finding(f"No flop could be counted{also}: there is no rule for {names}.", "unknown")
+    if found.transcendentals:
+        return Finding(f"{others} and no other arithmetic counted over the equations.")
+    least = "" if found.bytes is None else f", at least {amount(found.bytes)} in and out"
+    return Finding(f"No arithmetic: the equations only move data{least}.")
+
+
+def _given(xla: Mapping[str, float]) -> bool:
+    return xla.get("flops", -1.0) >= 0
+
+
+def _theirs(
+    xla: Mapping[str, float], compiled: bool, missing: str, devices: int
+) -> Iterator[Finding]:
+    """XLA's figure, to stand beside the count."""
+    if _given(xla):
+        figure = amount(xla["flops"], "flop")
+        each = f" on each of {devices} devices" if devices > 1 else ""
+        yield Finding(f"XLA's own figure for the optimised program{each}: {figure}.", "xla")
+    elif compiled:
+        reason = missing or "its cost analysis is empty for this target"
+        yield Finding(f"XLA gives no flops here: {reason}.", "unknown")
+
+
+def _gap(found: Cost, theirs: float, capture: Capture) -> Iterator[Finding]:
+    """Why XLA's flops are others."""
+    counted = [loop for loop in found.loops if loop.trips is not None and loop.flops]
+    if counted and found.once != found.flops:
+        alike = Counter(f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted)
+        words = [f"{n} loops of {trips}" if n > 1 else trips for trips, n in alike.items()]
+        yield Finding(
+            f"XLA counts a loop's body once ({listed(words)}): "
+            f"counted like that the equations have {amount(found.once, 'flop')}.",
+            ids=tuple(loop.id for loop in counted),
+        )
+    yield from _rest(found, theirs, capture)
+
+
+def _rest(found: Cost, theirs: float, capture: Capture) -> Iterator[Finding]:
+    """What is left of the gap once loops are counted alike."""
+    ours, loops = found.once, found.once != found.flops
+    called = _calls(capture)
+    if called:
+        yield Finding(f"XLA counts nothing for what a custom call does: {listed(called)}.", "xla")
+    if not ours:
+        if theirs:
+            why = "what has no rule here" if found.unknown else "loop counters or what passes added"
+            text = f"XLA's {amount(theirs, 'flop')} are in none of the counted equations: {why}."
+            yield Finding(text, "unknown" if found.unknown else "counted")
+        return
+    share = (theirs - ours) / ours
+    if abs(share) < 0.005:
+        start = "Apart from that the" if loops or called else "The"
+        end = ", as far as there are rules" if found.unknown else ""
+        yield Finding(f"{start} two agree{end}.")
+    elif share > 0 or not called:  # what is less may all be in the custom calls
+        start = "With loops counted once the" if loops else "The"
+        text = f"{start} optimised program does {_percent(abs(share))}"
+        why = (
+            "more: values computed again inside fusions, loop counters or what passes added"
+            if share > 0
+            else "less: lowering or passes removed, merged or simplified the rest"
+        )
+        if share > 0 and found.unknown:
+            why = "more: what has no rule here, values computed again, or what passes added"
+        yield Finding(f"{text} {why}.")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+
+
+def _calls(capture: Capture) -> list[str]:
+    try:
+        nodes = list(capture.optimized.module.nodes())
+    except UnavailableError:
+        return []
+    calls = (n for n in nodes if n.opcode == "custom-call" and not idle(n))
+    named = (n.attrs.get("custom_call_target", n.id) for n in calls)
+    return list(dict.fromkeys(name.strip('"') for name in named))
+
+
+def _figures(found: Cost, xla: Mapping[str, float]) -> Table:
+    """The count and XLA's figures side by side."""
+
+    def theirs(key: str, unit: str) -> Cell:
+        value = xla.get(key)
+        return Cell(
+            "not given" if value is None or value < 0 else amount(value, unit).strip(), value
+        )
+
+    rows = (
+        (
+            Cell("flops"),
+            Cell(amount(found.flops, "flop"), found.flops),
+            Cell(amount(found.once, "flop"), found.once),
+            theirs("flops", "flop"),
+        ),
+        (
+            Cell("transcendentals"),
+            Cell(amount(found.transcendentals, "").strip(), found.transcendentals),
+            Cell(""),
+            theirs("transcendentals", ""),
+        ),
+        (
+            Cell("bytes"),
+            Cell(amount(found.bytes), found.bytes),
+            Cell(""),
+            theirs("bytes accessed", "B"),
+        ),
+    )
+    return Table(
+        "Cost",
+        ("", "counted", "loops once", "XLA, optimised program"),
+        rows,
+        "Counted bytes are arguments and results once each: a lower bound. XLA's are what the "
+        "instructions of the optimised program access, each loop body once.",
+        right=(1, 2, 3),
+    )
+
+
+def lines(found: Cost, most: int = 12, quote: Callable[[str], str] = lambda line: "") -> Table:
+    """Flops by source line, largest first.
+
+    Args:
+        found: What was counted.
+        most: Rows.
+        quote: Gives the text of a line.
+    """
+    ranked = sorted(found.by_line.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        (
+            Cell(line or "(no line)"),
+            Cell(quote(line) if line else ""),
+            Cell(amount(n, "flop"), n, bar=n / ranked[0][1] if ranked[0][1] else 0.0),
+            Cell(f"{n / found.flops:.1%}" if found.flops else "", n),
+        )
+        for line, n in ranked[:most]
+    ]
+    left = len(ranked) - len(rows)
+    note = f"{count(left, 'more line')} below these." if left else ""
+    columns = ("line", "code", "flops", "share")
+    return Table("Flops by line", columns, tuple(rows), note, right=(2, 3))

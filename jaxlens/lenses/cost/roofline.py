@@ -1,0 +1,391 @@
+"""Kernels by flops, bytes and time: which limit of a device each runs into, and how near it comes.
+
+A kernel takes no less than its flops over the device's flops per second, nor than its bytes over
+the memory's bytes per second. The larger of the two is the best possible time: an estimate, and a
+bound only as far as the bytes come from memory and not from a cache.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Literal
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir.device_limits import Limits
+from jaxlens.lenses.cost.facts import Cost
+from jaxlens.lenses.cost.facts import of as cost_of
+from jaxlens.lenses.cost.published_limits import published
+from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
+from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.times.facts import duration
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+
+Bound = Literal["memory", "compute", "unknown"]
+PETA = ("", "k", "M", "G", "T", "P")
+_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel under the roof.
+
+    Attributes:
+        kernel: What it does.
+        bound: What bounds it; unknown of what travels between devices.
+        seconds: The best possible time of all its executions.
+        measured: What they took; None where that was not measured.
+    """
+
+    kernel: KernelCost
+    bound: Bound
+    seconds: float
+    measured: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Flops per second, measured or at best."""
+        seconds = self.measured or self.seconds
+        return self.kernel.flops / seconds if seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that the lens knows. The attributes of `Cost` can be read here too.
+
+    Attributes:
+        cost: Counted over the equations; None of a program that was opened from a later stage.
+        kernels: Counted over the compiled program.
+        limits: Of the device asked for; None where none was.
+        seconds: Measured per run, by instruction; None where nothing was run.
+        lacking: Why there is no `cost`.
+    """
+
+    cost: Cost | None
+    kernels: tuple[KernelCost, ...]
+    limits: Limits | None = None
+    seconds: Mapping[str, float] | None = None
+    lacking: str = ""
+    _own: tuple[str, ...] = field(default=("points", "best_seconds"), repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if self.cost is None and name in {f.name for f in fields(Cost)}:
+            raise UnavailableError(self.lacking)
+        return getattr(self.cost, name)
+
+    def __dir__(self) -> list[str]:
+        names = [f.name for f in (*fields(self), *fields(Cost))]
+        return sorted([*(n for n in names if not n.startswith("_")), *self._own])
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """Kernels under the roof, those that take longest first; () without limits."""
+        return points(self.kernels, self.limits, self.seconds) if self.limits else ()
+
+    @property
+    def best_seconds(self) -> float | None:
+        """The best possible time of one run; None without limits."""
+        return sum(point.seconds for point in self.points) if self.limits else None
+
+
+def facts(
+    capture: Capture, limits: Limits | None = None, seconds: Mapping[str, float] | None = None
+) -> Facts:
+    """The figures behind the report; without a compiled program those of the equations."""
+    try:
+        kernels = kernel_costs(capture)
+    except UnavailableError:
+        kernels = ()
+    try:
+        counted = cost_of(capture)
+    except UnavailableError as why:
+        if not kernels:
+            raise
+        return Facts(None, kernels, limits, seconds, str(why))
+    return Facts(counted, kernels, limits, seconds)
+
+
+def limits_of(capture: Capture, device: str) -> Limits:
+    """The limits that a roofline is drawn with.
+
+    Args:
+        capture: The program; its products say which element types matter.
+        device: "here" for the device that the capture is for: measured where this process has
+            it, else as published; or a name such as "h100".
+
+    Raises:
+        OptionError: Nothing is published of that device here.
+        UnavailableError: The device cannot be measured.
+    """
+    if device != "here":
+        return published(device)
+    target = capture.program.target
+    measured = None if target.absent else capture.driver.limits(_products(capture))
+    if measured is None:
+        if any(known in target.kind.lower() for known in ("cpu", "unknown")):
+            raise UnavailableError(
+                "a saved capture runs nowhere that could be measured: name a device, as in "
+                "--roofline=h100"
+            )
+        return published(target.kind)
+    return measured
+
+
+def _products(capture: Capture) -> Iterator[str]:
+    """Element types of the program's matrix products."""
+    yield from (kernel.dtype for kernel in kernel_costs(capture) if kernel.product)
+
+
+def points(
+    kernels: Sequence[KernelCost], limits: Limits, seconds: Mapping[str, float] | None = None
+) -> tuple[Point, ...]:
+    """Kernels under a roof, those that take longest first."""
+    found = []
+    for kernel in kernels:
+        work = kernel.flops + kernel.transcendentals
+        busy = work / limits.flops(kernel.dtype, kernel.product)
+        moving = (kernel.bytes or 0) / limits.bandwidth
+        bound: Bound = "compute" if busy > moving else "memory"
+        if kernel.unknown or kernel.bytes is None or kernel.travels:
+            bound = "unknown"
+        took = seconds.get(kernel.instruction) if seconds else None
+        found.append(Point(kernel, bound, max(busy, moving), took))
+    return tuple(sorted(found, key=lambda point: (-point.seconds, point.kernel.instruction)))
+
+
+def roofline(known: Facts, capture: Capture) -> Report:
+    """Kernels in tables, and what bounds them in sentences."""
+    kind = capture.program.target.kind
+    elsewhere = "" if known.limits is None or _same(known.limits, kind) else kind
+    findings: list[Finding] = []
+    tables: list[Table] = []
+    if known.kernels:
+        findings += _moves(known.kernels)
+        tables.append(table(known.kernels))
+    if known.limits is not None:
+        findings += _bounds(known.points, known.limits)
+        if elsewhere:
+            text = f"The kernels are those that XLA made for {elsewhere}; it would make others for "
+            findings.append(Finding(f"{text}{known.limits.name}: look with --target.", "unknown"))
+        tables.append(_under(known.points, known.limits))
+    if known.seconds is not None:
+        tables += [_by_line(known), _measured(known)]
+    moved = {k.instruction: float(k.bytes or 0) for k in known.kernels}
+    overlay = (Overlay("bytes moved (B)", "optimized", moved),) if moved else ()
+    return Report("Kernels", tuple(findings), tuple(tables), overlay)
+
+
+def _same(limits: Limits, kind: str) -> bool:
+    """Whether limits are those of the kind of device that a program is compiled for."""
+    try:
+        return limits.measured or published(kind) is limits
+    except OptionError:
+        return False
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole else "0%"
+
+
+def _most(kernels: Sequence[KernelCost], weights: Sequence[float]) -> tuple[str, float]:
+    """The line, or the kernel that no line owns, that weighs most in sum."""
+    sums: dict[str, float] = {}
+    for kernel, weight in zip(kernels, weights, strict=True):
+        name = kernel.lines[0] if kernel.lines else kernel.name
+        sums[name] = sums.get(name, 0.0) + weight
+    return max(sums.items(), key=lambda pair: pair[1])
+
+
+def _moves(kernels: Sequence[KernelCost]) -> list[Finding]:
+    whole = sum(kernel.bytes or 0 for kernel in kernels)
+    most = max(kernels, key=lambda kernel: kernel.bytes or 0)
+    said = []
+    if whole:
+        line, size = _most(kernels, [kernel.bytes or 0 for kernel in kernels])
+        one = f"{most.name} alone {_share(most.bytes or 0, whole)}"
+        said.append(
+            Finding(
+                f"{line} moves {_share(size, whole)} of the {amount(whole)} that the "
+                f"{_read_and_write(len(kernels))}; {one}.",
+                "counted", (most.instruction,),
+            )
+        )  # fmt: skip
+    open_ = [kernel for kernel in kernels if kernel.open]
+    if open_:
+        text = f"{count(len(open_), 'kernel')} in loops of unknown trips are counted for one."
+        said.append(Finding(text, "unknown", tuple(kernel.instruction for kernel in open_)))
+    dark = [kernel.name for kernel in kernels if kernel.unknown]
+    if dark:
+        text = f"What custom calls compute is not known, so their flops are not: {listed(dark)}."
+        said.append(Finding(text, "unknown"))
+    return said
+
+
+def _read_and_write(kernels: int) -> str:
+    return f"{kernels:,} kernels read and write" if kernels != 1 else "one kernel reads and writes"
+
+
+def _bounds(found: Sequence[Point], limits: Limits) -> list[Finding]:
+    """What bounds the program; where limits were measured without their figures."""
+    whole = sum(point.seconds for point in found)
+    if not whole:
+        return []
+    if limits.measured:
+        return [
+            Finding(
+                f"The roofline is that of {limits.name}: {limits.source}. It is measured, so its "
+                "figures stand in a table that a comparison leaves out.",
+                "measured",
+            )
+        ]
+    line, took = _most([p.kernel for p in found], [p.seconds for p in found])
+    travels = sum(point.kernel.travels for point in found)
+    apart = (
+        f" How fast devices exchange data is not in these limits: {count(travels, 'kernel')} "
+        "may take longer."
+        if travels
+        else ""
+    )
+    memory = sum(point.seconds for point in found if point.bound == "memory")
+    return [
+        Finding(
+            f"On {limits.name} a run takes {duration(whole)} at best, {_share(took, whole)} of it "
+            f"for {line}; {_share(memory, whole)} of it is bound by memory.{apart}",
+            "estimate", (found[0].kernel.instruction,),
+        )
+    ]  # fmt: skip
+
+
+def table(kernels: Sequence[KernelCost]) -> Table:
+    """Flops and bytes of each kernel, those that do most first."""
+    flops = sum(kernel.flops for kernel in kernels) or 1
+    moved = sum(kernel.bytes or 0 for kernel in kernels) or 1
+
+    def weight(kernel: KernelCost) -> float:
+        return kernel.flops / flops + (kernel.bytes or 0) / moved
+
+    ordered = sorted(kernels, key=lambda kernel: (-weight(kernel), kernel.instruction))
+    looped = any(kernel.runs != 1 for kernel in kernels)
+    top = max((kernel.flops for kernel in kernels), default=0) or 1
+    wide = max((kernel.bytes or 0 for kernel in kernels), default=0) or 1
+    rows = tuple(
+        (
+            Cell(kernel.name, ids=(kernel.instruction,)),
+            Cell(listed(list(kernel.lines), 2)),
+            *(
+                [Cell(f"{kernel.runs:,}{'?' if kernel.open else ''}", kernel.runs)]
+                if looped
+                else []
+            ),
+            Cell(amount(kernel.flops, "flop"), kernel.flops, bar=kernel.flops / top),
+            Cell(_share(kernel.flops, flops), kernel.flops),
+            Cell(amount(kernel.bytes), kernel.bytes, bar=(kernel.bytes or 0) / wide),
+            Cell(_share(kernel.bytes or 0, moved), kernel.bytes),
+            Cell(_intensity(kernel), kernel.intensity),
+        )
+        for kernel in ordered[:_ROWS]
+    )
+    left = len(ordered) - len(rows)
+    note = "Flops as XLA counts them, loops by their trips; bytes without any cache."
+    if any(kernel.aside for kernel in kernels):
+        note += (
+            " The bytes are of the device's main memory: what lies in another of its memories, "
+            "such as VMEM, is left out."
+        )
+    note += f" {left:,} smaller ones: .kernels has all." if left else ""
+    runs = ("runs",) if looped else ()
+    columns = ("kernel", "from lines", *runs, "flops", "", "bytes", "", "flop/B")
+    right = tuple(range(2, len(columns)))
+    return Table("Flops and bytes by kernel", columns, rows, note, right=right, stage="optimized")
+
+
+def _intensity(kernel: KernelCost) -> str:
+    found = kernel.intensity
+    if kernel.bytes == 0:
+        return "-"
+    return "unknown" if found is None else f"{found:.3g}"
+
+
+def _under(found: Sequence[Point], limits: Limits) -> Table:
+    """What bounds each kernel."""
+    whole = sum(point.seconds for point in found) or 1.0
+    rows = tuple(
+        (
+            Cell(point.kernel.name, ids=(point.kernel.instruction,)),
+            Cell(listed(list(point.kernel.lines), 2)),
+            Cell(_intensity(point.kernel), point.kernel.intensity),
+            Cell(point.bound),
+            Cell(duration(point.seconds), point.seconds, bar=point.seconds / found[0].seconds),
+            Cell(_share(point.seconds, whole), point.seconds / whole),
+        )
+        for point in found[:_ROWS]
+        if found[0].seconds
+    )
+    left = len(found) - len(rows)
+    tops = [f"{amount(rate, 'flop/s', PETA)} {dtype}" for dtype, rate in limits.products.items()]
+    if limits.vector is not None:
+        tops.append(f"{amount(limits.vector, 'flop/s', PETA)} outside of products")
+    note = (
+        f"{listed(tops, 9)}, {amount(limits.bandwidth, 'B/s')}: {limits.source}. The seconds are "
+        "the best possible by these, an estimate; what stays in a cache can be faster than memory."
+    )
+    note += f" {left:,} shorter ones: .points has all." if left else ""
+    columns = ("kernel", "from lines", "flop/B", "bound by", "at best", "")
+    title = f"Roofline of {limits.name}"
+    return Table(title, columns, rows, note, limits.measured, (2, 4, 5), "optimized")
+
+
+def _by_line(known: Facts) -> Table:
+    """Measured seconds by the line that a kernel came from."""
+    lines: Counter[str] = Counter()
+    for kernel in known.kernels:
+        took = (known.seconds or {}).get(kernel.instruction, 0.0)
+        lines[kernel.lines[0] if kernel.lines else ""] += took  # type: ignore[assignment]
+    whole = sum(lines.values()) or 1.0
+    top = max(lines.values(), default=0) or 1.0
+    rows = tuple(
+        (
+            Cell(line or "no line"),
+            Cell(duration(took), took, bar=took / top),
+            Cell(_share(took, whole), took / whole),
+        )
+        for line, took in lines.most_common(_ROWS)
+        if took
+    )
+    note = "A kernel counts for the line of its product, or of its result."
+    columns = ("line", "in a run", "")
+    return Table("Measured by line", columns, rows, note, True, (1, 2))
+
+
+def _measured(known: Facts) -> Table:
+    """Measured seconds by kernel."""
+    seconds = known.seconds or {}
+    best = {point.kernel.instruction: point.seconds for point in known.points}
+    taken = sorted(known.kernels, key=lambda kernel: -seconds.get(kernel.instruction, 0.0))
+    whole = sum(seconds.get(kernel.instruction, 0.0) for kernel in taken) or 1.0
+    top = seconds.get(taken[0].instruction, 0.0) if taken else 1.0
+    rows = []
+    for kernel in taken[:_ROWS]:
+        took = seconds.get(kernel.instruction)
+        if took is None:
+            continue
+        at_best = best.get(kernel.instruction)
+        rows.append((
+            Cell(kernel.name, ids=(kernel.instruction,)),
+            Cell(listed(list(kernel.lines), 2)),
+            Cell(duration(took), took, bar=took / (top or 1.0)),
+            Cell(_share(took, whole), took / whole),
+            Cell(amount(kernel.flops / took, "flop/s") if took else "", kernel.flops / took),
+            Cell(amount((kernel.bytes or 0) / took, "B/s") if took else ""),
+            *([] if not best else [Cell("" if not at_best else _share(at_best, took))]),
+        ))  # fmt: skip
+    unseen = sum(1 for kernel in taken if kernel.instruction not in seconds)
+    note = "One run, from the profiler, which slows small kernels: the shares say more."
+    note += f" {count(unseen, 'kernel')} left no mark in the profile." if unseen else ""
+    more = ("of the best",) if best else ()
+    columns = ("kernel", "from lines", "in a run", "", "does", "moves", *more)
+    right = tuple(range(2, len(columns)))
+    return Table("Measured by kernel", columns, tuple(rows), note, True, right, "optimized")

@@ -1,0 +1,1 @@
+"""What was fused, what that saved, and what was not fused."""

@@ -1,0 +1,363 @@
+"""What was fused, what that saved, and why the rest was not: from the optimised program.
+
+A fusion saves what its instructions would move one by one, less what it moves as one: the values
+inside it are neither written to memory nor read again. What another fusion computes too is not
+counted as saved there, since alone it would be computed once. Why two neighbours were not joined is
+only said where XLA says so (its priority fusion on GPUs), or where the program shows what stands
+in the way; else it is not known.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import PassStage
+from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo import fusion_log
+from jaxlens.lenses.program.async_ops import ENDS, EXCHANGES
+from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, PLUMBING, across_fusion, operations
+from jaxlens.lenses.program.kernel_cost import kernel_costs
+from jaxlens.lenses.program.kernels import inside
+from jaxlens.lenses.program.traffic import Traffic
+from jaxlens.lenses.sentences import fusion_kind, lines_of
+from jaxlens.links.match.instruction_fates import Change
+from jaxlens.links.match.numbered import Programs
+from jaxlens.links.match.same_compile import follow
+
+_THROUGH = frozenset({"bitcast", "get-tuple-element", "tuple"}) | ENDS
+_LIBRARY = frozenset({"dot", "convolution", "custom-call", "fft", "cholesky", "triangular-solve"})
+_LOOPS = frozenset({"while", "conditional", "call"})
+_PASS = "priority-fusion"
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """One fusion.
+
+    Attributes:
+        id: Its instruction.
+        kind: "loop", "input", "output", "custom: ...".
+        operations: What it joins, constants and plumbing left out.
+        lines: Source lines that it came from.
+        saved: Bytes that are neither written nor read in one run of it; see the module.
+        times: How often it runs, loops counted in.
+        repeated: Instructions in it that another place computes too.
+        places: The source line of each operation; "" for one that no line owns.
+        estimate: Microseconds that joining saved by XLA's cost model; None where it does not say.
+    """
+
+    id: str
+    kind: str
+    operations: tuple[str, ...]
+    lines: tuple[str, ...]
+    saved: int
+    times: int = 1
+    repeated: int = 0
+    places: tuple[str, ...] = ()
+    estimate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A value that one thing writes and others read.
+
+    Attributes:
+        producer: What writes it.
+        consumers: What reads it.
+        bytes: What writing it and each reading moves in the device's main memory.
+        times: How often, loops counted in.
+        why: What is known of why they are apart; "" for nothing.
+        trust: "xla" where XLA says so; "counted" where the program shows it; "unknown".
+        lines: Source lines of what writes it.
+    """
+
+    producer: str
+    consumers: tuple[str, ...]
+    bytes: int
+    times: int
+    why: str
+    trust: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fusions:
+    """What was fused.
+
+    Attributes:
+        fusions: Every fusion that joins several operations, the one that saves most first.
+        wrapped: How many fusions hold a single operation: XLA's form for what it generates.
+        boundaries: Values that are written and read between kernels, the largest first.
+        before: Operations before fusion.
+        after: Operations after it, a fusion as one.
+        change: What became of each instruction.
+        note: Which programs were compared.
+        refused: What XLA refused to fuse and why, by instruction; empty where it does not say.
+        why_not: Why XLA's reasons are missing; "" where they are there.
+        moved: Bytes that the kernels read from and write to the device's main memory in one run.
+    """
+
+    fusions: tuple[Fused, ...]
+    wrapped: int
+    boundaries: tuple[Boundary, ...]
+    before: int
+    after: int
+    change: Change = field(repr=False)
+    note: str
+    refused: Mapping[str, str]
+    why_not: str = ""
+    moved: int = 0
+
+    @cached_property
+    def saved(self) -> int:
+        """Bytes that fusion keeps out of memory traffic in one run of the program."""
+        return sum(one.saved * one.times for one in self.fusions)
+
+    @cached_property
+    def left(self) -> int:
+        """Bytes that still travel between kernels in one run of the program."""
+        return sum(one.bytes * one.times for one in self.boundaries)
+
+
+def of(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
+    """Works out what a capture's fusions saved.
+
+    Args:
+        capture: Any capture.
+        limit: Characters of dumps that may be read to name the responsible passes.
+
+    Raises:
+        UnavailableError: There is no optimised HLO.
+    """
+    programs = capture.links.programs()
+    try:
+        dumps: Sequence[PassStage] | None = capture.fusing
+    except UnavailableError:
+        dumps = None
+    change, note = across_fusion(capture, limit, dumps)
+    module = change.after
+    traffic = Traffic(module)
+    log = _Log(capture, dumps or (), module, programs)
+    held = [_fused(node, module, traffic, change, log) for node in _fusions(module, traffic)]
+    joined = [one for one in held if len(one.operations) > 1]
+    joined.sort(key=lambda one: -one.saved * one.times)
+    edges = sorted(_boundaries(capture, module, traffic, log), key=lambda b: -b.bytes * b.times)
+    return Fusions(
+        tuple(joined), len(held) - len(joined), tuple(edges), len(operations(change.before)),
+        len(operations(module)), change, note, log.refused, log.missing,
+        sum(kernel.bytes or 0 for kernel in kernel_costs(capture)),
+    )  # fmt: skip
+
+
+def joins(node: Node, module: Module) -> tuple[Node, ...]:
+    """The operations that a fusion joins: constants, parameters and plumbing left out."""
+    return tuple(inner for inner in inside(node, module) if inner.opcode not in PLUMBING)
+
+
+def _fusions(module: Module, traffic: Traffic) -> list[tuple[str, Node]]:
+    return [
+        (name, node)
+        for name, region in module.regions.items()
+        if traffic.times[name]
+        for node in region.nodes
+        if node.opcode == "fusion"
+    ]
+
+
+def _fused(
+    placed: tuple[str, Node], module: Module, traffic: Traffic, change: Change, log: "_Log"
+) -> Fused:
+    name, node = placed
+    held = inside(node, module)
+    again = [inner for inner in held if _repeated(inner, node.id, change)]
+    skip = {inner.id for inner in again}
+    alone = sum(traffic.alone(inner) for inner in held if inner.id not in skip)
+    done = tuple(inner for inner in held if inner.opcode not in PLUMBING)
+    return Fused(
+        node.id,
+        fusion_kind(node),
+        tuple(inner.opcode for inner in done),
+        tuple(lines_of(held)),
+        max(alone - traffic.alone(node), 0) if len(done) > 1 else 0,
+        traffic.times[name],
+        sum(1 for inner in again if inner.opcode not in PLUMBING),
+        tuple(str(inner.owner or "") for inner in done),
+        log.estimates.get(node.id),
+    )
+
+
+def _repeated(inner: Node, home: str, change: Change) -> bool:
+    """Whether an instruction is computed in a place before this one too."""
+    for tail in change.relation.back(inner.id):
+        fate = change.fates.get(tail)
+        if fate is not None and fate.copies > 1:
+            return "" in fate.fusions or fate.fusions[0] != home
+    return False
+
+
+class _Log:
+    """XLA's own decisions, by the names of the program that runs.
+
+    Attributes:
+        refused: Its reason not to fuse an instruction into what reads it.
+        estimates: Microseconds that its steps saved, by fusion.
+        steps: How many there were of each kind.
+        missing: Why there is no log; "" where there is one.
+    """
+
+    def __init__(
+        self, capture: Capture, dumps: Sequence[PassStage], module: Module, programs: Programs
+    ) -> None:
+        self.refused: dict[str, str] = {}
+        self.estimates: dict[str, float] = {}
+        self.missing = ""
+        try:
+            steps = fusion_log.read(capture.fusion_log)
+            dump = next(p for p in dumps if p.name == _PASS and p.changed)
+        except UnavailableError as why:
+            self.missing = str(why)
+            return
+        except StopIteration:
+            self.missing = f"{_PASS} changed nothing"
+            return
+        names = self._names(dump.stage.module, module, programs)
+        for producer, reason in _last(steps).items():
+            for name in names.get(producer, ()):
+                self.refused[name] = reason
+        for fusion, saved in _saved(steps).items():
+            for name in names.get(fusion, ())[:1]:
+                self.estimates[name] = self.estimates.get(name, 0.0) + saved
+
+    @staticmethod
+    def _names(before: Module, after: Module, programs: Programs) -> dict[str, tuple[str, ...]]:
+        """What each instruction is called in the end: by itself, or the fusion that holds it.
+
+        A fusion is where most of what it held is.
+        """
+        first, last = programs.of(before), programs.of(after)
+        relation = follow(first, last)
+        homes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for node in before.nodes():
+            home = first.held.get(node.id, node.id)
+            if node.opcode not in PLUMBING | {"fusion"}:
+                homes[home].update(last.held.get(h, h) for h in relation.forward(node.id))
+        return {
+            name: tuple(name for name, _ in votes.most_common()) for name, votes in homes.items()
+        }
+
+
+def _last(steps: Sequence[fusion_log.Step]) -> dict[str, str]:
+    """Each producer's last reason, of those that were not fused after it."""
+    found: dict[str, str] = {}
+    for step in steps:
+        if step.kind == "refused":
+            found[step.producer] = step.reason
+        elif step.kind == "fused":
+            found.pop(step.producer, None)
+    return found
+
+
+def _saved(steps: Sequence[fusion_log.Step]) -> dict[str, float]:
+    """Microseconds that joining saved, by the fusion that it ended in."""
+    worth: dict[str, float] = {}
+    total: defaultdict[str, float] = defaultdict(float)
+    for step in steps:
+        if step.kind == "priority" and step.fused is not None and step.unfused is not None:
+            worth[step.producer] = (step.unfused - step.fused) / max(len(step.consumers), 1)
+        elif step.kind == "fused":
+            gained = worth.get(step.producer, 0.0)
+            before = sum(total.pop(name, 0.0) for name in (step.producer, *step.consumers))
+            total[step.fusion] += gained + before
+    return dict(total)
+
+
+def _boundaries(
+    capture: Capture, module: Module, traffic: Traffic, log: _Log
+) -> Iterator[Boundary]:
+    """Every value that one running instruction writes and another reads."""
+    library = _library(capture)
+    results = set(module.body().results)
+    for name, times in traffic.times.items():
+        region = module.regions[name]
+        nodes = {node.id: node for node in region.nodes}
+        readers, out = _readers(region.nodes, set(region.results))
+        for id, users in readers.items():
+            producer = nodes[id]
+            if not users or producer.opcode in PLUMBING | _LOOPS:
+                continue
+            whole = traffic.main(id)
+            size = whole + sum(min(whole, sum(map(traffic.main, v))) for v in users.values())
+            is_result = name == module.entry and id in out and bool(results)
+            consumers = [nodes[user] for user in users]
+            why, trust = _why(producer, consumers, is_result, library, log)
+            held = inside(producer, module)
+            yield Boundary(id, tuple(users), size, times, why, trust, tuple(lines_of(held)))
+
+
+def _readers(
+    nodes: Sequence[Node], results: set[str]
+) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
+    """Who reads each value, and by which names; what only renames it is looked through.
+
+    Who reads one part of several reads it by the name of the part.
+
+    Returns:
+        For each value its readers, for each of them the names; and what goes out.
+    """
+    through: dict[str, tuple[tuple[str, str], ...]] = {}
+    readers: dict[str, dict[str, list[str]]] = {}
+    out: set[str] = set()
+    for node in nodes:
+        read = dict.fromkeys(s for o in node.operands for s in through.get(o, ((o, o),)))
+        if node.opcode in _THROUGH:
+            part = node.opcode == "get-tuple-element"
+            through[node.id] = tuple((s, node.id if part else name) for s, name in read)
+        else:
+            readers[node.id] = {}
+            for source, name in read:
+                if source in readers and source != node.id:
+                    readers[source].setdefault(node.id, []).append(name)
+        if node.id in results:
+            out.update(source for source, _ in through.get(node.id, ((node.id, node.id),)))
+    return readers, out
+
+
+def _library(capture: Capture) -> frozenset[str]:
+    """Instructions that run as a call of a library."""
+    try:
+        kernels = capture.kernels
+    except UnavailableError:
+        return frozenset()
+    return frozenset(k.instruction for k in kernels if k.kind == "library call")
+
+
+def _why(
+    producer: Node, consumers: Sequence[Node], result: bool, library: frozenset[str], log: _Log
+) -> tuple[str, str]:
+    """What is known of why two neighbours are apart, and how."""
+    reason = log.refused.get(producer.id)
+    if reason:
+        return f'XLA: "{reason}"', "xla"
+    calls = [n.id for n in (producer, *consumers) if n.id in library or n.opcode in _LIBRARY]
+    loops = [n.id for n in consumers if n.opcode in _LOOPS]
+    between = [n.id for n in (producer, *consumers) if n.opcode.removesuffix("-start") in EXCHANGES]
+    known = []
+    if between:
+        known.append(f"{between[0]} exchanges data between devices")
+    if calls:
+        known.append(f"{calls[0]} is a library call")
+    if loops:
+        known.append(f"{loops[0]} is a loop or a branch, whose state lies in memory")
+    if result:
+        known.append("a result of the program, written anyway")
+    if len(consumers) > 1:
+        known.append(f"{len(consumers)} kernels read it")
+    return ("; ".join(known), "counted") if known else ("", "unknown")
+
+
+def reasons(refused: Mapping[str, str]) -> list[tuple[str, int]]:
+    """XLA's reasons, the most frequent first."""
+    return Counter(refused.values()).most_common()

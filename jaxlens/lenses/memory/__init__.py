@@ -1,0 +1,1 @@
+"""Which line owns the memory peak: live buffers, residuals, donation, checkpointing."""

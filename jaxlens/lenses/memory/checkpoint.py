@@ -1,0 +1,219 @@
+"""What `jax.checkpoint` would change, by trying: each way is traced and compiled, none is run."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Source
+from jaxlens.ir.graph import Module
+from jaxlens.lenses.cost.facts import count_module
+from jaxlens.lenses.memory.peak import Use, of
+from jaxlens.lenses.memory.residuals import saved
+from jaxlens.lenses.program.equations import equations
+from jaxlens.lenses.program.python_loops import looped
+from jaxlens.lenses.program.unrolled import Unrolled, unrolled
+from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.times.facts import written_out
+from jaxlens.report import Cell, Finding, Table, amount
+
+_LOWER = 0.98  # of the peak: what is less is lower
+_REMAT = frozenset({"checkpoint", "remat", "remat2"})  # what JAX's versions call it
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What one way of `jax.checkpoint` made of the program.
+
+    Attributes:
+        name: Which way, in words.
+        code: The same in Python.
+        peak: Bytes at its peak; None where it did not work.
+        saved: Bytes that autodiff keeps.
+        flops: Arithmetic operations, loops counted in.
+        elsewhere: Bytes at most in use outside the device's main memory, by that memory's name.
+        why: Why it did not work; "" where it did.
+        loosened: Whether XLA took out the barriers that hold back what is computed again.
+        over_loops: Whether scans stand in the place of loops that tracing wrote out.
+    """
+
+    name: str
+    code: str = ""
+    peak: int | None = None
+    saved: int | None = None
+    flops: int | None = None
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
+    why: str = ""
+    loosened: bool = False
+    over_loops: bool = False
+
+
+def trials(capture: Capture) -> tuple[Tried, ...]:
+    """Compiles the program anew in each way of `jax.checkpoint` that could change it.
+
+    Raises:
+        UnavailableError: The capture was loaded from a file, or differentiates nothing.
+    """
+    ways = capture.checkpointed()
+    if not saved(capture).backward:
+        raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
+    scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
+    tried = [_trial(name, code, make) for name, code, make in ways if scans or "scan" not in name]
+    now = of(capture).peak
+    if now and not any(_lowers(one, now) for one in tried):
+        tried += _over_loops(capture)
+    return tuple(tried)
+
+
+def _over_loops(capture: Capture) -> Iterator[Tried]:
+    """Scans with a checkpointed body in the place of loops that tracing wrote out, if any.
+
+    XLA may merge what is computed again with the same values of the pass before, or do it early.
+    In the body of a scan it can do neither: a step of the backward pass has only its own inputs.
+    """
+    lines = [loop.line for loop in written_out(capture)[1] if not loop.backward]
+    if not lines:
+        return
+    tells = looped(_sources(capture))
+    within: list[Unrolled] = []  # what is differentiated
+
+    def spans(module: Module) -> list[tuple[int, int, int]]:
+        counted = equations(module)
+        loops = unrolled(module, counted.written, counted.times, tells)
+        loops = tuple(loop for loop in loops if loop.region == module.entry)
+        within.extend(loops)
+        return sorted((loop.first, loop.size, loop.count) for loop in loops)
+
+    one = _trial(*capture.scan_checkpointed(spans))
+    if not within:
+        one = replace(one, peak=None, why="what is differentiated calls the function it stands in")
+    where = [line for line in dict.fromkeys([n.line for n in within] or lines) if line]
+    whose = f"the loop{'s' if len(where) > 1 else ''} at {listed(where)}" if where else "the loop"
+    yield replace(one, name=f"the body of a scan in place of {whose}", over_loops=True)
+
+
+def _sources(capture: Capture) -> Mapping[str, Source]:
+    try:
+        return capture.sources
+    except UnavailableError:
+        return {}
+
+
+def _lowers(one: Tried, now: int) -> bool:
+    return one.peak is not None and one.peak < _LOWER * now
+
+
+def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
+    try:
+        again = make()
+        if not any(node.opcode in _REMAT for node in again.jaxpr.module.nodes()):
+            return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
+        use = of(again)
+    except UnavailableError as why:
+        return Tried(name, code, why=str(why))
+    flops = count_module(again.jaxpr.module).flops
+    loosened = _has_barrier(again.hlo.module) and not _has_barrier(again.optimized.module)
+    return Tried(
+        name, code, use.peak, use.saved.bytes, flops, _elsewhere(use), loosened=loosened
+    )  # fmt: skip
+
+
+def _elsewhere(use: Use) -> dict[str, int]:
+    return {space.name: space.peak for space in use.spaces}
+
+
+def _beside(one: Tried) -> str:
+    """`, beside 8.2 MB of VMEM`: what went there is no saving."""
+    least = 0.01 * (one.peak or 0)
+    words = [f"{amount(n)} of {name}" for name, n in one.elsewhere.items() if n > least]
+    return f" beside {listed(words)}" if words else ""
+
+
+def _has_barrier(module: Module) -> bool:
+    return any(node.opcode == "opt-barrier" for node in module.nodes())
+
+
+def sentences(tried: Sequence[Tried], now: int | None, capture: Capture) -> Iterator[Finding]:
+    """What `jax.checkpoint` would change, beside a peak of so many bytes now."""
+    failed = [one for one in tried if one.why]
+    worked = [one for one in tried if one.peak is not None]
+    if worked and now:
+        best = min(worked, key=lambda one: one.peak or 0)
+        flops = count_module(capture.jaxpr.module).flops
+        more = _change(best.flops, flops)
+        if _lowers(best, now):
+            lead, stacks = "", ""
+            if best.over_loops:
+                lead = (
+                    "No way of jax.checkpoint tried with the loop unrolled lowers the peak by "
+                    "more than 2%. "
+                )
+                stacks = " (what stacks its inputs is counted in it)"
+            yield Finding(
+                f"{lead}With jax.checkpoint round {best.name} the peak is {amount(best.peak)}"
+                f"{_beside(best)}, {_change(best.peak, now)}{stacks}, and flops {more}: "
+                f"{best.code}.",
+                "counted",
+            )
+        else:
+            yield Finding(
+                "No way of jax.checkpoint that was tried lowers the peak by more than 2%."
+            )
+    if now and any(one.loosened and not _lowers(one, now) for one in worked):
+        yield Finding(
+            f"XLA takes jax.checkpoint's barriers out on {capture.program.target.platform}, so "
+            "that what is computed again may come long before it is needed: on another device "
+            "the peak can fall where it does not here.",
+            "xla",
+        )
+    if now and any(one.over_loops for one in failed):
+        yield Finding(
+            "A `lax.scan` over the steps of the loop, its body under jax.checkpoint, would keep "
+            "what each step hands to the next and compute the rest again; by how much that "
+            "lowers the peak was not tried.",
+            "estimate",
+        )
+    for one in failed:
+        yield Finding(f"jax.checkpoint round {one.name} could not be tried: {one.why}.", "unknown")
+
+
+def table(tried: Sequence[Tried], use: Use, capture: Capture) -> Table:
+    """The program as it is and as `jax.checkpoint` changes it."""
+    if not tried:
+        return Table("With jax.checkpoint", (), ())
+    flops = count_module(capture.jaxpr.module).flops
+    now = Tried("nothing (as it is)", "", use.peak, use.saved.bytes, flops, _elsewhere(use))
+    worked = [now, *(one for one in tried if not one.why)]
+    apart = any(one.elsewhere for one in worked)
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(amount(one.peak), one.peak, bar=(one.peak or 0) / _most(worked)),
+            Cell("" if one is now else _change(one.peak, now.peak)),
+            *([Cell(amount(sum(one.elsewhere.values())))] if apart else []),
+            Cell(amount(one.saved), one.saved),
+            Cell(amount(one.flops, "flop"), one.flops),
+            Cell("" if one is now else _change(one.flops, flops)),
+            Cell(one.code),
+        )
+        for one in worked
+    )
+    note = "Each was traced and compiled; nothing was run."
+    more = ("on the chip",) if apart else ()
+    columns = ("jax.checkpoint round", "peak", "", *more, "saved", "flops", "", "in Python")
+    return Table(
+        "With jax.checkpoint", columns, rows, note, right=tuple(range(1, len(columns) - 1))
+    )
+
+
+def _most(tried: Sequence[Tried]) -> int:
+    return max((one.peak or 0 for one in tried), default=0) or 1
+
+
+def _change(new: int | None, old: int | None) -> str:
+    if new is None or not old:
+        return "unknown"
+    change = new / old - 1
+    if abs(change) < 0.005:
+        return "the same"
+    return f"{abs(change):.0%} {'less' if change < 0 else 'more'}"

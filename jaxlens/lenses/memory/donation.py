@@ -1,0 +1,166 @@
+"""Which inputs give their memory to a result (donation), which could, and why others do not.
+
+JAX hands a donated input to a result of the same shape and dtype, and XLA's program says which
+inputs and results share memory in the end (`input_output_alias`).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.ir.facts import Input
+from jaxlens.ir.graph import Module
+from jaxlens.lenses.program.parameters import numbers
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Cell, Finding, Table, amount, count
+
+_ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Donation:
+    """One input that was donated, or could be.
+
+    Attributes:
+        name: The input's pytree path.
+        type: Its type, as text.
+        bytes: Its size; None where a dimension is symbolic.
+        donated: Whether the call gives it away.
+        result: The result that lies, or could lie, in its memory; "" for none.
+        why: Why none does; "" where one does.
+    """
+
+    name: str
+    type: str
+    bytes: int | None
+    donated: bool
+    result: str
+    why: str = ""
+
+
+def donations(capture: Capture) -> tuple[Donation, ...]:
+    """Donated inputs first, then those that a free result could take the place of.
+
+    Raises:
+        UnavailableError: The backend gives no optimised HLO.
+    """
+    inputs, outputs = capture.program.inputs, capture.outputs
+    module = capture.optimized.module
+    shared = _aliases(module, inputs, len(outputs))
+    donated = [one for one in inputs if one.donated]
+    found = [_donated(one, shared, inputs, outputs, module) for one in donated]
+    free = [n for n in range(len(outputs)) if n not in shared.values()]
+    for one in inputs:
+        result = next((n for n in free if _fits(one, outputs[n])), None)
+        if not one.donated and result is not None:
+            free.remove(result)
+            kind = str(one.type)
+            found.append(Donation(one.name, kind, one.type.bytes, False, outputs[result].name))
+    return tuple(found)
+
+
+def _fits(one: Input, result: Input) -> bool:
+    return (one.type.dtype, one.type.shape) == (result.type.dtype, result.type.shape)
+
+
+def _aliases(module: Module, inputs: Sequence[Input], results: int) -> dict[str, int]:
+    """Which result lies in the memory of which input."""
+    number = {n: name for name, n in numbers(module, inputs).items()}
+    text = module.attrs.get("input_output_alias", "")
+    pairs = [(int(out or 0), int(parameter)) for out, parameter in _ALIAS.findall(text)]
+    return {number[p]: out for out, p in pairs if p in number and out < results}
+
+
+def _donated(
+    one: Input,
+    shared: dict[str, int],
+    inputs: Sequence[Input],
+    outputs: Sequence[Input],
+    module: Module,
+) -> Donation:
+    kind, size = str(one.type), one.type.bytes
+    if one.name in shared:
+        return Donation(one.name, kind, size, True, outputs[shared[one.name]].name)
+    return Donation(one.name, kind, size, True, "", _why(one, inputs, outputs, module))
+
+
+def _why(one: Input, inputs: Sequence[Input], outputs: Sequence[Input], module: Module) -> str:
+    """Why no result took a donated input's place."""
+    alike = [result for result in outputs if _fits(one, result)]
+    rivals = sum(1 for other in inputs if other.donated and _fits(one, other))
+    if not alike:
+        near = [r for r in outputs if r.type.shape == one.type.shape]
+        also = f"; {near[0].name} has its shape, but is {near[0].type.dtype}" if near else ""
+        return f"no result is {one.type}{also}"
+    if one.name not in numbers(module, inputs):
+        return "the program does not read it"
+    if rivals > len(alike):
+        return (
+            f"{count(len(alike), 'result')} of type {one.type} for "
+            f"{count(rivals, 'donated input')} of it"
+        )
+    return "a result of its type exists, but XLA did not use it (layout, sharding or backend)"
+
+
+def sentences(found: Sequence[Donation]) -> list[Finding]:
+    """What donation does here, and what it could do."""
+    done = [one for one in found if one.donated and one.result]
+    lost = [one for one in found if one.donated and not one.result]
+    could = [one for one in found if not one.donated]
+    said = []
+    if done:
+        size = amount(sum(one.bytes or 0 for one in done))
+        verb = "has" if len(done) == 1 else "have"
+        said.append(
+            Finding(
+                f"{count(len(done), 'donated input')} ({size}) {verb} a result in place.", "xla"
+            )
+        )
+    if lost:
+        reasons = Counter(one.why for one in lost)
+        why = "; ".join(f"{next(o.name for o in lost if o.why == w)}: {w}" for w in reasons)
+        said.append(
+            Finding(
+                f"Donated in vain, {amount(sum(o.bytes or 0 for o in lost))}: {why}.", "counted"
+            )
+        )
+    if could:
+        roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in could))
+        size = amount(sum(one.bytes or 0 for one in could))
+        names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
+        fits = "has the type of an input" if len(could) == 1 else "have the types of inputs"
+        said.append(
+            Finding(
+                f"Donation could save at most {size}: {count(len(could), 'result')} {fits} not "
+                f"donated ({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "
+                "needs them no more.",
+                "estimate",
+            )
+        )
+    return said
+
+
+def table(found: Sequence[Donation], most: int = 12) -> Table:
+    """One row per input, largest first."""
+    found = sorted(found, key=lambda one: -(one.bytes or 0))
+    top = max((one.bytes or 0 for one in found), default=0) or 1
+    rows = tuple(
+        (
+            Cell(one.name), Cell(one.type),
+            Cell(amount(one.bytes), one.bytes, bar=(one.bytes or 0) / top),
+            Cell("yes" if one.donated else "no"),
+            Cell(_became(one)),
+        )
+        for one in found[:most]
+    )  # fmt: skip
+    left = f"{len(found) - most:,} more: .donations has all." if len(found) > most else ""
+    columns = ("input", "type", "bytes", "donated", "its memory")
+    return Table("Donation", columns, rows, left, right=(2,))
+
+
+def _became(one: Donation) -> str:
+    if one.why:
+        return f"is not used again: {one.why}"
+    return f"holds {one.result}" if one.donated else f"could hold {one.result}"

@@ -1,0 +1,226 @@
+"""Which line owns the memory peak: buffers at the worst moment by line, residuals, donation.
+
+What is counted stands in `peak.py`, `residuals.py` and `donation.py`, what is tried in
+`memory/checkpoint.py`; here it is put into words.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Memory
+from jaxlens.lenses.memory import checkpoint, donation
+from jaxlens.lenses.memory.checkpoint import Tried
+from jaxlens.lenses.memory.donation import Donation
+from jaxlens.lenses.memory.peak import Space, Use, of
+from jaxlens.lenses.memory.residuals import Residual, Saved
+from jaxlens.lenses.memory.tables import (
+    by_line,
+    held_table,
+    residual_table,
+    share,
+    size_table,
+    space_table,
+    types,
+)
+from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.source_quote import Quoter, bracketed, quoter
+from jaxlens.report import Finding, Overlay, Report, amount, count
+
+_SMALL = 0.05  # share of the peak below which what donation could save is not worth a sentence
+_MUCH = 0.5  # share of the peak from which what autodiff saves calls for jax.checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the lens knows. The attributes of `Use` can be read here too."""
+
+    use: Use
+    donations: tuple[Donation, ...]
+    tried: tuple[Tried, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.use, name)
+
+    def __dir__(self) -> list[str]:
+        own = [*(f.name for f in fields(self)), *(f.name for f in fields(self.use))]
+        return sorted([*own, "residuals"])
+
+    @property
+    def residuals(self) -> tuple[Residual, ...]:
+        """What autodiff keeps for the backward pass, largest first."""
+        return self.use.saved.residuals
+
+
+def facts(capture: Capture, tried: Sequence[Tried] = ()) -> Facts:
+    """The figures behind the report.
+
+    Raises:
+        UnavailableError: The backend gives no sizes.
+    """
+    return Facts(of(capture), _donations(capture), tuple(tried))
+
+
+def _donations(capture: Capture) -> tuple[Donation, ...]:
+    try:
+        return donation.donations(capture)
+    except UnavailableError:
+        return ()
+
+
+def memory(capture: Capture, tried: Sequence[Tried] = (), known: Facts | None = None) -> Report:
+    """The peak and who owns it, then what autodiff saved, and donation.
+
+    Args:
+        capture: Any capture.
+        tried: The program as `jax.checkpoint` changed it, where that was asked for.
+        known: What `facts` gave, where it was asked before.
+
+    Raises:
+        UnavailableError: The backend gives no sizes.
+    """
+    known = known or facts(capture, tried)
+    use, sizes = known.use, capture.memory
+    quote = quoter(capture)
+    answer, *more = _peak(use, quote)
+    kept = _kept(use.saved, quote, capture.program.target.devices, known)
+    # A trial was asked for, so what it found is the answer.
+    tries = checkpoint.sentences(known.tried, use.peak, capture)
+    findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *kept]
+    worth = [d for d in known.donations if d.donated or _worth(d, known)]
+    findings += donation.sentences(worth)
+    tables = (
+        by_line(use, quote), held_table(use), size_table(sizes), space_table(use),
+        residual_table(use.saved, quote),
+        checkpoint.table(known.tried, use, capture), *([donation.table(worth)] if worth else []),
+    )  # fmt: skip
+    values: dict[str, float] = {}
+    for one in use.at_peak:
+        values[one.instruction] = values.get(one.instruction, 0.0) + one.bytes
+    overlay = (Overlay("memory at the peak (B)", "optimized", values),) if values else ()
+    return Report("Memory", tuple(findings), tuple(t for t in tables if t.rows), overlay)
+
+
+def _worth(one: Donation, known: Facts) -> bool:
+    could = sum(d.bytes or 0 for d in known.donations if not d.donated)
+    return could >= _SMALL * (known.use.peak or known.use.reserved or 0)
+
+
+def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
+    """The answer: how much, when, and whose."""
+    if use.peak is None:
+        yield Finding(
+            f"It takes {amount(use.reserved)} from start to end; when it is most, and which line "
+            f"owns that, is not known: {use.missing or 'XLA gives no live ranges here'}.",
+            "unknown",
+        )
+        return
+    at = f" ({use.runs})" if use.runs else ""
+    runs = f" when {use.instruction} runs{at}" if use.instruction else ""
+    ids = (use.instruction, *(one.instruction for one in use.at_peak[:8]))
+    where = f" of {use.memory}" if use.spaces else ""
+    text = f"The peak is {amount(use.peak)}{where}{runs}; {_owner(use, quote)}."
+    yield Finding(text, "counted", ids)
+    whole = f"{amount(use.reserved)} is reserved from start to end" if use.reserved else ""
+    parts = [
+        f"{amount(size)} of {name}"
+        for name, size in (
+            ("arguments", use.kind("argument")), ("results", use.kind("result")),
+            ("constants", use.kind("constant")), ("temporaries", use.kind("temporary")),
+        ) if size
+    ]  # fmt: skip
+    yield Finding(f"There are {listed(parts)} then; {whole}." if whole else f"{listed(parts)}.")
+    most = max((space.peak for space in use.spaces), default=0)
+    yield from (_elsewhere(space) for space in use.spaces if space.peak >= _SMALL * most)
+    if use.unplaced:
+        text = f"{count(use.unplaced, 'value')} without a live range could not be counted."
+        yield Finding(text, "unknown")
+
+
+def _elsewhere(space: Space) -> Finding:
+    """What lies in another memory of the device, and whose it is."""
+    line, size = next(((n, b) for n, b in space.by_line.items() if n), ("", 0))
+    mine = [one for one in space.at_peak if one.line == line and one.kind != "argument"]
+    kept = sum(one.bytes for one in mine if one.saved) > size / 2
+    what = f"{types(mine)}{', saved for the backward pass' if kept else ''}"
+    most = f"; {line} owns {amount(size)} of it: {what}" if line else ""
+    text = f"Beside that up to {amount(space.peak)} of {space.name}, when {space.instruction} runs"
+    ids = (space.instruction, *(one.instruction for one in space.at_peak[:8]))
+    return Finding(f"{text}{most}.", "counted", ids)
+
+
+def _owner(use: Use, quote: Quoter) -> str:
+    """Who has most of it: a line, or the arguments."""
+    arguments, constants = use.kind("argument"), use.kind("constant")
+    line, size = next(((n, b) for n, b in use.by_line.items() if n), ("", 0))
+    if constants > max(arguments, size):
+        most = next(one for one in use.at_peak if one.kind == "constant")
+        whose = " that is closed over" if most.name != most.instruction else ""
+        text = f"{share(constants, use.peak)} of it are constants (most of all {most.name}"
+        text += f", an array{whose})"
+        return f"{text}, and {line} owns {amount(size)}{_code(use, line, quote)}" if line else text
+    if arguments >= size:
+        largest = next((one for one in use.at_peak if one.kind == "argument"), None)
+        if largest is None:
+            return "no line is known to own any of it"
+        text = f"{share(arguments, use.peak)} of it are arguments (most of all {largest.name})"
+        return f"{text}, and {line} owns {amount(size)}{_code(use, line, quote)}" if line else text
+    mine = [one for one in use.at_peak if one.line == line and one.kind != "argument"]
+    words = [types(mine)]
+    if sum(one.bytes for one in mine if one.saved) > size / 2:
+        words.append("saved for the backward pass")
+    what = ", ".join(words)
+    return (
+        f"{line}{_code(use, line, quote)} owns {amount(size)} of it, "
+        f"{share(size, use.peak)}: {what}"
+    )
+
+
+def _code(use: Use, line: str, quote: Quoter) -> str:
+    span = next((one.span for one in use.at_peak if one.line == line and one.span), None)
+    return bracketed(span, quote(span))
+
+
+def _kept(kept: Saved, quote: Quoter, devices: int, known: Facts) -> Iterator[Finding]:
+    """What autodiff kept, and where it is much what to ask next."""
+    if not kept.backward:
+        return
+    if not kept.residuals:
+        yield Finding("Autodiff saves nothing but inputs for the backward pass.")
+        return
+    by_line: dict[str, int] = {}
+    spans = {one.line: one.owner for one in kept.residuals}
+    for one in kept.residuals:
+        by_line[one.line] = by_line.get(one.line, 0) + (one.bytes or 0)
+    line, size = max(by_line.items(), key=lambda pair: pair[1])
+    code = quote(spans[line])
+    whose = f", {amount(size)} of it from {line}{f' ({code})' if code else ''}" if line else ""
+    values = count(len(kept.residuals), "value")
+    where = f"; that is for all {devices} devices together" if devices > 1 else ""
+    ids = tuple(one.id for one in kept.residuals)
+    much = kept.bytes >= _MUCH * (known.use.peak or math.inf) and not known.tried
+    ask = "; --checkpoint tries what jax.checkpoint would change" if much else ""
+    yield Finding(
+        f"Autodiff saves {amount(kept.bytes)} in {values} for the backward pass{whose}{where}"
+        f"{ask}.",
+        "counted", ids,
+    )  # fmt: skip
+
+
+def sentence(sizes: Memory) -> str:
+    """The sizes in one sentence."""
+    parts = [
+        f"{name} {amount(size)}"
+        for name, size in (
+            ("arguments", sizes.arguments),
+            ("outputs", sizes.outputs),
+            ("temporaries", sizes.temporaries),
+        )
+    ]
+    shared = f", of which {amount(sizes.aliases)} shared by donation" if sizes.aliases else ""
+    return f"Memory: {', '.join(parts)}{shared}."

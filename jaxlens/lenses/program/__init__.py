@@ -1,0 +1,1 @@
+"""Facts of any program, on which the questions are built: kernels, flops, trip counts."""

@@ -1,0 +1,214 @@
+"""What fusion did: which instructions each fusion swallowed, and what is computed again.
+
+"Before fusion" is found by effect: the program just before the first pass after which `fusion`
+instructions stand in it (XLA:CPU's library rewriter makes some before the pass that is called
+fusion does; GPU and TPU have passes of their own). "After" is the optimised program.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import PassStage
+from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.line import cut
+from jaxlens.ir.stamps import unstamped
+from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
+from jaxlens.links.match.instruction_fates import Change, between
+from jaxlens.report import Cell, Finding, Report, Table, cells, count
+
+# What stands in a program without doing work of its own.
+PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+# The operations whose called computations run instruction by instruction.
+_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
+# Dumps longer than this together (characters) are not read to name passes: where they are
+# what was asked for, and where they are one thing of many.
+_FUSION = " fusion("
+TRACE_LIMIT = 20_000_000
+GLANCE_LIMIT = 700_000
+
+
+def across_fusion(
+    capture: Capture, limit: int = TRACE_LIMIT, dumps: Sequence[PassStage] | None = None
+) -> tuple[Change, str]:
+    """The change from just before fusion to the optimised program.
+
+    Args:
+        capture: Any capture whose backend gives optimised HLO.
+        limit: Characters of dumps that may be read to name the responsible passes.
+        dumps: The dumps to look at; by default those of every pass.
+
+    Returns:
+        The change, and a sentence that says which programs were compared.
+
+    Raises:
+        UnavailableError: There is no optimised HLO.
+    """
+    programs = capture.links.programs()
+    try:
+        passes = (
+            capture.passes if dumps is None else dumps
+        )  # first: a compile made without the dumps would be made again
+    except UnavailableError as why:
+        before, after = capture.hlo.module, capture.optimized.module
+        change = between(before, after, (), programs)
+        return change, f"Before: HLO before optimisation ({why}). After: optimised."
+    after = capture.optimized.module
+    first = first_fusing(passes)
+    if first is None:
+        change = between(passes[0].stage.module, after, (), programs)
+        return change, "No pass made a fusion. Before: HLO before optimisation. After: optimised."
+    start, rest = passes[max(first - 1, 0)], passes[first:]
+    size = length(rest)
+    note = f"Before: the program that {passes[first].name} got. After: the optimised program."
+    if size > limit:
+        note += (
+            f" Passes are not named: %hlo --fusion --full reads {size / 1e6:.0f} MB of dumps "
+            "for that."
+        )
+        rest = ()
+    return between(start.stage.module, after, rest, programs), note
+
+
+def length(passes: Sequence[PassStage]) -> int:
+    """About how many characters the changed dumps have, from the last: none is read for it."""
+    changed = [stage for stage in passes if stage.changed]
+    return len(changed) * len(unstamped(changed[-1].stage.raw)) if changed else 0
+
+
+def first_fusing(passes: Sequence[PassStage]) -> int | None:
+    """Position of the first dump with a fusion in it; None where the last dump has none.
+
+    Found by halving, since dumps of large programs are long: fusions, once made, do not all
+    vanish again.
+    """
+    if not passes or not _fuses(passes[-1]):
+        return None
+    return bisect_left(range(len(passes)), True, key=lambda index: _fuses(passes[index]))
+
+
+def _fuses(stage: PassStage) -> bool:
+    """Whether a dump has a fusion; that can be told without reading the whole of it."""
+    text = stage.stage.raw
+    found = text.find(_FUSION)
+    while found >= 0:
+        line = text[text.rfind("\n", 0, found) + 1 : (text.find("\n", found) + 1 or None)]
+        parts = cut(line.strip())
+        if parts is None:  # an instruction on several lines, or no instruction
+            return any(node.opcode == "fusion" for node in stage.stage.module.nodes())
+        if parts.opcode == "fusion":
+            return True
+        found = text.find(_FUSION, found + 1)
+    return False
+
+
+def report(change: Change, note: str = "") -> Report:
+    """Puts a change across fusion into sentences and a table."""
+    tables = fusion_table(change, note), fates_table(change)
+    return Report("Fusion", tuple(findings(change)), tables)
+
+
+def findings(change: Change) -> list[Finding]:
+    """What fusion made of a program, in sentences."""
+    before, after = operations(change.before), operations(change.after)
+    fusions = [node for node in after if node.opcode == "fusion"]
+    others = len(after) - len(fusions)
+    kinds = f"{count(len(fusions), 'fusion')} and {count(others, 'other')}"
+    if not (fusions and others):
+        kinds = "all fusions" if fusions else "no fusion among them"
+    return [
+        Finding(
+            f"{count(len(before), 'operation')} before fusion, {len(after):,} after: {kinds} "
+            "(parameters, constants and tuple plumbing not counted).",
+            ids=tuple(node.id for node in fusions),
+        ),
+        *again(change),
+    ]
+
+
+def operations(module: Module) -> list[Node]:
+    """Instructions that run one by one: of the entry, loops, branches and calls, less plumbing."""
+    names, done = [module.entry], {module.entry}
+    found = []
+    for name in names:
+        for node in module.regions[name].nodes:
+            if node.opcode not in PLUMBING:
+                found.append(node)
+            if node.opcode in _CONTROL:
+                inner = [r for r in node.regions if r not in done and r in module.regions]
+                names += inner
+                done.update(inner)
+    return found
+
+
+def recomputed(change: Change) -> Mapping[str, int]:
+    """How many places compute an instruction, for those with work of their own and above one.
+
+    A broadcast of a constant and the like are free to repeat and left out.
+    """
+    constant = _cheap(change.before)
+    return {
+        id: fate.copies
+        for id, fate in change.fates.items()
+        if fate.copies > 1 and id not in constant
+    }
+
+
+def _cheap(module: Module) -> set[str]:
+    """Plumbing, and what spreads a value over a shape."""
+    return {n.id for n in module.nodes() if n.opcode in PLUMBING | {"broadcast", "iota", "reshape"}}
+
+
+def again(change: Change) -> list[Finding]:
+    """One sentence on recomputation, with the widest value as its example."""
+    counts = recomputed(change)
+    if not counts:
+        return []
+    types = {node.id: node.type for node in change.before.nodes()}
+    id = max(counts, key=lambda i: ((types[i].bytes or 0) * (counts[i] - 1), i))
+    places = list(dict.fromkeys(f or "outside" for f in change.fates[id].fusions))
+    return [
+        Finding(
+            f"{count(len(counts), 'instruction')} computed again instead of stored; "
+            f"{id} ({types[id]}) {counts[id]} times: {listed(places)}.",
+            ids=tuple(counts),
+        )
+    ]
+
+
+def fusion_table(change: Change, note: str = "") -> Table:
+    """One row per fusion: what it holds, from which lines, what it computes again."""
+    nodes = {node.id: node for node in change.after.nodes()}
+    again_ = recomputed(change)
+    origin = {
+        head: fate.id for fate in change.fates.values() for head in fate.into
+    }  # an inner instruction has one value, and one instruction before stands for it
+    rows = []
+    for fusion_id, inner in change.swallowed.items():
+        repeated = [i for i in inner if origin.get(i) in again_]
+        rows.append((
+            Cell(fusion_id, ids=(fusion_id,)),
+            *cells(
+                fusion_kind(nodes[fusion_id]),
+                opcodes(nodes[i] for i in inner),
+                ", ".join(lines_of(nodes[i] for i in inner)),
+                len(repeated),
+            ),
+        ))  # fmt: skip
+    columns = ("fusion", "kind", "swallowed", "from lines", "computed elsewhere too")
+    return Table("Fusions", columns, tuple(rows), note, right=(4,))
+
+
+def fates_table(change: Change) -> Table:
+    """How many instructions met each fate, by which pass."""
+    tally = Counter((f.name, "" if f.name == "same" else f.by) for f in change.fates.values())
+    order = {"same": 0, "fused": 1, "rewritten": 2, "merged": 3, "folded": 4, "removed": 5}
+    rows = [
+        cells(name, by, number)
+        for (name, by), number in sorted(tally.items(), key=lambda t: (order[t[0][0]], t[0][1]))
+    ]
+    if change.added:
+        rows.append(cells("added", "", len(change.added)))
+    return Table("Fates", ("fate", "by", "instructions"), tuple(rows), right=(2,))

@@ -1,0 +1,262 @@
+"""Flops and bytes of each kernel of the optimised program, loops counted by their trips.
+
+A kernel is an instruction that runs by itself: a fusion, a product, a copy. Its bytes are what it
+must read from and write to the device's main memory when no cache helps: each operand once and its
+result once; of an operand that is only sliced the slices, of one that is updated in place the
+update. What lies in another memory of the device (a TPU's VMEM) is no such traffic.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.hlo.memory_spaces import elsewhere, main_memory
+from jaxlens.lenses.program.async_ops import EXCHANGES, idle, written
+from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
+from jaxlens.lenses.program.kernels import inside
+from jaxlens.lenses.program.trip_counts import trips
+from jaxlens.lenses.sentences import lines_of
+from jaxlens.links.instruction_atoms import TRIVIAL
+
+_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
+_SILENT = TRIVIAL | _CONTROL
+_SLICES = frozenset({"dynamic-slice", "slice", "gather"})
+_VIEWS = frozenset({"bitcast", "copy", "reshape", "convert"})
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCost:
+    """What one kernel does in a run of the program.
+
+    Attributes:
+        name: The kernel's name, or its instruction's.
+        instruction: The instruction in the optimised program.
+        opcode: What it is: "fusion", "dot", "copy".
+        lines: Source lines that it came from, that of its product or result first.
+        dtype: Type of its product's operands, else of its result.
+        product: Whether it holds a matrix product or a convolution.
+        once: Flops of one execution.
+        flops: Flops of all executions.
+        transcendentals: Exponentials and the like of all executions.
+        read: Bytes that one execution reads; None where a size is unknown.
+        written: Bytes that it writes.
+        runs: Executions; a loop of unknown trips counts once.
+        open: Whether it stands in a loop of unknown trips.
+        unknown: Instructions in it of which nothing is known (custom calls).
+        travels: Whether by it devices exchange data.
+        aside: Whether it reads or writes another memory of the device than its main memory.
+    """
+
+    name: str
+    instruction: str
+    opcode: str
+    lines: tuple[str, ...]
+    dtype: str
+    product: bool
+    once: int
+    flops: int
+    transcendentals: int
+    read: int | None
+    written: int | None
+    runs: int
+    open: bool
+    unknown: int
+    travels: bool = False
+    aside: bool = False
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes of all executions."""
+        if self.read is None or self.written is None:
+            return None
+        return self.runs * (self.read + self.written)
+
+    @property
+    def intensity(self) -> float | None:
+        """Flops per byte."""
+        return self.flops / self.bytes if self.bytes else None
+
+
+def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:
+    """Every kernel in the order of the program.
+
+    Raises:
+        UnavailableError: The backend gives no optimised HLO.
+    """
+    module = capture.optimized.module
+    names = _names(capture)
+    found = []
+    for region, (runs, unsure) in executed(module).items():
+        nodes = module.regions[region].nodes
+        types = {node.id: node.type for node in nodes}
+        for node in nodes:
+            if node.opcode not in _SILENT and not idle(node):
+                found.append(_cost(node, types, module, runs, unsure, names))
+    return tuple(found)
+
+
+def _names(capture: Capture) -> Mapping[str, str]:
+    try:
+        return {kernel.instruction: kernel.name for kernel in capture.kernels}
+    except UnavailableError:
+        return {}
+
+
+def executed(module: Module) -> dict[str, tuple[int, bool]]:
+    """The computations that run by themselves, how often, and whether that is a guess."""
+    found: dict[str, list[int]] = {module.entry: [1, 0]}
+    for name, region in module.regions.items():  # callers before callees
+        if name not in found:
+            continue
+        times, unsure = found[name]
+        for node in region.nodes:
+            if node.opcode not in _CONTROL:
+                continue
+            often = trips(node, region, module) if node.opcode == "while" else 1
+            for place, inner in enumerate(node.regions):
+                n = 1 if often is None else often
+                n += node.opcode == "while" and often is not None and place == 0  # the condition
+                entry = found.setdefault(inner, [0, 0])
+                entry[0] += times * n
+                entry[1] |= unsure | (often is None)
+    return {name: (times, bool(unsure)) for name, (times, unsure) in found.items()}
+
+
+def _cost(
+    node: Node, types: Mapping[str, Type], module: Module, runs: int, unsure: bool,
+    names: Mapping[str, str],
+) -> KernelCost:  # fmt: skip
+    held = inside(node, module)
+    total = Done()
+    product: tuple[Node, Mapping[str, Type]] | None = None
+    if node.opcode == "fusion":
+        for known, inner in _held(node, module):
+            total += done(inner, known, module)
+            if inner.opcode in PRODUCTS:
+                product = inner, known
+    else:
+        total = done(node, types, module)
+        product = (node, types) if node.opcode in PRODUCTS else None
+    read, wrote = _moved(node, types, module)
+    main = product[0] if product else next(iter(reversed(held)), node)
+    own = [str(main.owner)] if main.owner else []
+    dtype = _dtype(product[1].get(product[0].operands[0])) if product else _dtype(node.type)
+    return KernelCost(
+        names.get(node.id, node.id), node.id, node.opcode,
+        tuple(dict.fromkeys([*own, *lines_of(held)])), dtype, product is not None,
+        total.flops, runs * total.flops, runs * total.transcendentals, read, wrote, runs, unsure,
+        total.unknown, node.opcode.removesuffix("-start") in EXCHANGES,
+        any(map(elsewhere, (node.type, *(types[name] for name in node.operands if name in types)))),
+    )  # fmt: skip
+
+
+def _held(node: Node, module: Module) -> Iterator[tuple[Mapping[str, Type], Node]]:
+    """The instructions of a fusion, those of fusions in it too, with the types they stand among."""
+    pending = list(node.regions)
+    for name in pending:
+        region = module.regions.get(name)
+        if region is None:
+            continue
+        known = {inner.id: inner.type for inner in region.nodes}
+        for inner in region.nodes:
+            if inner.opcode == "fusion":
+                pending += inner.regions
+            else:
+                yield known, inner
+
+
+def _dtype(type_: Type | None) -> str:
+    while type_ is not None and type_.parts:
+        type_ = type_.parts[0]
+    return type_.dtype if type_ else ""
+
+
+def _moved(node: Node, types: Mapping[str, Type], module: Module) -> tuple[int | None, int | None]:
+    """Bytes read and written by one execution."""
+    region = module.regions.get(node.regions[0]) if node.opcode == "fusion" else None
+    if region is not None:
+        return _fused(node, region, types)
+    held = [main_memory(types[name]) for name in dict.fromkeys(node.operands) if name in types]
+    sizes = [one.bytes for one in held]
+    wrote = main_memory(written(node)).bytes
+    match node.opcode:
+        case opcode if opcode in _SLICES and sizes:
+            sizes[0] = min(written(node).bytes or 0, sizes[0]) if sizes[0] is not None else wrote
+        case "dynamic-update-slice" if len(node.operands) > 1:
+            update = types.get(node.operands[1])
+            wrote = _as_much(wrote, update.bytes if update else None)
+            sizes[0] = 0
+        case "scatter" if len(sizes) == 3:
+            update = types.get(node.operands[2])
+            sizes[0] = wrote = _as_much(wrote, update.bytes if update else None)
+        case "iota" | "constant":
+            sizes = []
+    return _sum(sizes), wrote
+
+
+def _as_much(whole: int | None, part: int | None) -> int | None:
+    """Bytes of a part; none where the whole lies outside main memory."""
+    return 0 if whole == 0 else part
+
+
+def _fused(node: Node, region: Region, types: Mapping[str, Type]) -> tuple[int | None, int | None]:
+    """The same for a fusion: of what it only slices the slices, of updates the updates."""
+    inner = {n.id: n for n in region.nodes}
+    users: defaultdict[str, list[Node]] = defaultdict(list)
+    for one in inner.values():
+        for name in dict.fromkeys(one.operands):
+            users[name].append(one)
+    read: list[int | None] = []
+    seen: set[str] = set()
+    for one in inner.values():
+        if one.opcode == "parameter":
+            operand = node.operands[int(one.attrs.get("index", "0"))]
+            if operand not in seen and not elsewhere(types.get(operand, one.type)):
+                read.append(_needed(one, users, inner))
+            seen.add(operand)
+    wrote: list[int | None] = []
+    for name in region.results:
+        root = inner[name]
+        parts = [inner[o] for o in root.operands] if root.opcode == "tuple" else [root]
+        outside = node.type.parts if len(node.type.parts) == len(parts) else (node.type,)
+        kept = zip(parts, outside, strict=len(outside) == len(parts))
+        wrote += [0 if elsewhere(whole) else _put(part, inner) for part, whole in kept]
+    return _sum(read), _sum(wrote)
+
+
+def _needed(one: Node, users: Mapping[str, list[Node]], inner: Mapping[str, Node]) -> int | None:
+    """Bytes of a fusion's operand that are read."""
+    whole = one.type.bytes
+    total = 0
+    pending = [one.id]
+    for name in pending:
+        for user in users.get(name, ()):
+            if user.opcode in _VIEWS and user.opcode != "convert":
+                pending.append(user.id)
+            elif user.opcode in _SLICES and user.operands[0] == name:
+                total += user.type.bytes or 0
+            elif user.opcode == "dynamic-update-slice" and user.operands[0] == name:
+                continue
+            else:
+                return whole
+        if not users.get(name):
+            return whole if name == one.id else total
+    return total if whole is None else min(total, whole)
+
+
+def _put(root: Node, inner: Mapping[str, Node]) -> int | None:
+    """Bytes of a fusion's result that are written."""
+    node = root
+    while node.opcode in _VIEWS and node.operands and node.operands[0] in inner:
+        node = inner[node.operands[0]]
+    if node.opcode == "dynamic-update-slice":
+        update = inner.get(node.operands[1])
+        return update.type.bytes if update else None
+    return root.type.bytes
+
+
+def _sum(sizes: list[int | None]) -> int | None:
+    return None if None in sizes else sum(size for size in sizes if size is not None)

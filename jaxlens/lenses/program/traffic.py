@@ -1,0 +1,124 @@
+"""Bytes that an instruction of an HLO program reads and writes: its operands and its result.
+
+As XLA's own cost analysis counts: an operand counts once, a slice or gather reads what it takes
+out, and what updates a part in place writes that part. What a cache holds already is not known.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.hlo.memory_spaces import main_memory
+from jaxlens.lenses.program.async_ops import ENDS, written
+from jaxlens.lenses.program.fusion_change import PLUMBING
+from jaxlens.lenses.program.trip_counts import trips
+
+# Bodies of these run instruction by instruction; they move nothing themselves.
+_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
+_SILENT = PLUMBING | _CONTROL | ENDS | {"after-all"}
+_TAKING = frozenset({"dynamic-slice", "slice", "gather"})
+_PLACING: Mapping[str, int] = {"dynamic-update-slice": 1, "scatter": 2}
+"""What updates a part of its first operand in place, and which operand the part is."""
+
+
+class Traffic:
+    """The bytes of every instruction of one program, each counted when it is asked for.
+
+    Args:
+        module: The program.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.nodes = {node.id: node for node in module.nodes()}
+        self._sizes = {id: written(node).bytes or 0 for id, node in self.nodes.items()}
+
+    def main(self, id: str) -> int:
+        """Bytes of a value that lie in the device's main memory; 0 where that is not known."""
+        return main_memory(written(self.nodes[id])).bytes or 0 if id in self.nodes else 0
+
+    def size(self, id: str) -> int:
+        """Bytes of a value; 0 where that is not known."""
+        return self._sizes.get(id, 0)
+
+    def alone(self, node: Node) -> int:
+        """What an instruction moves when it runs by itself; a fusion as one."""
+        return sum(self.moved(node))
+
+    def moved(self, node: Node) -> tuple[int, int]:
+        """Bytes that an instruction reads and writes when it runs by itself; a fusion as one."""
+        if node.opcode in _SILENT:
+            return 0, 0
+        if node.opcode == "fusion":
+            return self._fusion(node)
+        size = self.size(node.id)
+        if node.opcode in _TAKING:
+            return size + self._read(node.operands[1:]), size
+        if node.opcode in _PLACING:
+            place = _PLACING[node.opcode]
+            part = node.operands[place] if place < len(node.operands) else node.operands[-1]
+            return self.size(part) + self._read(node.operands[1:place]), self.size(part)
+        return self._read(node.operands), size
+
+    def _read(self, names: tuple[str, ...]) -> int:
+        return sum(self.size(name) for name in dict.fromkeys(names))
+
+    def _fusion(self, node: Node) -> tuple[int, int]:
+        region = self.module.regions.get(node.regions[0]) if node.regions else None
+        if region is None:
+            return self._read(node.operands), self.size(node.id)
+        return sum(self._inputs(node, region)), sum(self._outputs(region))
+
+    def _inputs(self, node: Node, region: Region) -> Iterator[int]:
+        """What a fusion reads of each operand, once each."""
+        users: defaultdict[str, list[Node]] = defaultdict(list)
+        for inner in region.nodes:
+            for name in dict.fromkeys(inner.operands):
+                users[name].append(inner)
+        for operand, parameter in zip(node.operands, region.parameters, strict=False):
+            whole = self.size(operand)
+            parts = [self._part(parameter.name, user) for user in users[parameter.name]]
+            yield min(whole, sum(parts)) if None not in parts else whole  # type: ignore[arg-type]
+
+    def _part(self, name: str, user: Node) -> int | None:
+        """What an instruction reads of a value, where that is not all of it."""
+        if user.operands[:1] == (name,) and name not in user.operands[1:]:
+            if user.opcode in _TAKING:
+                return self.size(user.id)
+            if user.opcode in _PLACING:
+                return 0  # updated in place
+        return None
+
+    def _outputs(self, region: Region) -> Iterator[int]:
+        """What a fusion writes."""
+        for name in region.results:
+            root = self.nodes.get(name)
+            while root is not None and root.opcode == "bitcast":
+                root = self.nodes.get(root.operands[0])
+            if root is not None and root.opcode == "tuple":
+                yield from (self._written(part) for part in root.operands)
+            else:
+                yield self._written(root.id) if root is not None else self.size(name)
+
+    def _written(self, name: str) -> int:
+        node = self.nodes.get(name)
+        if node is not None and node.opcode in _PLACING:
+            place = _PLACING[node.opcode]
+            return self.size(node.operands[place] if place < len(node.operands) else name)
+        return self.size(name)
+
+    @cached_property
+    def times(self) -> Mapping[str, int]:
+        """How often each computation runs that runs instruction by instruction.
+
+        A loop's as often as it is known to trip, once where that is unknown; branches once.
+        """
+        found: Counter[str] = Counter({self.module.entry: 1})
+        for name, region in self.module.regions.items():  # callers come before callees
+            for node in region.nodes if found[name] else ():
+                if node.opcode in _CONTROL:
+                    often = trips(node, region, self.module) if node.opcode == "while" else 1
+                    for inner in node.regions:
+                        found[inner] += found[name] * (1 if often is None else often)
+        return found

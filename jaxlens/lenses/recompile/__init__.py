@@ -1,0 +1,1 @@
+"""Why JAX compiled a function again."""

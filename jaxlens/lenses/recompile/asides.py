@@ -1,0 +1,150 @@
+"""What a log tells beside recompiles: operations outside of jit, the persistent cache, failures."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from jaxlens.ir.compile_log import LOOPS, Call, Change, Log, Step
+from jaxlens.lenses.recompile.tables import DONE, at, place
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Finding, count
+
+_FEW = 3
+_BY = {
+    "scan": " (a lax.fori_loop of known length is one)",
+    "while": " (a lax.fori_loop may be one)",
+    "cond": " (a lax.switch is one)",
+}
+_AGAIN = 3  # programs of one operation at one line that make it a loop
+
+
+def asides(log: Log, where: str) -> Iterator[Finding]:
+    """Operations, the persistent cache, the fast path, failures, other threads."""
+    operations = log.operations
+    if operations:
+        names = Counter(call.function for call in operations)
+        told = [f"{name} {n} times" if n > 1 else name for name, n in names.most_common()]
+        what = count(len(operations), "operation")
+        inside = f" {where}" if where else ""
+        first = "Apart from these" if log.compiles else f"No function was compiled{inside}, but"
+        yield Finding(
+            f"{first}{',' if log.compiles else ''} {what} of JAX's own ran outside of jit, each "
+            f"compiled on its own: {listed(told, 6)}."
+        )
+        yield from _bodies(operations)
+        yield from _one_line(operations)
+    loaded = [c for c in log.compiles if (s := c.step("compile")) and s.served == "disk"]
+    if loaded:
+        told = list(dict.fromkeys(c.function for c in loaded))
+        yield Finding(
+            f"{count(len(loaded), 'program')} came out of the persistent cache, not compiled by "
+            f"XLA: {listed(told, 6)}."
+        )
+    yield from _not_on_disk(log)
+    yield from _not_kept(log)
+    for call in log.calls:
+        failed = next((step for step in call.steps if step.failed), None)
+        if failed:
+            yield Finding(f"{call.function}{at(call.line)} failed: {_doing(failed)}.")
+    yield from _fast(log)
+    yield from _others(log)
+
+
+def _not_on_disk(log: Log) -> Iterator[Finding]:
+    """Calls that the persistent cache should have served, one would think."""
+    for call in log.compiles:
+        step = call.step("compile")
+        known = call.changes and call.main.kind != "lost"
+        if step is None or known or not step.others:
+            continue
+        held = "under another key" if step.others == 1 else "under other keys"
+        yield Finding(
+            f"{call.function} is not in the persistent cache, which holds "
+            f"{count(step.others, 'program')} of that name {held}{_apart(step)}."
+        )
+
+
+def _not_kept(log: Log) -> Iterator[Finding]:
+    """Programs that will be compiled again by the next process."""
+    found: dict[str, list[str]] = {}
+    for call in log.compiles:
+        step = call.step("compile")
+        if step is not None and step.disk is not None and step.disk.unkept:
+            found.setdefault(step.disk.unkept, []).append(call.function)
+    for why, names in found.items():
+        told = listed(list(dict.fromkeys(names)), 4)
+        yield Finding(f"The persistent cache was not given the program of {told}: {why}.")
+
+
+def _apart(step: Step) -> str:
+    """What tells the key of a program from the nearest that this process knows."""
+    if step.disk is not None and step.disk.changes:
+        told = listed([_part(change) for change in step.disk.changes], 4)
+        return f"; the nearest key of this process differs in {told}"
+    return (
+        "; it keeps their hashes alone, so that what differs (the program, the devices, XLA's "
+        "flags, the version) cannot be read there"
+    )
+
+
+def _part(change: Change) -> str:
+    return f"{change.name} ({change.new}, was {change.old})" if change.old else change.name
+
+
+def _doing(step: Step) -> str:
+    return f"{step.failed} while it was {DONE[step.kind]}"
+
+
+def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
+    """Loops outside of jit, which compile their body anew for each new function object."""
+    for name in LOOPS:
+        calls = [call for call in operations if call.function == name]
+        if len(calls) < 2:
+            continue
+        programs = {call.program for call in calls if call.program}
+        yield Finding(
+            f"lax.{name} outside of jit compiled {len(calls)} times{_BY[name]}: each new function "
+            "object as its body is a new program; call it within one jitted function."
+        )
+        if len(programs) == 1:
+            every = "both" if len(calls) == 2 else f"all {len(calls)}"
+            yield Finding(
+                f"Cure: make the function that lax.{name} is given once{_before(calls)} (their "
+                f"programs were compared: {every} are equal).",
+                "compared",
+            )
+
+
+def _before(calls: Sequence[Call]) -> str:
+    lines = {place(call.line) for call in calls}
+    return f", before the loop at {next(iter(lines))}" if len(lines) == 1 and lines != {""} else ""
+
+
+def _one_line(operations: Sequence[Call]) -> Iterator[Finding]:
+    """The lines whose operations compile again and again, in a loop as a rule."""
+    plain = [call for call in operations if call.function not in LOOPS]
+    lines = Counter((place(call.line), call.function) for call in plain)
+    again = {line for (line, _), n in lines.items() if n >= _AGAIN and line}
+    programs = Counter(line for call in operations if (line := place(call.line)) in again)
+    for line, n in programs.most_common(_FEW):
+        yield Finding(
+            f"Cure: call what runs at {line} within one jitted function, in the place of {n} "
+            "programs (not tried).",
+            "estimate",
+        )
+
+
+def _fast(log: Log) -> Iterator[Finding]:
+    calls = [call for call in log.calls if call.layer == "fast path" and not call.compiled]
+    said = list(dict.fromkeys(f"{c.function} ({c.reason})" for c in calls if c.changes))
+    if said:
+        yield Finding(
+            f"{count(len(calls), 'call')} compiled nothing, and only made an entry in jit's fast "
+            f"path: {listed(said, 4)}."
+        )
+
+
+def _others(log: Log) -> Iterator[Finding]:
+    threads = Counter(call.thread for call in log.calls if call.thread and call.compiled)
+    if threads:
+        told = [f"{name} ({n})" for name, n in threads.items()]
+        yield Finding(f"Compiled in other threads: {listed(told, 6)}.")

@@ -1,0 +1,103 @@
+"""Why did it recompile? The argument responsible, old and new, from a log of what JAX did.
+
+A compile is told apart from the first one of its function by the key's difference to the nearest
+earlier key; recompiles of one function with one cause are one sentence. Operations that were
+called outside of jit are counted apart, as are calls that only made an entry in jit's fast path.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jaxlens.ir.compile_log import Log
+from jaxlens.lenses.recompile.asides import asides
+from jaxlens.lenses.recompile.causes import answers
+from jaxlens.lenses.recompile.tables import at, tables
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Finding, Report
+
+_FEW = 3  # compiles told of in an error
+
+
+@dataclass(frozen=True, slots=True)
+class Recompiles:
+    """A log in figures.
+
+    Attributes:
+        compiles: Programs made for functions, out of XLA or the persistent cache.
+        recompiles: Those of them whose function had been compiled for another key.
+        loaded: Those of them that the persistent cache held.
+        traces: How often the Python of a function ran.
+        operations: Programs made for single operations outside of jit.
+        fast_path: Calls that only made an entry in jit's fast path.
+        seconds: Time spent in all of this, as JAX measured it.
+        by_function: Compiles by name.
+        reasons: Why, one line for each recompile.
+    """
+
+    compiles: int
+    recompiles: int
+    loaded: int
+    traces: int
+    operations: int
+    fast_path: int
+    seconds: float
+    by_function: Mapping[str, int]
+    reasons: tuple[str, ...]
+
+
+def of(log: Log) -> Recompiles:
+    """The figures of a log."""
+    steps = [(call, step) for call in log.calls for step in call.steps]
+    return Recompiles(
+        compiles=len(log.compiles),
+        recompiles=len(log.recompiles),
+        loaded=sum(call.role == "user" and step.served == "disk" for call, step in steps),
+        traces=sum(
+            call.role == "user" and step.kind == "trace" and not step.served for call, step in steps
+        ),
+        operations=len(log.operations),
+        fast_path=sum(call.layer == "fast path" for call in log.calls),
+        seconds=sum(call.seconds for call in log.calls),
+        by_function=dict(Counter(call.function for call in log.compiles)),
+        reasons=tuple(f"{call.function}: {call.reason}" for call in log.recompiles),
+    )
+
+
+def recompiles(log: Log, where: str = "") -> Report:
+    """The log as sentences and tables, the answer first.
+
+    Args:
+        log: What was watched.
+        where: "in this cell", or "".
+    """
+    findings = [*answers(log, where), *asides(log, where)]
+    if not findings:
+        findings = [_nothing(log, where)]
+    findings += [Finding(f"{text}.", "unknown") for text in log.trouble]
+    return Report("Recompiles", tuple(findings), tuple(tables(log)))
+
+
+def one_line(log: Log, operations: bool = False) -> str:
+    """What compiled and why, in one line for an error, recompiles first.
+
+    Args:
+        log: What was watched.
+        operations: Whether single operations count too.
+    """
+    made = (*log.compiles, *(log.operations if operations else ()))
+    calls = sorted(made, key=lambda call: not call.changes)
+    told = [f"{c.function}{at(c.line)} ({c.reason})" for c in calls[:_FEW]]
+    more = f", and {len(calls) - _FEW} more" if len(calls) > _FEW else ""
+    return f"{'; '.join(told)}{more}"
+
+
+def _nothing(log: Log, where: str) -> Finding:
+    place = f" {where}" if where else ""
+    if log.calls:
+        names = listed(list(dict.fromkeys(call.function for call in log.calls)), 6)
+        return Finding(f"Nothing was compiled{place}; {names} went no further than its trace.")
+    so_far = " so far" if log.going else ""
+    return Finding(
+        f"Nothing was traced or compiled{place}{so_far}: JAX's caches served every call."
+    )

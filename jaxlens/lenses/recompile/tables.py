@@ -1,0 +1,94 @@
+"""The calls of a log as tables: what is new in each key, what JAX did, how long it took."""
+
+from collections.abc import Iterator, Sequence
+
+from jaxlens.ir.compile_log import Call, Log
+from jaxlens.ir.graph import Span
+from jaxlens.lenses.times.facts import duration
+from jaxlens.report import Cell, Table
+
+_ROWS = 200
+DONE = {"trace": "traced", "lower": "lowered", "compile": "compiled"}
+"""What was done, by the kind of a step."""
+
+
+def tables(log: Log) -> Iterator[Table]:
+    """The calls of functions, their times, and the operations that compiled on their own."""
+    calls = [call for call in log.calls if call.role == "user"]
+    shown = calls[:_ROWS]
+    note = f"{len(calls) - _ROWS:,} more: .log.calls has all" if len(calls) > _ROWS else ""
+    if shown:
+        rows = tuple(
+            tuple(map(Cell, (str(c.number), _named(c), place(c.line), c.reason, _did(c))))
+            for c in shown
+        )
+        columns = ("#", "function", "called at", "what is new in the key", "what JAX did")
+        yield Table("Calls that were not served from JAX's caches", columns, rows, note)
+        yield _seconds(shown)
+    if log.operations:
+        yield _operations(log.operations)
+
+
+def _named(call: Call) -> str:
+    under = f" under {call.under}" if call.under else ""
+    return f"{call.function}{under}" + (f" [{call.thread}]" if call.thread else "")
+
+
+def _did(call: Call) -> str:
+    """`traced, lowered, compiled`, where each came from."""
+    if not call.steps:
+        return "fast path: an entry, nothing compiled"
+    words = []
+    for step in call.steps:
+        if step.served == "memory":
+            continue
+        word = "loaded from disk" if step.served == "disk" else DONE[step.kind]
+        words.append(f"{word}, failed" if step.failed else word)
+    return ", ".join(words)
+
+
+def _seconds(calls: Sequence[Call]) -> Table:
+    """Seconds per step, which change from run to run."""
+    rows = []
+    for call in calls:
+        if call.steps:
+            each = [call.step(kind) for kind in ("trace", "lower", "compile")]
+            told = [Cell(_time(s.seconds if s else None), s.seconds if s else None) for s in each]
+            total = Cell(duration(call.seconds), call.seconds)
+            rows.append((Cell(str(call.number)), Cell(_named(call)), *told, total))
+    if len(rows) > 1:
+        sums = [
+            sum(s.seconds or 0.0 for call in calls for s in call.steps if s.kind == kind)
+            for kind in ("trace", "lower", "compile")
+        ]
+        every = [Cell(duration(total), total) for total in (*sums, sum(sums))]
+        rows.append((Cell(""), Cell("in all"), *every))
+    columns = ("#", "function", "trace", "lower", "compile", "total")
+    return Table("Time of each step", columns, tuple(rows), "wall-clock, as JAX told it",
+                 volatile=True, right=(2, 3, 4, 5))  # fmt: skip
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else duration(seconds)
+
+
+def _operations(calls: Sequence[Call]) -> Table:
+    found: dict[tuple[str, str], int] = {}
+    for call in calls:
+        key = (call.function, place(call.line))
+        found[key] = found.get(key, 0) + 1
+    rows = tuple(
+        (Cell(name), Cell(place), Cell(f"{n:,}", n)) for (name, place), n in found.items()
+    )[:_ROWS]
+    columns = ("operation", "called at", "programs")
+    return Table("Operations compiled on their own", columns, rows, right=(2,))
+
+
+def place(line: Span | None) -> str:
+    """`cell 2:3`, or "" where there is no line."""
+    return f"{line.file}:{line.line}" if line else ""
+
+
+def at(line: Span | None) -> str:
+    """` at cell 2:3`, or "" where there is no line."""
+    return f" at {place(line)}" if line else ""

@@ -1,0 +1,379 @@
+"""Who holds what, and what travels: the pieces of each array, and the collectives between devices.
+
+Pieces are read from the program that XLA's partitioner was given, in which every value has its
+sharding; collectives from the optimised program, which is what one device runs. What a
+collective moves is an estimate: what each device sends if the group is a ring (an all-reduce of n
+devices sends each byte 2 (n - 1) / n times, the others (n - 1) / n times). Source: Patarasuk and
+Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Input, PassStage
+from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.hlo.shardings import Device, Tiling, axes, groups, partitions, parts, tiling, whole
+from jaxlens.lenses.program.async_ops import written
+from jaxlens.lenses.program.parameters import inputs_of, parameters
+from jaxlens.lenses.program.trip_counts import trips
+
+# How often a device of a group of n sends each byte: so many times (n - 1) / n; of a permute once.
+_SENT: Mapping[str, int] = {
+    "all-reduce": 2,
+    "reduce-scatter": 1,
+    "all-gather": 1,
+    "all-to-all": 1,
+    "ragged-all-to-all": 1,
+    "collective-permute": 0,
+    "collective-broadcast": 0,
+}
+NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+# Their groups can be of replicas alone.
+_NUMBERED = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
+_HEAD = 20_000  # characters of a program in which its devices and mesh are named
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An array and how it lies on the devices.
+
+    Attributes:
+        name: Of an input or result its pytree path, else the instruction's.
+        kind: "input", "output" or "value".
+        type: Of the whole array.
+        tiling: Its pieces; None where it is not known.
+        spec: Axes of the mesh that cut each dimension, as JAX writes it: "P('data', None)".
+        line: The source line that owns a value.
+    """
+
+    name: str
+    kind: str
+    type: Type
+    tiling: Tiling | None
+    spec: str
+    line: str = ""
+
+    @property
+    def piece(self) -> Type | None:
+        """Type of what one device holds."""
+        if self.tiling is None:
+            return None
+        return Type(self.type.dtype, self.tiling.piece(self.type.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """An instruction by which devices exchange data.
+
+    Attributes:
+        id: Its name in the optimised program.
+        opcode: "all-reduce", "all-gather", ..., without "-start".
+        bytes: What one device puts in, or for an all-gather gets out, each time.
+        groups: Devices that take part together; of a permute, pairs of source and target. None
+            where the program's text does not tell.
+        over: Axes of the mesh along which they lie, where that is so.
+        trips: How often it runs; None in a loop of unknown length.
+        lines: Source lines that it came from.
+    """
+
+    id: str
+    opcode: str
+    bytes: int | None
+    groups: tuple[Device, ...] | None
+    over: tuple[str, ...]
+    trips: int | None
+    lines: tuple[str, ...]
+
+    @property
+    def sent(self) -> float | None:
+        """Bytes that a device sends in a run, if the group is a ring: an estimate.
+
+        None where its bytes or its groups are not known.
+        """
+        if self.bytes is None or self.groups is None:
+            return None
+        size = max((len(group) for group in self.groups), default=1)
+        often = _SENT[self.opcode]
+        share = often * (size - 1) / size if often else 1.0
+        return share * self.bytes * (self.trips or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """Who holds what, and what travels.
+
+    Attributes:
+        devices: How many take part.
+        axes: The mesh: names and sizes of its axes; empty where the program names none.
+        inputs: Inputs in order.
+        outputs: Results in order.
+        values: What is computed between them, largest first.
+        collectives: In program order.
+    """
+
+    devices: int
+    axes: tuple[tuple[str, int], ...]
+    inputs: tuple[Spread, ...]
+    outputs: tuple[Spread, ...]
+    values: tuple[Spread, ...]
+    collectives: tuple[Collective, ...]
+
+    @property
+    def sent(self) -> float:
+        """Bytes that a device sends in a run: an estimate, loops of unknown length once.
+
+        What `unknown` names is not in it.
+        """
+        return sum(c.sent or 0.0 for c in self.collectives)
+
+    @property
+    def unknown(self) -> tuple[Collective, ...]:
+        """The collectives of which it is not known what they send."""
+        return tuple(c for c in self.collectives if c.sent is None)
+
+
+def spread(capture: Capture) -> Sharding:
+    """The facts; compiles with the dumps of all passes, for the values between."""
+    count = devices(capture)
+    if count == 1:
+        inputs = tuple(_alone(one, "input") for one in capture.program.inputs)
+        outputs = tuple(_alone(one, "output") for one in capture.outputs)
+        return Sharding(1, (), inputs, outputs, (), ())
+    dumps = _dumps(capture)  # first: a compile made without them would be made again
+    optimized, hlo, mesh = capture.optimized.module, capture.hlo.module, axes(_head(capture))
+    given = _given(dumps, hlo)
+    inputs = _inputs(capture.program.inputs, given or hlo, optimized, count, mesh)
+    outputs = _outputs(capture.outputs, given, optimized, count, mesh)
+    values = _values(given, count, mesh) if given else ()
+    travels = tuple(_collectives(capture, optimized, count, mesh))
+    return Sharding(count, mesh, inputs, outputs, values, travels)
+
+
+def devices(capture: Capture) -> int:
+    """How many devices a program is for; more than its inputs lie on, if a `shard_map` says so."""
+    return max(capture.program.target.devices, partitions(_head(capture)))
+
+
+def _head(capture: Capture) -> str:
+    try:
+        return capture.stablehlo.raw[:_HEAD]
+    except UnavailableError:  # opened from a later stage; its target says how many there are
+        return ""
+
+
+def _alone(one: Input, kind: str) -> Spread:
+    return Spread(one.name, kind, one.type, whole(len(one.type.shape), 1), "")
+
+
+def _dumps(capture: Capture) -> Sequence[PassStage]:
+    try:
+        return capture.passes
+    except UnavailableError:
+        return ()
+
+
+def _given(dumps: Sequence[PassStage], hlo: Module) -> Module | None:
+    """The program just before it is cut into what one device runs: most has a sharding there."""
+    whole = sorted(_parameters(hlo))
+    best, most = None, 0
+    for stage in dumps:
+        count = stage.stage.raw.count("sharding={") if stage.changed or stage is dumps[0] else 0
+        if count > most:
+            if sorted(_parameters(stage.stage.module)) != whole:
+                break  # cut by now
+            best, most = stage.stage.module, count
+    return best
+
+
+def _parameters(module: Module) -> list[str]:
+    return [f"{Type(p.type.dtype, p.type.shape)}" for p in module.body().parameters]
+
+
+def _inputs(
+    inputs: Sequence[Input], module: Module, optimized: Module, devices: int,
+    mesh: Sequence[tuple[str, int]],
+) -> tuple[Spread, ...]:  # fmt: skip
+    """Parameters of the whole program have the names of the inputs as their scopes.
+
+    Of an input that was left to XLA nothing is said there; if a device takes it whole, it has all.
+    """
+
+    def by_name(of: Module) -> dict[str, Node]:
+        known = inputs_of(of, inputs)
+        return {known[node.id].name: node for node in parameters(of) if node.id in known}
+
+    given, taken = by_name(module), by_name(optimized)
+    return tuple(
+        _spread(
+            one.name, "input", one.type,
+            given[one.name].attrs.get("sharding", "") if one.name in given else "", devices, mesh,
+            of_a_device=taken[one.name].type if one.name in taken else None,
+        )
+        for one in inputs
+    )  # fmt: skip
+
+
+def _outputs(
+    outputs: Sequence[Input], given: Module | None, optimized: Module, devices: int,
+    mesh: Sequence[tuple[str, int]],
+) -> tuple[Spread, ...]:  # fmt: skip
+    texts = [""] * len(outputs)
+    if given is not None:
+        root = next((n for n in given.body().nodes if n.id in given.body().results), None)
+        found = parts(root.attrs.get("sharding", "")) if root else []
+        texts = found if len(found) == len(outputs) else texts
+    body = optimized.body()
+    root = next((node for node in body.nodes if node.id in body.results), None)
+    types: Sequence[Type] = (root.type.parts or (root.type,)) if root else ()
+    taken = types if len(types) == len(outputs) else (None,) * len(outputs)
+    return tuple(
+        _spread(one.name, "output", one.type, text, devices, mesh, of_a_device=type)
+        for one, text, type in zip(outputs, texts, taken, strict=True)
+    )
+
+
+def _values(given: Module, devices: int, mesh: Sequence[tuple[str, int]]) -> tuple[Spread, ...]:
+    """What is computed, that which is cut alike and of one line once, largest first."""
+    seen: dict[tuple[str, str, str], Spread] = {}
+    for node in given.nodes():
+        text = node.attrs.get("sharding", "")
+        if not text or node.opcode in NO_WORK or node.opcode == "custom-call":
+            continue
+        line = str(node.owner or "")
+        key = str(node.type), text, line
+        if key not in seen:
+            seen[key] = _spread(node.id, "value", node.type, text, devices, mesh, line)
+    known = (one for one in seen.values() if one.tiling is not None)  # not each device's own
+    return tuple(sorted(known, key=lambda one: -(one.type.bytes or 0)))
+
+
+def _spread(
+    name: str, kind: str, type: Type, text: str, devices: int,
+    mesh: Sequence[tuple[str, int]], line: str = "", of_a_device: Type | None = None,
+) -> Spread:  # fmt: skip
+    rank = len(type.shape)
+    found = tiling(text, rank, devices) if text else None
+    if not text and of_a_device is not None and of_a_device.shape == type.shape:
+        found = whole(rank, devices)
+    plain = Type(type.dtype, type.shape)
+    return Spread(name, kind, plain, found, _spec(found, mesh), line)
+
+
+def _spec(found: Tiling | None, mesh: Sequence[tuple[str, int]]) -> str:
+    """`P('data', None)`: the axes along which a dimension's tile changes."""
+    if found is None or not mesh:
+        return ""
+    tile_of = {device: n for n, held in enumerate(found.holders) for device in held}
+    words = []
+    for dim in range(len(found.tiles)):
+        names = [
+            name for name, step, size in reversed(list(_strides(mesh)))
+            if size > 1 and _index(found, tile_of.get(step, 0), dim)
+            != _index(found, tile_of.get(0, 0), dim)
+        ]  # fmt: skip
+        words.append(repr(names[0]) if len(names) == 1 else str(tuple(names)) if names else "None")
+    return f"P({', '.join(words)})"
+
+
+def _strides(mesh: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
+    """Each axis, how far apart its neighbours' numbers are, and its size."""
+    stride = 1
+    for name, size in reversed(mesh):
+        yield name, stride, size
+        stride *= size
+
+
+def _index(found: Tiling, tile: int, dim: int) -> int:
+    """Where a tile lies along one dimension."""
+    for size in found.tiles[:dim:-1]:
+        tile //= size
+    return tile % found.tiles[dim]
+
+
+def _collectives(
+    capture: Capture, module: Module, devices: int, mesh: Sequence[tuple[str, int]]
+) -> Iterator[Collective]:
+    runs = _runs(module)
+    for region in module.regions.values():
+        nodes = {node.id: node for node in region.nodes}
+        types = {node.id: node.type for node in region.nodes}
+        for node in region.nodes:
+            opcode = node.opcode.removesuffix("-start")
+            if opcode not in _SENT:
+                continue
+            joined = _joined(node, opcode, types, devices)
+            yield Collective(
+                node.id, opcode, _bytes(node, opcode, types), joined, _over(joined, mesh),
+                runs[region.name], _lines(capture, node, nodes),
+            )  # fmt: skip
+
+
+def _joined(
+    node: Node, opcode: str, types: Mapping[str, Type], devices: int
+) -> tuple[Device, ...] | None:
+    """Which devices take part together; None where that cannot be read, or does not fit its types.
+
+    Where a channel is named and devices are not numbered over replicas and partitions, the groups
+    are of replicas, with all their partitions.
+    """
+    said = node.attrs.get("replica_groups", node.attrs.get("source_target_pairs", ""))
+    joined = groups(said, devices)
+    of_replicas = "channel_id" in node.attrs and "use_global_device_ids" not in node.attrs
+    if joined is not None and opcode in _NUMBERED and of_replicas:
+        joined = (tuple(range(devices)),) if joined in (((0,),), (tuple(range(devices)),)) else None
+    if opcode not in ("all-gather", "reduce-scatter") or joined is None:
+        return joined
+    sizes = [types[name].bytes for name in node.operands if name in types]
+    whole, wrote = sum(size or 0 for size in sizes), written(node).bytes or 0
+    small, large = sorted((whole, wrote))
+    fits = None in sizes or all(small * len(group) == large for group in joined)
+    return joined if fits else None
+
+
+def _bytes(node: Node, opcode: str, types: Mapping[str, Type]) -> int | None:
+    """What one device puts in, or gets out of an all-gather."""
+    if opcode == "all-gather":
+        return written(node).bytes
+    sizes = [types[name].bytes for name in node.operands if name in types]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def _runs(module: Module) -> dict[str, int | None]:
+    """How often each computation runs; None in a loop of unknown length."""
+    found: dict[str, int | None] = {module.entry: 1}
+    for region in module.regions.values():  # callers before callees
+        times = found.setdefault(region.name, 1)
+        for node in region.nodes:
+            often = trips(node, region, module) if node.opcode == "while" else 1
+            inner = times * often if times is not None and often is not None else None
+            for name in node.regions:
+                found.setdefault(name, inner)
+    return found
+
+
+def _over(joined: tuple[Device, ...] | None, mesh: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """The axes of the mesh along which the devices of a group differ."""
+    names = []
+    for name, stride, size in _strides(mesh):
+        places = ({device // stride % size for device in group} for group in joined or ())
+        if any(len(place) > 1 for place in places):
+            names.append(name)
+    return tuple(reversed(names))
+
+
+def _lines(capture: Capture, node: Node, nodes: Mapping[str, Node]) -> tuple[str, ...]:
+    """Lines of all that was combined in it; links know more than the instruction's own frames.
+
+    Where the compiler kept the place of one of several only, the others are those of the operands.
+    """
+    try:
+        found = capture.links.back(node.id, "source", at="optimized")
+    except UnavailableError:
+        found = ()
+    lines = found or ((str(node.owner),) if node.owner else ())
+    if len(lines) == 1 and len(node.operands) > 1:
+        owners = [nodes[name].owner for name in node.operands if name in nodes]
+        lines = tuple(dict.fromkeys([*lines, *(str(owner) for owner in owners if owner)]))
+    return lines

@@ -1,0 +1,183 @@
+"""Who holds what and what travels, in sentences and tables; `sharding/facts.py` has the facts."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sharding.facts import NO_WORK, Collective, Sharding, Spread, spread
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+
+_MOST = 40  # values in the table
+
+
+def sharding(capture: Capture) -> Report:
+    """How each array lies on the devices, and what the collectives move.
+
+    Raises:
+        UnavailableError: The backend gives no optimised program.
+    """
+    return report(spread(capture), capture)
+
+
+def report(found: Sharding, capture: Capture) -> Report:
+    """The facts in sentences and tables."""
+    findings = [*_answer(found), *_pieces(found), *_one(found, capture)]
+    tables = [_arrays(found)]
+    if found.collectives:
+        tables.insert(0, _travels(found))
+    moved = {c.id: c.sent for c in found.collectives if c.sent}
+    overlay = Overlay("bytes sent by a device (estimate)", "optimized", moved)
+    return Report("Sharding", tuple(findings), tuple(tables), (overlay,) if moved else ())
+
+
+def _answer(found: Sharding) -> Iterator[Finding]:
+    """What travels, and which line makes it."""
+    if found.devices == 1:
+        yield Finding("The program runs on one device: nothing is cut, and nothing travels.")
+        return
+    mesh = " x ".join(f"{name} {size}" for name, size in found.axes)
+    among = f"{found.devices} devices ({mesh})" if mesh else f"{found.devices} devices"
+    if not found.collectives:
+        yield Finding(f"Nothing travels between the {among}: each computes on what it holds.")
+        return
+    most = max(found.collectives, key=lambda c: c.sent or 0.0)
+    where = f", from {listed(sorted(most.lines))}" if most.lines else ""
+    tally = Counter(c.opcode for c in found.collectives)
+    kinds = listed([count(n, kind) for kind, n in tally.items()])
+    ids = tuple(c.id for c in found.collectives)
+    unknown = found.unknown
+    if len(unknown) == len(found.collectives):
+        yield Finding(f"Each of {among} sends what is not known, in {kinds}.", "unknown", ids)
+    else:
+        least = "at least " if unknown else ""
+        words = f"Each of {among} sends {least}{amount(found.sent)} a run in {kinds}"
+        rest = f"; most of it, {amount(most.sent)}, in {_name(most)}" if len(ids) > 1 else ""
+        yield Finding(f"{words}{rest}{_along(most)}{where}.", "estimate", ids)
+    if unknown:
+        names = listed([_name(c) for c in unknown])
+        text = f"Not in the sum, as their groups or sizes could not be read: {names}."
+        yield Finding(text, "unknown", tuple(c.id for c in unknown))
+    endless = [c.id for c in found.collectives if c.trips is None]
+    if endless:
+        yield Finding(
+            f"In loops of unknown length, counted once: {listed(endless)}.", "unknown",
+            tuple(endless),
+        )  # fmt: skip
+
+
+def _name(one: Collective) -> str:
+    """Its name, and what it is where the name does not say that."""
+    return one.id if one.id.startswith(one.opcode) else f"{one.id} ({one.opcode})"
+
+
+def _along(one: Collective) -> str:
+    return f" over {' and '.join(one.over)}" if one.over else ""
+
+
+def _pieces(found: Sharding) -> Iterator[Finding]:
+    """Which inputs every device holds whole, though there are several devices."""
+    if found.devices == 1:
+        return
+    known = [one for one in found.inputs if one.tiling is not None]
+    cut = [one for one in known if one.tiling is not None and one.tiling.parts > 1]
+    if known:
+        some = f"{len(cut)} of {count(len(found.inputs), 'input')}" if cut else "No input"
+        yield Finding(f"{some} {'are' if len(cut) > 1 else 'is'} cut into pieces.")
+    held = sorted((one for one in known if one not in cut), key=lambda o: -(o.type.bytes or 0))
+    total = sum(one.type.bytes or 0 for one in held)
+    if total:
+        names = listed([f"{one.name} {one.type}" for one in held if one.type.bytes])
+        yield Finding(f"Every device holds {amount(total)} of inputs whole: {names}.")
+    unknown = [one.name for one in found.inputs if one.tiling is None]
+    if unknown:
+        yield Finding(f"Not known how these lie: {listed(unknown)}.", "unknown")
+
+
+def _one(found: Sharding, capture: Capture) -> Iterator[Finding]:
+    """What one device runs."""
+    if found.devices == 1:
+        return
+    body = capture.optimized.module.body()
+    work = [n for n in body.nodes if n.opcode not in NO_WORK]
+    try:
+        flops = capture.cost.get("flops", -1.0)
+    except UnavailableError:
+        flops = -1.0
+    counted = f", {amount(flops, 'flop')} by XLA's count" if flops >= 0 else ""
+    words = count(len(work), "instruction")
+    yield Finding(f"All devices run the same program, each on its pieces: {words}{counted}.", "xla")
+
+
+def _travels(found: Sharding) -> Table:
+    """One row per collective."""
+    most = max((c.sent or 0.0 for c in found.collectives), default=0.0) or 1.0
+    rows = tuple(
+        (
+            Cell(_name(c), ids=(c.id,)),
+            Cell(" and ".join(c.over) or ("-" if c.groups is not None else "unknown")),
+            Cell(_groups(c)),
+            Cell(amount(c.bytes), c.bytes),
+            Cell("unknown" if c.trips is None else f"{c.trips:,}", c.trips),
+            Cell(amount(c.sent), c.sent, bar=(c.sent or 0.0) / most),
+            Cell(listed(sorted(c.lines))),
+        )
+        for c in found.collectives
+    )
+    columns = (
+        "collective", "over", "groups", "bytes a device", "runs", "sent a device", "from lines",
+    )  # fmt: skip
+    note = (
+        "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
+        "group were a ring."
+    )
+    return Table("What travels", columns, rows, note, right=(3, 4, 5), stage="optimized")
+
+
+def _groups(one: Collective) -> str:
+    """`4 of 2: 0 1 | 2 3 | ...`."""
+    if one.groups is None:
+        return "unknown"
+    if one.opcode == "collective-permute":
+        pairs = [f"{a}→{b}" for a, b in (g for g in one.groups if len(g) == 2)]
+        return listed(pairs, 6)
+    sizes = {len(group) for group in one.groups}
+    shown = " | ".join(" ".join(map(str, group)) for group in one.groups[:4])
+    more = " | ..." if len(one.groups) > 4 else ""
+    return f"{len(one.groups)} of {'/'.join(map(str, sorted(sizes)))}: {shown}{more}"
+
+
+def _arrays(found: Sharding) -> Table:
+    """One row per input, result and kind of value between."""
+    every = (*found.inputs, *found.outputs, *found.values[:_MOST])
+    rows = tuple(
+        (
+            Cell(one.name),
+            Cell(one.kind),
+            Cell(str(one.type)),
+            Cell(one.spec or ("unknown" if one.tiling is None else "-")),
+            *_held(one),
+            Cell(one.line),
+        )
+        for one in every
+    )
+    columns = ("array", "kind", "type", "cut as", "pieces", "copies", "a device holds", "from line")
+    left = len(found.values) - _MOST
+    cut = f" {left:,} smaller values are left out." if left > 0 else ""
+    note = (
+        "Values: as XLA's partitioner was given them, those that are alike once; values within a "
+        f"shard_map are each device's own.{cut}"
+    )
+    return Table("Arrays", columns, rows, note, right=(4, 5, 6))
+
+
+def _held(one: Spread) -> tuple[Cell, Cell, Cell]:
+    if one.tiling is None or one.piece is None:
+        return Cell("unknown"), Cell("unknown"), Cell("unknown")
+    size = one.piece.bytes
+    return (
+        Cell(f"{one.tiling.parts:,}", one.tiling.parts),
+        Cell(f"{one.tiling.copies:,}", one.tiling.copies),
+        Cell(f"{one.piece} {amount(size)}", size),
+    )

@@ -1,0 +1,399 @@
+"""Where compile time goes, in sentences and tables.
+
+The first sentence names what most seconds went to and the line that made most of the program; the
+seconds in it, and the tables that hold some, are no part of the stable text.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.facts import CONVERSION, Trial
+from jaxlens.lenses.constants import facts as constants
+from jaxlens.lenses.lines import lines
+from jaxlens.lenses.program.equations import Equations
+from jaxlens.lenses.program.kernels import Work, works
+from jaxlens.lenses.program.unrolled import Unrolled, nested
+from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.times.compile_parts import LLVM, PASSES, REST, CompileParts
+from jaxlens.lenses.times.facts import Times, duration, instructions, of, stages, written_out
+from jaxlens.report import Cell, Finding, Report, Table, amount, count
+
+_ROWS = 12
+_SHARE, _MANY = 0.5, 200  # from where on an unrolled loop is told unasked
+# From where on XLA's program is told to have grown. Ordinary programs have 2 to 7 instructions for
+# each equation, 48 layers of a GPT's train step 9; where fusions copy one another it is 20 to 40.
+_GROWN, _LARGE = 12, 5_000
+
+
+def times(capture: Capture, found: Times | None = None) -> Report:
+    """Where the seconds went, and which lines made the work.
+
+    Args:
+        capture: Any capture.
+        found: Its facts, where they are known.
+    """
+    facts = found or of(capture)
+    done = _works(capture)
+    # Arrays that a program holds are copied by every step, which no part of the profile names.
+    holds = constants.alarm(capture)
+    tables = (*_within(facts), *_kernels(facts, done), _lines(capture, facts))
+    timed = stages(capture).tables if facts.stages else ()
+    whose = "Of the stand-in, " if constants.is_stand_in(capture) else ""
+    return Report("Times", tuple(_findings(capture, facts, holds, whose)), (*timed, *tables))
+
+
+def alarm(capture: Capture) -> tuple[Finding, ...]:
+    """The sentences on an unrolled loop that made most of a program, and on what grew in XLA.
+
+    They are told unasked; there are none where neither is so. Compiles, if that was not done.
+    """
+    try:
+        counted, loops = written_out(capture)
+    except UnavailableError:  # opened from a later stage
+        return ()
+    group = _group(loops)
+    made = sum(loop.equations for loop in group)
+    told = []
+    if counted.total >= _MANY and group and made >= _SHARE * counted.total:
+        text = f"{_made(group, counted)} (--times says more)."
+        told.append(Finding(text, "counted", _ids(group)))
+    return (*told, *_grown(capture, counted, group, instructions(capture), " (--scan tries it)"))
+
+
+def _findings(
+    capture: Capture, facts: Times, holds: tuple[Finding, ...], whose: str
+) -> Iterator[Finding]:
+    group = _group(facts.loops)
+    lead = f"{whose}{_most(facts)}{';' if group else '.'} " if facts.compile else ""
+    if facts.lacking:
+        text = f"The lines that made the work are not counted: {facts.lacking}."
+        yield Finding(text, "unknown", (), lead)
+    elif holds and not group:
+        yield replace(holds[0], lead=lead)
+        yield Finding(_largest(facts.equations))
+    elif group:
+        open_ = "" if facts.trial or facts.untried else " (untried: --scan tries it)"
+        text = f"{_made(group, facts.equations)}{open_}."
+        yield Finding(text, "counted", _ids(group), lead)
+    else:
+        yield Finding(_largest(facts.equations), "counted", (), lead)
+    yield from _grown(capture, facts.equations, group, facts.instructions)
+    if facts.trial:
+        yield _of_trial(facts.trial)
+    elif facts.untried:
+        yield Finding(f"lax.scan was not tried: {facts.untried.rstrip('.:')}.", "unknown")
+    if group:
+        yield from holds
+    for loop in [loop for loop in facts.loops if loop not in group][:_ROWS]:
+        yield Finding(f"{_made((loop,), facts.equations)}.", "counted", (loop.id,))
+    inner = [loop for loop in nested(facts.loops) if loop not in facts.loops]
+    for loop in inner[:_ROWS]:
+        yield Finding(
+            f"Within it, {loop.line or 'a line'} repeats {loop.block:,} {loop.count:,} times.",
+            "counted", (loop.id,),
+        )  # fmt: skip
+    if facts.missing:
+        yield Finding(f"Within the compile: {facts.missing}.", "unknown")
+
+
+def _grown(
+    capture: Capture,
+    counted: Equations,
+    group: tuple[Unrolled, ...],
+    size: int | None,
+    tries: str = "",
+) -> Iterator[Finding]:
+    """That XLA made far more instructions than there were equations, and of which line."""
+    if not size or not counted.total or size < max(_LARGE, _GROWN * counted.total):
+        return
+    module = capture.optimized.module
+    fusions = (node for node in module.nodes() if node.opcode == "fusion")
+    bodies = {name for node in fusions for name in node.regions}
+    fused = sum(len(module.regions[name].nodes) for name in bodies)
+    text = (
+        f"XLA's optimised program has {size:,} instructions, {fused:,} of them in bodies of "
+        f"fusions, for {count(counted.total, 'traced equation')}: {size / counted.total:.0f} "
+        "for each, and every one of them is compiled"
+    )
+    if group and sum(loop.equations for loop in group) >= _SHARE * counted.total:
+        where = f" at {_whole_line(group)}" if group[0].line else ""
+        text += f". `lax.scan` in place of the loop{where} gives XLA one step of it{tries}"
+    elif made := _by_line(capture, "optimized"):
+        line, most = made.most_common(1)[0]
+        text += f"; {line} made the most, {most:,}"
+    yield Finding(f"{text}.", "counted", _ids(group))
+
+
+def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
+    return tuple(loop.id for loop in group)
+
+
+def _most(facts: Times) -> str:
+    """What most of the seconds went to."""
+    assert facts.compile is not None
+    every = {"tracing": facts.stages.get("trace", 0.0), "lowering": facts.stages.get("lower", 0.0)}
+    every |= facts.compile.groups
+    total = sum(every.values()) or 1.0
+    name = max(every, key=lambda n: every[n])
+    slowest = facts.compile.passes[:1]
+    which = f", most of it in `{slowest[0].name}`" if name == PASSES and slowest else ""
+    if name == PASSES and slowest and slowest[0].name == constants.FOLDING:
+        which += " (--captured says of what)"
+    if name == CONVERSION:
+        which = ": it computes what only depends on constants (--captured says what)"
+    kernels = facts.compile.optimised
+    if name == LLVM and len(kernels) > 1:
+        which = f", longest over `{max(kernels, key=facts.compile.of_llvm)}`"
+    what = "What the profile has no name for" if name == REST else name[0].upper() + name[1:]
+    return f"{what} took {every[name] / total:.0%} of {duration(total)}{which}"
+
+
+def _group(loops: tuple[Unrolled, ...]) -> tuple[Unrolled, ...]:
+    """The largest loop, and those of the same lines: its backward pass stands behind it."""
+    if not loops:
+        return ()
+    first = loops[0]
+    same = [
+        loop for loop in loops
+        if loop is first or (first.line and loop.region == first.region and _touch(loop, first))
+    ]  # fmt: skip
+    return tuple(sorted(same, key=lambda loop: loop.backward))
+
+
+def _touch(one: Unrolled, other: Unrolled) -> bool:
+    """Whether two loops have a line in common."""
+    (file, low, high), (file2, low2, high2) = _range(one.line), _range(other.line)
+    return file == file2 and low <= high2 and low2 <= high
+
+
+def _range(line: str) -> tuple[str, int, int]:
+    file, _, numbers = line.rpartition(":")
+    low, _, high = numbers.partition("-")
+    return file, int(low or 0), int(high or low or 0)
+
+
+def _made(group: tuple[Unrolled, ...], counted: Equations) -> str:
+    """`cell 3:14 made 4,800 of 5,100 equations: a loop of 400 steps was unrolled ...`."""
+    made = sum(loop.equations for loop in group)
+    first = group[0]
+    scans = sum(loop.rolled * loop.times for loop in group)
+    passes = [
+        f"{loop.count:,}{'' if n else ' repetitions'} of {loop.block:,}"
+        f"{' in the backward pass' if loop.backward else ''}"
+        for n, loop in enumerate(group)
+    ]
+    where = _whole_line(group) or "One block"
+    steps = f"a loop of {first.count:,} steps was unrolled"
+    if first.before:  # as where the first layer starts from a number, or has another shape
+        steps = f"a loop of {first.count + 1:,} steps was unrolled, the first unlike the others"
+    return (
+        f"{where} made {made:,} of {counted.total:,} equations: {steps} "
+        f"({listed(passes)}); `lax.scan` would make {scans:,}"
+    )
+
+
+def _whole_line(group: tuple[Unrolled, ...]) -> str:
+    if not group[0].line:
+        return ""
+    ranges = [_range(loop.line) for loop in group]
+    low, high = min(r[1] for r in ranges), max(r[2] for r in ranges)
+    return f"{ranges[0][0]}:{low}" + (f"-{high}" if high > low else "")
+
+
+def _largest(counted: Equations) -> str:
+    if not counted.own:
+        return f"{count(counted.total, 'equation')}, which no line of yours made."
+    line, most = max(counted.own.items(), key=lambda item: item[1])
+    made = f"{line} made the most of {count(counted.total, 'equation')}, {most:,}"
+    return f"No loop of four or more like steps was unrolled; {made}."
+
+
+def _of_trial(trial: Trial) -> Finding:
+    """What was measured of both programs; sizes do not change from run to run."""
+    before, after = trial.written, trial.rolled
+    what = "The program" if trial.region == "main" else f"`{trial.region}`"
+    same = ""
+    if trial.error is not None:
+        words = "are equal" if trial.error == 0 else f"differ by {trial.error:.1g} of the largest"
+        same = f"; on random inputs the results {words}"
+    return Finding(
+        f"Tried: {what} has {after.equations:,} equations with `lax.scan` in place of "
+        f"{before.equations:,}, {amount(after.characters)} of StableHLO in place of "
+        f"{amount(before.characters)}, and {after.instructions:,} instructions of XLA's in place "
+        f"of {before.instructions:,}{same}.",
+        "measured",
+        lead=f"It compiles in {duration(after.compile)} in place of {duration(before.compile)}. ",
+    )
+
+
+def _within(facts: Times) -> Iterator[Table]:
+    """The compile's groups and passes."""
+    parts = facts.compile
+    if parts is None:
+        return
+    whole = parts.seconds or 1.0
+    largest = max(parts.groups.values()) or 1.0
+    rows = tuple(
+        (Cell(name), Cell(duration(s), s, bar=s / largest), Cell(f"{s / whole:.1%}", s))
+        for name, s in parts.groups.items()
+    )
+    beside = f" LLVM worked {duration(parts.llvm)} on all threads together." if parts.llvm else ""
+    yield Table(
+        "Within the compile", ("part", "seconds", "share"), rows,
+        f"{duration(parts.seconds)} in all, wall clock, XLA's own profiler on; elsewhere is what "
+        f"it has no name for, such as writing dumps.{beside}",
+        volatile=True, right=(1, 2),
+    )  # fmt: skip
+    if parts.passes:
+        yield _passes(parts)
+
+
+def _passes(parts: CompileParts) -> Table:
+    shown = parts.passes[:_ROWS]
+    rest = parts.passes[_ROWS:]
+    largest = shown[0].seconds or 1.0
+    rows = [
+        (
+            Cell(p.name), Cell(listed(p.pipelines, 2)), Cell(f"{p.times:,}", p.times),
+            Cell(duration(p.seconds), p.seconds, bar=p.seconds / largest),
+            Cell(f"{p.seconds / (parts.seconds or 1.0):.1%}", p.seconds),
+        )
+        for p in shown
+    ]  # fmt: skip
+    if rest:
+        seconds, times = sum(p.seconds for p in rest), sum(p.times for p in rest)
+        rows.append(
+            (
+                Cell(f"{len(rest):,} more"), Cell(""), Cell(f"{times:,}", times),
+                Cell(duration(seconds), seconds), Cell(f"{seconds / (parts.seconds or 1):.1%}"),
+            )
+        )  # fmt: skip
+    return Table(
+        "HLO passes", ("pass", "in", "runs", "seconds", "share"), tuple(rows),
+        "Each without the pipelines that it runs itself.", volatile=True, right=(2, 3, 4),
+    )  # fmt: skip
+
+
+def _works(capture: Capture) -> list[Work]:
+    try:
+        return works(capture)
+    except LensError:
+        return []
+
+
+def _kernels(facts: Times, done: list[Work]) -> Iterator[Table]:
+    """The kernels that took longest, and the lines behind them."""
+    parts = facts.compile
+    names = list(dict.fromkeys([*parts.kernels, *parts.optimised])) if parts else []
+    if parts is None or not names:
+        return
+    by_name = {work.kernel.name: work for work in done}
+    known = {name: parts.of_kernel(name) for name in names}
+    ranked = sorted(known.items(), key=lambda item: (-item[1], item[0]))
+    steps = [("to LLVM IR", parts.kernels)]
+    if parts.optimised:
+        steps += [("LLVM passes", parts.optimised), ("machine code", parts.generated)]
+    rows = []
+    for name, seconds in ranked[:_ROWS]:
+        work = by_name.get(name)
+        ir = len(work.kernel.llvm_before) if work else 0
+        each = [Cell(duration(of[name]) if name in of else "", of.get(name, 0)) for _, of in steps]
+        rows.append((
+            Cell(name, ids=(name,)), Cell(listed(work.lines, 2) if work else ""), *each,
+            Cell(duration(seconds), seconds, bar=seconds / (ranked[0][1] or 1.0)),
+            Cell(amount(ir) if ir else "", ir),
+        ))  # fmt: skip
+    left = len(ranked) - len(rows)
+    more = f" {count(left, 'more kernel')} below these." if left else ""
+    columns = ("kernel", "from lines", *(title for title, _ in steps), "in all", "LLVM IR")
+    yield Table(
+        "Kernels", columns, tuple(rows),
+        f"{_how(parts)}{more}",
+        volatile=True, right=tuple(range(2, len(columns))), stage="kernels",
+    )  # fmt: skip
+    yield _kernel_lines(known, by_name)
+
+
+def _how(parts: CompileParts) -> str:
+    """How seconds of kernels are known."""
+    if parts.optimised:
+        return (
+            "Threads work side by side. To LLVM IR by XLA's profiler, where it names the kernel; "
+            "LLVM by the times at which XLA wrote a kernel's dumps, as fine as the file system's "
+            "clock."
+        )
+    return (
+        "Threads lower kernels side by side. LLVM takes all of them together, and XLA does not "
+        "say which of them it spent its time on; the size of their LLVM IR is what it is given."
+    )
+
+
+def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Table:
+    """Seconds of kernels by the lines that own their instructions."""
+    seconds: Counter[str] = Counter()
+    kernels: Counter[str] = Counter()
+    for name, taken in known.items():
+        work = by_name.get(name)
+        owners = [str(n.owner) for n in work.inside if n.owner] if work else []
+        for line in dict.fromkeys(owners or [""]):
+            kernels[line] += 1
+            share = owners.count(line) / len(owners) if owners else 1.0
+            seconds[line] += taken * share  # type: ignore[assignment]
+    ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
+    rows = tuple(
+        (
+            Cell(line or "(no line)"), Cell(f"{kernels[line]:,}", kernels[line]),
+            Cell(duration(taken), taken, bar=taken / (ranked[0][1] or 1.0)),
+        )
+        for line, taken in ranked[:_ROWS]
+    )  # fmt: skip
+    return Table(
+        "Kernels by line", ("line", "kernels", "seconds"), rows,
+        "Of the steps above; a kernel of several lines is shared out by its instructions.",
+        volatile=True, right=(1, 2),
+    )  # fmt: skip
+
+
+def _lines(capture: Capture, facts: Times) -> Table:
+    """Equations by line, with what they became."""
+    counted = facts.equations
+    ops, instructions = _by_line(capture, "stablehlo"), _by_line(capture, "optimized")
+    ranked = sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
+    largest = ranked[0][1] if ranked else 1
+    rows = tuple(
+        (
+            Cell(line), Cell(f"{n:,}", n, bar=n / largest),
+            Cell(f"{n / (counted.total or 1):.1%}", n),
+            Cell(f"{counted.through[line]:,}", counted.through[line]),
+            _number(ops, line), _number(instructions, line),
+        )
+        for line, n in ranked[:_ROWS]
+    )  # fmt: skip
+    left = len(ranked) - len(rows)
+    more = f" {count(left, 'more line')} below these." if left else ""
+    return Table(
+        "Equations by line",
+        ("line", "equations", "share", "with its calls", "StableHLO ops", "HLO instructions"),
+        rows,
+        f"Every call written out: {counted.total:,} equations, {counted.shown:,} as the jaxpr "
+        f"prints them. Ops and instructions as printed.{more}",
+        right=(1, 2, 3, 4, 5),
+    )
+
+
+def _by_line(capture: Capture, stage: str) -> Counter[str] | None:
+    try:
+        found = lines(capture.stage(stage).module)
+    except LensError:
+        return None
+    counts: Counter[str] = Counter()
+    for (key, line), ids in found.own.items():
+        counts[f"{found.names[key]}:{line}"] += len(ids)
+    return counts
+
+
+def _number(counts: Counter[str] | None, line: str) -> Cell:
+    return Cell("") if counts is None else Cell(f"{counts[line]:,}", counts[line])

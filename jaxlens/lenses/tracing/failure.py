@@ -1,0 +1,48 @@
+"""Why tracing failed: the line, the traced value, what to write instead, and what ran before."""
+
+from collections.abc import Iterator
+
+from jaxlens.ir.failure import Failure, Ran, Remedy
+from jaxlens.ir.failure_words import advice, operands, origin, where, why
+from jaxlens.report import Cell, Finding, Report, Table, count
+
+
+def failure(found: Failure) -> Report:
+    """The report: where and why, what to write instead, and the lines that ran until then."""
+    remedies = tuple(map(remedy, found.remedies))
+    title = f"Why tracing {found.name} failed"
+    line = Finding(where(found), "traced")
+    return Report(title, (line, *findings(found), *remedies), tuple(tables(found)))
+
+
+def findings(found: Failure) -> Iterator[Finding]:
+    """Why the line failed, and where the traced value came from."""
+    came = origin(found.value) if found.value else ""
+    for sentence in filter(None, (f"{why(found)} {came}".strip(), operands(found))):
+        yield Finding(sentence, "traced")
+
+
+def remedy(found: Remedy) -> Finding:
+    """What to write instead, in one sentence."""
+    words = f"{advice(found)}: {found.code}" if found.code else f"{advice(found)}."
+    return Finding(words, "traced" if found.outcome else "estimate")
+
+
+def tables(found: Failure) -> Iterator[Table]:
+    """The lines that ran, the failing one last."""
+    if not found.steps:
+        return
+    left = f"{count(found.skipped, 'line')} ran before these. " if found.skipped else ""
+    yield Table(
+        "Until the failing line",
+        ("line", "code", "bound", "recorded"),
+        tuple(map(_row, found.steps)),
+        f"{left}A tracer stands for a value that is known when the program runs.",
+    )
+
+
+def _row(step: Ran) -> tuple[Cell, ...]:
+    raised = (f"raises {step.raised}",) if step.raised else ()
+    recorded = "; ".join((*step.recorded, *raised))
+    code = "  " * min(step.depth, 8) + step.code
+    return Cell(step.place), Cell(code), Cell("; ".join(step.bound)), Cell(recorded)

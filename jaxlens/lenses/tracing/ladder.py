@@ -1,0 +1,371 @@
+"""What a transform did: the same program on each rung of grad(f), vmap(grad(f)), ..., tied by text.
+
+JAX gives every equation that a transform makes the frames of the equation that it was made for;
+so an equation of any rung belongs to those of the rung below with the same Python text. Where a
+text made several, the rules say which of them makes such an equation (`rules.py`). An equation
+is of the backward pass where its scope says `transpose`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Module, Node
+from jaxlens.lenses.sentences import lines_of, listed
+from jaxlens.lenses.tracing.rules import RULES
+from jaxlens.links.name_stack import made
+from jaxlens.report import Cell, Finding, Report, Table, cells, count
+
+Ids = tuple[str, ...]
+STAGE = "jaxpr:"  # with a rung's number: what its equations' ids belong to
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One program of the ladder.
+
+    Attributes:
+        title: As it is written: "vmap(grad(loss))".
+        transform: What was put on last; "" for the function itself.
+        module: Its jaxpr.
+        equations: How many there are, those of bodies once.
+        backward: Ids of the equations that the backward pass added.
+        steps: Equations of the rung below that each one came from, by id; none for the first.
+    """
+
+    title: str
+    transform: str
+    module: Module
+    equations: int
+    backward: frozenset[str]
+    steps: Mapping[str, Ids]
+
+    @property
+    def forward(self) -> int:
+        """Equations that are not the backward pass's."""
+        return self.equations - len(self.backward)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A rule that was used.
+
+    Attributes:
+        rung: Number of the rung that it led to.
+        rule: "forward", "backward" or "batch".
+        primitive: Whose rule it is.
+        sources: The equations of the rung below that it was used on.
+        made: The equations that it made.
+        words: What it does; "" where that is not known here.
+    """
+
+    rung: int
+    rule: str
+    primitive: str
+    sources: Ids
+    made: Ids
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The rungs, the function itself first, and the rules that led from one to the next."""
+
+    rungs: tuple[Rung, ...]
+    rules: tuple[Use, ...]
+
+    def ties(self, n: int) -> dict[str, Ids]:
+        """The equations of the function itself that each equation of rung `n` came from."""
+        if not n:
+            return {node.id: (node.id,) for node in self.rungs[0].module.nodes()}
+        below = self.ties(n - 1)
+        return {
+            id: tuple(dict.fromkeys(source for step in steps for source in below[step]))
+            for id, steps in self.rungs[n].steps.items()
+        }
+
+    @property
+    def equations(self) -> tuple[int, ...]:
+        """Equations of each rung."""
+        return tuple(rung.equations for rung in self.rungs)
+
+
+def ladder(captures: Sequence[Capture]) -> Report:
+    """What each transform made of the equations of the rung below it.
+
+    Args:
+        captures: The function first, then each transform put round it; only traced.
+    """
+    return report(climb(captures))
+
+
+def climb(captures: Sequence[Capture]) -> Ladder:
+    """Ties each rung's equations to those of the first, and names the rules."""
+    rungs: list[Rung] = []
+    for capture in captures:
+        title, transform = _title(capture)
+        module = capture.jaxpr.module
+        size = sum(len(region.nodes) for region in module.regions.values())
+        backward = _backward(module)
+        steps = _steps(module, backward, rungs[-1], transform) if rungs else {}
+        rungs.append(Rung(title, transform, module, size, backward, steps))
+    uses = [use for n in range(1, len(rungs)) for use in _rules(n, rungs)]
+    return Ladder(tuple(rungs), tuple(uses))
+
+
+def _title(capture: Capture) -> tuple[str, str]:
+    transforms = capture.program.transforms
+    name = capture.program.name
+    for transform in reversed(transforms):
+        name = f"{transform}({name})"
+    return name, transforms[0] if transforms else ""
+
+
+Place = tuple[tuple[str, int, int, int], ...]
+_WITHIN: Place = (("", 0, 0, 0),)
+
+
+def _places(module: Module) -> Mapping[str, Place]:
+    """The Python text that made each equation, with the calls that led to it.
+
+    JAX's own functions have no text of the user's in their bodies: what stands there belongs to
+    the equation that holds the body.
+    """
+    held: dict[str, Place] = {}
+    found: dict[str, Place] = {}
+    for region in module.regions.values():  # callers before callees
+        outer = held.get(region.name, ())
+        for node in region.nodes:
+            user = [span for span in node.spans if not span.library] or node.spans
+            place = tuple((s.key or s.file, s.line, s.column, s.end_column) for s in user)
+            place = place or (outer if outer[-1:] == _WITHIN or not outer else outer + _WITHIN)
+            found[node.id] = place
+            for name in node.regions:
+                held.setdefault(name, place)
+    return found
+
+
+def _by_place(module: Module, places: Mapping[str, Place]) -> Mapping[Place, list[Node]]:
+    found: defaultdict[Place, list[Node]] = defaultdict(list)
+    for node in module.nodes():
+        if place := places[node.id]:
+            found[place].append(node)
+    return found
+
+
+def _backward(module: Module) -> frozenset[str]:
+    return frozenset(id for id, transforms in made(module).items() if "transpose" in transforms)
+
+
+def _steps(module: Module, backward: frozenset[str], below: Rung, transform: str) -> dict[str, Ids]:
+    """The equations of the rung below that each equation came from."""
+    before = _by_place(below.module, _places(below.module))
+    places = _places(module)
+    turns: Counter[tuple[Place, str, bool]] = Counter()
+    found = {}
+    for node in module.nodes():
+        place, back = places[node.id], node.id in backward
+        sources = before.get(place) or before.get(_outside(place), [])
+        if below.backward:  # forward and backward stay what they were
+            sources = [s for s in sources if (s.id in below.backward) == back]
+        turned = back and not below.backward
+        alike = [s for s in sources if s.opcode == node.opcode and not turned]
+        if len(alike) > 1:  # one after another, as in the rung below
+            turn = turns[place, node.opcode, back]
+            turns[place, node.opcode, back] += 1
+            alike = [alike[turn % len(alike)]]
+        makers = alike or [s for s in sources if _makes(s.opcode, node.opcode, transform)]
+        found[node.id] = tuple(source.id for source in makers or sources)
+    return found
+
+
+def _outside(place: Place) -> Place:
+    """The text of the equation that holds the body."""
+    return place[:-1] if place[-1:] == _WITHIN else place
+
+
+def _makes(primitive: str, made: str, transform: str) -> bool:
+    if transform == "vmap":
+        return made in _BATCHED.get(primitive, ())
+    return primitive in RULES and (made == primitive or made in RULES[primitive].makes)
+
+
+_BATCHED: Mapping[str, frozenset[str]] = {
+    "cond": frozenset({"eq", "stop_gradient", "broadcast_in_dim", "select_n"}),
+    "dynamic_slice": frozenset({"gather", "iota", "concatenate", "broadcast_in_dim"}),
+    "dynamic_update_slice": frozenset({"scatter", "iota", "concatenate", "broadcast_in_dim"}),
+    "gather": frozenset({"iota", "concatenate", "broadcast_in_dim"}),
+    "dot_general": frozenset({"transpose"}),
+}
+
+
+def _rules(n: int, rungs: Sequence[Rung]) -> Iterator[Use]:
+    """The rules of the transform that led to rung `n`, by primitive of the rung below."""
+    rung, below = rungs[n], rungs[n - 1]
+    opcode = {node.id: node.opcode for node in below.module.nodes()}
+    ruled = _ruled(below.module) if rung.transform != "vmap" else frozenset()
+    sources: defaultdict[str, list[str]] = defaultdict(list)
+    for id, name in opcode.items():
+        if id not in ruled:
+            sources[name].append(id)
+    came: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    for id, from_ in rung.steps.items():
+        for name in dict.fromkeys(opcode[source] for source in from_ if source not in ruled):
+            came[name, id in rung.backward].append(id)
+    for name, ids in sources.items():
+        for rule in _SIDES.get(rung.transform, ()):
+            made = came[name, rule == "backward"]
+            if rule == "batch":
+                made = [*came[name, False], *came[name, True]]
+            if made:
+                words = getattr(RULES[name], rule) if name in RULES else ""
+                yield Use(n, rule, name, tuple(ids), tuple(made), words)
+
+
+def _ruled(module: Module) -> frozenset[str]:
+    """Equations within functions that have a derivative of their own, which stands for theirs."""
+    inside: set[str] = set()
+    found: set[str] = set()
+    for region in module.regions.values():  # callers before callees
+        for node in region.nodes:
+            if region.name in inside:
+                found.add(node.id)
+            if region.name in inside or node.opcode in ("custom_jvp_call", "custom_vjp_call"):
+                inside.update(node.regions)
+    return frozenset(found)
+
+
+_SIDES: Mapping[str, tuple[str, ...]] = {
+    "grad": ("forward", "backward"),
+    "value_and_grad": ("forward", "backward"),
+    "jacrev": ("forward", "backward"),
+    "jvp": ("forward",),
+    "jacfwd": ("forward",),
+    "vmap": ("batch",),
+}
+_RULE_NAMES = {"forward": "forward pass", "backward": "backward pass", "batch": "batching"}
+
+
+def report(found: Ladder) -> Report:
+    """The ladder in sentences and tables."""
+    findings = [*_counts(found), *dict.fromkeys(_turned(found))]
+    return Report("Ladder", tuple(findings), (_rungs(found), *_tables(found)))
+
+
+def _counts(found: Ladder) -> Iterator[Finding]:
+    for below, rung in zip(found.rungs, found.rungs[1:], strict=False):
+        has = count(rung.equations, "equation")
+        if rung.transform in _CALLS:
+            yield Finding(f"{rung.transform} changes no equation: {rung.title} is one call of the "
+                          f"program below{_CALLS[rung.transform]}.")  # fmt: skip
+            continue
+        words = f"{rung.transform} made {has} of the {below.equations:,} of {below.title}"
+        if rung.backward and not below.backward:
+            words += f": {rung.forward:,} forward, {len(rung.backward):,} backward"
+        words += _HOW.get(rung.transform, "")
+        yield Finding(f"{words}.")
+
+
+_CALLS: Mapping[str, str] = {
+    "jit": "",
+    "checkpoint": ", which a backward pass computes again instead of keeping its values",
+}
+_HOW: Mapping[str, str] = {
+    "vmap": "; it is one program for all examples, not a loop over them",
+    "jvp": "; beside each value stands its derivative in the one direction that is given",
+    "jacfwd": "; it is jvp, batched over one direction for each number of the input",
+    "jacrev": "; it is a backward pass, batched over one direction for each number of the result",
+}
+
+
+def _turned(found: Ladder) -> Iterator[Finding]:
+    """Control flow that a batch took away or made run longer."""
+    for below, rung in zip(found.rungs, found.rungs[1:], strict=False):
+        if rung.transform != "vmap":
+            continue
+        places, old = _by_place(rung.module, _places(rung.module)), _places(below.module)
+        for node in below.module.nodes():
+            now = [n for n in places.get(old[node.id], ()) if _same_side(n, node, rung, below)]
+            kinds = {n.opcode for n in now}
+            where = f" ({', '.join(lines_of([node]))})" if node.owner else ""
+            if node.opcode == "cond" and "cond" not in kinds and "select_n" in kinds:
+                yield Finding(
+                    f"The cond{where} became select_n under vmap, for its index differs from "
+                    "example to example: every branch is computed for every example."
+                )
+            elif node.opcode in ("dynamic_slice", "dynamic_update_slice") and not kinds & {
+                node.opcode
+            }:
+                new = listed(sorted(kinds & {"gather", "scatter", "scatter-add"}))
+                if new:
+                    yield Finding(
+                        f"The {node.opcode}{where} became {new} under vmap, for each example "
+                        "begins elsewhere."
+                    )
+            elif node.opcode == "while" and _waits(rung.module, now):
+                yield Finding(
+                    f"The while loop{where} runs under vmap until its last example is done: "
+                    "those that are done earlier are computed on, and select_n keeps their values."
+                )
+
+
+def _same_side(new: Node, old: Node, rung: Rung, below: Rung) -> bool:
+    return (new.id in rung.backward) == (old.id in below.backward)
+
+
+def _waits(module: Module, now: Sequence[Node]) -> bool:
+    """Whether a loop's condition asks whether any example goes on."""
+    names = [n.attrs.get("cond_jaxpr", "") for n in now if n.opcode == "while"]
+    regions = [module.regions[name] for name in names if name in module.regions]
+    return any(
+        node.opcode == "reduce_or" or (node.results[0].name in region.results and node.type.shape)
+        for region in regions
+        for node in region.nodes
+    )
+
+
+def _rungs(found: Ladder) -> Table:
+    """One row per rung."""
+    rows = []
+    seen: set[str] = set()
+    for rung in found.rungs:
+        kinds = dict.fromkeys(node.opcode for node in rung.module.nodes())
+        new = [kind for kind in kinds if kind not in seen]
+        seen.update(kinds)
+        rows.append((
+            Cell(rung.title),
+            *cells(rung.equations, rung.forward, len(rung.backward)),
+            Cell(listed(new, 8)),
+        ))  # fmt: skip
+    columns = ("program", "equations", "forward", "backward", "primitives that are new")
+    note = "Equations of bodies count once. Backward: added by transposition, as their scope says."
+    return Table("Rungs", columns, tuple(rows), note, right=(1, 2, 3))
+
+
+def _tables(found: Ladder) -> Iterator[Table]:
+    """The rules that each transform used."""
+    for n, rung in enumerate(found.rungs):
+        uses = [use for use in found.rules if use.rung == n]
+        if not uses:
+            continue
+        below = {node.id: node for node in found.rungs[n - 1].module.nodes()}
+        kinds = {node.id: node.opcode for node in rung.module.nodes()}
+        rows = tuple(
+            (
+                Cell(use.primitive),
+                Cell(_RULE_NAMES[use.rule]),
+                Cell(use.words or "the rule of this primitive is not described here"),
+                Cell(_tally([kinds[id] for id in use.made]), ids=use.made),
+                Cell(listed(lines_of(below[id] for id in use.sources))),
+            )
+            for use in uses
+        )
+        columns = ("primitive", "rule", "what it does", "equations there now", "from lines")
+        title = f"Rules that {rung.transform} used"
+        yield Table(title, columns, rows, stage=f"{STAGE}{n}")
+
+
+def _tally(kinds: Sequence[str]) -> str:
+    tally = Counter(kinds)
+    return ", ".join(f"{kind} x {n}" if n > 1 else kind for kind, n in tally.items()) or "none"

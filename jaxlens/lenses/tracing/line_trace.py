@@ -1,0 +1,306 @@
+"""What happens while tracing: loops that unroll, the one branch that is taken, what runs now only.
+
+The steps are what Python ran (`Capture.tape`); what a line means for the program is read off its
+text: an `if` whose condition Python knew leaves one branch in the program, a `for` over Python
+values leaves its body once for each.
+"""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.ir.facts import Source
+from jaxlens.ir.line_trace import Tape, TapeStep
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Cell, Finding, Report, Table, count
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A Python loop that ran while tracing.
+
+    Attributes:
+        line: Where it stands.
+        times: How often its body ran.
+        equations: How many its body recorded in all.
+    """
+
+    line: str
+    times: int
+    equations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An `if` that Python decided while tracing.
+
+    Attributes:
+        line: Where it stands.
+        taken: Whether its body ran.
+    """
+
+    line: str
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """What tracing did.
+
+    Attributes:
+        steps: Every step, in order.
+        cut: Whether there were more.
+        loops: Python loops, in the order in which they ended.
+        branches: Decisions, each kind once.
+        printed: Lines that wrote to standard output.
+        wrote: What was changed outside, with the line.
+        notes: What is to say of a step, by its number.
+        after: Equations that were recorded when the function was done.
+        equations: Those of the jaxpr, bodies counted in.
+        library: The library's line that recorded most; "" where none is known.
+    """
+
+    steps: tuple[TapeStep, ...]
+    cut: bool
+    loops: tuple[Loop, ...]
+    branches: tuple[Branch, ...]
+    printed: tuple[str, ...]
+    wrote: tuple[str, ...]
+    notes: Mapping[int, tuple[str, ...]]
+    after: int
+    equations: int = 0
+    library: str = ""
+
+
+def tape(capture: Capture) -> Report:
+    """What happened while the function was traced.
+
+    Raises:
+        UnavailableError: The capture holds no tape, and its call is gone.
+    """
+    found = replay(capture)
+    return Report("Tracing", tuple(findings(found)), (table(found, capture),))
+
+
+def replay(capture: Capture) -> Tracing:
+    """Reads what each step meant."""
+    recorded: Tape = capture.tape
+    sources = _texts(capture, recorded)
+    blocks = {key: _Blocks(source.text) for key, source in sources.items()}
+    notes: defaultdict[int, list[str]] = defaultdict(list)
+    loops, branches = _walk(recorded.steps, blocks, notes)
+    for n, step in enumerate(recorded.steps):
+        if step.printed:
+            notes[n].append("prints now only")
+        notes[n] += [f"now only: {one}" for one in step.wrote]
+        if step.raised and step.event == "line":
+            notes[n].append(f"raises {step.raised}")
+    after = [s for s in recorded.steps if s.event == "after"]
+    return Tracing(
+        recorded.steps, recorded.cut, tuple(loops), tuple(dict.fromkeys(branches)),
+        tuple(dict.fromkeys(_where(s) for s in recorded.steps if s.printed)),
+        tuple(dict.fromkeys(f"{w.partition(':')[0]} ({_where(s)})" for s in recorded.steps
+                            for w in s.wrote)),
+        {n: tuple(said) for n, said in notes.items() if said},
+        sum(len(s.made) for s in after),
+        *(_elsewhere(capture) if not recorded.steps else (0, "")),
+    )  # fmt: skip
+
+
+def _elsewhere(capture: Capture) -> tuple[int, str]:
+    """How many equations a program has of which no line was followed, and who made most."""
+    owners = [node.owner for node in capture.jaxpr.module.nodes()]
+    lines = Counter(str(owner) for owner in owners if owner is not None and owner.library)
+    return len(owners), next((line for line, _ in lines.most_common(1)), "")
+
+
+def _texts(capture: Capture, recorded: Tape) -> Mapping[str, Source]:
+    return {
+        key: source
+        for key, source in capture.sources.items()
+        if any(step.key == key for step in recorded.steps)
+    }
+
+
+def _where(step: TapeStep) -> str:
+    return f"{step.file}:{step.line}"
+
+
+class _Blocks:
+    """Loops and branches of a text, by the line on which their header begins."""
+
+    def __init__(self, text: str) -> None:
+        self.loops: dict[int, range] = {}
+        self.branches: dict[int, range] = {}
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            return  # a cell with magics in it: then nothing is said
+        for node in ast.walk(tree):
+            if isinstance(node, ast.For | ast.While | ast.If):
+                last = node.body[-1].end_lineno or node.body[-1].lineno
+                inside = range(node.body[0].lineno, last + 1)
+                kind = self.branches if isinstance(node, ast.If) else self.loops
+                if inside.start > node.lineno:  # else header and body are one line of text
+                    kind[node.lineno] = inside
+
+
+@dataclass(slots=True)
+class _Running:
+    """A loop that runs."""
+
+    header: int
+    inside: range
+    times: int = 0
+    equations: int = 0
+
+
+def _walk(
+    steps: Sequence[TapeStep], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
+) -> tuple[list[Loop], list[Branch]]:
+    """Goes through the steps frame by frame."""
+    loops: list[Loop] = []
+    branches: list[Branch] = []
+    frames: list[tuple[list[_Running], int]] = []  # loops that run, and the step of a header
+    paused: dict[tuple[str, str], list[_Running]] = {}  # of generators
+    for n, step in enumerate(steps):
+        name = step.key, step.function
+        if step.event in ("call", "resume"):
+            held = paused.pop(name, []) if step.event == "resume" else []
+            frames.append((held, -1))
+        if not frames:
+            continue
+        running, header = frames[-1]
+        known = blocks.get(step.key)
+        if known and header >= 0:
+            _decide(steps[header], step, n, header, known, running, notes, branches)
+        while running and known and not _within(running[-1], step):
+            loops.append(_ended(running.pop(), step.file))
+        for loop in (one for held, _ in frames for one in held):
+            loop.equations += len(step.made)
+        is_header = known and step.line in (known.loops.keys() | known.branches.keys())
+        frames[-1] = running, n if is_header and step.event == "line" else -1
+        if step.event == "yield":
+            paused[name] = running
+            frames.pop()
+        elif step.event == "return":
+            loops += [_ended(one, step.file) for one in reversed(running)]
+            frames.pop()
+    return [loop for loop in loops if loop.times], branches
+
+
+def _decide(
+    header: TapeStep, now: TapeStep, n: int, at: int, known: _Blocks,
+    running: list[_Running], notes: dict[int, list[str]], branches: list[Branch],
+) -> None:  # fmt: skip
+    """What the step behind a header tells of it."""
+    line = header.line
+    if header.raised:
+        return  # nothing was decided
+    if line in known.branches:
+        taken = now.line in known.branches[line] and now.event == "line"
+        branches.append(Branch(_where(header), taken))
+        side = "True: this branch alone is traced" if taken else "False: its body is not traced"
+        notes[at].append(f"known now, {side}")
+        return
+    inside = known.loops[line]
+    if now.line not in inside or now.event != "line":
+        return
+    loop = next((one for one in running if one.header == line), None)
+    if loop is None:
+        loop = _Running(line, inside)
+        running.append(loop)
+    loop.times += 1
+    notes[n].append(f"pass {loop.times} of the loop of line {line}")
+
+
+def _within(loop: _Running, step: TapeStep) -> bool:
+    return step.event != "return" and (step.line == loop.header or step.line in loop.inside)
+
+
+def _ended(loop: _Running, file: str) -> Loop:
+    return Loop(f"{file}:{loop.header}", loop.times, loop.equations)
+
+
+def findings(found: Tracing) -> Iterator[Finding]:
+    """What a reader of the code should know, in sentences."""
+    lines = {(s.key, s.line) for s in found.steps if s.event == "line"}
+    functions = {(s.key, s.function) for s in found.steps if s.event == "call"}
+    made = sum(len(s.made) for s in found.steps)
+    rest = f", {found.after:,} of them when it was done" if found.after else ""
+    if not found.steps:
+        recorded = count(found.equations, "equation")
+        place = f" (most at {found.library}, a library's line)" if found.library else ""
+        yield Finding(
+            f"No line of yours ran while this was traced: its {recorded} came from "
+            f"libraries{place}, whose lines the tape does not follow."
+        )
+        return
+    yield Finding(
+        f"Tracing ran {count(len(lines), 'line')} of {count(len(functions), 'function')} once, in "
+        f"{count(len(found.steps), 'step')}, and recorded {count(made, 'equation')}{rest}."
+    )
+    for loop in _largest(found.loops):
+        yield Finding(
+            f"The loop at {loop.line} was unrolled: {count(loop.times, 'pass', 'passes')}, "
+            f"{count(loop.equations, 'equation')}."
+        )
+    sides: defaultdict[str, set[bool]] = defaultdict(set)
+    for branch in found.branches:
+        sides[branch.line].add(branch.taken)
+    one = [line for line, taken in sides.items() if len(taken) == 1]
+    if one:
+        words = f"the if at {one[0]}" if len(one) == 1 else f"{len(one)} ifs ({listed(one)})"
+        yield Finding(
+            f"Of {words} one branch alone is in the program: Python knew the condition while "
+            "tracing."
+        )
+    if found.printed:
+        places = listed(list(found.printed))
+        yield Finding(f"What {places} printed, it printed while tracing: no later call prints it.")
+    if found.wrote:
+        yield Finding(f"Changed while tracing, and by no later call: {listed(list(found.wrote))}.")
+    if found.cut:
+        yield Finding("There were more steps than are kept; the later ones are missing.", "unknown")
+
+
+def _largest(loops: Sequence[Loop]) -> list[Loop]:
+    """Loops by line, those that ran several times added up; the three with most equations."""
+    times: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for loop in loops:
+        times[loop.line][0] += loop.times
+        times[loop.line][1] += loop.equations
+    found = [Loop(line, n, equations) for line, (n, equations) in times.items()]
+    return sorted((one for one in found if one.equations), key=lambda one: -one.equations)[:3]
+
+
+def table(found: Tracing, capture: Capture) -> Table:
+    """One row per step."""
+    texts = {key: source.text.splitlines() for key, source in capture.sources.items()}
+    rows = tuple(
+        (
+            Cell(f"{n + 1:,}", n + 1),
+            Cell(_where(step) if step.event != "after" else ""),
+            Cell(_said(step, texts)),
+            Cell("; ".join(f"{b.name} = {b.text}" for b in step.bound)),
+            Cell(" ".join(step.made), ids=step.made),
+            Cell("; ".join(found.notes.get(n, ()))),
+        )
+        for n, step in enumerate(found.steps)
+    )
+    columns = ("step", "line", "code", "bound", "recorded", "note")
+    note = "A tracer stands for a value that is known when the program runs."
+    return Table("Steps", columns, rows, note, right=(0,), stage="jaxpr")
+
+
+def _said(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
+    """The line's text, set in by calls."""
+    if step.event == "after":
+        return "(JAX, when the function is done)"
+    lines = texts.get(step.key, ())
+    text = lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
+    inset = "  " * min(step.depth, 8)
+    words = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
+    return f"{inset}{words} {step.function}" if words else f"{inset}{text}"

@@ -1,0 +1,135 @@
+"""Which equations the program's results depend on; JAX lowers no others.
+
+What an equation with bodies hands in and out is matched by position, so that a result of a
+`scan` that nobody reads is followed into its body, and a carried value round the loop.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.jaxpr.executed_bodies import operand, running
+
+Place = tuple[str, str]
+"""A value: the name of its region, and its own."""
+
+
+def needed(jaxpr: Module) -> frozenset[str]:
+    """Ids of the equations that a result, or an effect, depends on."""
+    flow = _Flow(jaxpr)
+    found: set[str] = set()
+    seen: set[Place] = set()
+    main = jaxpr.body()
+    pending = [(main.name, name) for name in main.results]
+    for region in reversed(list(flow.regions.values())):  # callees before callers
+        for node in region.nodes:
+            if _acts(node, found, flow):
+                found.add(node.id)
+                pending += flow.control(region, node) if node.regions else flow.whole(region, node)
+    while pending:
+        place = pending.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        pending += flow.outer(place)
+        maker = flow.makers.get(place)
+        if maker is not None:
+            found.add(maker[1].id)
+            pending += flow.behind(*maker, place[1])
+    return frozenset(found)
+
+
+def _acts(node: Node, found: set[str], flow: "_Flow") -> bool:
+    """Whether an equation, or one in its bodies, does something besides computing a value."""
+    if not node.regions:
+        return not node.results or "callback" in node.opcode
+    return any(inner.id in found for name in running(node) for inner in flow.regions[name].nodes)
+
+
+def _that_run(jaxpr: Module) -> dict[str, Region]:
+    """The bodies that a run of the program can come to, callers before callees."""
+    names = {jaxpr.entry}
+    for region in jaxpr.regions.values():
+        if region.name in names:
+            names.update(name for node in region.nodes if node.regions for name in running(node))
+    return {name: region for name, region in jaxpr.regions.items() if name in names}
+
+
+class _Flow:
+    """Where values come from."""
+
+    def __init__(self, jaxpr: Module) -> None:
+        self.regions = _that_run(jaxpr)
+        self.callers: defaultdict[str, list[tuple[Region, Node]]] = defaultdict(list)
+        self.makers: dict[Place, tuple[Region, Node]] = {}
+        self.places: dict[Place, int] = {}
+        for region in self.regions.values():
+            for index, value in enumerate(region.parameters):
+                self.places[region.name, value.name] = index
+            for node in region.nodes:
+                for value in node.results:
+                    self.makers[region.name, value.name] = region, node
+                for name in running(node):
+                    self.callers[name].append((region, node))
+
+    def whole(self, region: Region, node: Node) -> Iterator[Place]:
+        """All that an equation reads, its bodies' results too."""
+        for name in node.operands:
+            yield region.name, name
+        for inner in running(node):
+            for name in self.regions[inner].results:
+                yield inner, name
+
+    def behind(self, region: Region, node: Node, name: str) -> Iterator[Place]:
+        """What one result of an equation depends on."""
+        bodies = [self.regions[inner] for inner in running(node)]
+        bodies = bodies[:1] if node.opcode == "while" else bodies
+        if not bodies or any(len(body.results) != len(node.results) for body in bodies):
+            yield from self.whole(region, node)
+            return
+        index = [value.name for value in node.results].index(name)
+        for body in bodies:
+            yield body.name, body.results[index]
+        yield from self.control(region, node)
+
+    def control(self, region: Region, node: Node) -> Iterator[Place]:
+        """What decides whether the bodies of an equation run, and how often."""
+        if node.opcode == "while":
+            for result in self.regions[node.regions[-1]].results:
+                yield node.regions[-1], result
+        if node.opcode == "cond":
+            yield region.name, node.operands[0]
+
+    def outer(self, value: Place) -> Iterator[Place]:
+        """What a parameter of a body stands for: operands, and what a loop carries round."""
+        index = self.places.get(value)
+        if index is None:
+            return
+        for region, node in self.callers[value[0]]:
+            body = self.regions[value[0]]
+            testing = node.opcode == "while" and value[0] == node.regions[-1]
+            constants = _number(node, "cond_nconsts") if testing else 0
+            # Operands are counted from the end, where a body's parameters have the same order.
+            place = index if index < constants else operand(node, index, len(body.parameters))
+            if -len(node.operands) <= place < len(node.operands):
+                yield region.name, node.operands[place]
+            carried = _carried(node, body, index)
+            looped = self.regions[running(node)[0]]
+            if carried is not None and carried < len(looped.results):
+                yield looped.name, looped.results[carried]
+
+
+def _carried(node: Node, body: Region, index: int) -> int | None:
+    """The place in a loop's state of a parameter; None for any other parameter."""
+    if node.opcode == "scan":
+        first, count = _number(node, "num_consts"), _number(node, "num_carry")
+    elif node.opcode == "while":
+        first, count = len(body.parameters) - len(node.results), len(node.results)
+    else:
+        return None
+    return index - first if first <= index < first + count else None
+
+
+def _number(node: Node, name: str) -> int:
+    text = node.attrs.get(name, "")
+    return int(text) if text.isdigit() else 0

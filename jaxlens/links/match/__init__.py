@@ -1,0 +1,1 @@
+"""Which nodes of two programs are the same, and how that is known."""

@@ -1,0 +1,345 @@
+"""What became of every instruction between two HLO programs of one compile, and by which pass.
+
+The fates: "same"; "fused" into one or more fusions; "rewritten" (other opcode, type or operands);
+"merged" with an instruction of the same value; "folded" into a constant; "removed". The pass that
+is named is the one whose dump first shows the change. A dump that opens a pipeline can show the
+work of passes that wrote none: then an interval is named.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from jaxlens.ir.facts import PassStage
+from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.passes import START, interval
+from jaxlens.links.match.link import How, Link, Relation
+from jaxlens.links.match.numbered import Program, Programs
+from jaxlens.links.match.same_compile import follow
+
+FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of one instruction.
+
+    Attributes:
+        id: The instruction before.
+        name: The fate in one word.
+        into: Instructions after that it lives on in.
+        fusions: Fusion instructions that hold them; "" for one outside all fusions.
+        how: How that is known; "" where nothing is left of it.
+        by: The pass that did it ("fusion"), an interval ("between cse and algsimp") or "".
+        note: A sentence's worth of detail, "" for none.
+    """
+
+    id: str
+    name: FateName
+    into: tuple[str, ...] = ()
+    fusions: tuple[str, ...] = ()
+    how: How | Literal[""] = ""
+    by: str = ""
+    note: str = ""
+
+    @property
+    def copies(self) -> int:
+        """How many places compute it after; above 1 it is recomputed."""
+        return len(set(self.fusions)) if self.name == "fused" else min(len(self.into), 1)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Two programs and the fate of everything between them.
+
+    Attributes:
+        before: The earlier program.
+        after: The later one.
+        relation: Who came from whom.
+        fates: One for each instruction before.
+        holders: The fusion that holds each instruction after; those outside all are not here.
+        held_before: The same of the instructions before.
+        traced: Whether dumps between the two were read to find the responsible passes.
+    """
+
+    before: Module
+    after: Module
+    relation: Relation
+    fates: Mapping[str, Fate]
+    holders: Mapping[str, str]
+    held_before: Mapping[str, str]
+    traced: bool = False
+
+    @cached_property
+    def added(self) -> tuple[str, ...]:
+        """Instructions after that come from none before, parameters of fusions left out."""
+        known = {link.head for link in self.relation.links}
+        return tuple(
+            node.id
+            for node in self.after.nodes()
+            if node.id not in known and not (node.opcode == "parameter" and node.id in self.holders)
+        )
+
+    @cached_property
+    def swallowed(self) -> Mapping[str, tuple[str, ...]]:
+        """What each fusion after holds, in order, parameters left out."""
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for node in self.after.nodes():
+            if node.opcode == "fusion" and node.id not in self.holders:
+                groups[node.id] = []
+        for node in self.after.nodes():
+            if node.id in self.holders and node.opcode not in ("parameter", "fusion"):
+                groups[self.holders[node.id]].append(node.id)
+        return {fusion: tuple(inner) for fusion, inner in groups.items()}
+
+
+def between(
+    before: Module,
+    after: Module,
+    passes: Sequence[PassStage] = (),
+    programs: Programs | None = None,
+) -> Change:
+    """Compares two programs of one compile.
+
+    Args:
+        before: The earlier program.
+        after: The later one.
+        passes: The dumps made after `before`, in order; the last may be `after` itself. They are
+            read to follow what the two ends alone do not show, and to name passes. Without them
+            nobody is blamed.
+        programs: Programs of this compile, where these are compared with others too.
+    """
+    programs = programs or Programs()
+    first, last = programs.of(before), programs.of(after)
+    relation = follow(first, last)
+    blame = _Blame({}, {}, {}, {})
+    if passes:
+        through, blame = _traced(first, last, passes, programs)
+        seen = {link.tail for link in relation.links}
+        reached = {link.head for link in relation.links}
+        more = [k for k in through.links if k.tail not in seen and k.head not in reached]
+        relation = Relation((*relation.links, *more))
+    fates = _Judge(first, last, relation, blame).fates()
+    return Change(before, after, relation, fates, last.held, first.held, bool(passes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Blame:
+    """The first dump where an instruction ended, was fused, lost its name or changed."""
+
+    ended: dict[str, str]
+    fused: dict[str, str]
+    renamed: dict[str, str]
+    changed: dict[str, str]
+
+
+def _traced(
+    first: Program, last: Program, passes: Sequence[PassStage], programs: Programs
+) -> tuple[Relation, _Blame]:
+    """Follows every instruction dump by dump, to the passes that changed it."""
+    images: dict[str, tuple[str, ...]] = {id: (id,) for id in first.nodes}
+    looks = {id: _look(node) for id, node in first.nodes.items()}
+    blame = _Blame({}, {}, {}, {})
+    earlier, places = first, first.held
+    for module, by in _steps(last.module, passes):
+        later = programs.of(module)
+        step, nodes = follow(earlier, later), later.nodes
+        before_step, places = places, later.held
+        for id, now in images.items():
+            if not now:
+                continue
+            heads = tuple(dict.fromkeys(head for tail in now for head in step.forward(tail)))
+            images[id] = heads
+            if not heads:
+                blame.ended[id] = by
+            elif id not in heads:
+                blame.renamed.setdefault(id, by)
+            elif _look(nodes[id]) != looks[id]:
+                blame.changed.setdefault(id, by)
+            if any(head in places for head in heads) and not any(i in before_step for i in now):
+                blame.fused.setdefault(id, by)
+        if earlier is not first:
+            programs.forget(earlier.module)
+        earlier = later
+    links = [Link(id, head, "inferred") for id, heads in images.items() for head in heads]
+    return Relation(links), blame
+
+
+def _look(node: Node) -> tuple[object, ...]:
+    return node.opcode, str(node.type), node.operands
+
+
+def _steps(after: Module, passes: Sequence[PassStage]) -> Iterator[tuple[Module, str]]:
+    """The programs on the way, each with whom to blame for what changed since the last."""
+    last: PassStage | None = None
+    for stage in passes:
+        if stage.changed:
+            yield stage.stage.module, blamed(last, stage)
+        last = stage
+    if last is None or last.stage.module is not after:
+        yield (
+            after,
+            f"after {last.stage.title if last.name == START else last.name}" if last else "",
+        )
+
+
+def blamed(earlier: PassStage | None, later: PassStage) -> str:
+    """The pass whose dump first shows a change; an interval where that dump opens a pipeline."""
+    if later.name != START:
+        return later.name
+    return interval(earlier, later) if earlier else f"before {later.pipeline}"
+
+
+class _Judge:
+    """Finds the fate of each instruction from the relation and the neighbours."""
+
+    def __init__(self, before: Program, after: Program, relation: Relation, blame: _Blame) -> None:
+        self.before = before.module
+        self.relation = relation
+        self.blame = blame
+        self.old, self.new = before.nodes, after.nodes
+        self.held_before, self.held_after = before.held, after.held
+        self.done: dict[str, Fate] = {}
+
+    @cached_property
+    def constants(self) -> set[str]:
+        return _constant_only(self.before)
+
+    @cached_property
+    def users(self) -> dict[str, list[Node]]:
+        return _users(self.before)
+
+    @cached_property
+    def orphans(self) -> set[str]:
+        return uncalled(self.before)
+
+    def fates(self) -> dict[str, Fate]:
+        for id, node in reversed(self.old.items()):  # readers before what they read
+            self.done[id] = self._fate(node)
+        return {id: self.done[id] for id in self.old}
+
+    def _fate(self, node: Node) -> Fate:
+        links = self.relation.out(node.id)
+        if not links:
+            return self._gone(node)
+        into = tuple(link.head for link in links)
+        fusions = tuple(self.held_after.get(head, "") for head in into)
+        how = links[0].how
+        renamed = self.blame.renamed.get(node.id, "")
+        home = self.held_before.get(node.id, "")
+        if any(place != home for place in fusions) and any(fusions):
+            by = self.blame.fused.get(node.id, "")
+            return Fate(node.id, "fused", into, fusions, how, by)
+        if node.id not in into and how == "value" and into[0] in self.old:
+            return Fate(node.id, "merged", into, fusions, how, renamed, f"with {into[0]}")
+        note = self._difference(node, self.new[node.id if node.id in into else into[0]])
+        if note:
+            by = renamed or self.blame.changed.get(node.id, "")
+            return Fate(node.id, "rewritten", into, fusions, how, by, note)
+        note = "" if node.id in into else f"renamed {into[0]}"
+        return Fate(node.id, "same", into, fusions, how, renamed, note)
+
+    def _difference(self, old: Node, new: Node) -> str:
+        """What differs between an instruction and what it became; "" for nothing."""
+        if old.opcode != new.opcode:
+            return f"{old.opcode} became {new.opcode}"
+        if str(old.type) != str(new.type):
+            return f"{old.type} became {new.type}"
+        if any(link.how == "value" for link in self.relation.out(old.id)):
+            return ""
+        if len(old.operands) != len(new.operands):
+            return f"{len(old.operands)} operands became {len(new.operands)}"
+        for was, now in zip(old.operands, new.operands, strict=True):
+            heads = self.relation.forward(was)
+            if was != now and now not in heads and not self._bears(now, heads):
+                return f"reads {now}, was {was}"
+        return ""
+
+    def _bears(self, name: str, heads: Sequence[str]) -> bool:
+        """Whether `name` is a fusion that holds one of `heads`, or stands for it inside one."""
+        node = self.new.get(name)
+        return (
+            node is None
+            or node.opcode in ("parameter", "copy", "get-tuple-element")
+            or any(self.held_after.get(head) == name for head in heads)
+        )
+
+    def _gone(self, node: Node) -> Fate:
+        """Nothing is left of it: folded into a constant, or removed, and why."""
+        by = self.blame.ended.get(node.id, "")
+        users = self.users.get(node.id, ())
+        if node.id in self.orphans:
+            note = "its computation was called by nothing already"
+            return Fate(node.id, "removed", by=by, note=note)
+        if node.opcode == "call":
+            return Fate(node.id, "removed", by=by, note="inlined: its body took its place")
+        if node.opcode == "parameter":
+            return Fate(node.id, "removed", by=by, note="the computation it belonged to is gone")
+        instead = self._instead(node, users)
+        if instead is not None and instead.opcode == "constant" and node.opcode != "copy":
+            return Fate(node.id, "folded", (), (), "", by, f"into {instead.id}")
+        if node.id in self.constants and self._folds(node, users):
+            return Fate(node.id, "folded", (), (), "", by, "it depended on constants only")
+        if instead is not None:
+            return Fate(node.id, "removed", by=by, note=f"{instead.id} is read in its place")
+        if not users and node.id not in self._roots:
+            return Fate(node.id, "removed", by=by, note="dead: nothing read it")
+        if users and not any(self.relation.forward(user.id) for user in users):
+            return Fate(node.id, "removed", by=by, note="gone with what read it")
+        return Fate(node.id, "removed", by=by, note="nothing reads it any more")
+
+    def _folds(self, node: Node, users: Sequence[Node]) -> bool:
+        """Whether what read a constant expression lives on, or was folded in its turn."""
+        if node.opcode in ("constant", "copy"):
+            return False
+        return any(
+            self.relation.forward(user.id)
+            or (user.id in self.done and self.done[user.id].name == "folded")
+            for user in users
+        )
+
+    @cached_property
+    def _roots(self) -> frozenset[str]:
+        return frozenset(r for region in self.before.regions.values() for r in region.results)
+
+    def _instead(self, node: Node, users: Sequence[Node]) -> Node | None:
+        """What a surviving user reads where it read `node`."""
+        for user in users:
+            for head in self.relation.forward(user.id):
+                new = self.new[head]
+                if new.opcode == user.opcode and len(new.operands) == len(user.operands):
+                    name = new.operands[user.operands.index(node.id)]
+                    found = self.new.get(name)
+                    if found is not None and found.opcode != "parameter":
+                        return found
+        return None
+
+
+def uncalled(module: Module) -> set[str]:
+    """Instructions of computations that nothing calls (any more)."""
+    called = {name for node in module.nodes() for name in node.regions} | {module.entry}
+    return {n.id for name, r in module.regions.items() if name not in called for n in r.nodes}
+
+
+def _users(module: Module) -> dict[str, list[Node]]:
+    users: defaultdict[str, list[Node]] = defaultdict(list)
+    for node in module.nodes():
+        for name in dict.fromkeys(node.operands):
+            users[name].append(node)
+    return users
+
+
+def _constant_only(module: Module) -> set[str]:
+    """Instructions whose inputs are constants all the way up."""
+    known: set[str] = set()
+    for region in module.regions.values():
+        for node in region.nodes:
+            if node.opcode in ("constant", "iota") or (
+                node.operands
+                and node.opcode not in ("parameter", "while", "custom-call", "infeed", "rng")
+                and all(name in known for name in node.operands)
+            ):
+                known.add(node.id)
+    return known

@@ -1,0 +1,252 @@
+"""Which calls and expressions of a statement can be looked at, the best first.
+
+The call of a function of the user's is the best thing to look at, wherever it stands: alone,
+behind a `=`, inside `print`, `float`, `assert`, an f-string, a comparison, a subscript, a plot's
+arguments, a loop or a `with` block. A statement without one may compute with JAX itself:
+`print(jnp.sin(x).sum())` has the expression `jnp.sin(x).sum()`.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlens.notebook.cell.callee import MISSING, is_own, is_pure, resolve
+
+_STAGING = ("lower", "trace", "eval_shape")
+_LATER = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Await
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+_EACH = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The user's namespace, and how values in it are told apart.
+
+    Attributes:
+        values: By name.
+        is_array: Whether a value is one array.
+        holds: Whether it is an array or a pytree with arrays in it.
+        computes: Whether it is a function of JAX's that computes, and does nothing else.
+    """
+
+    values: Mapping[str, Any]
+    is_array: Callable[[Any], bool]
+    holds: Callable[[Any], bool]
+    computes: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A call in the user's text whose function may be looked at.
+
+    Attributes:
+        call: The call.
+        method: What is called of a jitted function ("lower"); "" where the function itself is.
+    """
+
+    call: ast.Call
+    method: str = ""
+
+    @property
+    def function(self) -> ast.expr:
+        """What stands for the function."""
+        if self.method:
+            assert isinstance(self.call.func, ast.Attribute)
+            return self.call.func.value
+        return self.call.func
+
+
+def calls_in(statement: ast.AST, names: Names) -> list[Candidate]:
+    """The calls of the user's own functions, outermost first, a later statement before an earlier.
+
+    What runs later is left out: a lambda, a def, a class.
+    """
+    found: list[Candidate] = []
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.Call):
+            found += _candidate(node, names)
+        pending[:0] = _inner(node)
+    return found
+
+
+def _inner(node: ast.AST) -> list[ast.AST]:
+    """What runs within a node: the last statements of a body first, the rest as it is written."""
+    if isinstance(node, ast.Await):
+        return []
+    statements: list[ast.AST] = []
+    rest: list[ast.AST] = []
+    for name, value in ast.iter_fields(node):
+        parts = [part for part in (value if isinstance(value, list) else [value])
+                 if isinstance(part, ast.AST) and not isinstance(part, _LATER)]  # fmt: skip
+        if name in _BODIES and isinstance(value, list):
+            statements = [*reversed(parts), *statements]
+        else:
+            rest += parts
+    return [*statements, *rest]
+
+
+def _candidate(call: ast.Call, names: Names) -> list[Candidate]:
+    callee = call.func
+    if isinstance(callee, ast.Attribute) and callee.attr in _STAGING:
+        made = isinstance(callee.value, ast.Call)
+        value = resolve(callee.value, names.values, names.is_array)
+        if made or type(value).__name__ == "PjitFunction" or hasattr(value, "__wrapped__"):
+            return [Candidate(call, callee.attr)]
+    if resolve(callee, names.values, names.is_array) is MISSING and _is_method(callee, names):
+        return []  # of what a loop or a comprehension goes through, most likely an array
+    return [Candidate(call)] if is_own(callee, names.values, names.is_array) else []
+
+
+def waited_for(expression: ast.expr) -> ast.expr:
+    """`f(x)` of `f(x).block_until_ready()` and of `jax.block_until_ready(f(x))`.
+
+    Waiting is no part of a program, and the method is none of a tracer's.
+    """
+    match expression:
+        case ast.Call(func=ast.Attribute(value, "block_until_ready"), args=[], keywords=[]):
+            return value
+        case ast.Call(
+            func=ast.Attribute(ast.Name("jax"), "block_until_ready"), args=[value], keywords=[]
+        ):
+            return value
+    return expression
+
+
+def expression_in(statement: ast.stmt, names: Names) -> ast.expr | None:
+    """The first expression of a statement that computes with JAX and does nothing else."""
+    if not isinstance(
+        statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert
+    ):
+        return None  # in a loop or a function its names have other values each time
+    value = statement.test if isinstance(statement, ast.Assert) else statement.value
+    pending = [value] if value is not None else []
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, _LATER):
+            continue
+        if _is_computing(node, names):
+            return waited_for(node)
+        if isinstance(node, _EACH):
+            continue  # within it, its names are not the notebook's
+        pending[:0] = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    return None
+
+
+def _is_computing(node: ast.expr, names: Names) -> bool:
+    """Whether all that an expression does is to compute, with JAX or on arrays."""
+    if not isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript
+                      | ast.Tuple | ast.List | _EACH):  # fmt: skip
+        return False
+    works = on_arrays = False
+    for part in _parts(node):
+        if isinstance(part, ast.Await | ast.Yield | ast.YieldFrom | ast.JoinedStr):
+            return False
+        if isinstance(part, ast.Call):
+            verdict = _call_computes(part, names)
+            if verdict is None:
+                return False
+            works = works or verdict
+        elif isinstance(part, ast.Name):
+            value = names.values.get(part.id)
+            if hasattr(type(value), "__next__"):
+                return False
+            on_arrays = on_arrays or _is_of_jax(value, names)
+    operates = isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript)
+    return works or (on_arrays and (operates or _has_operation(node)))
+
+
+def _has_operation(expression: ast.expr) -> bool:
+    """Whether a list, a comprehension or a call does something with what it names."""
+    kinds = ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call
+    return any(isinstance(part, kinds) for part in _parts(expression) if part is not expression)
+
+
+def _call_computes(call: ast.Call, names: Names) -> bool | None:
+    """True where a call computes with JAX; None where it may do anything else."""
+    if isinstance(call.func, ast.Call):
+        return _call_computes(call.func, names)  # jax.vmap(f)(x)
+    if isinstance(call.func, ast.Lambda):
+        return True
+    value = resolve(call.func, names.values, names.is_array)
+    if value is MISSING:
+        # The method of what an expression gives: (x @ w).sum(), x.at[0].set(1.0)
+        return False if _is_method(call.func, names) else None
+    if names.is_array(value):
+        return _is_of_jax(value, names) if _is_method(call.func, names) else None
+    if names.computes(value):
+        return True
+    return False if is_pure(value) else None
+
+
+def _is_method(callee: ast.expr, names: Names) -> bool:
+    """Whether it can be a method of an array that computes."""
+    if not isinstance(callee, ast.Attribute):
+        return False
+    root = callee.value
+    value = names.values.get(root.id, MISSING) if isinstance(root, ast.Name) else MISSING
+    if value is not MISSING and not names.is_array(value):
+        return False
+    arrays = getattr(sys.modules.get("numpy"), "ndarray", None)
+    return callee.attr in _AT or (hasattr(arrays, callee.attr) and callee.attr not in _LEAVING)
+
+
+_AT = ("set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply", "get")
+_LEAVING = ("item", "tolist", "tobytes", "tofile", "dump", "dumps", "fill", "itemset", "put",
+            "setfield", "setflags")  # fmt: skip
+
+
+def _is_of_jax(value: Any, names: Names) -> bool:
+    return names.holds(value) and type(value).__module__ != "numpy"
+
+
+def _parts(expression: ast.expr) -> Iterator[ast.AST]:
+    """An expression's nodes, those of lambdas left out."""
+    pending: list[ast.AST] = [expression]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.Lambda):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def loads(tree: ast.AST) -> list[str]:
+    """Names that code reads from outside, in the order of its text.
+
+    Names that a lambda or a comprehension binds are its own.
+    """
+    found: list[ast.Name] = []
+    pending: list[tuple[ast.AST, frozenset[str]]] = [(tree, frozenset())]
+    while pending:
+        node, bound = pending.pop()
+        inner = bound
+        if isinstance(node, ast.Name):
+            if node.id not in bound and isinstance(node.ctx, ast.Load):
+                found.append(node)
+        elif isinstance(node, ast.Lambda):
+            inner |= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+        elif isinstance(node, _EACH):
+            targets = [n for g in node.generators for n in ast.walk(g.target)]
+            inner |= {n.id for n in targets if isinstance(n, ast.Name)}
+            pending.append((node.generators[0].iter, bound))  # it sees the outer names
+        pending.extend((child, inner) for child in ast.iter_child_nodes(node))
+    found.sort(key=lambda name: (name.lineno, name.col_offset))
+    return list(dict.fromkeys(name.id for name in found))
+
+
+def binds(statement: ast.stmt) -> set[str]:
+    """Names that an assignment binds."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets = [statement.target]
+    return {
+        node.id
+        for target in targets
+        for node in ast.walk(target)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }

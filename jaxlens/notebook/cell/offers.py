@@ -1,0 +1,127 @@
+"""A statement that offers its calls to us before it makes them, and is the same otherwise.
+
+`f(a, *b, k=c)` becomes `OFFER(f, a, *b, k=c)(*ARGS(), **KWARGS())`: callee and arguments are
+evaluated once and in Python's order, and the call itself stands in the user's own frame, at its
+place in the user's text. The three are constants of the compiled code, so that no name of ours is
+in any namespace.
+"""
+
+import ast
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from jaxlens.notebook.cell.calls_in import Candidate
+
+Taker = Callable[[Candidate, Any, tuple[Any, ...], dict[str, Any]], None]
+
+
+class Offer:
+    """One call: hands what it was evaluated to on, and gives it back for the call itself.
+
+    Args:
+        candidate: The call in the text.
+        take: Is called with it, the function and its arguments each time before the call is made.
+    """
+
+    def __init__(self, candidate: Candidate, take: Taker) -> None:
+        self._candidate = candidate
+        self._take = take
+        self._args: tuple[Any, ...] = ()
+        self._kwargs: dict[str, Any] = {}
+
+    def offer(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Takes what a call was evaluated to; gives what is to be called."""
+        self._take(self._candidate, function, args, kwargs)
+        self._args, self._kwargs = args, kwargs
+        return function
+
+    def args(self) -> tuple[Any, ...]:
+        """The positional arguments, which are not kept."""
+        args, self._args = self._args, ()
+        return args
+
+    def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments, which are not kept."""
+        kwargs, self._kwargs = self._kwargs, {}
+        return kwargs
+
+
+def offering(
+    statement: ast.stmt, candidates: Sequence[Candidate], take: Taker
+) -> tuple[ast.stmt, dict[str, Any]]:
+    """A statement whose calls are offered, and the objects that its constants stand for."""
+    objects: dict[str, Any] = {}
+    calls: dict[int, ast.Call] = {}
+    for number, candidate in enumerate(candidates):
+        offer = Offer(candidate, take)
+        marks = [f"\0jaxlens {part} {number}" for part in ("offer", "args", "kwargs")]
+        objects.update(zip(marks, (offer.offer, offer.args, offer.kwargs), strict=True))
+        calls[id(candidate.call)] = _offered(candidate, *marks)
+    return _Replacing(calls).visit(statement), objects
+
+
+def calling(
+    statement: ast.stmt, call: ast.Call, function: Any, args: tuple[Any, ...], kwargs: Any
+) -> tuple[ast.stmt, dict[str, Any]]:
+    """A statement in which one call is made with what it was evaluated to before."""
+    # Functions and no values: whoever prints a traceback hashes the code with its constants.
+    parts: dict[str, Callable[[], Any]] = {
+        "\0jaxlens function": lambda: function,
+        "\0jaxlens args": lambda: args,
+        "\0jaxlens kwargs": lambda: kwargs,
+    }
+    made = _call(call, *[ast.Call(ast.Constant(mark), [], []) for mark in parts])
+    return _Replacing({id(call): made}).visit(statement), dict(parts)
+
+
+def compiled(compile_: Callable[[], CodeType], objects: Mapping[str, Any]) -> CodeType:
+    """Code with objects in the place of the constants that stand for them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # "'str' object is not callable"
+        return _with_objects(compile_(), objects)
+
+
+def _with_objects(code: CodeType, objects: Mapping[str, Any]) -> CodeType:
+    constants = tuple(
+        objects.get(const, const)
+        if isinstance(const, str)
+        else _with_objects(const, objects)
+        if isinstance(const, CodeType)
+        else const
+        for const in code.co_consts
+    )
+    return code.replace(co_consts=constants)
+
+
+def _offered(candidate: Candidate, offer: str, args: str, kwargs: str) -> ast.Call:
+    call = candidate.call
+    given = [candidate.function, *call.args]
+    function: ast.expr = ast.Call(ast.Constant(offer), given, call.keywords)
+    if candidate.method:
+        function = ast.Attribute(function, candidate.method, ast.Load())
+    calls = [ast.Call(ast.Constant(mark), [], []) for mark in (args, kwargs)]
+    return _call(call, function, *calls)
+
+
+def _call(call: ast.Call, function: ast.expr, args: ast.expr, kwargs: ast.expr) -> ast.Call:
+    """`function(*args, **kwargs)` at the place of a call; what stands in it keeps its own."""
+    made = ast.Call(
+        function, [ast.Starred(args, ast.Load())], [ast.keyword(arg=None, value=kwargs)]
+    )
+    for node in ast.walk(made):
+        if not hasattr(node, "lineno") and "lineno" in node._attributes:
+            ast.copy_location(node, call)
+    return made
+
+
+class _Replacing(ast.NodeTransformer):
+    """Puts calls in the place of others; those in their arguments too."""
+
+    def __init__(self, calls: Mapping[int, ast.Call]) -> None:
+        self._calls = calls
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        made = self._calls.get(id(node))
+        return self.generic_visit(node if made is None else made)

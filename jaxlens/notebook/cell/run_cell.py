@@ -1,0 +1,256 @@
+"""Runs the statements of the cell under a magic as IPython would have run them.
+
+The code is compiled with the line numbers that the editor shows (the magic's own line is
+line 1) under the name of the cell, and its text is left where Python looks for source, so
+that tracebacks, `inspect` and every equation's source span point at the user's lines.
+"""
+
+import ast
+import asyncio
+import inspect
+import sys
+import tokenize
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from jaxlens.errors import CellError
+from jaxlens.ir.spans import register_cell
+from jaxlens.notebook.cell.offers import compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Code of the user's, parsed.
+
+    Attributes:
+        file: Name under which Python compiles it.
+        body: Statements in order.
+    """
+
+    file: str
+    body: tuple[ast.stmt, ...]
+
+
+def read_cell(shell: Any, code: str) -> Cell:
+    """The cell under a cell magic.
+
+    Raises:
+        SyntaxError: As Python gives it, with the editor's line number.
+    """
+    number, raw, _ = _place(shell)
+    start = raw.rfind(code.strip("\n")) if code.strip() else -1
+    above = raw[:start].splitlines() if start > 0 else ["%%"] + [""] * _blank_lines(code)
+    text = "\n".join([*(f"# {line}".rstrip() for line in above), shell.transform_cell(code)])
+    # In a kernel the raw text names the file, so a debugger's breakpoints in the cell hold.
+    file = shell.compile.cache(text, number, raw_code=raw if start > 0 else None)
+    return _parsed(shell, text, file)
+
+
+def read_statement(shell: Any, magic: str, code: str) -> Cell:
+    """The expression or statement behind a line magic."""
+    if not code.strip():
+        raise CellError(f"{magic} has nothing to look at: put a call behind it, {magic} f(x)")
+    number, _, line = _place(shell)
+    text = "\n" * (line - 1) + code.strip()
+    return _parsed(shell, text, shell.compile.cache(text, number))
+
+
+def name_cells(shell: Any) -> None:
+    """Gives every file of a cell its number, so that spans say "cell 3"."""
+    for file, number in dict(getattr(shell.compile, "_filename_map", {})).items():
+        register_cell(file, number)
+
+
+def _parsed(shell: Any, text: str, file: str) -> Cell:
+    """Parses, and compiles once for the errors that only compiling finds."""
+    name_cells(shell)
+    tree = shell.transform_ast(shell.compile.ast_parse(text, filename=file))
+    _compile(shell, ast.Module(tree.body, []), file)
+    return Cell(file, tuple(tree.body))
+
+
+def _place(shell: Any) -> tuple[int, str, int]:
+    """Number, text and current line of the cell that IPython is running."""
+    known = getattr(shell.compile, "_filename_map", {})
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename not in known:
+        frame = frame.f_back
+    inputs = shell.history_manager.input_hist_raw if shell.history_manager else []
+    if frame.f_code.co_filename not in known:  # called from a program, not from a cell
+        return shell.execution_count, "", 1
+    number = known[frame.f_code.co_filename]
+    raw = inputs[number] if 0 < number < len(inputs) else ""
+    return number, raw, frame.f_lineno
+
+
+def _blank_lines(code: str) -> int:
+    """How many empty lines IPython takes from the front of a cell."""
+    lines = code.splitlines()
+    return next((i for i, line in enumerate(lines) if line.strip()), 0)
+
+
+def run(shell: Any, cell: Cell, statements: tuple[ast.stmt, ...]) -> None:
+    """Executes statements in the user's namespace, once.
+
+    Raises:
+        CellError: One of them awaits, where an event loop already runs.
+    """
+    check(shell, cell, statements)
+    for statement in statements:
+        run_one(shell, cell, statement)
+
+
+def check(shell: Any, cell: Cell, statements: Iterable[ast.stmt]) -> None:
+    """Refuses statements that await before any of them runs, where an event loop runs already.
+
+    Raises:
+        CellError: One of them awaits.
+    """
+    for statement in statements:
+        _check_awaits(shell, _compile(shell, ast.Module([statement], []), cell.file))
+
+
+def run_one(
+    shell: Any,
+    cell: Cell,
+    statement: ast.stmt,
+    objects: Mapping[str, Any] | None = None,
+    shown: bool = False,
+) -> None:
+    """Executes one statement in the user's namespace.
+
+    Args:
+        shell: IPython's shell.
+        cell: The cell that it is of.
+        statement: The statement, which may offer its calls (`offers.py`).
+        objects: What stands for its constants, where it does.
+        shown: Whether the value of an expression is shown, as that of a cell's last one.
+    """
+    shown = shown or shell.ast_node_interactivity == "all"
+    code = _statement_code(shell, cell, statement, shown)
+    execute(shell, compiled(code, objects) if objects else code())
+    _show_assigned(shell, statement, shown)
+
+
+async def run_one_awaiting(
+    shell: Any, cell: Cell, statement: ast.stmt, shown: bool = False
+) -> None:
+    """`run_one`, within a loop that runs already."""
+    shown = shown or shell.ast_node_interactivity == "all"
+    code = _statement_code(shell, cell, statement, shown)()
+    result = eval(code, shell.user_global_ns, shell.user_ns)
+    if _awaits(code):
+        await result
+    _show_assigned(shell, statement, shown)
+
+
+def must_await(shell: Any, cell: Cell, statements: Iterable[ast.stmt]) -> bool:
+    """Whether one of the statements awaits, while an event loop runs already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return any(
+        _awaits(_compile(shell, ast.Module([statement], []), cell.file)) for statement in statements
+    )
+
+
+def _statement_code(shell: Any, cell: Cell, statement: ast.stmt, shown: bool) -> Callable[[], Any]:
+    def code() -> Any:
+        if shown and isinstance(statement, ast.Expr):
+            return _compile(shell, ast.Interactive([statement]), cell.file, "single")
+        return _compile(shell, ast.Module([statement], []), cell.file)
+
+    ast.fix_missing_locations(statement)
+    return code
+
+
+def _show_assigned(shell: Any, statement: ast.stmt, shown: bool) -> None:
+    """Shows what a last assignment bound, where the user's IPython does."""
+    single = isinstance(statement, ast.Expr)
+    if shown and not single and shell.ast_node_interactivity == "last_expr_or_assign":
+        for name in [t for t in getattr(statement, "targets", ()) if isinstance(t, ast.Name)][:1]:
+            shell.displayhook(shell.user_ns[name.id])
+
+
+def is_quiet(text: str) -> bool:
+    """Whether a cell ends in a semicolon, by which IPython's users ask for no output."""
+    last = ""
+    with suppress(tokenize.TokenError, IndentationError, SyntaxError):
+        for token in tokenize.generate_tokens(StringIO(text).readline):
+            if token.type == tokenize.OP or token.string.strip():
+                last = last if token.type == tokenize.COMMENT else token.string
+    return last == ";"
+
+
+def execute(shell: Any, code: Any, names: dict[str, Any] | None = None) -> Any:
+    """Runs one code object; an `await` in it runs in IPython's loop."""
+    # Other names are globals too: a lambda in the expression looks its own up there.
+    spaces = (shell.user_global_ns, shell.user_ns) if names is None else (names,)
+    result = eval(code, *spaces)
+    return shell.loop_runner(result) if _awaits(code) else result
+
+
+def evaluate(
+    shell: Any,
+    cell: Cell,
+    expression: ast.expr,
+    names: dict[str, Any] | None = None,
+    objects: Mapping[str, Any] | None = None,
+) -> Any:
+    """Value of an expression of the cell, with the user's names or others."""
+    tree = ast.fix_missing_locations(ast.Expression(expression))
+    code = compiled(lambda: _compile(shell, tree, cell.file, "eval"), objects or {})
+    _check_awaits(shell, code)
+    return execute(shell, code, names)
+
+
+def define(shell: Any, cell: Cell, function: ast.FunctionDef) -> Callable[..., Any]:
+    """A function of the user's namespace that the namespace does not get to see."""
+    code = _compile(shell, ast.fix_missing_locations(ast.Module([function], [])), cell.file)
+    made: dict[str, Any] = {}
+    exec(code, shell.user_global_ns, made)
+    found = made[function.name]
+    # Its text is no def; a traceback that searched for one would show other lines.
+    found.__code__ = found.__code__.replace(co_name="<module>", co_qualname="<module>")
+    return found  # type: ignore[no-any-return]
+
+
+def call_at(shell: Any, cell: Cell, call: ast.Call | None, function: Callable[[], Any]) -> Any:
+    """Calls a function of ours from the line where the user's call stands.
+
+    So the user's line is on the stack, as it would be without the magic: in a traceback,
+    and as the place of equations that a library made.
+    """
+    if call is None:
+        return function()
+    code = ast.parse("look()", mode="eval")
+    for node in ast.walk(code.body):
+        ast.copy_location(node, call)
+    return eval(compile(code, cell.file, "eval"), shell.user_global_ns, {"look": function})
+
+
+def _compile(shell: Any, tree: ast.AST, file: str, mode: str = "exec") -> Any:
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
+    with shell.compile.extra_flags(flags):
+        return shell.compile(tree, file, mode)
+
+
+def _awaits(code: Any) -> bool:
+    return bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+def _check_awaits(shell: Any, code: Any) -> None:
+    if not _awaits(code):
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise CellError(
+        "a cell under a magic cannot await while the kernel's own loop runs: "
+        "await in a cell of its own, and look at its result in the next"
+    )

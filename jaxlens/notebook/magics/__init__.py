@@ -1,0 +1,1 @@
+"""The magics: options, completion, running the cell, showing the answer."""

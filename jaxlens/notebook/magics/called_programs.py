@@ -1,0 +1,152 @@
+"""The answer where the last line has nothing to look at: the programs that the cell called."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.notebook.magics.magic_line import Asked
+from jaxlens.render.document import Block, Document, Findings
+from jaxlens.report import Finding
+from jaxlens.views.questions.cell_calls import Row, document, nothing
+
+if TYPE_CHECKING:
+    from jaxlens.captures import Capture  # %load_ext does without
+    from jaxlens.views.view import View
+
+_MOST = 6  # programs that are traced to tell which is the largest
+_INPUTS = 4
+
+
+def answer(
+    asked: Asked,
+    programs: Sequence[CalledProgram],
+    name: str,
+    error: Exception | None,
+    hint: str,
+    names: Mapping[str, Any],
+) -> "View":
+    """A view of the largest program that a cell called, or one line.
+
+    Args:
+        asked: The magic's line.
+        programs: What the cell called.
+        name: The call that could not be looked at; "" where there was none.
+        error: Why; None where there was none.
+        hint: What to say of the cell's last line where it computed nothing.
+        names: The user's namespace.
+    """
+    why = _why(name, error)
+    own = [program for program in programs if program.own]
+    for capture, ordered in _largest(asked, own or programs):
+        view = _shown(asked, capture)
+        if view is not None:
+            rows = [Row(p, _inputs(c), _line(asked, p, names)) for p, c in ordered]
+            shown = document(asked.verb, why, rows, view.document)
+            return _of(capture, shown)
+    if programs:
+        sentence = f"Of the {len(programs)} programs that the cell called none could be shown."
+    elif isinstance(error, UnavailableError):
+        sentence = "The cell ran as written, and nothing is shown."
+    else:
+        sentence = f"Nothing was computed with JAX, and nothing is shown: {hint}."
+    return _of(None, nothing(asked.verb, why, sentence))
+
+
+def _of(capture: "Capture | None", document: Document) -> "View":
+    from jaxlens.views.view import View
+
+    return View(capture, lambda: document)
+
+
+def _why(name: str, error: Exception | None) -> tuple[Block, ...]:
+    """Why the call in the last line was not looked at."""
+    if error is None:
+        return ()
+    from jaxlens import api
+
+    explained = api.explain(error)
+    if explained is not None:
+        first = Findings((Finding(f"{explained.document.taken}.", "traced"),))
+        return (first, *explained.document.blocks)
+    if isinstance(error, LensError):
+        reason = str(error)
+    else:
+        reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        place = _own_place(error)
+        reason += f" at {place}, a fault of jaxlens" if place else ""
+    return (Findings((Finding(f"{name} could not be looked at: {reason}.", "unknown"),)),)
+
+
+def _own_place(error: Exception) -> str:
+    """Where a fault of ours happened; "" for an error of the user's, JAX's or Python's."""
+    from jaxlens.ir.spans import describe
+
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        file = describe(trace.tb_frame.f_code.co_filename).name
+        place = f"{file}:{trace.tb_lineno}" if file.startswith("jaxlens/") else ""
+        trace = trace.tb_next
+    return place
+
+
+def _largest(
+    asked: Asked, programs: Sequence[CalledProgram]
+) -> "list[tuple[Capture, list[tuple[CalledProgram, Capture]]]]":
+    """Captures of the programs, the one with the most equations first."""
+    nearest = sorted(programs, key=lambda program: program.size, reverse=True)
+    captures = []
+    for program in nearest[:_MOST]:
+        capture = _traced(asked, program)
+        if capture is not None:
+            captures.append((sum(1 for _ in capture.jaxpr.module.nodes()), program, capture))
+    captures.sort(key=lambda entry: entry[0], reverse=True)
+    ordered = [(program, capture) for _, program, capture in captures]
+    return [
+        (capture, [ordered[i], *ordered[:i], *ordered[i + 1 :]])
+        for i, (_, capture) in enumerate(ordered)
+    ]
+
+
+def _traced(asked: Asked, program: CalledProgram) -> "Capture | None":
+    """A program's capture, traced by shapes, or as the cell's call was traced."""
+    from jaxlens import api
+
+    target = asked.take.target
+    ways: list[Callable[[], Capture | None]] = [
+        lambda: api.take(
+            program.function, program.args, program.kwargs, name=program.name, target=target
+        ),
+        lambda: None if target else api.traced_before(program),
+    ]
+    for way in ways:
+        with suppress(Exception):  # what cannot be traced is not shown
+            capture = way()
+            if capture is not None:
+                capture.jaxpr  # noqa: B018 - traces it
+                return capture
+    return None
+
+
+def _shown(asked: Asked, capture: "Capture") -> "View | None":
+    from jaxlens import api
+
+    try:
+        view: View = getattr(api, asked.verb)(capture, **asked.show)
+        view.document  # noqa: B018 - computed here, where an error is caught
+    except Exception:
+        return None
+    return view
+
+
+def _inputs(capture: "Capture") -> str:
+    inputs = [f"{i.name} {i.type}" for i in capture.program.inputs]
+    rest = f", {len(inputs) - _INPUTS} more" if len(inputs) > _INPUTS else ""
+    return ", ".join(inputs[:_INPUTS]) + rest
+
+
+def _line(asked: Asked, program: CalledProgram, names: Mapping[str, Any]) -> str:
+    """The line that shows a program: its call, where the names in it are the notebook's."""
+    site = program.site
+    return f"%{asked.verb} {site.text}" if site.top and site.text else ""

@@ -1,0 +1,105 @@
+"""Tab on a magic's line: its options, and what can stand behind them.
+
+Pass and kernel names are those of the last program that was looked at; nothing is compiled
+to complete a name.
+"""
+
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+from jaxlens.errors import LensError
+from jaxlens.ir.stage import STAGES
+from jaxlens.notebook.magics.magic_line import flags
+from jaxlens.options import (
+    STAGE_NAMES,
+    CompileOptions,
+    ExploreOptions,
+    HloOptions,
+    JaxprOptions,
+)
+
+if TYPE_CHECKING:
+    from jaxlens.captures import Capture  # %load_ext does without
+
+_KINDS = {
+    "jaxpr": JaxprOptions, "hlo": HloOptions, "compile": CompileOptions, "explore": ExploreOptions,
+}  # fmt: skip
+_PLAIN = {
+    "recompiles": ("-o", "-h", "--help"), "norecompile": ("--operations", "-h", "--help"),
+}  # fmt: skip
+_LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_KINDS, *_PLAIN))})\s(.*)$", re.DOTALL)
+_LAST = re.compile(r"[^\s=]*$")
+
+# What programs that were looked at had: names only, not the programs.
+_seen: dict[str, tuple[str, ...]] = {}
+
+
+def remember(cap: "Capture", verb: str, show: Mapping[str, Any]) -> None:
+    """Keeps the names that a view of this program has computed anyway."""
+    with contextlib.suppress(LensError):
+        if verb == "hlo" and "stage" not in show:
+            _seen["pass"] = tuple(dict.fromkeys(p.name for p in cap.passes))
+        elif verb in ("compile", "explore"):
+            _seen["kernel"] = tuple(dict.fromkeys(k.name for k in cap.kernels))
+
+
+def remember_name(name: str) -> None:
+    """Keeps the name of a variable that holds a view, for `--against`."""
+    _seen["capture"] = tuple(dict.fromkeys((*_seen.get("capture", ()), name)))
+
+
+def matcher() -> Callable[[Any], Any]:
+    """A matcher for IPython's completer, a new one for each shell."""
+
+    @context_matcher()
+    def jaxlens_options(context: Any) -> dict[str, Any]:
+        found = complete(context.text_until_cursor)
+        return {
+            "completions": [SimpleCompletion(text, type="param") for text in found],
+            "suppress": bool(found),
+        }
+
+    return jaxlens_options  # type: ignore[no-any-return]
+
+
+def complete(line: str) -> list[str]:
+    """What can stand where a magic's line ends; nothing where an expression stands."""
+    match = _LINE.match(line)
+    if not match:
+        return []
+    magic = match.group(1)
+    known = flags(_KINDS[magic]) if magic in _KINDS else dict.fromkeys(_PLAIN[magic], "")
+    typed = match.group(2)
+    word = _LAST.search(typed)
+    begun = word.group() if word else ""
+    before = typed[: len(typed) - len(begun)].replace("=", " ").split()
+    if begun.startswith("-"):
+        return [name for name in known if name.startswith(begun) and name not in before]
+    option = next((w for w in reversed(before[-2:]) if w in known), "")
+    places = 2 if option == "--diff" else 1
+    if not option or before[::-1].index(option) >= places:
+        return []
+    offered = [value for kind in known[option].split() for value in _values(kind)]
+    return [value for value in offered if value.startswith(begun)]
+
+
+def _values(kind: str) -> tuple[str, ...]:
+    if kind == "stage":
+        return STAGE_NAMES
+    if kind == "hlo":
+        return tuple(s.name for s in STAGES if s.reader == "hlo")
+    if kind == "target":
+        from jaxlens import api
+
+        # Asking starts JAX's backends; Tab does not.
+        return api.targets() if "jax" in sys.modules else ("cpu", "gpu", "tpu")
+    if kind == "device":
+        from jaxlens.lenses.cost.published_limits import PUBLISHED  # %load_ext does without
+
+        return tuple(PUBLISHED)
+    return _seen.get(kind, ())

@@ -1,0 +1,533 @@
+"""One cell under a magic: it runs as it would without, and what it computes is looked at.
+
+A bare call of the user's function is looked at and not made. Every other statement runs, once, and
+its call is looked at on the way, before it is made. Where there is no such call, or where it cannot
+be traced, the answer is about the jitted programs that the cell called.
+
+No mistake of a look's reaches the cell: only what the magic's own line asks in vain is raised, once
+the cell has run.
+"""
+
+import ast
+import copy
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jaxlens.errors import CellError, LensError, OptionError, TargetError, UnavailableError
+from jaxlens.notebook.cell import run_cell as cells
+from jaxlens.notebook.cell.callee import MISSING, resolve
+from jaxlens.notebook.cell.calls_in import (
+    Candidate,
+    Names,
+    binds,
+    calls_in,
+    expression_in,
+    loads,
+    waited_for,
+)
+from jaxlens.notebook.cell.effects import Reached
+from jaxlens.notebook.cell.offers import calling, offering
+from jaxlens.notebook.cell.printed import Printed
+from jaxlens.notebook.cell.run_cell import Cell
+from jaxlens.notebook.cell.target_call import (
+    EmptyError,
+    LineError,
+    Taken,
+    call_of,
+    call_text,
+    define,
+    may_look,
+    names_text,
+    no_call,
+    on_shapes,
+    short,
+    taken_of,
+)
+from jaxlens.notebook.magics.magic_line import Asked
+from jaxlens.views.questions.cell_calls import after_run
+
+if TYPE_CHECKING:
+    from jaxlens.views.view import View  # %load_ext does without
+
+Show = Callable[["View"], None]
+
+
+@dataclass(slots=True)
+class _Failure:
+    """Why something could not be looked at."""
+
+    name: str
+    error: Exception
+
+
+class Looking:
+    """A cell, or the statement behind a line magic, while it runs.
+
+    Args:
+        shell: IPython's shell.
+        asked: The magic's line.
+        code: The cell.
+        show: Shows a view.
+        text: The cell's text; None for a line magic, whose value is returned.
+    """
+
+    def __init__(
+        self, shell: Any, asked: Asked, code: Cell, show: Show, text: str | None = None
+    ) -> None:
+        self._shell = shell
+        self._asked = asked
+        self._code = code
+        self._show = show
+        self._line = text is None
+        self._displays = not self._line and not cells.is_quiet(text or "")
+        self._ending = copy.deepcopy(code.body[-1]) if code.body else None
+        self._calls: Any = None
+        self._shown = self._done = False
+        self._failure: _Failure | None = None
+        self._mistake: LensError | None = None  # of the magic's line
+        self._value: Any = None  # of the last expression, where it ran
+        self._tried = False  # the best call of the last statement
+        self._order: list[int] = []
+        self._pending: dict[int, Taken] = {}  # calls that were made and may be looked at later
+        self._earlier: list[Taken] = []  # likewise, of the statements above the last
+
+    def run(self) -> Any:
+        """Runs the cell and looks; gives the value of a line magic's expression.
+
+        Raises:
+            LensError: The magic's line asked for what is not there.
+        """
+        cells.check(self._shell, self._code, self._code.body)
+        self._refuse_shapes()
+        with self._answered():
+            return self._run()
+
+    @property
+    def must_await(self) -> bool:
+        """Whether the cell awaits within a kernel's loop, so that `run_awaiting` has to run it."""
+        return not self._line and cells.must_await(self._shell, self._code, self._code.body)
+
+    async def run_awaiting(self) -> None:
+        """Runs a cell that awaits; a call that is itself awaited is made, and not looked at.
+
+        Raises:
+            LensError: The magic's line asked for what is not there.
+        """
+        self._refuse_shapes()
+        with self._answered():
+            *before, last = self._code.body
+            for statement in before:
+                self._watch()
+                await cells.run_one_awaiting(self._shell, self._code, statement)
+            self._watch()
+            if cells.must_await(self._shell, self._code, [last]):
+                shown = self._shows_last
+                await cells.run_one_awaiting(self._shell, self._code, last, shown)
+            else:
+                self._last(last)
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Surrounds the run of a cell, and shows the answer where the run has shown none."""
+        try:
+            yield
+        except Exception as error:
+            self._explain_own(error)
+            raise
+        finally:
+            self._done = True  # a generator of the cell's may still offer its calls
+            if self._calls is not None:
+                self._calls.__exit__()
+        if self._mistake is not None:
+            raise self._mistake
+        if not self._shown and not self._opened():
+            self._show(self._answer())
+
+    # ---- running ---------------------------------------------------------------------------
+
+    def _run(self) -> Any:
+        body = self._code.body
+        wanted = self._wanted_names()
+        for statement in body[:-1]:
+            self._watch()
+            if wanted & binds(statement):
+                self._run_offering(statement, self._keep)
+                self._earlier = [*self._pending.values(), *self._earlier]
+                self._pending = {}
+            else:
+                cells.run_one(self._shell, self._code, statement)
+        self._watch()
+        value = self._last(body[-1]) if body else None
+        self._look_at([*self._in_order(), *self._earlier])
+        return value
+
+    def _watch(self) -> None:
+        """Begins to hear JAX's calls, once the cell has imported JAX, or the core."""
+        if self._calls is None and ("jax" in sys.modules or "jaxlens.core" in sys.modules):
+            self._hear()
+
+    def _hear(self) -> None:
+        from jaxlens import api
+
+        self._calls = api.calls()
+        self._calls.__enter__()
+
+    def _wanted_names(self) -> set[str]:
+        """Names that a last line without a call shows: `out` after `out = f(x)`."""
+        return set(loads(self._code.body[-1])) if self._code.body else set()
+
+    def _last(self, last: ast.stmt) -> Any:
+        if self._asked.take.in_:
+            return self._on_shapes(last)
+        if self._calls is None and names_text(last, self._shell.user_ns):
+            self._hear()
+        if self._calls is None:
+            return self._run_one(last)
+        if self._is_program(last):
+            return None
+        names = self._names()
+        call = self._bare(last, names)
+        if call is not None:
+            return self._staged(last, call)
+        candidates = calls_in(last, names)
+        if candidates:
+            return self._run_offering(last, self._take, candidates)
+        expression = expression_in(last, names)
+        if expression is not None:
+            self._look_at_expression(expression, names)
+        return self._run_one(last)
+
+    def _names(self) -> Names:
+        from jaxlens import api
+
+        def holds(value: Any) -> bool:
+            try:
+                return api.holds_arrays(value)
+            except Exception:  # an object that JAX cannot go through
+                return False
+
+        return Names(self._shell.user_ns, api.is_array, holds, api.computes)
+
+    def _is_program(self, last: ast.stmt) -> bool:
+        """Looks at a program that is there already, named alone: `lowered`, "a folder"."""
+        from jaxlens import api
+
+        named = ast.Name | ast.Attribute | ast.Subscript | ast.Constant
+        if not (isinstance(last, ast.Expr) and isinstance(last.value, named)):
+            return False
+        value: Any = MISSING
+        if isinstance(last.value, ast.Constant):
+            value = last.value.value
+        else:
+            value = resolve(last.value, self._shell.user_ns, api.is_array)
+        if value is MISSING or not api.is_program(value):
+            return False
+        with self._calls.paused():
+            self._shown_now(self._plainly(Taken(value, name=short(last.value))))
+        return True
+
+    def _bare(self, last: ast.stmt, names: Names) -> ast.Call | None:
+        """The call that a cell ends in, where it is one of the user's own function."""
+        if not isinstance(last, ast.Expr):
+            return None
+        expression = waited_for(last.value)
+        if not isinstance(expression, ast.Call):
+            return None
+        found = [c for c in calls_in(last, names) if c.call is expression and not c.method]
+        if not found or isinstance(
+            resolve(expression.func, names.values, names.is_array), type
+        ):  # making an object is no program
+            return None
+        return expression
+
+    def _staged(self, last: ast.stmt, call: ast.Call) -> Any:
+        """A bare call: looked at, and made only where it cannot be."""
+        taken = call_of(self._shell, self._code, call, self._core_names())
+        if self._asked.take.core:
+            self._look_on_core(taken)
+            return None
+        inner = taken_of(Candidate(call), taken.function, taken.args, taken.kwargs)
+        if may_look(inner.function, isinstance(call.func, ast.Call)):
+            staged = inner.function is taken.function
+            if self._look(inner, staged) and staged:
+                return None
+        if self._mistake is not None:
+            return None
+        statement, objects = calling(last, call, taken.function, taken.args, taken.kwargs)
+        return self._run_one(statement, objects)
+
+    def _look_on_core(self, taken: Taken) -> None:
+        """`--core` shows what the core makes of a call, or says in one line what it lacks."""
+        with self._calls.paused():
+            self._shown_now(self._plainly(taken))
+
+    def _run_offering(
+        self,
+        statement: ast.stmt,
+        take: Callable[[Candidate, Taken], None],
+        candidates: list[Candidate] | None = None,
+    ) -> Any:
+        """Runs a statement whose calls are looked at when they are reached."""
+        if self._calls is None:
+            return self._run_one(statement, last=False)
+        last = candidates is not None
+        if candidates is None:
+            candidates = calls_in(statement, self._names())
+
+        def offered(c: Candidate, function: Any, args: Any, kwargs: Any) -> None:
+            if (
+                self._shown
+                or self._done
+                or not may_look(function, isinstance(c.function, ast.Call))
+            ):
+                return
+            try:
+                take(c, taken_of(c, function, args, kwargs))
+            except Exception as error:  # no mistake of ours reaches the cell
+                self._failure = self._failure or _Failure(short(c.call), error)
+
+        self._order = [id(c) for c in candidates]
+        statement, objects = offering(statement, candidates, offered)
+        return self._run_one(statement, objects, last=last)
+
+    def _run_one(
+        self, statement: ast.stmt, objects: dict[str, Any] | None = None, last: bool = True
+    ) -> Any:
+        shown = last and self._shows_last
+        if not isinstance(statement, ast.Expr) or not (self._line or shown):
+            cells.run_one(self._shell, self._code, statement, objects, shown)
+            return None
+        value = cells.evaluate(self._shell, self._code, statement.value, objects=objects)
+        self._value = value if last else None
+        if self._line:
+            return value
+        sys.displayhook(value)  # IPython's, as for any last expression of a cell
+        return None
+
+    @property
+    def _shows_last(self) -> bool:
+        """Whether IPython shows the value of the cell's last line."""
+        return self._displays and self._shell.ast_node_interactivity.startswith("last")
+
+    # ---- looking ---------------------------------------------------------------------------
+
+    def _take(self, candidate: Candidate, taken: Taken) -> None:
+        """A call of the last statement is about to be made."""
+        if self._order.index(id(candidate)):
+            self._keep(candidate, taken)
+        elif not self._tried:
+            self._tried = True
+            if not self._look(taken):
+                self._look_at(self._in_order())
+                self._pending = {}
+            if isinstance(taken.function, type):
+                self._failure = None  # making an object need not be a program
+
+    def _keep(self, candidate: Candidate, taken: Taken) -> None:
+        """Remembers a call by shapes, should there be nothing better to look at."""
+        from jaxlens import api
+
+        number = self._order.index(id(candidate))
+        if number not in self._pending:
+            args, kwargs = api.abstract(taken.args, taken.kwargs)
+            self._pending[number] = Taken(taken.function, args, kwargs, taken.name, call=taken.call)
+
+    def _in_order(self) -> list[Taken]:
+        """The calls that may be looked at later, the best first."""
+        return [self._pending[number] for number in sorted(self._pending)]
+
+    def _look_at(self, calls: list[Taken]) -> None:
+        """Looks at the first of several calls that can be looked at."""
+        for taken in calls:
+            if not self._shown and self._mistake is None:
+                failure = self._failure
+                self._look(taken, after=True)
+                self._failure = failure  # the answer is about the best call
+
+    def _look(self, taken: Taken, staged: bool = False, after: bool = False) -> bool:
+        """Looks at a call that the cell makes, or has made; False where it cannot be looked at."""
+        reached = Reached([taken.function, *taken.args, *taken.kwargs.values()])
+        if reached.once:
+            error = CellError(f"{reached.once}, so it is not traced beside its run")
+            self._failure = self._failure or _Failure(call_text(taken), error)
+            return False
+        view = None
+        with self._calls.paused(), Printed() as printed:
+            try:
+                view = self._view(taken, results=True)
+            except Exception as error:
+                self._refused(taken, error, staged)
+        if view is None or not staged:
+            reached.put_back()
+        if view is None:
+            return False
+        if staged:
+            printed.show()
+        if after and self._asked.verb == "compile":
+            view = replace(view, build=partial(after_run, view.document))
+        self._shown_now(view)
+        return True
+
+    def _refused(self, taken: Taken, error: Exception, staged: bool) -> None:
+        """A look failed: for a reason of the magic's line, or of the function."""
+        if isinstance(error, LineError):
+            from jaxlens import api
+
+            # Of a program that was made before, what it lacks is no mistake of the line's.
+            wrong = staged and not api.is_program(taken.function)
+            if isinstance(error.error, UnavailableError) and not wrong:
+                self._failure = self._failure or _Failure(call_text(taken), error.error)
+            else:
+                self._mistake = error.error
+        elif not isinstance(error, EmptyError):
+            self._failure = self._failure or _Failure(call_text(taken), error)
+
+    def _view(self, taken: Taken, results: bool = False) -> "View":
+        """What the verb shows of a call, computed."""
+        from jaxlens import api
+
+        asked, code = self._asked, self._code
+
+        def view() -> "View":
+            capture = self._capture(taken)
+            if results and not api.is_jitted(taken.function) and not capture.outputs:
+                raise EmptyError
+            try:
+                seen: View = getattr(api, asked.verb)(capture, **asked.show)
+                seen.document  # noqa: B018 - computed here, where an error is caught
+            except LensError as error:
+                raise LineError(error) from None
+            return seen
+
+        try:
+            found: View = cells.call_at(self._shell, code, taken.call, view)
+        except LensError as error:
+            if not asked.take.core:
+                raise
+            raise LineError(error) from None
+        return found
+
+    def _capture(self, taken: Taken) -> Any:
+        """The program of a call, traced."""
+        from jaxlens import api
+
+        take = self._asked.take
+        try:
+            capture = api.take(
+                taken.function,
+                taken.args,
+                taken.kwargs,
+                name=taken.name,
+                target=take.target,
+                shapes=taken.shapes,
+                transforms=take.transforms,
+                core=take.core,
+            )
+        except (OptionError, TargetError) as error:
+            program = api.is_program(taken.function)
+            if isinstance(error, TargetError) or take.transforms or taken.shapes or program:
+                raise LineError(error) from None
+            raise
+        if not api.is_program(taken.function):
+            # What cannot be traced fails here; the tape is of one trace, which is the first.
+            capture.tape if self._asked.show.get("tape") else capture.jaxpr
+        return capture
+
+    def _look_at_expression(self, expression: ast.expr, names: Names) -> None:
+        inputs = [
+            n for n in loads(expression) if n in names.values and names.holds(names.values[n])
+        ]
+        others = [names.values[n] for n in loads(expression) if n in names.values]
+        made = define(self._shell, self._code, expression, inputs)
+        taken = Taken(made, tuple(names.values[n] for n in inputs), name="expression")
+        if not Reached(others).once:
+            self._look(taken)
+
+    def _shown_now(self, view: "View") -> None:
+        self._shown = True
+        self._show(view)
+
+    # ---- shapes ----------------------------------------------------------------------------
+
+    def _refuse_shapes(self) -> None:
+        """`--in` with a last line that brings its own arguments, before anything runs."""
+        if self._asked.take.in_ and self._code.body:
+            on_shapes(self._code.body[-1])
+
+    def _on_shapes(self, last: ast.stmt) -> None:
+        self._watch()
+        if self._calls is None:
+            self._hear()
+        taken = self._function_on_shapes(last)
+        with self._calls.paused():
+            self._shown_now(self._plainly(taken))
+
+    def _plainly(self, taken: Taken) -> "View":
+        try:
+            return self._view(taken)
+        except LineError as error:
+            raise error.error from None
+
+    def _function_on_shapes(self, last: ast.stmt) -> Taken:
+        expression = on_shapes(last)
+        if isinstance(last, ast.FunctionDef):
+            cells.run_one(self._shell, self._code, last)
+            return Taken(
+                self._shell.user_ns[last.name], name=last.name, shapes=self._asked.take.in_
+            )
+        assert expression is not None
+        function = cells.evaluate(self._shell, self._code, expression)
+        if not callable(function):
+            raise CellError(f"{short(expression)} is a {type(function).__name__} and no function")
+        return Taken(function, name=short(expression), shapes=self._asked.take.in_)
+
+    def _core_names(self) -> dict[str, Any] | None:
+        from jaxlens import api
+
+        return api.names_on_core(self._shell.user_ns) if self._asked.take.core else None
+
+    # ---- where nothing was looked at -------------------------------------------------------
+
+    def _answer(self) -> "View":
+        """About the programs that the cell called."""
+        from jaxlens.notebook.magics.called_programs import answer
+
+        with self._calls.paused() if self._calls is not None else nullcontext():
+            return answer(
+                self._asked,
+                self._calls.programs if self._calls is not None else (),
+                self._failure.name if self._failure else "",
+                self._failure.error if self._failure else None,
+                no_call(self._ending, self._shell.user_ns),
+                self._shell.user_ns,
+            )
+
+    def _opened(self) -> bool:
+        """Shows the program that the last expression gave: `lowered.as_text()`, `export(f)(x)`."""
+        value = self._value
+        if "jax" not in sys.modules or value is None or self._calls is None:
+            return False
+        from jaxlens import api
+
+        if not api.is_program(value):
+            return False
+        name = short(self._ending.value) if isinstance(self._ending, ast.Expr) else ""
+        with self._calls.paused():
+            try:
+                self._shown_now(self._plainly(Taken(value, name=name)))
+            except LensError as error:
+                self._failure = _Failure(name, error)
+        return self._shown
+
+    def _explain_own(self, error: Exception) -> None:
+        """The cell raises what the look raised: the look's notes are about that too."""
+        failed = self._failure.error if self._failure else None
+        if failed is None or type(failed) is not type(error):
+            return
+        for note in getattr(failed, "__notes__", ()):
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)

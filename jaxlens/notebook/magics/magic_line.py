@@ -1,0 +1,260 @@
+"""The line of a magic: options in front, an expression behind.
+
+What a magic can be asked to show comes from `options.py`; what all of them share,
+because it says what is looked at, is `TakeOptions` here. Both become IPython
+`magic_arguments`, so `-h`, `?` and Tab speak of the same options as the parser.
+"""
+
+import argparse
+import inspect
+import keyword
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, fields
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import argument, kwds, magic_arguments
+
+from jaxlens.errors import OptionError, nearest
+from jaxlens.options import flag, option
+
+_WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
+_OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
+_NUMBERS = re.compile(r"-?\d+(,(-?\d+|None))*$|None(,(-?\d+|None))+$")
+TRANSFORMS = {
+    "grad": ("ARG", "look at its gradient, by the first argument or by ARG: 1, 0,1 or a name"),
+    "vmap": ("AXES", "look at it mapped over axis 0 of all arguments, or over AXES: 0,None"),
+    "jvp": ("", "look at its forward derivative; tangents become inputs"),
+    "jit": ("", "look at it under jax.jit"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOptions:
+    """What is looked at, the same for every magic.
+
+    Attributes:
+        transforms: Transforms with their values, outermost first.
+    """
+
+    in_: str = option(
+        "",
+        "look at the def that ends the cell on these shapes; nothing is allocated: "
+        "\"f32[8,128], params={'w': f32[128,4]}\"",
+        "SHAPES",
+    )
+    target: str = option("", "device to compile for: cpu, gpu, tpu, ...", "DEVICE", values="target")
+    core: bool = option(False, "trace it with jaxlens.core in the place of JAX")
+    o: str = option("", "store what is shown in a variable", "NAME")
+    transforms: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.o and (not self.o.isidentifier() or keyword.iskeyword(self.o)):
+            raise OptionError(f"-o takes a name to store the view under, got {self.o!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A magic's line, read.
+
+    Attributes:
+        magic: As the user wrote it: "%%jaxpr" or "%jaxpr".
+        verb: "jaxpr", "hlo", "compile" or "explore".
+        show: Options of the verb that were given, by field name.
+        take: What is looked at.
+        expression: What stands behind the options of a line magic.
+        help: Whether only help is wanted.
+    """
+
+    magic: str
+    verb: str
+    show: dict[str, Any]
+    take: TakeOptions
+    expression: str = ""
+    help: bool = False
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help in the width of a docstring, whatever the terminal."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=20, width=88)
+
+
+class _Transform(argparse.Action):
+    """Collects transforms in the order in which they were written."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        name = str(option_string).removeprefix("--")
+        found = (*getattr(namespace, self.dest, ()), (name, values or ""))
+        setattr(namespace, self.dest, found)
+
+
+def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a magic the options of a dataclass, and those that every magic has."""
+
+    def decorate(magic: Callable[..., None]) -> Callable[..., None]:
+        magic.kind = kind  # type: ignore[attr-defined]
+        for wanted in reversed(_arguments(kind)):
+            wanted(magic)
+        about = inspect.cleandoc(magic.__doc__ or "")
+        looks = kwds(description=about, formatter_class=_Help, usage=argparse.SUPPRESS)
+        return magic_arguments()(looks(magic))  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _arguments(kind: type) -> list[Any]:
+    """Every option of a magic as an IPython argument, in the order in which help lists them."""
+    own = [_argument(f) for f in fields(kind)]
+    shared = [_argument(f) for f in fields(TakeOptions) if f.metadata]
+    transforms = [
+        argument(
+            f"--{name}", dest="transforms", action=_Transform, default=(), help=help,
+            **({"nargs": "?", "metavar": value} if value else {"nargs": 0}),
+        )
+        for name, (value, help) in TRANSFORMS.items()
+    ]  # fmt: skip
+    about_help = argument("-h", "--help", action="store_true", help="show this and do nothing")
+    return [*own, *transforms, *shared, about_help]
+
+
+def _argument(entry: "Field[Any]") -> Any:
+    about = entry.metadata
+    name = _flag(entry.name)
+    common = {"dest": entry.name, "default": argparse.SUPPRESS, "help": _percent(about["help"])}
+    metavar = about["metavar"]
+    if not metavar:
+        return argument(name, action="store_true", **common)
+    if metavar[0] == "[":
+        return argument(name, nargs="?", const="here", metavar=metavar.strip("[]"), **common)
+    more = {"nargs": len(metavar)} if isinstance(metavar, tuple) else {"type": about["kind"]}
+    return argument(name, metavar=metavar, **more, **common)
+
+
+def flags(kind: type) -> dict[str, str]:
+    """Every option of a magic, and the names of what Tab offers behind it ("stage pass")."""
+    entries = [*fields(kind), *(f for f in fields(TakeOptions) if f.metadata)]
+    own = {_flag(f.name): f.metadata["values"] for f in entries}
+    return own | {f"--{name}": "" for name in TRANSFORMS} | {"-h": "", "--help": ""}
+
+
+def _flag(name: str) -> str:
+    return "-o" if name == "o" else flag(name)
+
+
+def _percent(text: str) -> str:
+    return text.replace("%", "%%")  # argparse formats help with %
+
+
+def read(magic: Any, line: str, cell: str | None) -> Asked:
+    """Reads a magic's line.
+
+    Args:
+        magic: The magic, decorated by `takes`.
+        line: Everything behind its name.
+        cell: The cell below it; None for a line magic.
+
+    Raises:
+        OptionError: An option that does not exist or does not fit, or text that is no option.
+    """
+    called = ("%" if cell is None else "%%") + str(magic.__name__)
+    words, expression = _split(magic.parser, called, line, alone=cell is not None)
+    if expression and cell is not None:
+        raise OptionError(
+            f"{called} takes options only, got {expression!r}; the code goes on the next line"
+        )
+    try:
+        given = vars(magic.parser.parse_args(words))
+    except UsageError as error:
+        raise OptionError(f"{called}: {error}; see {called} -h") from None
+    help = given.pop("help")
+    take = {f.name: given.pop(f.name) for f in fields(TakeOptions) if f.name in given}
+    if "diff" in given:
+        given["diff"] = tuple(given["diff"])
+    show = magic.kind(**given) and given  # a value that does not fit is told before the cell runs
+    return Asked(called, magic.__name__, show, TakeOptions(**take), expression, help)
+
+
+def stored(names: Mapping[str, Any], name: str) -> Any:
+    """What `-o NAME` stored before, or a capture of the user's; the name is looked up, not run.
+
+    Raises:
+        OptionError: There is no such variable, or it holds no program.
+    """
+    from jaxlens.captures import Capture  # %load_ext does without
+    from jaxlens.views.view import View
+
+    found = names.get(name)
+    if not isinstance(found, Capture | View):
+        held = [key for key, value in names.items() if isinstance(value, Capture | View)]
+        known = nearest(name, [key for key in held if not key.startswith("_")])
+        what = f"{name} holds {type(found).__name__}" if name in names else f"no variable {name!r}"
+        raise OptionError(f"--against takes what -o NAME stored; {what}; {known}")
+    return found
+
+
+def help_of(magic: Any, asked: Asked) -> str:
+    """What `-h` prints: how the magic is used; of lenses that stand before it, how they know."""
+    from jaxlens.lenses.about import ABOUT  # %load_ext does without
+
+    lenses = [str(ABOUT[name]) for name in asked.show if name in ABOUT]
+    return "\n\n".join(lenses) or str(magic.__doc__)
+
+
+def _split(
+    parser: argparse.ArgumentParser, called: str, line: str, alone: bool
+) -> tuple[list[str], str]:
+    """The options in front, as words without their quotes, and the text behind them, verbatim.
+
+    `alone` says that no expression can follow.
+    """
+    actions = {name: action for action in parser._actions for name in action.option_strings}
+    words: list[str] = []
+    rest = line.strip()
+    while _OPTION.match(rest.partition("=")[0].partition(" ")[0]):
+        word, rest = _take(called, rest)
+        name, equals, value = word.partition("=")
+        if name not in actions:
+            raise OptionError(f"{called} has no option {name}; {nearest(name, actions)}")
+        words.append(f"{name}={_unquoted(value)}" if equals else name)
+        for _ in range(0 if equals else _wanted(actions[name], rest, alone)):
+            if not rest or rest.startswith("--"):
+                break  # the parser says that a value is missing
+            value, rest = _take(called, rest)
+            # joined, so that a value may begin with a dash
+            words[-1:] = (
+                [words[-1], _unquoted(value)]
+                if isinstance(actions[name].nargs, int)
+                else [f"{words[-1]}={_unquoted(value)}"]
+            )
+    return words, rest
+
+
+def _wanted(action: argparse.Action, rest: str, alone: bool) -> int:
+    """How many of the next words belong to an option.
+
+    Before an expression an optional value is taken only where it cannot be the expression
+    itself: numbers (`--vmap 0,None`). A name there needs `--grad=name`.
+    """
+    if isinstance(action.nargs, int):
+        return action.nargs
+    if action.nargs != "?":
+        return 1
+    following = rest.split(None, 1)
+    if not following or following[0].startswith("--"):
+        return 0
+    return int(alone or bool(_NUMBERS.match(following[0])))
+
+
+def _take(called: str, rest: str) -> tuple[str, str]:
+    match = _WORD.match(rest)
+    if match is None or (match.end() < len(rest) and rest[match.end()] in "\"'"):
+        raise OptionError(f"{called}: a quote is not closed in {rest!r}")
+    return match.group(1), rest[match.end() :].lstrip()
+
+
+def _unquoted(word: str) -> str:
+    quoted = len(word) > 1 and word[0] == word[-1] and word[0] in "\"'"
+    return word[1:-1] if quoted else word

@@ -1,0 +1,178 @@
+"""The magics: read the line, run the cell, call one verb, show what it returns."""
+
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.display import display
+
+from jaxlens.notebook.magics.complete import remember, remember_name
+from jaxlens.notebook.magics.magic_line import Asked, help_of, read, stored, takes
+from jaxlens.notebook.magics.tracebacks import of_the_user
+from jaxlens.notebook.widgets.comm import Lines
+from jaxlens.options import CompileOptions, ExploreOptions, HloOptions, JaxprOptions
+
+if TYPE_CHECKING:
+    from jaxlens.notebook.magics.look import Looking  # %load_ext does without
+    from jaxlens.views.view import View
+
+
+@magics_class
+class Lenses(Magics):
+    """`%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`, and their line forms.
+
+    Args:
+        shell: IPython's shell.
+        lines: Opens the line between a live kernel and what is shown.
+    """
+
+    def __init__(self, shell: Any, lines: Lines) -> None:
+        super().__init__(shell)
+        self._lines = lines
+
+    @line_cell_magic
+    @no_var_expand
+    @takes(JaxprOptions)
+    def jaxpr(self, line: str, cell: str | None = None) -> Any:
+        """Show the equations that tracing records, beside your lines and as a graph.
+
+        The cell runs as it would without the magic. The call of your function in its last
+        line is looked at, inside print, an assignment, a loop or anything else, before it
+        is made; a bare call is only looked at:
+
+            %%jaxpr
+            y = normalise(x)
+            predict(params, y)             is traced, not run
+
+            %%jaxpr
+            guess = predict(params, x)     is traced, then run
+
+        In Python this is `jaxlens.jaxpr(predict, params, y)`. An expression of JAX's own
+        functions, such as `jnp.tanh(x @ w).sum()`, is looked at as a function of the arrays
+        that it names. Where there is no call, or Python cannot trace it, the jitted programs
+        that the cell called are. A cell that ends in a def needs shapes:
+
+            %%jaxpr --grad --in "params={'w': f32[128,4]}, x=f32[8,128]"
+            def loss(params, x):
+                return (x @ params["w"]).sum()
+
+        In one line, options first:  %jaxpr --vmap 0,None f(xs, w)
+        """
+        return self._look(read(self.jaxpr, line, cell), cell)
+
+    @line_cell_magic
+    @no_var_expand
+    @takes(HloOptions)
+    def hlo(self, line: str, cell: str | None = None) -> Any:
+        """Show XLA's program: before and after fusion, at any stage, after any pass.
+
+        The cell runs as it would without the magic; the call in its last line is looked at
+        before it is made. A bare call is compiled and not run:
+
+            %%hlo                      what each fusion swallowed, before and after
+            predict(params, x)
+
+            %hlo --stage stablehlo predict(params, x)
+            %hlo --passes predict(params, x)
+            %hlo --diff hlo optimized predict(params, x)
+
+        In Python:  jaxlens.hlo(predict, params, x), and with options
+        jaxlens.hlo(jaxlens.capture(predict, params, x), stage="stablehlo")
+        """
+        return self._look(read(self.hlo, line, cell), cell)
+
+    @line_cell_magic
+    @no_var_expand
+    @takes(CompileOptions)
+    def compile(self, line: str, cell: str | None = None) -> Any:
+        """Show what compiling did: cache verdict, kernels, cost, memory, times, machine code.
+
+        The cell runs as it would without the magic; the call in its last line is looked at
+        before it is made. A bare call is compiled, and only --run executes it:
+
+            %%compile
+            params = step(params, batch)
+
+            %compile --run 20 step(params, batch)
+            %compile --kernel multiply_subtract_fusion --asm step(params, batch)
+
+        In Python:  jaxlens.compile(step, params, batch), and with options
+        jaxlens.compile(jaxlens.capture(step, params, batch), run=20)
+        """
+        return self._look(read(self.compile, line, cell), cell)
+
+    @line_cell_magic
+    @no_var_expand
+    @takes(ExploreOptions)
+    def explore(self, line: str, cell: str | None = None) -> Any:
+        """Follow one expression from your line to machine code, and back, in linked panes.
+
+        The cell runs as it would without the magic; the call in its last line is looked at
+        before it is made. A bare call is compiled and not run:
+
+            %%explore
+            step(params, batch)
+
+        Point at a line, an equation, an instruction or a kernel: what it became and what it
+        came from lights up in every pane. A click keeps it, Escape lets it go, ? lists the keys.
+
+            %explore --grad loss(params, x)
+
+        In Python:  jaxlens.explore(step, params, batch)
+        """
+        return self._look(read(self.explore, line, cell), cell)
+
+    def _look(self, asked: Asked, cell: str | None) -> Any:
+        """What every magic does once its line is read; gives the value of a line magic's line."""
+        if asked.help:
+            print(help_of(getattr(self, asked.verb), asked))
+            return None
+        with of_the_user(self.shell):
+            if "against" in asked.show:
+                asked.show["against"] = stored(self.shell.user_ns, asked.show["against"])
+            looking = self._looking(asked, cell)
+            return self._awaited(looking) if looking.must_await else looking.run()
+
+    async def _awaited(self, looking: "Looking") -> None:
+        """A look at a cell that awaits: the cell as IPython has it awaits this (`awaiting.py`)."""
+        with of_the_user(self.shell):
+            await looking.run_awaiting()
+
+    def _looking(self, asked: Asked, cell: str | None) -> "Looking":
+        """The cell, or what stands behind a line magic, ready to run."""
+        # What looking needs is loaded by the first look, not by %load_ext.
+        from jaxlens.notebook.cell import run_cell as cells
+        from jaxlens.notebook.magics.look import Looking
+        from jaxlens.views import warm_up
+
+        if self._in_html:
+            warm_up.start()
+        code = (
+            cells.read_statement(self.shell, asked.magic, asked.expression)
+            if cell is None
+            else cells.read_cell(self.shell, cell)
+        )
+
+        def show(view: "View") -> None:
+            if asked.take.o:
+                self.shell.user_ns[asked.take.o] = view
+                remember_name(asked.take.o)
+            display(self._bundle(view, full=bool(asked.show.get("full"))), raw=True)
+            if view.capture is not None:
+                remember(view.capture, asked.verb, asked.show)
+
+        return Looking(self.shell, asked, code, show, cell)
+
+    @property
+    def _in_html(self) -> bool:
+        """Whether the front end shows HTML."""
+        return "text/html" in self.shell.display_formatter.active_types
+
+    def _bundle(self, view: Any, full: bool) -> dict[str, Any]:
+        """The faces that this front end can show.
+
+        A terminal pays for no HTML and no layout; what it prints is not kept, so the figures
+        that change from run to run are in it.
+        """
+        if self._in_html:
+            return dict(self._lines.bundle(view))
+        return {"text/plain": view.text(full=full, times=True)}

@@ -1,0 +1,113 @@
+"""Shows an exception of the user's code as if no magic stood above it.
+
+The frames of IPython's magic call and ours are taken out of the traceback before IPython
+formats it; the exception itself, `%debug` and `%tb` are the user's. An error inside
+jaxlens keeps every frame, so that it can be reported. `jaxlens.core` is a library that the user
+calls: what it raises is about the user's line, and its frames are left out as well.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from jaxlens.errors import LensError
+from jaxlens.ir.spans import BOUNDARY
+
+_OWN = str(Path(__file__).parents[2])
+_CORE = str(Path(__file__).parents[2] / "core")
+
+
+@contextlib.contextmanager
+def of_the_user(shell: Any) -> Iterator[None]:
+    """Lets an exception leave with the user's frames only, where IPython will show it."""
+    try:
+        yield
+    except (LensError, SystemExit):
+        raise
+    except BaseException as error:
+        if not shell.custom_exceptions:  # somebody else's handler goes first
+            _show_next(shell, type(error))
+        raise
+
+
+def _show_next(shell: Any, kind: type[BaseException]) -> None:
+    """Has IPython ask us when it shows the next exception of that kind, once.
+
+    `set_custom_exc` is IPython's way to change how an exception is shown without changing
+    the exception; the traceback is only complete once it has left every frame.
+    """
+    before = shell.CustomTB
+
+    def show(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> list[str]:
+        shell.custom_exceptions, shell.CustomTB = (), before
+        error.__traceback__ = user_frames(trace)
+        shell.showtraceback((kind, error, error.__traceback__), tb_offset=0)
+        return []  # shown already
+
+    shell.set_custom_exc((kind,), show)
+
+
+def user_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The frames of a traceback that are not the magic's.
+
+    Args:
+        trace: A whole traceback, outermost frame first.
+
+    Returns:
+        What lies under the magic, from the user's first frame on; JAX's frames where none is
+        the user's; everything where the innermost frame is ours.
+    """
+    links = _links(trace)
+    own = [_is_own(link) for link in links]
+    if not any(own) or own[-1]:
+        return trace
+    under = [link for link in links[own.index(True) :] if not _is_own(link)]
+    first = next((i for i, link in enumerate(under) if _is_users(link)), 0)
+    hidden = _is_no_place_of_theirs if any(map(_is_users, under)) else _is_pythons
+    under = [link for link in under[first:] if not hidden(link)]
+    return _chain(under)
+
+
+def _links(trace: TracebackType | None) -> list[TracebackType]:
+    links = []
+    while trace is not None:
+        links.append(trace)
+        trace = trace.tb_next
+    return links
+
+
+def _chain(links: list[TracebackType]) -> TracebackType | None:
+    chain = None
+    for link in reversed(links):
+        chain = TracebackType(chain, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return chain
+
+
+def _is_own(link: TracebackType) -> bool:
+    file = _file(link)
+    return file == BOUNDARY or (file.startswith(_OWN) and not _is_core(link))
+
+
+def _is_core(link: TracebackType) -> bool:
+    return _file(link).startswith(_CORE)
+
+
+def _is_users(link: TracebackType) -> bool:
+    return not _is_no_place_of_theirs(link) and "site-packages" not in _file(link)
+
+
+def _is_no_place_of_theirs(link: TracebackType) -> bool:
+    return _is_pythons(link) or _is_core(link)
+
+
+def _is_pythons(link: TracebackType) -> bool:
+    """Whether it is of the standard library, which stands between our frames."""
+    name = _file(link)
+    return name.startswith((sys.prefix, sys.base_prefix)) and "site-packages" not in name
+
+
+def _file(link: TracebackType) -> str:
+    return link.tb_frame.f_code.co_filename

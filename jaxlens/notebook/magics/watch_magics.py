@@ -1,0 +1,182 @@
+"""`%%recompiles` and `%%norecompile`: a whole cell runs as usual, and JAX is watched."""
+
+import ast
+import keyword
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.display import display
+
+from jaxlens.errors import OptionError, nearest
+from jaxlens.notebook.magics.tracebacks import of_the_user
+
+if TYPE_CHECKING:
+    from jaxlens.notebook.cell.run_cell import Cell  # %load_ext does without
+    from jaxlens.watches import RecompileLog  # %load_ext does without
+
+_OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
+_HELP = argument("-h", "--help", action="store_true", help="show this and do nothing")
+
+
+@magics_class
+class Watchers(Magics):
+    """`%%recompiles` and `%%norecompile`.
+
+    Args:
+        shell: IPython's shell.
+        show: Gives the faces of a view that a cell shows.
+    """
+
+    def __init__(self, shell: Any, show: Callable[[Any], Any]) -> None:
+        super().__init__(shell)
+        self._show = show
+
+    @line_cell_magic
+    @no_var_expand
+    @magic_arguments()
+    @argument("-o", default="", metavar="NAME", help="store the log in a variable")
+    @_HELP
+    def recompiles(self, line: str, cell: str | None = None) -> Any:
+        """Why did it recompile? Run the cell, then show what JAX compiled in it, and why.
+
+        All of the cell runs as usual. What follows is one line for each function that was
+        compiled again: the argument responsible, old and new.
+
+            %%recompiles -o log
+            for batch in batches:
+                params = step(params, batch)
+
+        In one line:  %recompiles step(params, batch)
+        In Python:    with jaxlens.recompiles() as log: ...
+        """
+        options, rest = self._options(self.recompiles, line, cell)
+        if options.help:
+            return self._help(self.recompiles)
+        if options.o and (not options.o.isidentifier() or keyword.iskeyword(options.o)):
+            raise OptionError(f"-o takes a name to store the log under, got {options.o!r}")
+        with of_the_user(self.shell):
+            code = self._read(cell, rest, "%recompiles")
+            with self._watched("in this cell" if cell else "") as log:
+                if options.o:
+                    self.shell.user_ns[options.o] = log
+                try:
+                    return self._run(code, cell)
+                finally:
+                    log.__exit__()
+                    display(self._faces(log), raw=True)
+
+    @line_cell_magic
+    @no_var_expand
+    @magic_arguments()
+    @argument("n", nargs="?", type=int, default=0, metavar="N", help="compiles that may happen")
+    @argument("--operations", action="store_true", help="count JAX's own operations too")
+    @_HELP
+    def norecompile(self, line: str, cell: str | None = None) -> Any:
+        """Run the cell, and fail if anything is compiled in it, or more than N functions are.
+
+        What the cell did stays done; the error says in one line what compiled, and why.
+
+            %%norecompile
+            params = step(params, batch)      compiled before: nothing may compile now
+
+        In one line, which gives the value:  params = %norecompile 1 step(params, batch)
+        In Python, for tests too:  with jaxlens.assert_compiles(0): ...
+        """
+        options, rest = self._options(self.norecompile, line, cell)
+        if options.help:
+            return self._help(self.norecompile)
+        magic = "%norecompile" if cell is None else "%%norecompile"
+        if options.n < 0:
+            raise OptionError(f"{magic} takes a count of 0 or more, got {options.n}")
+        with of_the_user(self.shell):
+            code = self._read(cell, rest, magic)
+            with self._watched() as log:
+                result = self._run(code, cell)
+                log.__exit__()
+                from jaxlens.watches import check
+
+                check(log.log, options.n, options.operations)
+        return result
+
+    def _options(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
+        """The options that a line begins with, and the text behind them."""
+        called = ("%" if cell is None else "%%") + magic.__name__
+        words, rest = (line.split(), "") if cell is not None else _split(line, magic.parser)
+        known = [name for action in magic.parser._actions for name in action.option_strings]
+        for word in words:
+            name = word.partition("=")[0]
+            if name.startswith("-") and name not in known and not name[1:].isdigit():
+                raise OptionError(f"{called} has no option {name}; {nearest(name, known)}")
+        try:
+            return magic.parser.parse_args(words), rest
+        except UsageError as error:
+            raise OptionError(f"{called}: {error}; see {called} -h") from None
+
+    def _help(self, magic: Any) -> None:
+        from jaxlens.lenses.about import ABOUT  # %load_ext does without
+
+        print(f"{ABOUT['recompiles']}\n\n{magic.__doc__}")
+
+    @contextmanager
+    def _watched(self, where: str = "") -> "Iterator[RecompileLog]":
+        from jaxlens.watches import RecompileLog  # JAX is loaded by the first look
+
+        with RecompileLog(where=where) as log:
+            yield log
+
+    def _read(self, cell: str | None, line: str, magic: str) -> "Cell":
+        """The code of a whole cell, or of a line; what is no Python is no reason to watch."""
+        from jaxlens.notebook.cell import run_cell as cells  # %load_ext does without
+
+        if cell is None:
+            return cells.read_statement(self.shell, magic, line)
+        return cells.read_cell(self.shell, cell)
+
+    def _run(self, code: "Cell", cell: str | None) -> Any:
+        """Runs a whole cell, whose result IPython shows, or a line, and gives its value."""
+        from jaxlens.notebook.cell import run_cell as cells  # %load_ext does without
+
+        if not code.body:
+            return None
+        *before, last = code.body
+        cells.run(self.shell, code, tuple(before))
+        shown = cell is None or self.shell.ast_node_interactivity.startswith("last")
+        if not isinstance(last, ast.Expr) or not shown:
+            cells.run(self.shell, code, (last,))
+            return None
+        value = cells.evaluate(self.shell, code, last.value)
+        if cell is None:
+            return value
+        if not cells.is_quiet(cell):
+            self.shell.displayhook(value)
+        return None
+
+    def _faces(self, log: Any) -> dict[str, str]:
+        if "text/html" in self.shell.display_formatter.active_types:
+            return dict(self._show(log.answer))
+        return {"text/plain": log.answer.text(times=True)}
+
+
+def _split(line: str, parser: Any) -> tuple[list[str], str]:
+    """The options in front of an expression, and the expression."""
+    valued = {name for a in parser._actions for name in a.option_strings if a.nargs != 0}
+    counts = any(not action.option_strings for action in parser._actions)
+    words, rest = [], line.strip()
+    while rest:
+        word, _, after = rest.partition(" ")
+        is_count = counts and after.strip() and word.lstrip("-").isdigit()
+        if not (_OPTION.match(word) or is_count):
+            break
+        words.append(word)
+        rest = after.strip()
+        if word in valued:
+            value, _, after = rest.partition(" ")
+            words += [value] if value else []
+            rest = after.strip()
+        counts = counts and not is_count
+    return words, rest

@@ -1,0 +1,1 @@
+"""The live widgets, and their connection to the page."""

@@ -1,0 +1,123 @@
+"""A widget to put transforms round a function, in any order, and to see its jaxpr change."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+
+from jaxlens import api, questions
+from jaxlens.notebook.widgets.output_area import Room
+from jaxlens.notebook.widgets.saved_answer import Kept
+from jaxlens.views.view import View
+
+_KINDS = ("grad", "vmap", "jvp", "jit")
+_VALUES = {
+    "grad": ("by", "the first argument; or 1, 0,1, a name"),
+    "vmap": ("axes", "0 for all; or one for each: 0,None"),
+}
+_SIZE = 8
+
+
+class Composer(Kept, widgets.VBox):
+    """`jaxlens.Composer(loss, w, x)`: choose transforms, outermost first.
+
+    Arguments are those of one example: a `vmap` puts its own axis into their shapes. Nothing is
+    run or compiled; each choice traces once.
+
+    Args:
+        f: A function that is not transformed yet.
+        *args: Its arguments, arrays or shapes.
+        **kwargs: Its keyword arguments.
+
+    Attributes:
+        view: What is shown.
+    """
+
+    def __init__(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+        self._call = f, args, kwargs
+        self._rows: list[_Row] = []
+        self.view: View | None = None
+        self._room = Room()
+        self._list = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
+        more = [self._button(kind) for kind in _KINDS]
+        self._put = widgets.HBox([widgets.Label("put round it:"), *more])
+        super().__init__([self._put, self._list, self._room])
+        self._show()
+
+    @property
+    def transforms(self) -> list[tuple[str, str, int]]:
+        """Transforms with what they are told and the examples of a vmap, outermost first."""
+        return [row.asked for row in self._rows]
+
+    def put(self, kind: str, value: str = "", size: int = _SIZE) -> None:
+        """Puts a transform round all that is there."""
+        self._rows.insert(0, _Row(kind, value, size, self._show, self._take_off))
+        self._show()
+
+    def _button(self, kind: str) -> Any:
+        made = widgets.Button(description=kind, tooltip=f"put {kind} round it")
+        made.layout.width = "5em"
+        made.on_click(lambda _: self.put(kind))
+        return made
+
+    def _take_off(self, row: "_Row") -> None:
+        self._rows.remove(row)
+        row.close()
+        self._show()
+
+    def _show(self, _: Any = None) -> None:
+        """Traces what is chosen now; a choice that does not fit is told, and the rest stays."""
+        self._list.children = [row.box for row in self._rows]
+        self.view = self._room.show(self._traced) or self.view
+        self.keep()
+
+    def kept(self) -> View | None:
+        """What is shown."""
+        return self.view
+
+    def _traced(self) -> View:
+        f, args, kwargs = self._call
+        capture = api.compose(f, args, kwargs, self.transforms)
+        return questions.ladder(capture) if self._rows else api.jaxpr(capture)
+
+    def close(self) -> None:
+        """Closes all of it."""
+        self._room.close()
+        super().close()
+
+
+class _Row:
+    """One transform: what it is, what it is told, and a way to take it off."""
+
+    def __init__(
+        self,
+        kind: str,
+        value: str,
+        size: int,
+        changed: Callable[[Any], None],
+        off: Callable[["_Row"], None],
+    ) -> None:
+        self._kind = kind
+        name, hint = _VALUES.get(kind, ("", ""))
+        self._value = widgets.Text(
+            value, placeholder=hint, description=name, continuous_update=False
+        )
+        self._size = widgets.BoundedIntText(size, min=1, max=1 << 20, description="examples")
+        remove = widgets.Button(description="×", tooltip=f"take {kind} off")
+        remove.layout.width = "2.5em"
+        remove.on_click(lambda _: off(self))
+        told = [self._value] if name else []
+        told += [self._size] if kind == "vmap" else []
+        for part in told:
+            part.observe(changed, "value")
+        self._value.layout.width, self._size.layout.width = "18em", "12em"
+        self.box = widgets.HBox([widgets.Label(f"{kind} of"), *told, remove])
+
+    @property
+    def asked(self) -> tuple[str, str, int]:
+        return self._kind, self._value.value, self._size.value
+
+    def close(self) -> None:
+        """Lets go of its widgets."""
+        for part in (*self.box.children, self.box):
+            part.close()

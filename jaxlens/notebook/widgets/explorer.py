@@ -1,0 +1,101 @@
+"""The live widget: a view that a kernel serves, and whose selection Python can see and set.
+
+An output of `%%explore` is HTML, which a saved notebook keeps; while the kernel lives, an
+`Explorer` that is not displayed answers the viewer's requests (`notebook/widgets/comm.py`).
+Displayed, it shows the view as HTML that it serves; within another widget it draws the view itself,
+for those who build an interface round it.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import anywidget
+import traitlets
+
+from jaxlens.errors import LensError
+from jaxlens.notebook.widgets.viewer_requests import answer, key_of
+from jaxlens.views.view import View
+
+
+class Explorer(anywidget.AnyWidget):
+    """A view as a widget.
+
+    The selection is what is pinned: `{"stage": "optimized", "id": "fusion.3"}`,
+    `{"line": "cell 3:4"}`, or None. It goes both ways:
+
+        explorer = jaxlens.Explorer(jaxlens.explore(step, params, x))
+        explorer.observe(lambda change: print(change.new), "selection")
+        explorer.selection = {"line": "cell 3:4"}
+
+    Two Explorers of one view see each other's outputs: they have the same key.
+
+    Args:
+        view: What `jaxlens.explore` or another verb gave.
+
+    Attributes:
+        key: Names the view's outputs on a page: their `data-key`.
+        selection: The node or line that is pinned, or None.
+        panes: Keys of the panes that are open, left to right; the viewer writes it.
+    """
+
+    _esm = files("jaxlens.notebook").joinpath("explorer.js").read_text("utf-8")
+    key = traitlets.Unicode(read_only=True).tag(sync=True)
+    panes = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    selection = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+
+    def __init__(self, view: View, **traits: Any) -> None:
+        self._view = view
+        self._html = view.html()
+        super().__init__(**traits)
+        self.on_msg(self._hear)
+
+    @traitlets.default("key")
+    def _key(self) -> str:
+        return key_of(self._html)
+
+    @traitlets.validate("selection")
+    def _checked(self, proposal: Mapping[str, Any]) -> dict[str, str] | None:
+        given = proposal["value"]
+        if not given:
+            return None
+        if set(given) not in ({"line"}, {"stage", "id"}):
+            raise traitlets.TraitError(
+                'a selection is {"line": NAME}, {"stage": STAGE, "id": ID} or None, '
+                f"got {sorted(given)}"
+            )
+        return {name: str(value) for name, value in given.items()}
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """The view as it stands: its output is served like any other, and outlives the kernel.
+
+        A widget's view would be preferred by JupyterLab, and "model not found" once it is gone.
+        """
+        return self._view._repr_mimebundle_()
+
+    def close(self) -> None:
+        """Lets go of the outputs; they go on as those of a saved notebook do."""
+        layout = self.layout
+        super().close()
+        layout.close()  # a widget of its own, which ipywidgets leaves open
+
+    def _hear(self, _: Any, message: Any, __: Any) -> None:
+        """Answers a question of the viewer's; whatever happens, there is an answer."""
+        if not isinstance(message, dict) or "ask" not in message:
+            return
+        asked = message.get("what")
+        try:
+            said = self._answer(asked if isinstance(asked, dict) else {})
+        except Exception as why:
+            said = {"error": f"{type(why).__name__}: {why}"}
+        self.send({"answer": message["ask"], **said})
+
+    def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        if "html" in asked:
+            return {"ok": self._html}
+        if self._view.capture is None:
+            return {"error": "there is no program behind this view"}
+        try:
+            return answer(self._view.capture, self._view.document, asked)
+        except LensError as why:
+            return {"error": str(why)}

@@ -1,0 +1,121 @@
+"""A widget to ask any question of one program: pick it, and what it is to try."""
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from jaxlens import api
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, nearest
+from jaxlens.lenses.about import ABOUT
+from jaxlens.notebook.widgets.output_area import Room
+from jaxlens.notebook.widgets.questions import QUESTIONS, Told
+from jaxlens.notebook.widgets.saved_answer import Kept
+from jaxlens.views.view import View
+
+
+class Lenses(Kept, widgets.VBox):
+    """`jaxlens.Lenses(step, params, x)`: every question of jaxlens, asked of one program.
+
+    The program is captured once; what a compile did not write down (passes, a profile) costs one
+    more when a question first needs it. Nothing is run, tried or measured on the device before that
+    is switched on beside the question.
+
+    Args:
+        f: A function.
+        *args: Its arguments, arrays or shapes.
+        **kwargs: Its keyword arguments.
+
+    Attributes:
+        capture: The program.
+        shown: The answer that is shown: a view, or a widget of its own; None before a question.
+    """
+
+    def __init__(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+        self.call = f, args, kwargs
+        self.capture: Capture = api.capture(f, *args, **kwargs)
+        self.shown: View | widgets.Widget | None = None
+        self._known: dict[tuple[Any, ...], View] = {}
+        self._fields: dict[str, Any] = {}
+        choices = [("choose a question", "")]
+        choices += [(ABOUT[name].question, name) for name in QUESTIONS]
+        self._choice = widgets.Dropdown(options=choices, description="ask")
+        self._choice.layout.width = "32em"
+        self._choice.observe(self._chosen, "value")
+        self._told = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
+        self._about = widgets.HTML()
+        self._room = Room()
+        super().__init__([widgets.HBox([self._choice, self._told]), self._about, self._room])
+
+    def ask(self, question: str, **told: Any) -> None:
+        """Chooses a question by its name, and what it is told: `ask("memory", checkpoint=True)`.
+
+        Raises:
+            OptionError: There is no such question, or it cannot be told that.
+        """
+        if question not in QUESTIONS:
+            raise OptionError(f"no question {question!r}; {nearest(question, list(QUESTIONS))}")
+        known = [field.name for field in QUESTIONS[question].fields]
+        for name in told:
+            if name not in known:
+                can = nearest(name, known) if known else "it is told nothing"
+                raise OptionError(f"{question} has no {name!r}; {can}")
+        self._choice.value = question
+        for name, value in told.items():
+            self._fields[name].value = value
+
+    def _chosen(self, _: Any = None) -> None:
+        """Puts what the question can be told beside it, and asks it as it stands."""
+        for part in self._fields.values():
+            part.close()
+        name = self._choice.value
+        fields = QUESTIONS[name].fields if name else ()
+        self._fields = {field.name: field.made() for field in fields}
+        self._told.children = list(self._fields.values())
+        for part in self._fields.values():
+            part.observe(self._ask, "value")
+        self._about.value = _how_known(name) if name else ""
+        self._room.clear()
+        self.shown = None
+        if name:
+            self._ask()
+
+    def _ask(self, _: Any = None) -> None:
+        name = self._choice.value
+        told = {key: field.value for key, field in self._fields.items()}
+        self._room.say("asking ...")
+        self.shown = self._room.show(lambda: self._answer(name, told)) or self.shown
+        self.keep()
+
+    def kept(self) -> View | None:
+        """The answer that is shown, or that the widget shows which answers."""
+        return self.shown.kept() if isinstance(self.shown, Kept) else _view(self.shown)
+
+    def _answer(self, name: str, told: Told) -> View | widgets.Widget:
+        """The answer, which is found once for each thing that it was told."""
+        key = (name, *told.values())
+        if key in self._known:
+            return self._known[key]
+        answer = QUESTIONS[name].answer(self, told)
+        if isinstance(answer, View) and name != "against":  # whose other side may change
+            self._known[key] = answer
+        return answer
+
+    def close(self) -> None:
+        """Closes all of it."""
+        for part in self._fields.values():
+            part.close()
+        self._room.close()
+        super().close()
+
+
+def _view(shown: View | widgets.Widget | None) -> View | None:
+    return shown if isinstance(shown, View) else None
+
+
+def _how_known(name: str) -> str:
+    """What of an answer is measured, XLA's own, or counted: folded, as HTML."""
+    rows = (f"<div>{escape(row)}</div>" for row in str(ABOUT[name]).splitlines()[1:])
+    return f"<details><summary>how it is known</summary>{''.join(rows)}</details>"

@@ -1,0 +1,123 @@
+"""What a live kernel adds to an output: answers to what its viewer asks for.
+
+A saved output holds what fits; the rest is asked for when somebody scrolls, steps or clicks
+there. A question is plain data, one name with what it is about, and so is its answer; text in
+it is escaped as in the output itself. Nothing is compiled again and nothing is run for an answer.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError, OptionError, ReadError, nearest
+from jaxlens.lenses.program.kernels import works
+from jaxlens.render.blocks import walk
+from jaxlens.render.document import Document, GraphPane, Listing
+from jaxlens.render.html.payload import lines_data
+from jaxlens.views.listings.jaxpr_stretches import Rows
+from jaxlens.views.listings.machine import Machine, kernel_lines
+from jaxlens.views.passes.data import step_rows
+
+_LINES = 20_000  # lines in one answer
+_ROOT = re.compile(r"<div class=jl data-key=(\w+)")
+
+
+def key_of(html: str) -> str:
+    """What names an output on a page; a live kernel serves the outputs of that name."""
+    found = _ROOT.search(html)
+    if found is None:
+        raise ReadError("expected the HTML of a view, got HTML without a key")
+    return found[1]
+
+
+def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Answers one question.
+
+    Args:
+        capture: The program.
+        document: The output that asks.
+        asked: `{"lines": {"listing": n, "from": i, "to": j}}` for lines of the nth listing
+            (`data-listing`), counted from its first; `{"row": {"listing": n, "id": ID}}` for
+            the number of the line where a node stands; `{"kernel": {"stage": "llvm", "id": NAME}}`
+            for a kernel's code; `{"pass": INDEX}` for a step through the passes with its rows;
+            `{"panel": {"graph": n, "name": NAME}}` for what opens in a box of the nth graph.
+
+    Returns:
+        `{"ok": data}`, or `{"error": a sentence}`.
+    """
+    kind = next(iter(asked), "")
+    try:
+        if kind not in _ANSWERS:
+            raise OptionError(f"no question {kind!r}; {nearest(kind, _ANSWERS)}")
+        return {"ok": _ANSWERS[kind](capture, document, asked[kind])}
+    except LensError as why:
+        return {"error": str(why)}
+    except (LookupError, TypeError, ValueError) as why:
+        return {"error": f"the question {kind!r} does not fit: {type(why).__name__} {why}"}
+
+
+def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Lines of a listing, those in the page counted."""
+    listing = _listing(document, int(asked["listing"]))
+    first, shown = int(asked["from"]), len(listing.lines)
+    total = shown + len(listing.more)
+    end = min(int(asked["to"]), first + _LINES, total)
+    if not 0 <= first <= end:
+        raise OptionError(f"no lines {first} to {end} in a listing of {total}")
+    return lines_data((
+        *listing.lines[first:end],
+        *listing.more[max(first - shown, 0) : max(end - shown, 0)],
+    ))  # fmt: skip
+
+
+def _row(capture: Capture, document: Document, asked: Mapping[str, Any]) -> int:
+    """The first line with a node's id."""
+    listing, id = _listing(document, int(asked["listing"])), str(asked["id"])
+    for n, line in enumerate(listing.lines):
+        if line.id == id:
+            return n
+    if isinstance(listing.more, Rows):
+        place = listing.more.place(id)
+    else:
+        place = next((n for n, line in enumerate(listing.more) if line.id == id), None)
+    if place is None:
+        raise OptionError(f"no line of {id!r} in the listing of {listing.stage}")
+    return len(listing.lines) + place
+
+
+def _listing(document: Document, place: int) -> Listing:
+    """The listing of that place among those of the document, as its HTML counts them."""
+    found = [step.part for step in walk(document.blocks) if isinstance(step.part, Listing)]
+    if not 0 <= place < len(found):
+        raise OptionError(f"no listing {place} in an output of {len(found)}")
+    return found[place]
+
+
+def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The code of one kernel."""
+    name, stage = str(asked["id"]), str(asked["stage"])
+    if stage not in get_args(Machine):
+        raise OptionError(f"no code {stage!r}; {nearest(stage, get_args(Machine))}")
+    done = {work.kernel.name: work for work in works(capture)}
+    if name not in done:
+        raise OptionError(f"no kernel {name!r}; {nearest(name, done)}")
+    return lines_data(kernel_lines(done[name], "asm" if stage == "asm" else "llvm").lines)
+
+
+def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:
+    """The rows of one step through the passes."""
+    return step_rows(capture, int(index), document.web)
+
+
+def _panel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What opens in a box of a graph."""
+    from jaxlens.render.graph.figure_json import panel_data  # Graphviz is loaded when drawn
+
+    graphs = [step.part for step in walk(document.blocks) if isinstance(step.part, GraphPane)]
+    return panel_data(graphs[int(asked["graph"])].figure, str(asked["name"]))
+
+
+_ANSWERS: Mapping[str, Callable[[Capture, Document, Any], Any]] = {
+    "lines": _lines, "row": _row, "kernel": _kernel, "pass": _pass, "panel": _panel,
+}  # fmt: skip

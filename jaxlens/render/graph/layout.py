@@ -1,0 +1,242 @@
+"""Places the boxes and edges of one panel, through Graphviz in this process.
+
+Graphviz sees boxes of fixed size and labels of known width and no text of the program, so
+a name can neither steer it nor change what it draws, and all machines place alike. Each
+panel is placed once, with its inner panels closed; `scene.py` opens them. Panels that look
+alike but for their words, as a model's layers do, are placed once together.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from jaxlens.errors import GraphError
+from jaxlens.render.graph import graphviz_run
+from jaxlens.render.graph.figure import Panel
+from jaxlens.render.graph.graphviz_run import run
+from jaxlens.render.graph.text_width import ADVANCE, EDGE_SIZE, box_size, columns, edge_labels
+
+MARGIN = 10.0
+_MOST_BOXES = 600  # Graphviz's time grows faster than its input: more is folded beforehand
+_GAP = 3.0  # between an edge and its label
+_POINTS = 72.0  # Graphviz takes inches and gives points; a point is a pixel here
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a box is: its centre and its size, in pixels, y downwards."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Where an edge runs.
+
+    Attributes:
+        tail: Index of the box it leaves.
+        head: Index of the box it enters.
+        points: x, y in turn: a start, then three control points per cubic piece, then the tip
+            of the arrow.
+        label: What is written on it.
+        x: Centre of the label.
+        y: Centre of the label.
+        at: Place on the curve that is nearest to the label: piece, and share of it, in eighths.
+    """
+
+    tail: int
+    head: int
+    points: tuple[float, ...]
+    label: str = ""
+    x: float = 0.0
+    y: float = 0.0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A placed panel: `spots` go with its boxes, `curves` with its edges."""
+
+    w: float
+    h: float
+    spots: tuple[Spot, ...]
+    curves: tuple[Curve, ...]
+
+
+def engine() -> str:
+    """What lays graphs out here; see `graphviz_run.engine`."""
+    return graphviz_run.engine()
+
+
+@lru_cache(maxsize=256)
+def layout(panel: Panel) -> Layout:
+    """Positions of the panel's boxes and edges.
+
+    Raises:
+        GraphError: Graphviz cannot run here, or takes too long.
+    """
+    if not panel.edges:
+        return _grid(panel)
+    if len(panel.boxes) > _MOST_BOXES:
+        raise GraphError(
+            f"the panel {panel.title[:40]!r} has {len(panel.boxes):,} boxes, more than the "
+            f"{_MOST_BOXES} that are laid out at once; make the figure with max_boxes=60"
+        )
+    index = {box.id: n for n, box in enumerate(panel.boxes)}
+    ends = tuple((index[edge.tail], index[edge.head]) for edge in panel.edges)
+    return arranged(tuple(map(box_size, panel.boxes)), ends, edge_labels(panel))
+
+
+@lru_cache(maxsize=256)
+def arranged(
+    sizes: tuple[tuple[float, float], ...],
+    ends: tuple[tuple[int, int], ...],
+    labels: tuple[str, ...],
+) -> Layout:
+    """Positions of boxes and edges of any text: a program's layers look alike.
+
+    Args:
+        sizes: Width and height of each box.
+        ends: Tail and head of each edge, as indices of boxes.
+        labels: What is written on each edge.
+
+    Raises:
+        GraphError: Graphviz cannot run here, or takes too long.
+    """
+    return _read(sizes, ends, labels, json.loads(_place(sizes, ends, labels)))
+
+
+def _place(
+    sizes: Sequence[tuple[float, float]], ends: Sequence[tuple[int, int]], labels: Sequence[str]
+) -> bytes:
+    """Graphviz's JSON; with straight edges where curved ones take too long (dense graphs)."""
+    try:
+        return run(_source(sizes, ends, labels, "splines=true"))
+    except TimeoutError:
+        pass
+    try:
+        straight = "splines=line,nslimit=1,nslimit1=1,mclimit=0.1"
+        return run(_source(sizes, ends, labels, straight))
+    except TimeoutError as error:
+        raise GraphError(
+            f"Graphviz gave up on {len(sizes)} boxes with {len(ends)} edges: "
+            f"{error}; show less (--depth 1), or the text (--text)"
+        ) from None
+
+
+def _source(
+    sizes: Sequence[tuple[float, float]],
+    ends: Sequence[tuple[int, int]],
+    labels: Sequence[str],
+    options: str,
+) -> str:
+    lines = [
+        f"digraph {{ graph [rankdir=TB,nodesep=0.22,ranksep=0.3,{options}]",
+        'node [shape=box,fixedsize=true,label=""]',
+        f"edge [fontname=Courier,fontsize={EDGE_SIZE:g},arrowsize=0.6]",
+    ]
+    for n, (w, h) in enumerate(sizes):
+        lines.append(f"{n} [width={w / _POINTS:.6f},height={h / _POINTS:.6f}]")
+    for (tail, head), label in zip(ends, labels, strict=True):
+        # Graphviz knows Courier's widths by heart: as many letters make as much room.
+        room = f' [label="{"M" * (columns(label) + 1)}"]' if label else ""
+        lines.append(f"{tail} -> {head}{room}")
+    return "\n".join([*lines, "}"])
+
+
+def _read(
+    sizes: Sequence[tuple[float, float]],
+    ends: Sequence[tuple[int, int]],
+    labels: Sequence[str],
+    placed: dict[str, object],
+) -> Layout:
+    left, low, right, high = (float(v) for v in str(placed["bb"]).split(","))
+    found: dict[int, Spot] = {}
+    for item in _rows(placed, "objects"):
+        x, y = (float(v) for v in str(item["pos"]).split(","))
+        n = int(str(item["name"]))
+        found[n] = Spot(_px(x - left), _px(high - y), *sizes[n])
+    # Graphviz lists edges in its own order; edges of one pair of boxes keep theirs.
+    waiting: dict[tuple[int, int], list[dict[str, object]]] = {}
+    for item in reversed(_rows(placed, "edges")):
+        waiting.setdefault((int(str(item["tail"])), int(str(item["head"]))), []).append(item)
+    curves = []
+    for pair, label in zip(ends, labels, strict=True):
+        item = waiting[pair].pop()
+        points = _points(str(item["pos"]), left, high)
+        if not label:
+            curves.append(Curve(*pair, points))
+            continue
+        label_x, label_y = map(float, str(item["lp"]).split(","))
+        at = _px(label_x - left + _GAP), _px(high - label_y)
+        curves.append(Curve(*pair, points, label, *at, _nearest(points, at)))
+    spots = tuple(found[n] for n in range(len(sizes)))
+    w, h = math.ceil(right - left + 2 * MARGIN), math.ceil(high - low + 2 * MARGIN)
+    return Layout(w, h, spots, tuple(curves))
+
+
+def _rows(placed: dict[str, object], key: str) -> list[dict[str, object]]:
+    rows = placed.get(key, [])
+    assert isinstance(rows, list)
+    return rows
+
+
+def _px(value: float) -> float:
+    return round(value + MARGIN, 1)
+
+
+def _points(pos: str, left: float, high: float) -> tuple[float, ...]:
+    """Graphviz's `e,tip start control control end ...` as start, controls, end, tip."""
+    tip: list[str] = []
+    run_of: list[str] = []
+    for word in pos.split():
+        if word.startswith("e,"):
+            tip.append(word[2:])
+        elif not word.startswith("s,"):
+            run_of.append(word)
+    flat = []
+    for word in run_of + (tip or run_of[-1:]):
+        x, y = word.split(",")
+        flat += [_px(float(x) - left), _px(high - float(y))]
+    return tuple(flat)
+
+
+def sample(points: Sequence[float], piece: int, t: float) -> tuple[float, float]:
+    """The point of a curve's piece at `t` in 0..1, by Bernstein's polynomials."""
+    n, u = 6 * piece, 1 - t
+    a, b, c, d = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
+    return (
+        a * points[n] + b * points[n + 2] + c * points[n + 4] + d * points[n + 6],
+        a * points[n + 1] + b * points[n + 3] + c * points[n + 5] + d * points[n + 7],
+    )
+
+
+def _nearest(points: Sequence[float], label: tuple[float, float]) -> float:
+    eighths = (n / 8 for n in range((len(points) - 4) // 6 * 8))
+    return min(eighths, key=lambda at: math.dist(sample(points, int(at), at % 1), label))
+
+
+def _grid(panel: Panel) -> Layout:
+    """Boxes with no edges between them stand in rows of about a page's width."""
+    sizes = [box_size(box) for box in panel.boxes]
+    area = sum((w + 16) * (h + 14) for w, h in sizes)
+    wrap = max(480.0, math.sqrt(area) * 1.4)
+    spots = []
+    x, y, row, widest = MARGIN, MARGIN, 0.0, 0.0
+    for w, h in sizes:
+        if x > MARGIN and x + w > wrap:
+            x, y, row = MARGIN, y + row + 14, 0.0
+        spots.append(Spot(x + w / 2, y + h / 2, w, h))
+        widest, row = max(widest, x + w), max(row, h)
+        x += w + 16
+    return Layout(widest + MARGIN, y + row + MARGIN, tuple(spots), ())
+
+
+def label_size(label: str) -> tuple[float, float]:
+    """Width and height in pixels of an edge's label."""
+    return columns(label) * EDGE_SIZE * ADVANCE, EDGE_SIZE * 1.2

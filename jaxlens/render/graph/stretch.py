@@ -1,0 +1,54 @@
+"""Opens boxes in place without laying anything out again: the plane is stretched.
+
+When a box grows from w0 x h0 to w1 x h1, the strip of the plane that it stands in is
+stretched, in x and in y each, by a map that is monotone and linear by pieces: slope w1 / w0
+across the box's own interval, 1 elsewhere. Where strips of several open boxes overlap, the
+steepest counts. Other boxes keep their size and move with their centre.
+
+Boxes that were apart stay apart: the maps never bring two points nearer; the image of an
+open box's interval, to either side of its centre, has room for half of the grown box; and
+images of disjoint intervals are disjoint.
+
+`static/graph_stretch.js` does the arithmetic of this file, of `wires.py` and of `scene.py` in the
+same order; a test compares them.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+from jaxlens.render.graph.layout import Layout
+
+
+def stretch(grown: Iterable[tuple[float, float, float]]) -> Callable[[float], float]:
+    """The map of one axis for boxes given as (centre, closed size, open size)."""
+    strips = [(c - a / 2, c + a / 2, b / a) for c, a, b in grown if b > a]
+    marks = sorted({end for low, high, _ in strips for end in (low, high)})
+    images = marks[:1]
+    for low, high in pairwise(marks):
+        slope = max((s for a, b, s in strips if a <= low and high <= b), default=1.0)
+        images.append(images[-1] + slope * (high - low))
+
+    def image(t: float) -> float:
+        n = bisect_right(marks, t) - 1
+        if n < 0:
+            return t
+        if n == len(marks) - 1:
+            return images[n] + (t - marks[n])
+        share = (t - marks[n]) / (marks[n + 1] - marks[n])
+        return images[n] + share * (images[n + 1] - images[n])
+
+    return image
+
+
+class Placed:
+    """A panel on the page while its size is being found: its layout and its two maps."""
+
+    __slots__ = ("h", "inner", "layout", "map_x", "map_y", "sizes", "w")
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.inner: dict[int, tuple[float, float]] = {}  # sizes of open panels, by box
+        self.sizes: dict[int, tuple[float, float]] = {}  # sizes of open boxes
+        self.map_x = self.map_y = stretch(())
+        self.w, self.h = layout.w, layout.h

@@ -1,0 +1,113 @@
+"""The CSS of a drawing: for a picture with its own card, and for a page with a theme.
+
+Everything stands under `.jaxlens-figure`, so that a drawing pasted into a page styles
+nothing else. In a page, `light-dark()` takes the side that the page's `color-scheme` names;
+`static/graph.css` is this module's output (a test compares them).
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Literal
+
+from jaxlens.render.graph.figure import BoxKind
+from jaxlens.render.graph.palette import DARK, FAMILIES, LIGHT
+from jaxlens.render.graph.text_width import DETAIL_SIZE, EDGE_SIZE, FONT, LABEL_SIZE
+
+_ROOT = ".jaxlens-figure"
+
+Form = Literal["card", "page", "alone"]
+
+
+@cache
+def style(form: Form, kinds: frozenset[str] = frozenset()) -> str:
+    """The rules of the drawing itself, on one line; nothing is fetched.
+
+    Args:
+        form: For a card, a page with a theme, or a card that meets no other CSS.
+        kinds: Classes of boxes that the last of these shows.
+    """
+    rules = _rules(_both if form == "page" else _light)
+    if form == "alone":
+        families = {f".{kind_class(kind)}" for kind in FAMILIES}
+        left_out = families - {f".{kind}" for kind in kinds}
+        used = {w: what for w, what in rules.items() if w.lstrip().split(" ")[0] not in left_out}
+        return "".join(f"{where.lstrip() or 'svg'}{{{what}}}" for where, what in used.items())
+    return "".join(f"{_ROOT}{where}{{{what}}}" for where, what in rules.items())
+
+
+def page_style() -> str:
+    """The rules of the live drawing: the drawing itself and what stands round it."""
+    root, line = ".jaxlens-graph", _both("line")
+    rules = {
+        " .view": "overflow:auto;max-height:80vh;border-radius:8px",
+        " .tools": "display:flex;gap:4px;justify-content:flex-end;padding:2px 4px;opacity:.6",
+        ":is(:hover,:focus-within) .tools": "opacity:1",
+        " button": f"font:12px/1 {FONT};min-width:26px;height:24px;padding:0 6px;cursor:pointer;"
+        f"color:{_both('text')};background:{_both('panel')};border:1px solid {line};"
+        "border-radius:5px",
+        " svg": "display:block",
+        " [aria-expanded]": "cursor:pointer",
+        " .bx:focus": "outline:none",
+        " .bx:focus-visible": f"outline:2.5px solid {_both('focus')};outline-offset:3px",
+        " .ed.hot path": f"stroke:{_both('focus')};stroke-width:1.8",
+        " .ed.hot .ar": f"fill:{_both('focus')}",
+    }
+    return style("page") + "".join(f"{root}{where}{{{what}}}" for where, what in rules.items())
+
+
+def _light(name: str) -> str:
+    family, _, fill = name.partition("-")
+    for kind, tint in FAMILIES.items():
+        if family == kind:
+            return tint.light_fill if fill else tint.light
+    return str(getattr(LIGHT, name))
+
+
+def _dark(name: str) -> str:
+    family, _, fill = name.partition("-")
+    for kind, tint in FAMILIES.items():
+        if family == kind:
+            return tint.dark_fill if fill else tint.dark
+    return str(getattr(DARK, name))
+
+
+def _both(name: str) -> str:
+    return f"light-dark({_light(name)},{_dark(name)})"
+
+
+def kind_class(kind: BoxKind) -> str:
+    """The class of a box of that family; `call` is what a viewer calls another thing."""
+    return "called" if kind == "call" else kind
+
+
+def _rules(color: Callable[[str], str]) -> dict[str, str]:
+    rules = {
+        "": f"font:{LABEL_SIZE:g}px {FONT}",
+        " .card": f"fill:{color('card')}",
+        " text": f"fill:{color('text')};text-anchor:middle",
+        " .sm": f"font-size:{DETAIL_SIZE:g}px",
+        " .dt": f"fill:{color('dim')}",
+        " .st": "text-anchor:start",
+        " .lb": f"font-size:{EDGE_SIZE:g}px;fill:{color('dim')};stroke:{color('card')};"
+        "stroke-width:3px;stroke-linejoin:round;paint-order:stroke",
+        " .ed path": f"fill:none;stroke:{color('line')}",
+        " .ed .ar": f"fill:{color('line')};stroke:none",
+        " .mk": f"fill:{color('dim')}",
+        " .ou": "stroke-width:1.2",
+        " .in": "fill:none;stroke-width:1",
+    }
+    for kind in FAMILIES:
+        if kind == "quiet":
+            rules[" .quiet .ou"] = "fill:none;stroke:none"
+            continue
+        name = kind_class(kind)
+        rules[f" .{name} .ou"] = f"fill:{color(f'{kind}-fill')};stroke:{color(kind)}"
+        if kind in ("output", "call"):
+            rules[f" .{name} .in"] = f"stroke:{color(kind)}"
+    rules[" .matmul .ou"] += ";stroke-width:2.4"
+    rules[" .input .ou"] += ";stroke-width:1.8"
+    rules[" .constant .ou"] += ";stroke-dasharray:2 2"
+    rules[" .random .ou"] += ";stroke-dasharray:6 3"
+    rules[" .quiet text"] = f"fill:{color('dim')}"
+    rules[" .open>.ou"] = f"fill:{color('panel')};stroke-dasharray:none"
+    return rules

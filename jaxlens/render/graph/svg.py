@@ -1,0 +1,251 @@
+"""Draws a placed figure as SVG: the saved picture, the same on every machine.
+
+- One text of the program is one text node or attribute value, escaped; nothing is markup.
+- An `<img>` inherits no theme, so the "card" form has a light card of its own; the "page"
+  form follows the `color-scheme` of the page that it stands in.
+- Families differ in outline and border as well as in colour.
+
+`static/graph_paint.js` draws the same shapes live.
+"""
+
+from collections.abc import Collection, Iterator
+from html import escape
+from typing import Literal
+
+from jaxlens.render.graph.figure import Figure
+from jaxlens.render.graph.layout import layout
+from jaxlens.render.graph.open_boxes import Path, open_paths
+from jaxlens.render.graph.scene import HEADER, Drawn, Scene, scene
+from jaxlens.render.graph.style import kind_class, style
+from jaxlens.render.graph.text_width import (
+    ADVANCE,
+    DETAIL_SIZE,
+    EDGE_SIZE,
+    LABEL_SIZE,
+    box_detail,
+    box_hint,
+    box_label,
+    clean,
+    columns,
+    is_small,
+)
+from jaxlens.render.graph.wires import Wire
+
+Form = Literal["card", "image", "page"]
+
+
+def svg(
+    figure: Figure,
+    *,
+    open: int | Collection[Path] | None = None,
+    form: Form = "card",
+    title: str = "",
+) -> str:
+    """The figure as a standalone SVG document.
+
+    Args:
+        figure: What to draw.
+        open: How many levels stand open, or which places do (`stretch.Path`); the figure's
+            own depth where None.
+        form: "card" for a file or a paper; "image" for an `<img>`, in which nothing can be
+            pointed at: the same picture without ids and hints; "page" for HTML with a theme.
+        title: What a screen reader says; the first panel's title where "".
+
+    Returns:
+        The text of the document, without an XML declaration.
+
+    Raises:
+        GraphError: The graph could not be laid out.
+    """
+    if open is None or isinstance(open, int):
+        open = open_paths(figure, figure.depth if open is None else open)
+    drawn = scene(figure, open, layout)
+    name = _quoted(clean(title or figure.panels[0].title))
+    w, h = _n(drawn.w), _n(drawn.h)
+    return "".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" class="jaxlens-figure"',
+            f' width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" aria-label={name}>',
+            f"<style>{_styled(drawn, form)}</style>",
+            f'<rect class="card" width="{w}" height="{h}" rx="8"/>',
+            *_panels(drawn, form == "image"),
+            "</svg>",
+        ]
+    )
+
+
+def _styled(drawn: Scene, form: Form) -> str:
+    """Its CSS; that of an `<img>`, which meets no other, without what it does not use."""
+    if form == "image":
+        return style("alone", frozenset(kind_class(box.box.kind) for box in drawn.boxes))
+    return style(form)
+
+
+def _panels(drawn: Scene, bare: bool) -> Iterator[str]:
+    """Panel by panel, outer first; in each the open boxes' ground, then edges, then boxes."""
+    box_at = wire_at = 0
+    for boxes, wires in drawn.order:
+        own = drawn.boxes[box_at : box_at + boxes]
+        lines = drawn.wires[wire_at : wire_at + wires]
+        yield from (_box(box, bare) for box in own if box.open)
+        if bare:
+            yield _bundle(lines)
+        else:
+            yield from map(_wire, lines)
+        yield from (_label(wire) for wire in lines if wire.label)
+        yield from (_box(box, bare) for box in own if not box.open)
+        box_at, wire_at = box_at + boxes, wire_at + wires
+
+
+def _box(drawn: Drawn, bare: bool) -> str:
+    box = drawn.box
+    shape = outline(box.kind, drawn.w, drawn.h, drawn.open)
+    about, hint, kind = "", "", kind_class(box.kind)
+    if not bare:
+        line = f" data-line={_quoted(clean(box.line))}" if box.line else ""
+        about, kind = f" data-id={_quoted(clean(box.id))}{line}", f"bx {kind}"
+        hint = f"<title>{_escaped(box_hint(box))}</title>"
+    inside = f"{hint}{shape}{_words(drawn, bare)}"
+    return (
+        f'<g class="{kind}{" open" if drawn.open else ""}"{about}'
+        f' transform="translate({_n(drawn.x)} {_n(drawn.y)})">{inside}</g>'
+    )
+
+
+def _words(drawn: Drawn, bare: bool) -> str:
+    """Label and detail; an `<img>` has room beside them, and need not say how long they are."""
+    box = drawn.box
+    label, detail = box_label(box), box_detail(box)
+    if drawn.open:
+        x, y = -drawn.w / 2 + 24, -drawn.h / 2 + HEADER / 2 + 5
+        beside = x + columns(label) * LABEL_SIZE * ADVANCE + 10
+        return (
+            _marker(x - 14, y - 4.5, True)
+            + _text(label, LABEL_SIZE, x, y, "st", bare)
+            + _text(detail, DETAIL_SIZE, beside, y, "st dt", bare)
+        )
+    small = is_small(box)
+    size = DETAIL_SIZE if small else LABEL_SIZE
+    x = 7.0 if box.inside else 0.0
+    first, second = (-2.0 if small else -3.0, 10.5 if small else 12.0)
+    marker = _marker(-drawn.w / 2 + 9, 0, False) if box.inside else ""
+    return (
+        marker
+        + _text(label, size, x, first if detail else size * 0.35, "", bare)
+        + _text(detail, DETAIL_SIZE, x, second, "dt", bare)
+    )
+
+
+def _text(words: str, size: float, x: float, y: float, kind: str, bare: bool) -> str:
+    if not words:
+        return ""
+    names = f"{kind} sm" if size == DETAIL_SIZE else kind
+    name = f' class="{names.strip()}"' if names else ""
+    at = f' x="{_n(x)}"' if x or not bare else ""
+    length = "" if bare else f' textLength="{_n(columns(words) * size * ADVANCE)}"'
+    return f'<text{name}{at} y="{_n(y)}"{length}>{_escaped(words)}</text>'
+
+
+def _marker(x: float, y: float, open: bool) -> str:
+    """The triangle that says "there is more inside"."""
+    points = f"M{_n(x)} {_n(y - 3)}h8l-4 6z" if open else f"M{_n(x)} {_n(y - 4)}v8l6-4z"
+    return f'<path class="mk" d="{points}"/>'
+
+
+def outline(kind: str, w: float, h: float, open: bool) -> str:
+    """The shape of a box round the origin."""
+    if open:
+        return f'<rect class="ou" {_frame(w, h)} rx="8"/>'
+    if kind in ("input", "output", "constant", "quiet"):
+        inner = ""
+        if kind == "output":
+            inner = f'<rect class="in" {_frame(w - 6, h - 6)} rx="{_n((h - 6) / 2)}"/>'
+        return f'<rect class="ou" {_frame(w, h)} rx="{_n(h / 2)}"/>{inner}'
+    corners = _corners(kind, w / 2, h / 2)
+    if corners:
+        path = "L".join(f"{_n(x)} {_n(y)}" for x, y in corners)
+        return f'<path class="ou" d="M{path}z"/>'
+    radius = {"elementwise": 6, "random": 6, "matmul": 0}.get(kind, 2)
+    bars = ""
+    if kind == "call":
+        x, y = w / 2 - 4, h / 2
+        bars = f'<path class="in" d="M{_n(x)} {_n(-y)}v{_n(h)}M{_n(-x)} {_n(-y)}v{_n(h)}"/>'
+    return f'<rect class="ou" {_frame(w, h)} rx="{radius}"/>{bars}'
+
+
+def _corners(kind: str, x: float, y: float) -> tuple[tuple[float, float], ...]:
+    """Corners of the families that are no rectangles."""
+    match kind:
+        case "reduce":
+            return (-x, -y), (x, -y), (x - 8, y), (-x + 8, y)
+        case "move":
+            return (-x + 8, -y), (x, -y), (x - 8, y), (-x, y)
+        case "control":
+            return (-x + 8, -y), (x - 8, -y), (x, 0), (x - 8, y), (-x + 8, y), (-x, 0)
+        case "collective":
+            left = (x - 7, y), (-x + 7, y), (-x, y - 7), (-x, -y + 7)
+            return (-x + 7, -y), (x - 7, -y), (x, -y + 7), (x, y - 7), *left
+        case _:
+            return ()
+
+
+def _frame(w: float, h: float) -> str:
+    return f'x="{_n(-w / 2)}" y="{_n(-h / 2)}" width="{_n(w)}" height="{_n(h)}"'
+
+
+def _wire(wire: Wire) -> str:
+    hint = f"<title>{_escaped(clean(wire.edge.label))}</title>" if wire.edge.label else ""
+    paths = f'<path d="{_curve(wire.points)}"/><path class="ar" d="{_arrow(wire.points)}"/>'
+    return f'<g class="ed">{hint}{paths}</g>'
+
+
+def _bundle(wires: Collection[Wire]) -> str:
+    """All edges of a panel as one path, and all arrows."""
+    if not wires:
+        return ""
+    curves = "".join(_curve(wire.points, 0) for wire in wires)
+    arrows = "".join(_arrow(wire.points) for wire in wires)
+    return f'<g class="ed"><path d="{curves}"/><path class="ar" d="{arrows}"/></g>'
+
+
+def _curve(p: tuple[float, ...], digits: int = 1) -> str:
+    """Absolute start, relative pieces: the short way to write it."""
+    x, y = round(p[0], digits), round(p[1], digits)
+    words = [f"M{_n(x)} {_n(y)}c"]
+    for n in range(2, len(p) - 2, 6):
+        # What was written is rounded; the next piece starts where this one was drawn to.
+        steps = [round(p[k] - (x, y)[k % 2], digits) for k in range(n, n + 6)]
+        words.append(" ".join(map(_n, steps)) + " ")
+        x, y = x + steps[4], y + steps[5]
+    return "".join(words).replace(" -", "-").rstrip()
+
+
+def _arrow(p: tuple[float, ...]) -> str:
+    """A triangle from the curve's end to the tip."""
+    x, y, tip_x, tip_y = p[-4:]
+    dx, dy = tip_x - x, tip_y - y
+    length = (dx * dx + dy * dy) ** 0.5 or 1.0
+    sx, sy = -dy / length * 2.6, dx / length * 2.6
+    return f"M{_n(tip_x)} {_n(tip_y)}L{_n(x + sx)} {_n(y + sy)} {_n(x - sx)} {_n(y - sy)}z"
+
+
+def _label(wire: Wire) -> str:
+    length = _n(columns(wire.label) * EDGE_SIZE * ADVANCE)
+    return (
+        f'<text class="lb" x="{_n(wire.x)}" y="{_n(wire.y + 3.5)}" textLength="{length}">'
+        f"{_escaped(wire.label)}</text>"
+    )
+
+
+def _n(value: float) -> str:
+    """A number in at most one decimal."""
+    text = f"{value:.1f}"
+    return text.removesuffix(".0") if text != "-0.0" else "0"
+
+
+def _escaped(text: str) -> str:
+    return escape(text, quote=False)
+
+
+def _quoted(text: str) -> str:
+    return '"' + _escaped(text).replace('"', "&quot;") + '"'

@@ -1,0 +1,139 @@
+"""The edges of a panel in the stretched plane: bent with it, their ends on the boxes' borders."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxlens.render.graph.figure import Edge, Panel
+from jaxlens.render.graph.layout import Curve, Spot, label_size, sample
+from jaxlens.render.graph.open_boxes import Path
+from jaxlens.render.graph.stretch import Placed
+
+_PIECE = 40.0  # pixels of an edge that are bent as one cubic
+_REACH = 6  # points over which an edge's end finds its border
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """An edge on the page: points as in `Curve`, and its label's centre."""
+
+    path: Path
+    edge: Edge
+    points: tuple[float, ...]
+    label: str
+    x: float
+    y: float
+
+
+def draw_wires(path: Path, panel: Panel, placed: Placed, origin: tuple[float, float]) -> list[Wire]:
+    """The panel's edges, each end on the border that its box has now."""
+    left, top = origin
+    wires = []
+    for edge, curve in zip(panel.edges, placed.layout.curves, strict=True):
+        points: Sequence[float] = curve.points
+        x, y = curve.x, curve.y
+        if placed.sizes:
+            parts = _parts(points)
+            points = _bend(_cut(points, parts), curve, placed)
+            x, y = _label_at(curve, points, parts, placed)
+        shifted = tuple(p + (left if n % 2 == 0 else top) for n, p in enumerate(points))
+        wires.append(Wire(path, edge, shifted, curve.label, left + x, top + y))
+    return wires
+
+
+def _bend(
+    old: Sequence[float], curve: Curve, placed: Placed
+) -> list[float]:  # fmt: skip
+    """A curve's points under the maps, its ends on the borders of their boxes.
+
+    How far an end has to move from its image to the border fades out over the next points.
+    """
+    tip, base = len(old) - 2, len(old) - 4
+    new = [placed.map_x(p) if n % 2 == 0 else placed.map_y(p) for n, p in enumerate(old)]
+    new[tip], new[tip + 1] = _on_border(old[tip], old[tip + 1], curve.head, placed)
+    start_x, start_y = _on_border(old[0], old[1], curve.tail, placed)
+    # The arrow keeps its size.
+    end_x, end_y = new[tip] + old[base] - old[tip], new[tip + 1] + old[base + 1] - old[tip + 1]
+    start_x, start_y = start_x - new[0], start_y - new[1]
+    end_x, end_y = end_x - new[base], end_y - new[base + 1]
+    reach = min(base // 2, _REACH)
+    for n in range(reach):
+        share = 1 - n / reach
+        new[2 * n] += start_x * share
+        new[2 * n + 1] += start_y * share
+        new[base - 2 * n] += end_x * share
+        new[base - 2 * n + 1] += end_y * share
+    return new
+
+
+def _cut(points: Sequence[float], parts: Sequence[int]) -> list[float]:
+    """The same curve with piece `n` cut into `parts[n]` equal stretches.
+
+    Control points far from the curve would be stretched away from it; those of short pieces
+    lie close to it.
+    """
+    cut = list(points[:2])
+    for piece, count in enumerate(parts):
+        n = 6 * piece
+        for part in range(count):
+            a, b = part / count, (part + 1) / count
+            cut += _ahead(points, n, a, (b - a) / 3)
+            cut += _ahead(points, n, b, (a - b) / 3)
+            cut += sample(points, piece, b)
+    return [*cut, *points[-2:]]
+
+
+def _ahead(points: Sequence[float], n: int, t: float, step: float) -> tuple[float, float]:
+    """The curve's point at `t` plus `step` times its derivative there."""
+    u = 1 - t
+    x, y = sample(points, n // 6, t)
+    p, q, r = 3 * u * u * step, 6 * u * t * step, 3 * t * t * step
+    return (
+        x + p * (points[n + 2] - points[n]) + q * (points[n + 4] - points[n + 2])
+        + r * (points[n + 6] - points[n + 4]),
+        y + p * (points[n + 3] - points[n + 1]) + q * (points[n + 5] - points[n + 3])
+        + r * (points[n + 7] - points[n + 5]),
+    )  # fmt: skip
+
+
+def _parts(points: Sequence[float]) -> list[int]:
+    """Into how many parts each piece is cut: one per `_PIECE` pixels, 8 at most."""
+    counts = []
+    for n in range(0, len(points) - 4, 6):
+        length = sum(
+            abs(points[k + 2] - points[k]) + abs(points[k + 3] - points[k + 1])
+            for k in (n, n + 2, n + 4)
+        )
+        counts.append(min(8, 1 + int(length / _PIECE)))
+    return counts
+
+
+def _on_border(x: float, y: float, n: int, placed: Placed) -> tuple[float, float]:
+    """Where a point on the border of box `n` goes: the same share along the new border."""
+    spot: Spot = placed.layout.spots[n]
+    w, h = placed.sizes.get(n, (spot.w, spot.h))
+    across = min(1.0, max(-1.0, (x - spot.x) / (spot.w / 2)))
+    down = min(1.0, max(-1.0, (y - spot.y) / (spot.h / 2)))
+    return placed.map_x(spot.x) + across * (w / 2), placed.map_y(spot.y) + down * (h / 2)
+
+
+def _label_at(
+    curve: Curve, points: Sequence[float], parts: Sequence[int], placed: Placed
+) -> tuple[float, float]:
+    """The label's centre: as far from its place on the curve as before.
+
+    Where an open box would cover it, its image, which is always beside all boxes.
+    """
+    if not curve.label:
+        return curve.x, curve.y
+    piece, share = int(curve.at), curve.at % 1
+    part = int(share * parts[piece])
+    old_x, old_y = sample(curve.points, piece, share)
+    new_x, new_y = sample(points, sum(parts[:piece]) + part, share * parts[piece] - part)
+    x, y = new_x + (curve.x - old_x), new_y + (curve.y - old_y)
+    label_w, label_h = label_size(curve.label)
+    for n, (w, h) in placed.sizes.items():
+        spot = placed.layout.spots[n]
+        near_x = abs(x - placed.map_x(spot.x)) < (label_w + w) / 2
+        if near_x and abs(y - placed.map_y(spot.y)) < (label_h + h) / 2:
+            return placed.map_x(curve.x), placed.map_y(curve.y)
+    return x, y

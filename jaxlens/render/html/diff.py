@@ -1,0 +1,86 @@
+"""Two programs side by side as HTML: one grid per group, three cells per row."""
+
+from itertools import accumulate, pairwise
+
+from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
+from jaxlens.render.fate_marks import mark
+from jaxlens.render.html.listing import FOLDS
+from jaxlens.render.html.marks import (
+    Ink,
+    diff_sides,
+    escaped,
+    has_folds,
+    node_id,
+    note,
+    pieces,
+    style,
+)
+from jaxlens.render.html.payload import late_html
+
+_AT_ONCE = 8  # rows of a diff behind a tab after which no further group stands in the page
+
+# Inline, for pages that drop our CSS: JupyterLab keeps this form of it.
+_GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 11em minmax(0,1fr)", "gap:0 8px")
+
+
+def diff_html(diff: Diff, ink: Ink) -> str:
+    """A heading over both columns, then each group behind its title."""
+    toggle = FOLDS if has_folds(diff_sides(diff)) else ""
+    head = f"<b>{escaped(diff.left)}</b><i></i><b>{escaped(diff.right)}</b>"
+    groups, remark = _groups(diff, ink)
+    return (
+        f'<div class="L D">{toggle}<pre class="c d"{_GRID}>{head}</pre>{groups}'
+        f"{remark}{note(diff.note)}</div>"
+    )
+
+
+def _groups(diff: Diff, ink: Ink) -> tuple[str, str]:
+    """The groups and a remark; behind a tab those beyond the first rows travel deflated."""
+    written = [_group(group, ink) for group in diff.groups]
+    if ink.inline:
+        return "".join(written), ""
+    before = [0, *accumulate(len(group.rows) for group in diff.groups)]
+    first = sum(rows < _AT_ONCE for rows in before[:-1])
+    left = before[-1] - before[first]
+    if not left:
+        return "".join(written), ""
+    late, remark = late_html("".join(written[first:]), f"{left:,} more rows")
+    return "".join(written[:first]) + late, remark
+
+
+def _group(group: DiffGroup, ink: Ink) -> str:
+    owners = ["", *map(_owner, group.rows)]
+    rows = "".join(
+        _row(row, now if now != before else "", ink)
+        for row, (before, now) in zip(group.rows, pairwise(owners), strict=True)
+    )
+    opened = " open" if group.open else ""
+    return (
+        f"<details{opened}><summary>{escaped(group.title)}</summary>"
+        f'<pre class="c d"{_GRID}>{rows}</pre></details>'
+    )
+
+
+def _owner(row: DiffRow) -> str:
+    """The source line of a row; both where its sides come from two."""
+    return " > ".join(
+        dict.fromkeys(side.line for side in (row.left, row.right) if side and side.line)
+    )
+
+
+def _row(row: DiffRow, owner: str, ink: Ink) -> str:
+    """Left, mark, right. The note stands on the right, under the line it explains."""
+    fate = mark(row.fate)
+    tint = f" style=background:{fate.tint}" if fate.tint else ""
+    words = f"<i{tint}>{escaped(f'{fate.sign} {row.fate}'.strip())}</i>"
+    if owner:
+        words = f"<span>{words if row.fate else ''} <small>{escaped(owner)}</small></span>"
+    remark = f"<em>{escaped(row.note)}</em>" if row.note else ""
+    return f"{_cell(row.left, ink)}{words}{_cell(row.right, ink, remark)}"
+
+
+def _cell(line: Line | None, ink: Ink, remark: str = "") -> str:
+    if line is None:
+        return f"<div>{remark}</div>"
+    below = f"<br>{remark}" if remark else ""
+    return f"<div{node_id(line)}{ink.cell(line.line)}>{pieces(line)}{below}</div>"

@@ -1,0 +1,75 @@
+"""A figure as HTML: a picture that shows everywhere, and the data that brings it to life.
+
+Where no script runs (an untrusted notebook, GitHub) the `<img>` stays. Where one does,
+`static/graph.js` reads the data beside it, deflated JSON, and puts the live drawing in its place.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from jaxlens.render.graph.figure import Figure
+from jaxlens.render.graph.figure_json import ANY, graph_data
+from jaxlens.render.graph.svg import svg
+from jaxlens.render.graph.text_width import clean
+from jaxlens.render.html.assets import packed
+
+_PANELS = 10  # that one output holds, 4 ms each; a live kernel has the others
+# A traced program that had to be folded is to be seen a tenth of its trace later, and 40 edges take
+# 15 ms: its repeats open, and the first copy if it is no denser.
+_FOLDED_PANELS, _FOLDED_EDGES = 7, 36
+
+
+def graph_html(
+    figure: Figure, alt: str, hues: Mapping[str, int] | None = None, *, picture: bool = True
+) -> str:
+    """The container of one drawing.
+
+    Args:
+        figure: What to draw.
+        alt: What it shows, in words.
+        hues: Index of the hue of each source line, as in the panes beside it.
+        picture: Whether it shows where no script runs; else its words stand there.
+
+    Returns:
+        HTML; its style and script are the page's (`assets.py`).
+
+    Raises:
+        GraphError: The graph could not be laid out.
+    """
+    shown = _picture(figure, alt) if picture else f"<p>{escape(clean(alt))}</p>"
+    note = f'<div class="note">{escape(clean(figure.note))}</div>' if figure.note else ""
+    folded = bool(figure.note) and figure.stage == "jaxpr"
+    most, edges = (_FOLDED_PANELS, _FOLDED_EDGES) if folded else (_PANELS, ANY)
+    data = packed(_text(_stepped(graph_data(figure, most=most, edges=edges, hues=hues))))
+    return (
+        f'<div class="jaxlens-graph">{shown}{note}'
+        f'<script type="application/json">"{data}"</script></div>'
+    )
+
+
+def _picture(figure: Figure, alt: str) -> str:
+    words = escape(clean(alt), quote=True)
+    drawn = base64.b64encode(svg(figure, form="image", title=alt).encode()).decode()
+    return (
+        f'<img alt="{words}" style="max-width:100%;height:auto"'
+        f' src="data:image/svg+xml;base64,{drawn}">'
+    )
+
+
+def _stepped(data: dict[str, Any]) -> dict[str, Any]:
+    """The data with the points of edges in tenths, each as the step from the one before."""
+    for panel in data["panels"]:
+        for edge in panel[5]:
+            tenths = [round(value * 10) for value in edge[3]]
+            edge[3] = [
+                *tenths[:2],
+                *(now - was for was, now in zip(tenths, tenths[2:], strict=False)),
+            ]
+    return data
+
+
+def _text(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,176 @@
+"""Which words a document shows that the glossary knows, and what it says of them.
+
+Only what occurs travels with an output: `static/help.js` shows it when a word is pointed at.
+Words are looked up as they are displayed, so the viewer needs no rules of its own.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
+
+from jaxlens.ir.glossary import Kind, address, entry
+from jaxlens.ir.glossary import words as all_words
+from jaxlens.render.blocks import walk
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import (
+    Diff,
+    Document,
+    Line,
+    Listing,
+    PassSteps,
+    Piece,
+    SourcePane,
+)
+from jaxlens.render.html.lazy_lines import row_of, written
+from jaxlens.render.html.marks import MARKS
+
+_MOST = 1000  # lines of a program that are looked through; for longer ones all words travel
+_OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}\\n]+)")
+_OFTEN = 3  # values of one attribute that are looked into
+_KINDS: dict[str, Kind] = {
+    "jaxpr": "primitive", "stablehlo": "op", "hlo": "instruction", "optimized": "instruction",
+    "passes": "instruction", "llvm": "llvm", "asm": "asm",
+}  # fmt: skip
+_IDS = re.compile(r"(?:(e)|(s))\d+")
+_KEY = re.compile(r"(?<![\w.-])[\w.-]++(?=(?:\[\d+\])? ?=)")
+_VALUE = re.compile(r"\b(?:k[A-Z]\w+|[A-Z][A-Z\d_]+)\b")
+_TARGET = re.compile(r'custom_call_target="([^"]*)"|^@([\w$.-]+)')
+_BEHIND = re.compile(r"\s*// ([a-z][\w-]*)")
+_ATTRIBUTES = frozenset({"primitive", "op", "instruction"})
+
+
+@dataclass(slots=True)
+class _Words:
+    """What was met: words by kind, and how often each text with attributes was looked into."""
+
+    found: dict[Kind, dict[str, None]] = field(default_factory=dict)
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    texts: set[tuple[Kind, str, str]] = field(default_factory=set)
+
+    def add_all(self, kind: Kind) -> None:
+        """Every word of a kind, and every attribute."""
+        for each in (kind, "attribute"):
+            self.found.setdefault(each, {}).update(dict.fromkeys(all_words(each)))
+
+    def add(self, kind: Kind, word: str) -> None:
+        self.found.setdefault(kind, {})[word] = None
+
+
+def help_data(document: Document) -> dict[str, Any]:
+    """What the glossary says of the words that a document shows.
+
+    Returns:
+        By kind and word, as displayed but for quotes: the sentence and the place of its page in
+        `pages`, -1 for none. An attribute that means something of its own at its operation
+        stands under "operation.attribute". `pages`: name and address of each page. Empty where
+        the glossary knows none of the words.
+    """
+    words = _Words()
+    for step in walk(document.blocks):
+        if step.move != "leave":
+            _look(step.part, words)
+    return _told(words)
+
+
+def _look(block: object, words: _Words) -> None:
+    if isinstance(block, Listing):
+        _listing(block, words)
+    elif isinstance(block, SourcePane):
+        under = chain.from_iterable(line.under for line in block.lines)
+        _lines(((_by_id(line.id), line) for line in islice(under, _MOST)), words)
+    elif isinstance(block, Diff):
+        rows = chain.from_iterable(group.rows for group in block.groups)
+        both = (line for row in rows for line in (row.left, row.right) if line)
+        _lines(((_by_id(line.id), line) for line in islice(both, _MOST)), words)
+    elif isinstance(block, PassSteps):
+        every = {id(row.line): row.line for step in block.steps for row in step.rows or ()}
+        if len(every) > _MOST:  # most lines stand in many steps, and are one object
+            words.add_all("instruction")
+        _lines((("instruction", line) for line in islice(every.values(), _MOST)), words)
+
+
+def _listing(block: Listing, words: _Words) -> None:
+    """A long program's lines are not made for this: what may occur in it travels then."""
+    kind = _KINDS.get(block.stage)
+    if kind is None:
+        return
+    if kind not in _ATTRIBUTES:
+        rows = chain(map(row_of, block.lines), written(block.more))
+        for op in dict.fromkeys(_OP.findall("\n".join(row for row, _, _ in rows))):
+            words.add(_machine(kind, op), op)
+        return
+    shown: Iterable[Line] = islice(block.lines, _MOST)
+    if len(block.lines) + len(block.more) <= _MOST:
+        shown = chain(shown, block.more)
+    else:
+        words.add_all(kind)
+    _lines(((kind, line) for line in shown), words)
+
+
+def _by_id(id: str) -> Kind:
+    """What a line under a source line is: its node's id tells the stage."""
+    match = _IDS.fullmatch(id)
+    return "instruction" if not match else "primitive" if match[1] else "op"
+
+
+def _lines(lines: Iterable[tuple[Kind, Line]], words: _Words) -> None:
+    for kind, line in lines:
+        op = ""
+        for piece in line.pieces:
+            if piece.kind == "op":
+                op = piece.text
+                words.add(_machine(kind, op), op)
+            elif kind in _ATTRIBUTES and (op or kind != "primitive"):  # before it stand values
+                _piece(kind, op, piece, words)
+
+
+def _machine(kind: Kind, op: str) -> Kind:
+    """PTX names its types behind dots, as no CPU's instructions do."""
+    return "ptx" if kind == "asm" and "." in op else kind
+
+
+def _piece(kind: Kind, op: str, piece: Piece, words: _Words) -> None:
+    """Attributes, their values and targets of calls, in what stands round an operation."""
+    if piece.kind == "comment":
+        if behind := _BEHIND.match(piece.text):
+            words.add(kind, behind[1])
+    elif piece.kind in ("attr", "fold", "", "keyword"):
+        key = piece.text[: piece.text.find("=")]
+        if (kind, op, piece.text) in words.texts or words.seen[op, key] > _OFTEN:
+            return
+        words.texts.add((kind, op, piece.text))
+        words.seen[op, key] += "=" in piece.text
+        for name in chain(_KEY.findall(piece.text), _VALUE.findall(piece.text)):
+            words.add("attribute", f"{op}.{name}" if op else name)
+        for match in _TARGET.finditer(piece.text):
+            words.add("target", match[1] or match[2])
+
+
+def _told(words: _Words) -> dict[str, Any]:
+    pages: dict[str, int] = {}
+    said: dict[str, Any] = {}
+    for kind, found in words.found.items():
+        for word, sentence, link in _entries(kind, found):
+            page = pages.setdefault(link, len(pages)) if link else -1
+            said.setdefault(kind, {})[visible(word.strip('"'))] = [sentence, page]
+    return {**said, "pages": [[name, address(name)] for name in pages]} if said else {}
+
+
+def _entries(kind: Kind, found: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Word, sentence and page; an attribute of an operation alone only where it differs."""
+    for word in found:
+        told = entry(kind, word)
+        if told is None:
+            continue
+        if kind != "attribute":
+            yield word, told.sentence, told.link
+            continue
+        op, _, name = word.rpartition(".")
+        plain = entry("attribute", name)
+        if plain == told:
+            yield name, told.sentence, told.link
+        else:
+            yield f"{op}.{name}", told.sentence, told.link

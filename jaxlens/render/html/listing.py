@@ -1,0 +1,84 @@
+"""A listing as HTML: lines of a program, in runs that belong to one source line."""
+
+from itertools import groupby
+
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import Code, Line, Listing
+from jaxlens.render.html.lazy_lines import LateLines
+from jaxlens.render.html.marks import Ink, attr, escaped, has_folds, note, row, style
+from jaxlens.render.html.payload import Room, more_html
+from jaxlens.views.listings.jaxpr_rows import fits, rows_html
+
+_LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
+_STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
+_MOST = 400  # lines of another language that stand in the page; the rest is deflated
+
+# Shown by the CSS that makes it work; without it folds stay shut.
+FOLDS = "<label class=f hidden=1><input type=checkbox>metadata, layouts, long types</label>"
+
+
+def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
+    """Lines with ids (`data-id`), each run of one source line (`data-line`) with its bar.
+
+    Args:
+        listing: What to write.
+        ink: The hues.
+        room: What the output may still carry: `listing.more` goes along as data (`data-jl=more`),
+            and what does not fit is said under the lines. None for nothing.
+    """
+    runs = groupby(listing.lines, key=lambda line: line.line)
+    body = "".join(_run(owner, list(lines), ink) for owner, lines in runs)
+    toggle = FOLDS if has_folds(listing.lines) else ""
+    label = attr("aria-label", f"{listing.stage} listing")
+    room = room or Room(0, 0)
+    more = listing.more
+    data, left = rows_html(more, room) if fits(more) else more_html(more, room)
+    carried = len(more) - left
+    beyond = f"{carried:,} more lines here where scripts run." if carried else ""
+    missing = f"{left:,} more lines in a live session." if left else ""
+    told = _remark(listing.note, "b") if fits(more) and not left else note(listing.note)
+    long = _long(room.listings, len(listing.lines) + len(more)) if more else ""
+    room.listings += 1
+    return (
+        f"<div class=L{attr('data-stage', listing.stage)}{long}>{toggle}"
+        f"<pre class=c tabindex=0 role=group{label}>{body}</pre>{data}"
+        f"{_remark(beyond, 'b')}{_remark(missing, 'lv')}{told}</div>"
+    )
+
+
+def _long(place: int, lines: int) -> str:
+    """What a viewer must know to ask for the rest: which listing it is, and how long."""
+    return f" data-listing={place} data-lines={lines}"
+
+
+def _remark(text: str, kind: str) -> str:
+    """A remark that holds until a viewer ("b") or a live kernel ("lv") shows those lines."""
+    return f'<div class="n {kind}">{escaped(text)}</div>' if text else ""
+
+
+def _run(owner: str, lines: list[Line], ink: Ink) -> str:
+    rows = "".join(map(row, lines))
+    if not owner:
+        return f"<div{style('padding-left:9px') if ink.inline else ''}>{rows}</div>"
+    title = attr("title", owner) if ink.inline else ""
+    return f"<div{title}{ink.bar(owner, 'padding-left:6px')}>{rows}</div>"
+
+
+def code_html(code: Code, room: Room | None = None) -> str:
+    """Text of another language, verbatim: its first 400 lines, and what there is room for."""
+    lines = code.text.rstrip("\n").split("\n")
+    shown = "\n".join(map(escaped, lines[:_MOST]))
+    rest = lines[_MOST:]
+    more = LateLines(len(rest), tuple, lambda: ((visible(line), 0, "") for line in rest))
+    data, left = more_html(more, room or Room(0, 0))
+    carried = len(rest) - left
+    beyond = f"{carried:,} more lines here where scripts run." if carried else ""
+    cut = f"{left:,} more lines: .text(full=True) has them all." if left else ""
+    long = f" data-lines={_MOST + carried}" if carried else ""
+    label = attr("aria-label", _LANGUAGES[code.language])
+    title = f"<div class=n><b>{escaped(code.title)}</b></div>" if code.title else ""
+    return (
+        f"<div class=L{attr('data-stage', _STAGES[code.language])}{long}>{title}"
+        f"<pre class=c tabindex=0 role=group{label}>{shown}</pre>{data}"
+        f"{_remark(beyond, 'b')}{note(cut)}{note(code.note)}</div>"
+    )

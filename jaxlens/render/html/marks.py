@@ -1,0 +1,215 @@
+"""Escaped text, attributes and inline colours: what every HTML part is written with.
+
+A notebook that is not trusted drops styles, scripts, ids and `data-` attributes and keeps
+inline `style=` of a known form; so the colours that carry meaning are inline, legible on
+white and on dark, and `static/lens.css` refines them where it runs. Elements are chosen for
+what they say, and because short names keep an output small.
+"""
+
+import html as escaping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from jaxlens.render.blocks import walk
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import (
+    Diff,
+    Document,
+    Kind,
+    Line,
+    Listing,
+    PassSteps,
+    Piece,
+    SourcePane,
+)
+from jaxlens.render.graph.palette import HUES, line_hues
+
+# Element per kind of piece; plain text for the rest. JupyterLab's sanitizer drops an empty
+# `hidden`, so it has a value.
+_ELEMENTS: Mapping[Kind, tuple[str, str]] = {
+    "op": ("<b>", "</b>"),
+    "type": ("<var>", "</var>"),
+    "literal": ("<samp>", "</samp>"),
+    "attr": ("<small>", "</small>"),
+    "comment": ("<em>", "</em>"),
+    "keyword": ("<strong>", "</strong>"),
+    "fold": ("<s hidden=1>", "</s>"),
+    "warn": ("<mark>", "</mark>"),
+}
+# What stands before words of a kind in rows that a script writes out; "\0" before plain ones.
+MARKS: Mapping[Kind, str] = {kind: chr(n) for n, kind in enumerate(("", *_ELEMENTS))}
+_INLINE_LINES = 150  # above, inline colours would add a third to an output
+_AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
+_ROOT = Piece("ROOT ", "keyword")
+_BARE = re.compile(r"[\w.%-]+", re.ASCII)
+
+
+def escaped(text: str) -> str:
+    """Text of one line as HTML text."""
+    if _AS_IT_IS.fullmatch(text):  # most is, and this is the quick way
+        return text
+    return escaping.escape(visible(text), quote=False)
+
+
+def attr(name: str, value: str) -> str:
+    """` name=value`, quoted where it must be; nothing for an empty value."""
+    if not value:
+        return ""
+    if _BARE.fullmatch(value):
+        return f" {name}={value}"
+    return f' {name}="{escaping.escape(visible(value))}"'
+
+
+def note(text: str) -> str:
+    """A remark under a block."""
+    return f"<div class=n>{escaped(text)}</div>" if text else ""
+
+
+def pieces(line: Line) -> str:
+    """What a line says, kinds as elements; neighbours of one kind share theirs."""
+    return "".join([_element(kind, words) for kind, words in _runs(line)]) or "<br>"
+
+
+def marked(line: Line) -> str:
+    """The same for scripts (`static/row_source.js`): a sign of `MARKS` before each run of words.
+
+    No text of a line holds these signs, for `visible` shows control characters as others.
+    """
+    return "".join([MARKS[kind] + visible(words) for kind, words in _runs(line)]).lstrip("\0")
+
+
+def _runs(line: Line) -> list[tuple[Kind, str]]:
+    runs: list[tuple[Kind, str]] = []
+    for piece in (Piece("  " * line.indent), *line.pieces):
+        kind = "" if piece.kind == "name" else piece.kind
+        if runs and runs[-1][0] == kind:
+            runs[-1] = (kind, runs[-1][1] + piece.text)
+        elif piece.text:
+            runs.append((kind, piece.text))
+    return runs
+
+
+def _element(kind: Kind, words: str) -> str:
+    start, end = _ELEMENTS.get(kind, ("", ""))
+    return f"{start}{escaped(words)}{end}"
+
+
+def node_id(line: Line) -> str:
+    """` data-id=ID`; without the ID where the line's first word says it, as in HLO."""
+    if not line.id:
+        return ""
+    return " data-id" if begins_with_id(line) else attr("data-id", line.id)
+
+
+def begins_with_id(line: Line) -> bool:
+    """Whether the line's first word, after ROOT, is its node."""
+    words = line.pieces[1:] if line.pieces and line.pieces[0] == _ROOT else line.pieces
+    first = bool(words) and words[0].text == line.id and words[0].kind == "name"
+    return first and " " not in line.id
+
+
+def row(line: Line) -> str:
+    """A line as one element that carries its node's id."""
+    return f"<div{node_id(line)}>{pieces(line)}</div>"
+
+
+def has_folds(lines: Sequence[Line]) -> bool:
+    """Whether there is something to unfold."""
+    return any(piece.kind == "fold" for line in lines for piece in line.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """The hue of each source line, one for the whole document.
+
+    Attributes:
+        hues: Index of the hue by source line.
+        inline: Whether colours are written inline, for pages that drop our CSS; else as
+            classes, which are shorter.
+        lines: Lines of programs in the document, those beyond the shown ones too.
+    """
+
+    hues: Mapping[str, int]
+    inline: bool = True
+    lines: int = 0
+
+    def behind(self) -> "Ink":
+        """For what stands behind a tab: in a long document classes must do there."""
+        return replace(self, inline=self.inline and self.lines <= _INLINE_LINES)
+
+    def bar(self, owner: str, *more: str) -> str:
+        """Attributes of what belongs to a source line: its name and its bar; none for ""."""
+        if owner not in self.hues:
+            return style(*more) if self.inline else ""
+        hue = self.hues[owner]
+        name = attr("data-line", owner)
+        if not self.inline:
+            return f" class=h{hue}{name}"
+        return f"{name}{style(f'border-left:3px solid {bar_color(hue)}', *more)}"
+
+    def cell(self, owner: str) -> str:
+        """`bar` for one line among many: its hue alone where inline colours are too long."""
+        if self.inline or owner not in self.hues:
+            return self.bar(owner)
+        return f" class=h{self.hues[owner]}"
+
+
+def style(*rules: str) -> str:
+    """Inline rules; nothing for none."""
+    if len(rules) == 1 and " " not in rules[0]:
+        return f" style={rules[0]}"
+    return f' style="{";".join(rules)}"' if rules else ""
+
+
+def ink(document: Document) -> Ink:
+    """Gives each source line its hue, in the order in which the document names them."""
+    source: list[str] = []
+    others: list[str] = []
+    later: dict[str, None] = {}
+    beyond = 0
+    for step in walk(document.blocks):
+        if isinstance(step.part, SourcePane):
+            source += [line.line for line in step.part.lines]
+        elif isinstance(step.part, Listing):
+            others += [line.line for line in step.part.lines]
+            beyond += len(step.part.more)
+        elif isinstance(step.part, Diff):
+            others += [line.line for line in diff_sides(step.part)]
+        elif isinstance(step.part, PassSteps):
+            rows = (row for each in step.part.steps for row in each.rows or ())
+            later.update((row.line.line, None) for row in rows)
+    return Ink(line_hues([*source, *others, *later]), lines=len(others) + beyond)
+
+
+def diff_sides(diff: Diff) -> list[Line]:
+    """Every line of both sides."""
+    rows = [row for group in diff.groups for row in group.rows]
+    return [line for row in rows for line in (row.left, row.right) if line]
+
+
+@cache
+def bar_color(hue: int) -> str:
+    """The hue as one colour that stands out 3:1 from white and from dark pages.
+
+    Contrast as in WCAG 2: between luminances 0.12 and 0.3 both hold.
+    """
+    color = HUES[hue].light
+    while luminance(color) > 0.3:
+        color = _shade(color, 0)
+    while luminance(color) < 0.12:
+        color = _shade(color, 255)
+    return color
+
+
+def luminance(color: str) -> float:
+    """Relative luminance of "#rrggbb", as WCAG 2 defines it."""
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def _shade(color: str, toward: int) -> str:
+    mixed = (round(int(color[i : i + 2], 16) * 0.94 + toward * 0.06) for i in (1, 3, 5))
+    return "#" + "".join(f"{c:02x}" for c in mixed)

@@ -1,0 +1,69 @@
+"""The user's own lines as HTML, tinted by what they became or cost; what lies under one opens."""
+
+from jaxlens.render.document import SourceLine, SourcePane
+from jaxlens.render.html.marks import Ink, attr, escaped, row, style
+from jaxlens.render.html.payload import late_html
+
+_AT_ONCE = 5  # rows under a line that stand in the page; of a longer list the rest is deflated
+_TINT = "#e69f00"
+_SIGN = "list-style-position:outside"  # that a line opens: left of where all lines begin
+_CODE = 72  # notes beside code start here at the latest
+
+
+def source_html(pane: SourcePane, ink: Ink) -> str:
+    """Numbers, code, a bar and a note per line, aligned by characters so that it needs no CSS."""
+    digits = max((len(str(line.number)) for line in pane.lines), default=1)
+    column = min(max((len(line.text) for line in pane.lines), default=0), _CODE)
+    notes = max((len(line.note) for line in pane.lines if line.share is not None), default=0)
+    body = "".join(_line(line, digits, column, notes, ink) for line in pane.lines)
+    scale = f" <i>{escaped(pane.scale)}</i>" if pane.scale else ""
+    label = attr("aria-label", f"source of {pane.title}")
+    return (
+        f"<div class=S{attr('data-file', pane.title)}>"
+        f"<div class=n><b>{escaped(pane.title)}</b>{scale}</div>"
+        f"<pre class=c tabindex=0 role=group{label}>{body}</pre></div>"
+    )
+
+
+def _line(line: SourceLine, digits: int, column: int, notes: int, ink: Ink) -> str:
+    number = f"<i>{line.number:>{digits}}</i>  "
+    known = line.share is not None or line.note
+    code = escaped(f"{line.text:<{column}}" if known else line.text)
+    words = f"{number}{code}{_share(line, notes)}"
+    bar = ink.bar(line.line, f"padding-left:{17 if line.line in ink.hues else 20}px")
+    tint = _tint(line.share)
+    if not line.under:
+        return f"<div{bar}><div{style(*tint)}>{words}</div></div>"
+    beside = (_SIGN,) if ink.inline else ()
+    more = f"<em>{escaped(line.more)}</em>\n" if line.more else ""
+    rows = list(map(row, line.under))
+    late, remark = late_html("".join(rows[_AT_ONCE:]), f"{len(rows) - _AT_ONCE:,} more")
+    under = "".join([more, *rows[:_AT_ONCE], late, remark])
+    return (
+        f"<details{bar}><summary{style(*tint, *beside)}>{words}</summary>"
+        f'<div class=u style="padding-left:4em">{under}</div></details>'
+    )
+
+
+def _clamped(share: float) -> float:
+    return min(max(share, 0.0), 1.0)
+
+
+def _tint(share: float | None) -> tuple[str, ...]:
+    """Background of a line: the larger its share the stronger, at most 30 % so that text reads."""
+    if not share:
+        return ()
+    alpha = round((0.05 + 0.25 * _clamped(share)) * 255)
+    return (f"background:{_TINT}{alpha:02x}",)
+
+
+def _share(line: SourceLine, wide: int) -> str:
+    """Bar and note, as wide on every line; where CSS is, they stay in sight however long it is."""
+    note = escaped(line.note if line.share is None else f"{line.note:>{wide}}")
+    if line.share is None:
+        return f"<span>  {note}</span>" if note else ""
+    end = round(_clamped(line.share) * 100) or (1 if line.share > 0 else 0)
+    title = attr("title", line.more) if line.more else ""
+    shades = f"linear-gradient(90deg,{_TINT} {end}%,#8884 {end}%)"
+    bar = f'<i style="display:inline-block;width:56px;height:8px;background:{shades}"></i>'
+    return f"<span{title}>  {bar}  {note}</span>"

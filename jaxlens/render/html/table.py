@@ -1,0 +1,94 @@
+"""Tables and findings as HTML."""
+
+from collections.abc import Sequence
+from itertools import repeat
+
+from jaxlens.render.document import Findings
+from jaxlens.render.html.marks import attr, escaped, note, style
+from jaxlens.render.html.payload import late_html
+from jaxlens.render.text.document_text import TRUST
+from jaxlens.report import Cell, Finding, Table
+
+_BAR = "#56b4e966"
+_WHOLE = 16
+_AT_ONCE = 4  # rows of a table behind a tab that stand in the page
+
+Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
+
+
+def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
+    """A captioned table with its note; numbers stand right, shares have a bar behind them.
+
+    Args:
+        table: What to write. One whose figures change from run to run has the class `v`.
+        inline: Whether sides and bars are written inline too, for pages that drop our CSS;
+            else rows beyond the first few travel deflated.
+        whole: Whether all rows stand in the page all the same.
+    """
+    sides = [_side(i in table.right, inline) for i in range(len(table.columns))]
+    caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
+    head = "".join(map(_head, table.columns, sides))
+    narrow = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
+    rows = [_row(table, row, sides, narrow, inline) for row in table.rows]
+    head_rows = len(rows) if inline or whole else _AT_ONCE
+    late, remark = "".join(rows[head_rows:]), ""
+    if late:
+        late, remark = late_html(late, f"{len(rows) - head_rows:,} more rows")
+    kind = ('"t v"' if table.volatile else "t") + attr("data-stage", table.stage)
+    label = attr("aria-label", table.title or "table")
+    return (
+        f"<div class=W tabindex=0 role=group{label}><table class={kind}>{caption}"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows[:head_rows])}{late}</tbody></table>"
+        f"</div>{remark}{note(table.note)}"
+    )
+
+
+def _head(name: str, side: Side) -> str:
+    """A column's name; where it has none, no header for screen readers to stumble over."""
+    kind, rules = side
+    if not name:
+        return "<td></td>"
+    return f"<th scope=col{kind}{style(*rules)}>{escaped(name)}</th>"
+
+
+def _row(
+    table: Table, row: Sequence[Cell], sides: Sequence[Side], whole: Sequence[bool], inline: bool
+) -> str:
+    """A row; where the table's ids are those of a stage, all of it stands for its first node."""
+    ids = next((cell.ids for cell in row if cell.ids), ()) if table.stage else ()
+    node = attr("data-id", ids[0]) if ids else ""
+    staged = repeat(bool(table.stage))
+    return f"<tr{node}>{''.join(map(_cell, row, sides, whole, staged, repeat(inline)))}</tr>"
+
+
+def _side(right: bool, inline: bool) -> Side:
+    rule = f"text-align:{'right' if right else 'left'}"
+    return " class=r" if right else "", (rule,) if inline else ()
+
+
+def _stays_whole(column: Sequence[Cell]) -> bool:
+    """Whether a column is too narrow to gain from words going on below ("library call")."""
+    return any(cell.text for cell in column) and all(len(cell.text) <= _WHOLE for cell in column)
+
+
+def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> str:
+    kind, rules = side
+    end = round(min(max(cell.bar or 0.0, 0.0), 1.0) * 100)
+    if end and not inline:
+        rules = (*rules, f"--w:{end}%")
+    elif end:
+        rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
+    ids = "" if staged else attr("data-id", " ".join(cell.ids))
+    text = escaped(cell.text).replace(" ", "&nbsp;") if whole else escaped(cell.text)
+    return f"<td{kind}{style(*rules)}{ids}>{text}</td>"
+
+
+def findings_html(block: Findings) -> str:
+    """Sentences, each with how its facts are known."""
+    return f"<ul class=F>{''.join(map(_finding, block.findings))}</ul>"
+
+
+def _finding(finding: Finding) -> str:
+    ids = attr("data-id", " ".join(finding.ids))
+    words = escaped(finding.lead + finding.text)
+    return f"<li{ids}>{words} <small>{TRUST[finding.trust]}</small></li>"

@@ -1,0 +1,66 @@
+"""Two programs side by side in two columns of text, with what became of each line between."""
+
+from itertools import zip_longest
+
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
+from jaxlens.render.fate_marks import mark
+from jaxlens.render.text.listing import line_text
+from jaxlens.render.text.wrap import wrap
+from jaxlens.report import count
+
+
+def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
+    """The groups, each a title and its rows; closed groups are one line unless `full`.
+
+    Args:
+        diff: What to write.
+        width: Columns for both sides and the marks between.
+        full: Open every group, show folded pieces.
+    """
+    fates = [visible(row.fate) for group in diff.groups for row in group.rows]
+    middle = max(map(len, fates), default=4) + 2
+    side = max((width - middle - 4) // 2, 16)
+    heads = zip_longest(
+        wrap(visible(diff.left), side), wrap(visible(diff.right), side),
+        fillvalue="",
+    )  # fmt: skip
+    lines = [_columns(left, "", right, side, middle) for left, right in heads]
+    lines.append(_columns("-" * side, "", "-" * side, side, middle))
+    for group in diff.groups:
+        lines += wrap(_title(group, full), width, subsequent_indent="    ")
+        for row in group.rows if group.open or full else ():
+            lines += _row(row, side, middle, full)
+    return [*lines, *(wrap(visible(diff.note), width) if diff.note else [])]
+
+
+def _title(group: DiffGroup, full: bool) -> str:
+    title = visible(group.title)
+    if group.open or full:
+        return f"[-] {title}"
+    return f"[+] {title} ({count(len(group.rows), 'row')}; .text(full=True) opens it)"
+
+
+def _row(row: DiffRow, side: int, middle: int, full: bool) -> list[str]:
+    left = _wrapped(row.left, side, full)
+    right = _wrapped(row.right, side, full)
+    if row.note:
+        right += wrap(f"({visible(row.note)})", side, initial_indent="  ", subsequent_indent="   ")
+    fate = f"{mark(row.fate).sign} {visible(row.fate)}"
+    pairs = zip_longest(left, [fate], right, fillvalue="")
+    return [_columns(a, m, b, side, middle) for a, m, b in pairs]
+
+
+def _wrapped(line: Line | None, side: int, full: bool) -> list[str]:
+    if line is None:
+        return []
+    words = line_text(line, full).lstrip()
+    inset = "  " * min(line.indent, side // 8)
+    return wrap(
+        inset + words, side, subsequent_indent=inset + "    ", break_on_hyphens=False,
+        replace_whitespace=False,
+    )  # fmt: skip
+
+
+def _columns(left: str, mark: str, right: str, side: int, middle: int) -> str:
+    return f"{left:<{side}}  {mark:<{middle}}  {right}".rstrip()

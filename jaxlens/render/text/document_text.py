@@ -1,0 +1,193 @@
+"""A document as plain text: what a terminal shows, what a notebook keeps beside the HTML.
+
+The text is the same from run to run: times are left out unless asked for, folds and long
+outputs are cut with a line that says what was cut and how to see it.
+"""
+
+from dataclasses import dataclass, replace
+
+from jaxlens.render.blocks import Step, walk
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import (
+    Block,
+    Code,
+    Diff,
+    Document,
+    Findings,
+    Fold,
+    GraphPane,
+    Listing,
+    PassSteps,
+    Picture,
+    SourcePane,
+    Tab,
+    TableBlock,
+    Tabs,
+    TapeReel,
+)
+from jaxlens.render.text.diff import diff_lines
+from jaxlens.render.text.listing import listing_lines, source_lines
+from jaxlens.render.text.table import table_lines
+from jaxlens.render.text.wrap import wrap
+from jaxlens.report import Trust
+
+# How a figure is known, in the words that both faces use.
+TRUST: dict[Trust, str] = {
+    "measured": "measured",
+    "counted": "counted",
+    "xla": "XLA's figure",
+    "estimate": "estimate",
+    "unknown": "unknown",
+    "traced": "seen while tracing",
+    "compared": "compared",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How much of a document is written: columns, lines per block, folds, times."""
+
+    width: int
+    full: bool
+    times: bool
+    limit: int
+
+    def narrowed(self, columns: int) -> "Form":
+        """The same for a block that is set in by so many columns."""
+        return replace(self, width=max(self.width - columns, 40))
+
+
+def text(
+    document: Document,
+    *,
+    width: int = 100,
+    full: bool = False,
+    times: bool = False,
+    limit: int = 200,
+) -> str:
+    """The document in lines of text.
+
+    Args:
+        document: What to write.
+        width: Columns that prose, tables and the two sides of a diff keep to. Lines of a
+            program stay whole.
+        full: Write folds, all tabs, what lies under source lines, and every line.
+        times: Write figures that change from run to run. Those that were asked for are written
+            in any case.
+        limit: Lines per block, unless `full`.
+
+    Returns:
+        Text without a final newline. But for times that were asked for it is equal for equal
+        programs.
+    """
+    form = Form(width, full, times or document.timed, limit)
+    lines = wrap(visible(document.taken), width, subsequent_indent="    ", break_on_hyphens=False)
+    for sentence in document.deviations:
+        lines += wrap(f"Not what runs: {visible(sentence)}", width, subsequent_indent="    ")
+    for step in walk(document.blocks, lambda part: _opens(part, full)):
+        inset = "  " * _inset(step)
+        for i, line in enumerate(_step_lines(step, form.narrowed(len(inset)))):
+            if not i and line:
+                lines.append("")
+            lines.append((inset + line).rstrip())
+    return "\n".join(lines)
+
+
+def _inset(step: Step) -> int:
+    """Levels that a step is set in by, at most 8: a deep program stays on the page."""
+    return min(step.depth, 8)
+
+
+def _opens(part: Fold | Tabs | Tab, full: bool) -> bool:
+    if isinstance(part, Fold):
+        return part.open or full
+    return isinstance(part, Tabs) or part.in_text or full
+
+
+def _step_lines(step: Step, form: Form) -> list[str]:
+    part, move = step.part, step.move
+    if isinstance(part, Tabs):
+        return _tabs_elsewhere(part, form) if move == "leave" else []
+    if not isinstance(part, Fold | Tab):
+        beyond = len(part.more) if isinstance(part, Listing) and not form.full else 0
+        return _bounded(block_lines(part, form), form, beyond)
+    if move == "enter":
+        return [f"{visible(part.title)}:"]
+    folded = isinstance(part, Fold) and move == "skip"
+    return [f"[+] {visible(part.title)}  (folded; .text(full=True) opens it)"] if folded else []
+
+
+def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:
+    """One line that names the tabs which the text leaves out."""
+    titles = [visible(tab.title) for tab in part.tabs if not tab.in_text]
+    if form.full or not titles:
+        return []
+    return wrap(
+        f"Also here (.text(full=True) writes them): {', '.join(titles)}.", form.width,
+        subsequent_indent="  ",
+    )  # fmt: skip
+
+
+def _bounded(lines: list[str], form: Form, beyond: int) -> list[str]:
+    left = max(len(lines) - form.limit, 0) + beyond
+    if form.full or not left:
+        return lines
+    return [*lines[: form.limit], f"... {left:,} more lines; .text(full=True) writes them"]
+
+
+def block_lines(block: Block, form: Form) -> list[str]:
+    """The lines of one block, uncut."""
+    match block:
+        case Findings():
+            return _findings(block, form)
+        case TableBlock():
+            return _table(block, form)
+        case PassSteps():
+            return _steps(block, form)
+        case Listing():
+            return [*listing_lines(block, form.full), *_note(block.note, form)]
+        case SourcePane():
+            return source_lines(block, form.full)
+        case Diff():
+            return diff_lines(block, form.width, form.full)
+        case GraphPane():
+            note = f" {block.figure.note}" if block.figure.note else ""
+            drawing = f"Drawing: {block.alt}{note} (.svg() and .dot() give it)"
+            return wrap(visible(drawing), form.width, subsequent_indent="  ")
+        case TapeReel():
+            return table_lines(block.table, form.width)
+        case Picture():
+            return [*_note(f"{block.title}:", form), *map(visible, block.text),
+                    *_note(block.note, form)]  # fmt: skip
+        case Code():
+            title = [f"{visible(block.title)}:"] if block.title else []
+            lines = map(visible, block.text.rstrip("\n").split("\n"))
+            return [*title, *lines, *_note(block.note, form)]
+        case _:
+            raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
+
+
+def _note(note: str, form: Form) -> list[str]:
+    return wrap(visible(note), form.width) if note else []
+
+
+def _findings(block: Findings, form: Form) -> list[str]:
+    lines: list[str] = []
+    for finding in block.findings:
+        words = finding.lead + finding.text if form.times else finding.text
+        sentence = f"- {visible(words)} [{TRUST[finding.trust]}]"
+        lines += wrap(sentence, form.width, subsequent_indent="  ", break_on_hyphens=False) or ["-"]
+    return lines
+
+
+def _table(block: TableBlock, form: Form) -> list[str]:
+    if block.table.volatile and not (form.times or block.asked):
+        title = visible(block.table.title)
+        return [f"{title}: left out, it changes from run to run; .text(times=True) writes it"]
+    return table_lines(block.table, form.width)
+
+
+def _steps(block: PassSteps, form: Form) -> list[str]:
+    """The tables, as if each were a block."""
+    written = [table_lines(table, form.width) for table in block.tables]
+    return [line for lines in written for line in ("", *lines)][1:]

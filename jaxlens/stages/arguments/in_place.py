@@ -1,0 +1,94 @@
+"""What a function that is not jitted writes into its arguments, as results of its program.
+
+`opt.update(model, grads)` binds new arrays inside the objects that it was given. `jax.jit` traces
+copies of them: what was written is lost, and what computes it is dead. So it is taken along, as
+`nnx.jit` does it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from inspect import Signature
+from typing import Any
+
+import jax
+
+from jaxlens.stages.arguments import pytrees
+from jaxlens.stages.arguments.inputs import keyword_name, root_names
+
+_SHOWN = 2  # names in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a call gives back, and what it wrote.
+
+    Attributes:
+        result: What the function returned.
+        arrays: Each array that it bound inside an argument, by the path that it can be found at.
+    """
+
+    result: Any
+    arrays: dict[str, Any]
+
+    def names(self) -> Iterator[str]:
+        """Names of the leaves, in the order in which they are flattened."""
+        for path, _ in jax.tree_util.tree_flatten_with_path(self.result)[0]:
+            yield "result" + jax.tree_util.keystr(path)
+        yield from (f"new {name}" for name in sorted(self.arrays))
+
+    def deviation(self, name: str) -> str:
+        """What `jax.jit` of the function would do with it.
+
+        Args:
+            name: The function's name.
+        """
+        first = ", ".join(list(self.arrays)[:_SHOWN])
+        more = len(self.arrays) - _SHOWN
+        written = first + (f" and {more} more" if more > 0 else "")
+        return (
+            f"{name} writes into its arguments ({written}); under jax.jit that is lost, and what "
+            "computes it is dead. Here it is a result too, as under nnx.jit, and counts in every "
+            "figure"
+        )
+
+
+jax.tree_util.register_pytree_node(
+    Written,
+    lambda written: ((written.result, written.arrays), None),
+    lambda _, children: Written(*children),
+)
+
+
+def returning(function: Callable[..., Any], signature: Signature | None) -> Callable[..., Any]:
+    """The same function, giving back what it wrote into its arguments too, where it wrote.
+
+    Args:
+        function: A function that is traced: its arguments are copies of the user's.
+        signature: Its signature, for the names of the arguments.
+    """
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        before = _arrays(args, kwargs, signature)
+        again = _arrays(args, kwargs, signature)
+        # A container may make its leaves anew whenever it is opened.
+        made = {name for name in before if before[name] is not again.get(name)}
+        result = function(*args, **kwargs)
+        after = _arrays(args, kwargs, signature)
+        new = {n: v for n, v in after.items() if n not in made and before.get(n) is not v}
+        return Written(result, new) if new else result
+
+    return called
+
+
+def _arrays(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], signature: Signature | None
+) -> dict[str, Any]:
+    """Every array inside some arguments, by path."""
+    roots = zip(root_names(len(args), signature), args, strict=True)
+    named = ((keyword_name(name, signature), value) for name, value in kwargs.items())
+    return {
+        root + path: leaf
+        for root, value in (*roots, *named)
+        for path, leaf in pytrees.leaves(value)
+        if path and isinstance(leaf, jax.Array)  # what is no container cannot be written into
+    }

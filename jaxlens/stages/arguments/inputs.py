@@ -1,0 +1,189 @@
+"""Which leaves of a call's arguments are array inputs, which are static, and what they are called.
+
+An array leaf is what JAX itself gives an abstract value: jax and numpy arrays, numbers,
+PRNG keys, `ShapeDtypeStruct`s. Everything else (strings, callables, enums, modules, other
+objects) is part of the program. So are, in a function that is not jitted, a Python bool
+(`train=True`) and a Python number that an object holds as an attribute (a model's `rate`):
+as tracers they would only stop the trace where the eager call works.
+"""
+
+import enum
+import inspect
+import re
+import reprlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlens.ir.facts import Input, Static
+from jaxlens.ir.graph import Type
+from jaxlens.ir.jaxpr.types import type_of
+
+_ADDRESS = re.compile(r"(?<!\s)\s++at 0x[0-9a-fA-F]++")
+_LONGEST = 80
+_NUMBERS = int | float | complex
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _LONGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One leaf of the arguments, in JAX's order.
+
+    Attributes:
+        name: Its pytree path, bound to the parameter's name: "params['w']".
+        value: What was passed.
+        aval: Its abstract value; None for a static leaf.
+        root: Position (an int) or keyword of the argument that holds it.
+        fixed: Whether it is part of the program in a function that is not jitted.
+        path: As `Input` has it.
+    """
+
+    name: str
+    value: Any
+    aval: Any
+    root: int | str
+    fixed: bool
+    path: str = ""
+
+
+def leaves(
+    args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
+) -> list[Leaf]:
+    """Every leaf of the arguments; an argument that is None or empty has none."""
+    found = []
+    flat, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
+    roots = root_names(len(args), signature)
+    for path, value in flat:
+        root = getattr(path[1], "idx" if path[0].idx == 0 else "key")
+        name = roots[root] if isinstance(root, int) else keyword_name(root, signature)
+        aval = abstract(value)
+        kept = isinstance(value, bool) or (_is_attribute(path[2:]) and isinstance(value, _NUMBERS))
+        fixed = aval is None or kept
+        found.append(Leaf(name + jax.tree_util.keystr(path[2:]), value, aval, root, fixed))
+    return found
+
+
+def _is_attribute(path: Sequence[Any]) -> bool:
+    return bool(path) and isinstance(path[-1], jax.tree_util.GetAttrKey)
+
+
+def abstract(value: Any) -> Any:
+    """The abstract value that JAX gives it, or None where JAX would not take it as an array.
+
+    JAX prints what it refuses, which may be a whole model; so it is asked of likely ones alone.
+    """
+    if not (isinstance(value, _NUMBERS) or hasattr(value, "dtype") or _converts(value)):
+        return None
+    try:
+        return jax.typeof(value)
+    except (TypeError, OverflowError, ValueError):
+        return None
+
+
+def _converts(value: Any) -> bool:
+    return hasattr(type(value), "__jax_array__")
+
+
+def root_names(count: int, signature: inspect.Signature | None) -> list[str]:
+    """Names of the positional arguments: parameters' own, `args[2]` for what a star takes."""
+    names: list[str] = []
+    star = "args"
+    for parameter in signature.parameters.values() if signature else ():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            star = parameter.name
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    rest = range(count - len(names))
+    return (names + [f"{star}[{i}]" for i in rest])[:count]
+
+
+def keyword_name(name: str, signature: inspect.Signature | None) -> str:
+    """A keyword's own name; `kwargs['a b']` for one that Python could not write as a name."""
+    if name.isidentifier():
+        return name
+    stars = (
+        [p for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD] if signature else ()
+    )
+    return f"{stars[0].name if stars else 'kwargs'}[{name!r}]"
+
+
+def is_unregistered(value: Any) -> bool:
+    """Whether it is an object whose parts JAX does not know, and of which a program has none.
+
+    Texts, functions, enums, modules and the values of Python's own classes, JAX's and NumPy's
+    are static in a function that is not jitted. An object of another class may hold arrays,
+    which would become constants in silence; one that can be called is taken for a function
+    unless it holds some.
+    """
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    if isinstance(value, enum.Enum | type) or package in (*_KNOWN, *sys.stdlib_module_names):
+        return False
+    held = getattr(value, "__dict__", {}).values()
+    return not callable(value) or any(isinstance(v, jax.Array | np.ndarray) for v in held)
+
+
+_KNOWN = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
+
+
+def as_input(leaf: Leaf, donated: bool) -> Input:
+    """What the first line of an output says of an array leaf."""
+    return Input(leaf.name, input_type(leaf.aval), donated, sharding_text(leaf.value), leaf.path)
+
+
+def input_type(aval: Any) -> Type:
+    """Type of an input or output."""
+    return type_of(aval)
+
+
+def sharding_text(value: Any) -> str:
+    """How an array lies on several devices ("P('x', None) over 8"), or "" for one device."""
+    sharding = getattr(value, "sharding", None)
+    if sharding is None or len(sharding.device_set) < 2:
+        return ""
+    over = f"over {len(sharding.device_set)} devices"
+    spec = getattr(sharding, "spec", None)
+    return f"{type(sharding).__name__} {over}" if spec is None else f"P{tuple(spec)} {over}"
+
+
+def static_text(value: Any) -> str:
+    """A static value in a bounded number of characters, the same from run to run."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if isinstance(value, type) or _named(value):
+        return str(value.__qualname__).replace("<locals>.", "")
+    try:
+        text = _short.repr(value)
+    except Exception:  # a user's __repr__ may fail, and must not stop a look
+        text = ""
+    text = " ".join(_ADDRESS.sub("", text or f"<{type(value).__name__}>").split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _named(value: Any) -> bool:
+    return callable(value) and isinstance(getattr(value, "__qualname__", None), str)
+
+
+def none_arguments(
+    args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
+) -> list[Static]:
+    """The arguments that are None: no leaf, and part of the program."""
+    keywords = [keyword_name(name, signature) for name in kwargs]
+    names = [*root_names(len(args), signature), *keywords]
+    named = zip(names, (*args, *kwargs.values()), strict=True)
+    return [Static(name, "None") for name, value in named if value is None]
+
+
+def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature, or None where Python does not know one."""
+    try:
+        return inspect.signature(f)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,154 @@
+"""Walks over pytrees that may hold themselves, or nest deeper than Python recurses.
+
+Flattening in jaxlib recurses in C, and where it fails inside a container it does not give its
+recursion levels back (jax 0.10.2 and 0.12.0.1): a dict that holds itself takes all of them, and
+from then on every Python call of the process raises RecursionError. So a value that is not known
+to be flat, such as what a closure holds, is walked here, and a program's arguments are checked
+here before jaxlib sees them. A node is opened for one level only, which recurses nowhere.
+"""
+
+import inspect
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import jax
+
+from jaxlens.errors import OptionError
+from jaxlens.stages.arguments.inputs import keyword_name, root_names
+
+_DICTS = (dict, OrderedDict, defaultdict)
+_DEEPEST = 200  # containers inside each other, of what is only looked through
+_LEAVES = 200_000
+_SPARE = 100  # levels that JAX itself needs below its caller
+_LONGEST = 80  # characters of a key, or of a path in a message
+
+
+def leaves(value: Any, most: int = _LEAVES) -> Iterator[tuple[str, Any]]:
+    """The leaves of a pytree with their paths as `jax.tree_util.keystr` writes them.
+
+    A container that was met before is not opened again, nor is one 200 levels down.
+
+    Args:
+        value: Anything.
+        most: Leaves and containers after which the walk ends.
+    """
+    # The walk keeps what it has met alive: a class may make its children anew at each flattening,
+    # and an identity is only one as long as its object lives.
+    opened: dict[int, Any] = {}
+    pending = [("", 0, value)]
+    left = most
+    while pending and left > 0:
+        path, depth, part = pending.pop()
+        left -= 1
+        if id(part) in opened or depth > _DEEPEST:
+            continue
+        children = _children(part)
+        if children is None:
+            yield path, part
+            continue
+        opened[id(part)] = part
+        # Of more children than are left none beyond them would be reached.
+        pending += [(path + _text(k), depth + 1, c) for k, c in children[:left]][::-1]
+
+
+def check_call(
+    args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
+) -> None:
+    """Checks each argument of a call, see `check`."""
+    for name, value in zip(root_names(len(args), signature), args, strict=True):
+        check(name, value)
+    for name, value in kwargs.items():
+        check(keyword_name(name, signature), value)
+
+
+def check(name: str, value: Any) -> None:
+    """Refuses an argument that JAX cannot flatten: one that holds itself, or nests too deep.
+
+    Args:
+        name: What the argument is called.
+        value: The argument.
+
+    Raises:
+        OptionError: It is such a one.
+    """
+    room = sys.getrecursionlimit() - _frames() - _SPARE
+    inside: dict[int, list[tuple[Any, Any]]] = {}  # the children of each container
+    height: dict[int, int] = {}  # of each container that was left, in containers
+    around: dict[int, Any] = {}  # containers round the part, each with the key that leads to it
+    pending: list[tuple[Any, Any, bool]] = [(None, value, True)]
+    while pending:
+        key, part, entered = pending.pop()
+        if not entered:
+            del around[id(part)]
+            height[id(part)] = 1 + max(height.get(id(c), 0) for _, c in (*inside[id(part)], _END))
+            continue
+        if id(part) in around:
+            raise OptionError(_holds_itself(name, part, [*around.values(), key], list(around)))
+        if len(around) + height.get(id(part), 0) > room:
+            raise OptionError(
+                f"expected containers that nest at most {room} deep, got deeper ones in {name}: "
+                "jax.jit cannot flatten them either; pass the arrays in a list"
+            )
+        if id(part) in height:
+            continue
+        children = _children(part)
+        if children is not None:
+            inside[id(part)] = children  # which keeps them alive, see `leaves`
+            around[id(part)] = key
+            pending.append((key, part, False))
+            pending += [(k, c, True) for k, c in reversed(children)]
+
+
+_END: Any = (None, None)
+
+
+def _holds_itself(name: str, part: Any, keys: list[Any], around: list[int]) -> str:
+    """What to say of a container that is met inside itself."""
+    there = "".join(_text(key) for key in keys[1:])
+    outer = "".join(_text(key) for key in keys[1 : around.index(id(part)) + 1])
+    where = name + (there if len(there) <= _LONGEST else f"{there[:_LONGEST]}...")
+    return (
+        f"expected containers of arrays, got a {type(part).__name__} that holds itself: {where} is "
+        f"{name}{outer[:_LONGEST]}; jax.jit cannot flatten it either: pass it without that link"
+    )
+
+
+def _children(part: Any) -> list[tuple[Any, Any]] | None:
+    """The children of a node with their keys, as JAX has them; None for a leaf."""
+    kind = type(part)
+    if part is None:
+        return []
+    if kind in _DICTS:
+        return [(jax.tree_util.DictKey(key), child) for key, child in part.items()]
+    if kind is list or kind is tuple:
+        return [(jax.tree_util.SequenceKey(i), child) for i, child in enumerate(part)]
+    if jax.tree_util.all_leaves([part]):
+        return None
+    # Asked of each child in turn whether to stop there, after the node itself: one level.
+    asked = iter((False,))
+    try:
+        children = jax.tree_util.tree_flatten_with_path(part, is_leaf=lambda _: next(asked, True))
+    except Exception:  # a class of the user's, which may be half made
+        return []
+    return [(path[0], child) for path, child in children[0]]
+
+
+def _text(key: Any) -> str:
+    """A step of a path; a key's own `repr` may fail, or be long."""
+    try:
+        text = jax.tree_util.keystr((key,))
+    except Exception:
+        return "[...]"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...]"
+
+
+def _frames() -> int:
+    """How many frames of Python are on the stack."""
+    frame: FrameType | None = sys._getframe()
+    count = 0
+    while frame is not None:
+        frame, count = frame.f_back, count + 1
+    return count

@@ -1,0 +1,1 @@
+"""A call as something that JAX can trace: the function inside, its transforms, its target."""

@@ -1,0 +1,75 @@
+"""A call without its arrays: shapes stand in their place, so that it can be traced again later.
+
+A capture may be kept for long, and the user's arrays must not live that long because somebody
+looked at them once. What is static stays as it is, and so does what a function closes over.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from jaxlens.stages.arguments.arrays import is_array
+from jaxlens.stages.arguments.inputs import abstract
+from jaxlens.stages.call.calls import Call
+from jaxlens.stages.call.library_jits import Inner
+from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.core.program import plain
+
+
+def shaped(call: Call) -> Call:
+    """The call with shapes in the place of its arrays."""
+    return replace(
+        call,
+        args=tuple(_part(n, value, call.static) for n, value in enumerate(call.args)),
+        kwargs={k: _part(k, value, call.static) for k, value in call.kwargs.items()},
+        leaves=(),
+        owner=_owner(call.owner),
+        opened=_opened(call.opened, call.static) if call.inner is None else _bare(call.opened),
+        core=_opened(call.core, call.static),
+        inner=_inner(call.inner),
+    )
+
+
+def _opened(opened: Opened | None, static: Collection[int | str]) -> Opened | None:
+    if opened is None:
+        return None
+    return replace(
+        opened,
+        args=tuple(_part(n, value, static) for n, value in enumerate(opened.args)),
+        kwargs={k: _part(k, value, static) for k, value in opened.kwargs.items()},
+        owner=_owner(opened.owner),
+    )
+
+
+def _bare(opened: Opened | None) -> Opened | None:
+    """A call without arguments: of a library's jit the jitted function inside is traced."""
+    return opened and replace(opened, args=(), kwargs={}, owner=None)
+
+
+def _inner(inner: Inner | None) -> Inner | None:
+    return inner and replace(inner, call=replace(inner.call, args=(), kwargs={}), leaves=[])
+
+
+def _owner(owner: Any) -> Any:
+    """The object whose method it is: one that is no pytree is static, and is kept by the call."""
+    return owner if jax.tree_util.all_leaves([owner]) else None
+
+
+def _part(place: int | str, value: Any, static: Collection[int | str]) -> Any:
+    return value if place in static else jax.tree_util.tree_map(_shape, value)
+
+
+def _shape(leaf: Any) -> Any:
+    """The shape of an array; numbers, strings and whatever else is no array stay."""
+    if not is_array(leaf):
+        return leaf
+    struct: Any = jax.ShapeDtypeStruct
+    array = plain(leaf)
+    aval = abstract(array)
+    if aval is None:  # NumPy's, of strings or objects: a static argument
+        return leaf
+    sharding = array.sharding if getattr(array, "committed", False) else None
+    weak = bool(getattr(aval, "weak_type", False))
+    return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)

@@ -1,0 +1,386 @@
+"""From a call `f(*args, **kwargs)` to something that JAX can trace, without running it.
+
+What is called is opened first (`opened.py`): a bound method, or a callable pytree, so that its
+arrays are inputs and not captured constants; a library's jit, down to the jitted function inside
+it (`library_jits.py`). A jitted function keeps its settings. JAX always gets a new function
+object: an earlier trace is never reused.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+
+from jaxlens.errors import OptionError
+from jaxlens.ir.facts import Input, Static
+from jaxlens.ir.graph import Span
+from jaxlens.ir.jaxpr.types import type_of
+from jaxlens.ir.spans import BOUNDARY, describe
+from jaxlens.stages import compat
+from jaxlens.stages.arguments import in_place, pytrees
+from jaxlens.stages.arguments.inputs import (
+    Leaf,
+    as_input,
+    is_unregistered,
+    leaves,
+    none_arguments,
+    root_names,
+    static_text,
+)
+from jaxlens.stages.call import library_jits
+from jaxlens.stages.call.library_jits import Inner
+from jaxlens.stages.call.opened import Opened, bound_values, is_plain, open_call, unbound
+from jaxlens.stages.call.target import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that is ready to be traced: `traceable.trace(*args, **kwargs)`.
+
+    Attributes:
+        name: The function's name.
+        traceable: A jitted function that nobody has called.
+        args: Positional arguments, None in the place of a static leaf.
+        kwargs: Keyword arguments, likewise.
+        inputs: Array leaves in order.
+        statics: Arguments that are part of the program.
+        span: Where the function is defined.
+        transforms: JAX's transforms that made the function, outermost first.
+        owner: An object whose method it is, which tracing may write to, or None.
+        function: The Python function that is traced.
+        settings: What jit was told, or None for a function that is not jitted.
+        static: Positions and keywords that jit was told are static.
+        leaves: The array leaves themselves, beside `inputs`.
+        opened: The call as it was, for the question whether it would hit JAX's caches.
+        core: The same where the function is the core's, else None.
+        unjitted: Whether neither `jit` nor a library's wrapper of it made the function.
+        inner: What a library's jit hands to the jitted function inside it, or None.
+    """
+
+    name: str
+    traceable: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    inputs: tuple[Input, ...]
+    statics: tuple[Static, ...]
+    span: Span | None
+    transforms: tuple[str, ...]
+    owner: Any
+    function: Callable[..., Any]
+    settings: Any
+    static: frozenset[int | str]
+    leaves: tuple[Any, ...]
+    opened: Opened | None
+    core: Opened | None = None
+    unjitted: bool = False
+    inner: Inner | None = None
+
+    def trace(self, place: Place) -> Any:
+        """JAX's own traced object; the user's function runs once, on tracers."""
+        with self.inner.within() if self.inner else nullcontext():
+            return place.trace(self.traceable, self.args, self.kwargs, self.static)
+
+    def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that the compiled program takes."""
+        args = tuple(a for i, a in enumerate(self.args) if i not in self.static)
+        return args, {k: a for k, a in self.kwargs.items() if k not in self.static}
+
+
+def prepare(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    name: str | None = None,
+    by_core: bool = False,
+) -> Call:
+    """Makes a call traceable.
+
+    Args:
+        f: A function, jitted or not, a bound method, a partial, or a callable object.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        name: What the user calls it ("model.predict"); by default its own name.
+        by_core: Whether `jaxlens.core` traces it, also where neither it nor an argument tells.
+
+    Raises:
+        OptionError: `f` cannot be called, or holds no Python to trace.
+    """
+    _check(f)
+    opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
+    by_core = by_core or _core().is_core_call(opened.function, opened.args, opened.kwargs)
+    core = opened if by_core else None
+    if core is not None:
+        opened = _of_core(core)
+    signature = opened.signature
+    found = leaves(opened.args, opened.kwargs, signature)
+    _check_arrays(found)
+    inner = library_jits.inner(opened)
+    parts = compat.jit_parts(inner.call.function if inner else opened.function)
+    call = Call(
+        name=name or function_name(f),
+        traceable=None,
+        args=opened.args,
+        kwargs=opened.kwargs,
+        inputs=(),
+        statics=(
+            *_bound_statics(opened.function),
+            *none_arguments(opened.args, opened.kwargs, signature),
+        ),
+        span=definition(unbound(opened.function)),
+        transforms=tuple(transforms(unbound(opened.function))),
+        owner=opened.owner,
+        function=opened.function,
+        settings=None,
+        static=frozenset(),
+        leaves=(),
+        opened=opened,
+        core=core,
+        inner=inner,
+    )
+    if parts is None:
+        return _plain(call, opened.function, found, signature)
+    if inner is not None:
+        return _wrapped(call, inner, parts)
+    return _jitted(call, parts, found, signature)
+
+
+def _bound_statics(f: Any) -> Iterator[Static]:
+    """What a partial that is not opened has bound, but for containers and arrays: constants."""
+    for name, value in bound_values(f):
+        if is_plain(value):
+            yield Static(name, static_text(value))
+
+
+def _of_core(opened: Opened) -> Opened:
+    """The call of one of `jaxlens.core`'s functions as one that JAX can trace."""
+    args, kwargs = jax.tree_util.tree_map(_core().plain, (opened.args, opened.kwargs))
+    return replace(opened, function=_core().jitted(opened.function), args=args, kwargs=kwargs)
+
+
+def _core() -> Any:
+    """`program.py`, which is loaded when a call is looked at, not when one is watched.
+
+    It brings `jax.extend`, whose import changes the key of every trace from jax 0.12 on.
+    """
+    from jaxlens.stages.core import program as core_program
+
+    return core_program
+
+
+def _check(f: Any) -> None:
+    if not callable(f):
+        raise OptionError(
+            f"expected a function to look at, got {static_text(f)} of type {type(f).__name__}; "
+            "pass the function and its arguments apart: capture(f, x)"
+        )
+    if isinstance(f, jax.stages.Compiled):
+        raise OptionError(
+            "a compiled program holds no Python to trace; look at the function it was made of"
+        )
+
+
+def _check_arrays(found: Sequence[Leaf]) -> None:
+    for leaf in found:
+        if isinstance(leaf.value, jax.core.Tracer):
+            raise OptionError(
+                f"expected arrays, got a tracer for {leaf.name} ({type_of(leaf.aval)}): it stands "
+                "for a value while JAX traces a function, and has none of its own; return the "
+                "value from that function, or look at a call outside of it"
+            )
+
+
+def _jitted(
+    call: Call,
+    parts: tuple[Callable[..., Any], Any],
+    found: list[Leaf],
+    signature: inspect.Signature | None,
+) -> Call:
+    """A jitted function: what it marks static is static, and JAX judges the rest."""
+    fun, info = parts
+    marked = {*info.static_argnums, *info.static_argnames}
+    donated = {*info.donate_argnums, *info.donate_argnames}
+    arrays = [leaf for leaf in found if leaf.root not in marked and leaf.aval is not None]
+    return replace(
+        call,
+        traceable=compat.rejit(_anew(fun, fun, None), info),
+        inputs=tuple(as_input(leaf, leaf.root in donated) for leaf in arrays),
+        statics=_marked(call, marked, signature),
+        function=fun,
+        settings=info,
+        static=frozenset(marked),
+        leaves=tuple(leaf.value for leaf in arrays),
+    )
+
+
+def _wrapped(call: Call, inner: Inner, parts: tuple[Callable[..., Any], Any]) -> Call:
+    """A library's jit: the jitted function inside it, under the user's names."""
+    call = replace(call, args=inner.call.args, kwargs=inner.call.kwargs)
+    jitted = _jitted(call, parts, inner.leaves, inner.call.signature)
+    statics = jitted.statics if inner.statics is None else (*inner.statics, *call.statics)
+    return replace(jitted, function=inner.function, statics=statics)
+
+
+def _marked(
+    call: Call, marked: set[int | str], signature: inspect.Signature | None
+) -> tuple[Static, ...]:
+    named = zip(root_names(len(call.args), signature), call.args, strict=True)
+    values = [(n, v) for i, (n, v) in enumerate(named) if i in marked]
+    values += [(n, v) for n, v in call.kwargs.items() if n in marked]
+    statics = {n: Static(n, static_text(v)) for n, v in values}
+    return (*statics.values(), *(s for s in call.statics if s.name not in statics))
+
+
+def _plain(
+    call: Call,
+    function: Callable[..., Any],
+    found: list[Leaf],
+    signature: inspect.Signature | None,
+) -> Call:
+    """A function that is not jitted: what is no array is static, wherever it stands."""
+    _check_classes(call, function, found, signature)
+    arrays = [leaf for leaf in found if not leaf.fixed]
+    statics = [leaf for leaf in found if leaf.fixed]
+    args, kwargs = call.args, call.kwargs
+    whole = in_place.returning(function, signature)
+    traced = _anew(whole, function, signature)
+    if statics:
+        fixed = {i: leaf.value for i, leaf in enumerate(found) if leaf.fixed}
+        structure = jax.tree_util.tree_structure((args, kwargs))
+        kept = [None if leaf.fixed else leaf.value for leaf in found]
+        args, kwargs = jax.tree_util.tree_unflatten(structure, kept)
+        traced = _anew(_completed(whole, structure, fixed), function, signature)
+    return replace(
+        call,
+        traceable=jax.jit(traced),
+        args=args,
+        kwargs=kwargs,
+        inputs=tuple(as_input(leaf, donated=False) for leaf in arrays),
+        statics=(*(Static(s.name, static_text(s.value)) for s in statics), *call.statics),
+        leaves=tuple(leaf.value for leaf in arrays),
+        unjitted=True,
+    )
+
+
+def _check_classes(
+    call: Call,
+    function: Callable[..., Any],
+    found: Sequence[Leaf],
+    signature: inspect.Signature | None,
+) -> None:
+    """Raises what `jax.jit` raises for an object of a class that it does not know.
+
+    The object whose method is called is none of them: it is closed over.
+    """
+    for position, leaf in enumerate(found):
+        is_owner = call.owner is not None and leaf.root == 0
+        if not leaf.fixed or leaf.aval is not None or is_owner or not is_unregistered(leaf.value):
+            continue
+        structure = jax.tree_util.tree_structure((call.args, call.kwargs))
+        values = [leaf.value if i == position else None for i, leaf in enumerate(found)]
+        args, kwargs = jax.tree_util.tree_unflatten(structure, values)
+        try:
+            # Its arguments are refused before the function is called.
+            jax.jit(_anew(lambda *_, **__: None, function, signature)).trace(*args, **kwargs)
+        except TypeError as error:
+            error.add_note(_registered(call.name, leaf))
+            raise
+
+
+def _registered(name: str, leaf: Leaf) -> str:
+    """What to do about an object that JAX takes neither for an array nor for a container."""
+    kind, root = type(leaf.value).__name__, leaf.name.partition("[")[0].partition(".")[0]
+    return (
+        f"jaxlens: {leaf.name} is a {kind}, a class that JAX does not know: register it, as with "
+        f"jax.tree_util.register_dataclass({kind}), and its arrays are inputs; or make it part of "
+        f"the program: jax.jit({name}, static_argnames={root!r})"
+    )
+
+
+def _completed(
+    function: Callable[..., Any], structure: Any, fixed: Mapping[int, Any]
+) -> Callable[..., Any]:
+    """The function of the array leaves alone: puts the static leaves back, and calls.
+
+    A static leaf that comes back out, as in an updated Equinox model, is no result: JAX would
+    refuse it.
+    """
+    static = {id(value) for value in fixed.values()}
+
+    def completed(*args: Any, **kwargs: Any) -> Any:
+        arrays = iter(jax.tree_util.tree_leaves((args, kwargs)))
+        every = (fixed[i] if i in fixed else next(arrays) for i in range(structure.num_leaves))
+        args, kwargs = jax.tree_util.tree_unflatten(structure, list(every))
+        results = function(*args, **kwargs)
+        pytrees.check("the result", results)
+        return jax.tree_util.tree_map(lambda leaf: None if id(leaf) in static else leaf, results)
+
+    return completed
+
+
+def _anew(
+    function: Callable[..., Any], named: Callable[..., Any], signature: inspect.Signature | None
+) -> Callable[..., Any]:
+    """A new function object that calls `function` and bears the name and signature of `named`."""
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        results = function(*args, **kwargs)
+        pytrees.check("the result", results)  # JAX flattens it next
+        return results
+
+    # JAX keeps its frame, by its file's name, in every location that it writes.
+    traced.__code__ = traced.__code__.replace(co_filename=BOUNDARY)
+    functools.update_wrapper(traced, named, updated=())
+    traced.__name__ = function_name(named)
+    traced.__qualname__ = getattr(unbound(named), "__qualname__", traced.__name__)
+    if signature is not None:
+        traced.__signature__ = signature  # type: ignore[attr-defined]
+    return traced
+
+
+def function_name(f: Any) -> str:
+    """The name that a user would call it by."""
+    outermost = unbound(f)
+    for f in compat.layers(outermost):
+        if isinstance(f, functools.partial):
+            return function_name(f)
+        # A transform of a model has no name, or one that JAX made up: the model's class names it.
+        named = isinstance(getattr(f, "__name__", None), str) and f.__name__ != compat.UNNAMED
+        if named and compat.jit_parts(f) is None and not compat.transform_name(f):
+            break
+    name = getattr(f, "__name__", None) or getattr(getattr(f, "fun", None), "__name__", None)
+    return name if isinstance(name, str) else type(f).__name__
+
+
+def definition(f: Any) -> Span | None:
+    """Where the innermost function that it wraps is defined, or None."""
+    *_, inner = compat.layers(f)
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    if code is None:
+        return None
+    file = describe(code.co_filename)
+    return Span(
+        file.name,
+        code.co_firstlineno,
+        code.co_firstlineno,
+        function=code.co_qualname,
+        key=code.co_filename,
+        library=file.library,
+    )
+
+
+def transforms(f: Any) -> Iterator[str]:
+    """Names of the JAX transforms that a function was made by, outermost first.
+
+    JAX's transforms return a function of their own that wraps the user's; a jit is
+    no transform of the mathematics and not listed.
+    """
+    for layer in compat.layers(f):
+        name = compat.transform_name(layer) or _core().transform(layer)
+        if name:
+            yield name
+    if isinstance(layer, functools.partial):
+        yield from transforms(layer.func)

@@ -1,0 +1,88 @@
+"""A function under transforms that are chosen one by one, on arguments that fit them.
+
+`vmap` wants a batch: its axis is put into the shapes of the arguments it maps over.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlens.errors import OptionError
+from jaxlens.stages.arguments import pytrees
+from jaxlens.stages.arguments.arrays import is_array
+from jaxlens.stages.arguments.inputs import signature_of
+from jaxlens.stages.arguments.written_shapes import abstract
+from jaxlens.stages.call.transforms import axes, transformed
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A transform to put round a function.
+
+    Attributes:
+        name: "grad", "vmap", "jvp" or "jit".
+        value: What it is told, as on a magic's line: "0" for `--grad 0`, "0,None" for `--vmap`.
+        size: Examples of a `vmap`.
+    """
+
+    name: str
+    value: str = ""
+    size: int = 8
+
+
+def composed(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], puts: Sequence[Put]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """The function with its transforms, and the arguments that it takes then.
+
+    Args:
+        f: The function itself.
+        args: Its positional arguments, for one example.
+        kwargs: Its keyword arguments, likewise.
+        puts: Transforms, outermost first.
+
+    Raises:
+        OptionError: A value that does not fit the function.
+    """
+    pytrees.check_call(args, kwargs, signature_of(f))
+    given = tuple(args)
+    for put in reversed(puts):
+        if put.name == "vmap":
+            given = _batch(given, axes(put.value), put.size)
+            kwargs = {key: _with_axis(value, 0, put.size) for key, value in kwargs.items()}
+        f, kwargs = transformed(f, given, kwargs, [(put.name, put.value)])
+    return f, given, kwargs
+
+
+def _batch(args: tuple[Any, ...], chosen: Any, size: int) -> tuple[Any, ...]:
+    each = chosen if isinstance(chosen, tuple) else (chosen,) * len(args)
+    if len(each) != len(args):
+        raise OptionError(
+            f"vmap takes an axis for each of {len(args)} arguments, got {len(each)}: "
+            f"{','.join(['0'] * len(args))}"
+        )
+    if size < 1:
+        raise OptionError(f"vmap takes 1 example or more, got {size}")
+    return tuple(_with_axis(arg, axis, size) for arg, axis in zip(args, each, strict=True))
+
+
+def _with_axis(arg: Any, axis: int | None, size: int) -> Any:
+    if axis is None:
+        return arg
+    return jax.tree_util.tree_map(lambda leaf: _longer(leaf, axis, size), arg)
+
+
+def _longer(leaf: Any, axis: int, size: int) -> Any:
+    if not (
+        is_array(leaf) or isinstance(leaf, bool | int | float | complex | jax.ShapeDtypeStruct)
+    ):
+        return leaf
+    shape = list(np.shape(leaf))
+    if not -len(shape) - 1 <= axis <= len(shape):
+        raise OptionError(f"vmap: axis {axis} cannot be put into an array of shape {tuple(shape)}")
+    place = axis if axis >= 0 else axis + len(shape) + 1
+    shape.insert(place, size)
+    return abstract(tuple(shape), jax.dtypes.result_type(leaf))

@@ -1,0 +1,97 @@
+"""What line of Python a function object came from, partials, methods and transforms opened."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlens.ir.compile_log import Change
+from jaxlens.ir.graph import Span
+from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
+from jaxlens.stages.call.calls import function_name
+from jaxlens.stages.compat import events as compat_events
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What line of Python a function object came from.
+
+    Attributes:
+        wrappers: What is round the innermost function: "functools.partial", "jax.grad".
+        file: Its file, as Python knows it.
+        line: Its first line.
+        name: Its qualified name.
+        site: The user's line that calls, for a function that a library made.
+    """
+
+    wrappers: tuple[str, ...]
+    file: str
+    line: int
+    name: str
+    site: str = ""
+
+    @property
+    def span(self) -> Span | None:
+        """The same as a span; None for a function of JAX's."""
+        file = describe(self.file)
+        if file.own or not self.line:
+            return None
+        name = self.name.rpartition(".")[2]
+        return Span(file.name, self.line, self.line, -1, -1, name, self.file, file.library)
+
+
+def place_of(fun: Any) -> Place:
+    """Where a function object came from, partials, methods and transforms opened."""
+    wrappers: list[str] = []
+    seen: dict[int, Any] = {}  # a function may be set as what it wraps itself
+    while id(fun) not in seen:
+        seen[id(fun)] = fun
+        if isinstance(fun, functools.partial):
+            wrappers.append("functools.partial")
+            fun = fun.func
+        elif hasattr(fun, "__func__"):
+            wrappers.append("bound method")
+            fun = fun.__func__
+        elif name := compat.transform_name(fun):
+            wrappers.append(f"jax.{name}")
+            fun = compat.wrapped(fun) or fun
+        elif hasattr(fun, "__wrapped__"):
+            if compat.jit_parts(fun) is not None:
+                wrappers.append("jax.jit")
+            fun = fun.__wrapped__
+        else:
+            break
+    code = getattr(fun, "__code__", None) or getattr(type(fun).__call__, "__code__", None)
+    if code is None:
+        return Place(tuple(wrappers), "", 0, function_name(fun))
+    return Place(tuple(wrappers), code.co_filename, code.co_firstlineno, code.co_qualname)
+
+
+def made_anew(name: str, place: Place) -> Change:
+    """The change that stands for a new object of an old function."""
+    span = place.span
+    where = f" (defined at {span.file}:{span.line})" if span else ""
+    if place.site and span:
+        return Change("function", name, f"a new function object that {span.file} made")
+    wrapper = place.wrappers[0] if place.wrappers else ""
+    inner = place.name.rpartition(".")[2]
+    if wrapper == "functools.partial":
+        text = f"a new functools.partial of {inner}"
+    elif wrapper == "bound method":
+        text = f"a new bound method {inner}"
+    elif wrapper:
+        text = f"a new function that {wrapper} made of {inner}"
+    else:
+        text = "a new function object of the same lambda" if inner == "<lambda>" else (
+            "a new function object of the same def"
+        )  # fmt: skip
+    return Change("function", name, f"{text}{where}")
+
+
+def is_jaxs(place: Place, fun: Any) -> bool:
+    """Whether a jitted function is one of JAX's own, called outside of jit."""
+    if compat_events.is_primitive(fun):
+        return True
+    if "jax.jit" in place.wrappers[:1]:
+        return False  # jax.jit(jnp.sum) is the user's
+    return bool(place.file) and describe(place.file).name.startswith(("jax/", "jaxlib/"))

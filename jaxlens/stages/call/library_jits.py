@@ -1,0 +1,212 @@
+"""What a library's jit hands to the `jax.jit` inside it: `nnx.jit`, `eqx.filter_jit`, `jax.pmap`.
+
+The program that runs is the one of the jitted function inside. A jit round the wrapper would lose
+what the wrapper does with results: `nnx.jit` writes the new state into the model that it was
+given, so that the state is no result of the wrapper's, and what computes it would be dead.
+"""
+
+import sys
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+
+from jaxlens.ir.facts import Static
+from jaxlens.stages import compat
+from jaxlens.stages.arguments import equinox_calls, flax_models
+from jaxlens.stages.arguments.inputs import Leaf, leaves, root_names, signature_of, static_text
+from jaxlens.stages.call import isolate
+from jaxlens.stages.call.opened import Opened
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The call of the jitted function inside a wrapper.
+
+    Attributes:
+        call: The jitted function and what the wrapper hands it.
+        function: The user's function.
+        known: Whether a call of the wrapper's would use this very jitted function.
+        within: Makes what must surround each trace of it.
+        leaves: The leaves of its arguments under the user's names, in JAX's order.
+        statics: What the wrapper makes part of the program; None where only `jax.jit` does.
+    """
+
+    call: Opened
+    function: Any
+    known: bool
+    within: Callable[[], AbstractContextManager[Any]]
+    leaves: list[Leaf]
+    statics: tuple[Static, ...] | None
+
+    def results(self, tree: Any, count: int) -> list[str]:
+        """Names of the program's results, those that the wrapper keeps for itself too.
+
+        Args:
+            tree: Their pytree.
+            count: How many there are.
+        """
+        filled = tree.unflatten(range(count))
+        fun = getattr(self.call.function, "_fun", None)
+        if equinox_calls.is_equinox(fun):
+            _, user, _ = filled
+            return ["marker of filter_jit", *_paths("result", user)]
+        if hasattr(fun, "ctxtag"):
+            return list(self._of_flax(filled))
+        if hasattr(fun, "update_shardings"):
+            written = flax_models.updates(filled) or []
+            last = max((root for root, _ in written if isinstance(root, int)), default=-1)
+            roots = root_names(last + 1, self.call.signature)
+            own = list(_paths("result", filled[0]))
+            new = [f"new {roots[r] if isinstance(r, int) else r}{path}" for r, path in written]
+            if len(own) + len(new) == count:
+                return own + new
+        return list(_paths("result", filled))
+
+    def _of_flax(self, filled: Any) -> Iterator[str]:
+        """`nnx.jit` gives back its arguments' state, then what the function returned."""
+        args, kwargs, user = filled
+        names = root_names(len(args), self.call.signature)
+        for name, value in (*zip(names, args, strict=True), *kwargs.items()):
+            yield from _paths(f"new {name}", value)
+        yield from _paths("result", user)
+
+
+def inner(call: Opened) -> Inner | None:
+    """Opens a wrapper's call to that of the jitted function inside it; nothing is traced.
+
+    Args:
+        call: Any call.
+
+    Returns:
+        None where the function is no wrapper, or never lowers a jitted function.
+
+    Raises:
+        Exception: What the wrapper raises for such arguments.
+    """
+    wrapper: Any = call.function
+    if not compat.is_wrapper(wrapper):
+        return None
+    is_pmap = callable(getattr(wrapper, "__dict__", {}).get("lower"))
+    around = nullcontext() if is_pmap else isolate.untouched(isolate.context())
+    with around:
+        handed = _handed_over(call)
+    if handed is None:
+        return None
+    jitted, args, kwargs = handed
+    parts = compat.jit_parts(jitted)
+    if parts is None:
+        return None
+    fun, info = parts
+    signature = call.signature if hasattr(fun, "ctxtag") else signature_of(jitted)
+    opened = Opened(jitted, args, kwargs, signature)
+    marked = {*info.static_argnums, *info.static_argnames}
+    own = vars(wrapper).values() if hasattr(wrapper, "__dict__") else ()
+    found = [leaf for leaf in leaves(args, kwargs, signature) if leaf.root not in marked]
+    names, statics, by_identity = _names(call, opened, fun, found)
+    return Inner(
+        replace(opened, names=tuple(names) if by_identity else ()),
+        wrapper.__wrapped__,
+        is_pmap or any(value is jitted for value in own),
+        _surroundings(fun),
+        [replace(leaf, name=n, path=leaf.name) for leaf, n in zip(found, names, strict=True)],
+        statics,
+    )
+
+
+def _handed_over(call: Opened) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+    """What the wrapper hands over.
+
+    To Equinox a shape is no array, and so would be static; a tracer of that shape is one.
+    """
+    wrapper, given = call.function, (call.args, call.kwargs)
+    flat: list[Any]
+    flat, tree = jax.tree_util.tree_flatten(given)
+    shapes = {i: x for i, x in enumerate(flat) if isinstance(x, jax.ShapeDtypeStruct)}
+    if not shapes or not type(wrapper).__module__.startswith("equinox."):
+        return compat.handed_over(wrapper, call.args, call.kwargs)
+    handed = None
+
+    def on_tracers(tracers: Sequence[Any]) -> None:
+        nonlocal handed
+        of_tracer = dict(zip(map(id, tracers), shapes.values(), strict=True))
+        every = dict(zip(shapes, tracers, strict=True))
+        args, kwargs = jax.tree_util.tree_unflatten(
+            tree, [every.get(i, x) for i, x in enumerate(flat)]
+        )
+        found = compat.handed_over(wrapper, args, kwargs)
+        if found is not None:
+            jitted, *both = found
+            args, kwargs = jax.tree.map(lambda x: of_tracer.get(id(x), x), tuple(both))
+            handed = jitted, args, kwargs
+
+    jax.eval_shape(on_tracers, list(shapes.values()))
+    return handed
+
+
+def _surroundings(fun: Any) -> Callable[[], AbstractContextManager[Any]]:
+    """What must surround a trace: `nnx.jit` counts the objects that go in and come out in it."""
+    tag = getattr(fun, "ctxtag", None)
+    make = getattr(sys.modules.get("flax.nnx"), "update_context", None)
+    if tag is None or make is None:
+        return nullcontext
+    return lambda: make(tag)
+
+
+def _names(
+    call: Opened, inside: Opened, fun: Any, found: Sequence[Leaf]
+) -> tuple[list[str], tuple[Static, ...] | None, bool]:
+    """The user's names of the inner call's leaves, what is static, and whether objects told them.
+
+    Where the containers tell, earlier calls of the same function are named by theirs.
+    """
+    if equinox_calls.is_equinox(fun):
+        trees = [jax.tree_util.tree_structure(arg) for arg in inside.args[:2]]
+        user = equinox_calls.taken(fun, trees, inside.args[2:])
+        if user is not None:
+            named = equinox_calls.named(user, [""] * len(found))
+            if len(named.inputs) == len(found):
+                statics = (Static(n, static_text(v)) for n, v in named.statics.items())
+                return list(named.inputs), tuple(statics), False
+    if any(map(flax_models.is_states, _nodes(inside))):
+        names = list(_of_states(inside))
+        if len(names) == len(found):
+            return names, None, False
+    return _by_identity(call, found), None, True
+
+
+def _nodes(call: Opened) -> list[Any]:
+    flat = jax.tree_util.tree_leaves((call.args, call.kwargs), is_leaf=flax_models.is_states)
+    return list(flat)
+
+
+def _of_states(call: Opened) -> Iterator[str]:
+    info = compat.jit_parts(call.function)[1]  # type: ignore[index]
+    marked = {*info.static_argnums, *info.static_argnames}
+    roots = root_names(len(call.args), call.signature)
+    positional = [(n, v) for i, (n, v) in enumerate(zip(roots, call.args, strict=True))
+                  if i not in marked]  # fmt: skip
+    named = [(n, call.kwargs[n]) for n in sorted(call.kwargs) if n not in marked]
+    for name, value in (*positional, *named):
+        yield from _paths(name, value)
+
+
+def _paths(root: str, tree: Any) -> Iterator[str]:
+    """The path of each leaf, those of a model that Flax took apart by its attributes."""
+    found, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=flax_models.is_states)
+    for path, leaf in found:
+        inside = flax_models.paths(leaf) if flax_models.is_states(leaf) else [""]
+        yield from (root + jax.tree_util.keystr(path) + step for step in inside)
+
+
+def _by_identity(call: Opened, found: Sequence[Leaf]) -> list[str]:
+    """Names by the objects themselves, which a wrapper may hand over in another container."""
+    names: defaultdict[int, deque[str]] = defaultdict(deque)
+    for leaf in leaves(call.args, call.kwargs, call.signature):
+        names[id(leaf.value)].append(leaf.name)
+    return [
+        names[id(leaf.value)].popleft() if names[id(leaf.value)] else leaf.name for leaf in found
+    ]

@@ -1,0 +1,161 @@
+"""A call with its partials, bound methods and callable pytrees opened, down to what JAX is given.
+
+What JAX would be given decides: the arguments of a partial of a jitted function are inputs of the
+program, those of any other partial are closed over, as by `jax.jit(partial)`.
+"""
+
+import enum
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from jaxlens.stages import compat
+from jaxlens.stages.arguments import flax_models, pytrees
+from jaxlens.stages.arguments.arrays import is_array
+from jaxlens.stages.arguments.inputs import root_names, signature_of
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A call with its partials and bound methods opened.
+
+    Attributes:
+        function: What is called in the end.
+        args: All positional arguments, the opened ones first.
+        kwargs: All keyword arguments.
+        signature: Its signature, an owner first; None where Python knows none.
+        owner: The object whose method or `__call__` it is, or None.
+        names: What the user calls each array leaf, where the paths of `args` do not say.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    signature: inspect.Signature | None
+    owner: Any = None
+    names: tuple[str, ...] = ()
+
+
+def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Opened:
+    """Opens partials, bound methods and callable pytrees, from the outside in.
+
+    Args:
+        f: What is called.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        name: What the user calls the object, if `f` is one or a method of one.
+
+    Raises:
+        OptionError: An argument holds itself, or nests too deep for JAX.
+    """
+    owner = signature = None
+    while True:
+        if _is_partial(f):
+            if not _leads_to_jit(f):
+                return _checked(Opened(f, args, kwargs, signature_of(f), _bound_to(f) or owner))
+            f, args, kwargs, signature = f.func, (*f.args, *args), {**f.keywords, **kwargs}, None
+        elif (cached := flax_models.cached(f)) is not None:
+            f, args, signature = cached[0], (*cached[1], *args), None
+        elif _is_method(f):
+            owner, signature = f.__self__, _with_owner(f, name)
+            f, args = f.__func__, (owner, *args)
+        elif not _is_jitted(f) and _is_callable_tree(f):
+            owner, signature = f, _with_owner(f, name)
+            f, args = type(f).__call__, (owner, *args)
+        else:
+            return _checked(Opened(f, args, kwargs, signature or signature_of(f), owner))
+
+
+def _checked(call: Opened) -> Opened:
+    pytrees.check_call(call.args, call.kwargs, call.signature)
+    return call
+
+
+def _is_partial(f: Any) -> bool:
+    """Whether it is Python's partial, JAX's, or the one that binds a method in Equinox."""
+    kind = type(f)
+    if isinstance(f, functools.partial):
+        return True
+    return kind.__name__ == "Partial" and kind.__module__.startswith("equinox.")
+
+
+def unbound(f: Any) -> Any:
+    """What a partial calls in the end; anything else as it is."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    return f
+
+
+def bound_values(f: Any) -> list[tuple[str, Any]]:
+    """The arguments that a partial has bound, by name; none of anything else."""
+    if not isinstance(f, functools.partial):
+        return []
+    names = root_names(len(f.args), signature_of(f.func))
+    return [*zip(names, f.args, strict=True), *f.keywords.items()]
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is a value without parts that is no array: a number, a text, a function, None."""
+    return value is None or isinstance(value, _PLAIN) or callable(value)
+
+
+_PLAIN = (str, bytes, int, float, complex, enum.Enum)
+
+
+def _leads_to_jit(f: Any) -> bool:
+    """Whether a partial ends in a jitted function, which gets the bound arguments as its own."""
+    while True:
+        if _is_partial(f):
+            f = f.func
+        elif _is_method(f):
+            f = f.__func__
+        else:
+            return _is_jitted(f) or flax_models.cached(f) is not None
+
+
+def _is_jitted(f: Any) -> bool:
+    """Whether JAX, a library or the core jitted it."""
+    core = sys.modules.get("jaxlens.core")  # whoever has a function of the core's has imported it
+    if core is not None and isinstance(f, core.Jitted):
+        return True
+    return compat.jit_parts(f) is not None or compat.is_wrapper(f)
+
+
+def _bound_to(f: Any) -> Any:
+    """The object whose method a partial calls, or None."""
+    while _is_partial(f):
+        f = f.func
+    return f.__self__ if _is_method(f) else None
+
+
+def _is_method(f: Any) -> bool:
+    """Whether it is bound to an object; a class method keeps its class, unless it was jitted.
+
+    What is bound lends the jitted function's attributes, and not its first argument.
+    """
+    if not hasattr(f, "__func__"):
+        return False
+    bound_to_class = isinstance(getattr(f, "__self__", type), type)
+    return not bound_to_class or compat.jit_parts(f.__func__) is not None
+
+
+def _is_callable_tree(f: Any) -> bool:
+    """Whether it is an object with arrays of its own in it."""
+    if jax.tree_util.all_leaves([f]):
+        return False
+    return any(is_array(leaf) for _, leaf in pytrees.leaves(f))
+
+
+def _with_owner(f: Callable[..., Any], name: str) -> inspect.Signature | None:
+    """The signature of what `f` is bound to, its object first, called what the user calls it."""
+    bound = signature_of(f)
+    if bound is None:
+        return None
+    known = name.isidentifier() and name not in bound.parameters
+    first = inspect.Parameter(name if known else "self", inspect.Parameter.POSITIONAL_ONLY)
+    return bound.replace(parameters=[first, *bound.parameters.values()])

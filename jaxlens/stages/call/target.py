@@ -1,0 +1,258 @@
+"""Where a program is to run: what this process has, or a described device that is not here.
+
+`tpu:v5e:2x2` describes four TPU chips; libtpu compiles for them on any machine. `gpu:h100`
+describes an NVIDIA GPU; JAX's CUDA plugin compiles for it without one.
+"""
+
+import importlib.util
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jaxlib
+
+from jaxlens.errors import TargetError
+from jaxlens.ir.facts import Target
+from jaxlens.stages import compat
+from jaxlens.stages.call.gpu_targets import GPUS, config
+
+_SYNONYMS = {"cuda": "gpu", "rocm": "gpu"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A target that JAX can trace and lower for.
+
+    Attributes:
+        target: What it is, as data.
+        device: The device that inputs are put on; None for where JAX would run the call.
+        platforms: What to lower for; None for where the inputs are.
+    """
+
+    target: Target
+    device: Any = None
+    platforms: tuple[str, ...] | None = None
+
+    def trace(
+        self,
+        traceable: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        static: Iterable[int | str] = (),
+    ) -> Any:
+        """Traces a jitted function; on a device of our choice only shapes are handed over.
+
+        Args:
+            traceable: The jitted function.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+            static: Positions and keywords that are static.
+        """
+        if self.device is None:
+            return traceable.trace(*args, **kwargs)
+        fixed = set(static)
+        if not jax.tree.leaves((args, kwargs)):
+            raise TargetError(
+                f"a call without array inputs runs where JAX's default device is and cannot be "
+                f"put on {self.target.kind}; give the function an input"
+            )
+        placed = [a if i in fixed else self._shapes(a) for i, a in enumerate(args)]
+        named = {k: a if k in fixed else self._shapes(a) for k, a in kwargs.items()}
+        return traceable.trace(*placed, **named)
+
+    def _shapes(self, argument: Any) -> Any:
+        sharding = jax.sharding.SingleDeviceSharding(self.device)
+        struct: Any = jax.ShapeDtypeStruct
+
+        def shape(leaf: Any) -> Any:
+            aval = jax.typeof(leaf)
+            weak = getattr(aval, "weak_type", False)
+            return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
+
+        return jax.tree.map(shape, argument)
+
+
+def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) -> Place:
+    """Finds a target.
+
+    Args:
+        name: "cpu", "gpu", "tpu", a device that is not here ("tpu:v5e:2x2", "gpu:h100"),
+            or None for where JAX would run the call.
+        leaves: The call's array leaves, whose devices decide where name is None.
+        settings: The jitted function's settings, likewise.
+
+    Raises:
+        TargetError: There is no such device here, nor a description of it.
+    """
+    if name is None:
+        devices = _devices(leaves, settings)
+        return Place(_target(devices, absent=_only_described(devices[0])))
+    platform, _, rest = name.strip().lower().partition(":")
+    platform = _SYNONYMS.get(platform, platform)
+    if rest:
+        return _described(name, platform, rest)
+    device = _here().get(platform)
+    if device is None:
+        raise TargetError(f"no target {name!r} here; {_choices()}")
+    return Place(_target([device]), device)
+
+
+def target_of(devices: Sequence[Any]) -> Target:
+    """The target that these devices are, the first of which says what kind they are."""
+    return _target(devices, absent=_only_described(devices[0]))
+
+
+def names() -> tuple[str, ...]:
+    """Targets that this process has, the default first."""
+    return tuple(_here())
+
+
+def _here() -> dict[str, Any]:
+    """One device of every platform in this process, the default platform first."""
+    # Watching loads this file, and importing `jax.extend` changes the key of every trace from
+    # jax 0.12 on.
+    from jax.extend import backend
+
+    first = jax.devices()[0]
+    found = {first.platform: first}
+    for client in backend.backends().values():
+        for device in client.local_devices():
+            found.setdefault(_SYNONYMS.get(device.platform, device.platform), device)
+    return found
+
+
+def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
+    """The devices that JAX would use: jit's own, the committed arrays', or the default."""
+    if getattr(settings, "device", None) is not None:
+        return [settings.device]
+    if getattr(settings, "backend", None) is not None:
+        return [jax.devices(settings.backend)[0]]
+    shardings = [s for s in getattr(settings, "in_shardings_leaves", ()) if _has_devices(s)]
+    shardings += [leaf.sharding for leaf in leaves if _is_committed(leaf)]
+    if shardings:
+        largest = max(shardings, key=lambda s: len(s.device_set))
+        return sorted(largest.device_set, key=lambda d: d.id)
+    config: Any = jax.config
+    default = config.jax_default_device
+    if isinstance(default, str):
+        return [jax.devices(default)[0]]
+    return [default or jax.devices()[0]]
+
+
+def _is_committed(leaf: Any) -> bool:
+    """Whether it stays where it is: a committed array, or a shape with a sharding."""
+    return getattr(leaf, "committed", True) and _has_devices(getattr(leaf, "sharding", None))
+
+
+def _has_devices(sharding: Any) -> bool:
+    try:
+        return bool(sharding.device_set)
+    except (AttributeError, ValueError, TypeError):  # none, or a mesh without devices
+        return False
+
+
+def _only_described(device: Any) -> bool:
+    """Whether it is one of a topology's, for which JAX compiles and on which nothing can run."""
+    return getattr(device.client, "runtime_type", "") == "compile_only_runtime"
+
+
+def _target(devices: Sequence[Any], absent: bool = False) -> Target:
+    first = devices[0]
+    return Target(
+        _SYNONYMS.get(first.platform, first.platform),
+        first.device_kind,
+        len(devices),
+        absent,
+        jax.__version__,
+        jaxlib.__version__,
+    )
+
+
+def _described(name: str, platform: str, rest: str) -> Place:
+    if platform == "tpu":
+        return _tpu(name, rest)
+    if platform == "gpu":
+        return _gpu(name, rest)
+    raise TargetError(
+        f"no target {name!r}; a device that is not here is a TPU (tpu:v5e:2x2) or an NVIDIA GPU "
+        f"(gpu:h100); {_choices()}"
+    )
+
+
+def _tpu(name: str, rest: str) -> Place:
+    if importlib.util.find_spec("libtpu") is None:
+        raise TargetError(
+            f"target {name!r} needs libtpu, which is not installed: pip install 'jaxlens[tpu]'; "
+            f"{_choices()}"
+        )
+    from jax.experimental import topologies
+
+    try:
+        # Else libtpu, where it starts, asks a cloud machine's server and waits for an answer.
+        with _variable("TPU_SKIP_MDS_QUERY"):
+            described = topologies.get_topology_desc(platform="tpu", topology_name=rest)
+    except Exception as error:  # libtpu's own, of many types
+        raise TargetError(
+            f"libtpu knows no topology {rest!r} ({_line(error)}); write a version and a grid: "
+            "tpu:v5e:2x2"
+        ) from None
+    target = _target(described.devices[:1], absent=True)
+    return Place(target, described.devices[0], ("tpu",))
+
+
+def _gpu(name: str, rest: str) -> Place:
+    gpu = GPUS.get(rest)
+    if gpu is None:
+        known = ", ".join(f"gpu:{key}" for key in GPUS)
+        raise TargetError(f"no description of {name!r}; there is {known}; {_choices()}")
+    if not compat.has_cuda_plugin():
+        raise TargetError(
+            f"target {name!r} needs JAX's CUDA plugin, which is not installed: "
+            f"pip install 'jaxlens[gpu]'; {_choices()}"
+        )
+    version = compat.cuda_plugin_version()
+    if version and version.split(".")[:3] != jaxlib.__version__.split(".")[:3]:
+        raise TargetError(
+            f"target {name!r} needs JAX's CUDA plugin of jaxlib's version {jaxlib.__version__}, "
+            f"got {version}: pip install jax-cuda13-plugin=={jaxlib.__version__}"
+        )
+    from jax.experimental import topologies
+
+    jax.devices()  # settled as the user's environment has it
+    try:
+        # Else the plugin wants the libraries that only running programs need.
+        with _variable("JAX_SKIP_CUDA_CONSTRAINTS_CHECK"):
+            compat.register_cuda()
+        described = topologies.get_topology_desc(
+            platform="cuda", topology_name="", target_config=config(gpu), topology="1x1x1"
+        )
+    except Exception as error:  # the plugin's own, of many types
+        raise TargetError(
+            f"JAX's CUDA plugin cannot compile for {name!r} here ({_line(error)}); is all of "
+            "'jaxlens[gpu]' installed?"
+        ) from None
+    return Place(_target(described.devices, absent=True), described.devices[0], ("cuda",))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+@contextmanager
+def _variable(name: str) -> Iterator[None]:
+    """Within it, an environment variable is set, unless the user has set it."""
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def _choices() -> str:
+    return "this process has " + ", ".join(_here())

@@ -1,0 +1,160 @@
+"""Takes transforms off a function, one by one, with the arguments that what is inside would get.
+
+`vmap(grad(loss))` on a batch holds `grad(loss)` on one example, and that holds `loss`. Nothing is
+computed: an example is a shape.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlens.errors import UnavailableError
+from jaxlens.stages import compat
+from jaxlens.stages.arguments.written_shapes import abstract
+from jaxlens.stages.call.opened import is_plain
+from jaxlens.stages.core import program as core_program
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A function with arguments of its own.
+
+    Attributes:
+        function: Transformed less often than the rung above it.
+        args: Positional arguments, shapes in the place of arrays.
+        kwargs: Keyword arguments, likewise.
+        transform: What was put on last: "vmap"; "" for the function itself.
+        static: Settings of a jit further out that name static arguments.
+        sizes: Axes that a `vmap` further out named.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    transform: str = ""
+    static: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[Any, int] = field(default_factory=dict)
+
+
+def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
+    """The ladder, the function itself first.
+
+    Args:
+        f: A function with transforms round it, JAX's, the core's or a magic's.
+        args: Its positional arguments; only shapes and dtypes of arrays are read.
+        kwargs: Its keyword arguments, likewise.
+
+    Raises:
+        UnavailableError: It has no transform that can be taken off.
+    """
+    found: list[Rung] = []
+    static: dict[str, Any] = {}
+    sizes: dict[Any, int] = {}
+    fixed: dict[str, Any] = {}
+    while isinstance(f, functools.partial):
+        fixed = {**{k: v for k, v in f.keywords.items() if is_plain(v)}, **fixed}
+        kwargs = {**{k: v for k, v in f.keywords.items() if k not in fixed}, **kwargs}
+        f, args = f.func, (*f.args, *args)
+    while True:
+        name = _name(f)
+        rung = functools.partial(f, **fixed) if fixed else f
+        found.append(Rung(rung, args, kwargs, name, dict(static), dict(sizes)))
+        inner = compat.wrapped(f)
+        if not name or inner is None:
+            break
+        if name == "jit" and not static:
+            static = _static(f)
+        elif name == "vmap":
+            told = compat.settings(f)
+            axes = told.get("in_axes", 0)
+            if told.get("axis_name") is not None:
+                sizes[told["axis_name"]] = told.get("axis_size") or _size(args, axes)
+            args = _examples(args, axes)
+            kwargs = {key: _example(value, 0) for key, value in kwargs.items()}
+        elif name == "jvp":
+            kwargs = {key: value for key, value in kwargs.items() if key != "tangents"}
+        f = inner
+    if len(found) == 1:
+        raise UnavailableError(
+            "a ladder needs a transformed function, such as jax.vmap(jax.grad(f)): put "
+            "--grad, --vmap, --jvp or --jit before --ladder; of a step that transforms within, ask "
+            "for what it transforms: jax.grad(loss), not step"
+        )
+    return found[::-1]
+
+
+def traceable(rung: Rung) -> Callable[..., Any]:
+    """A rung's function as it is traced.
+
+    A jitted one is called by another, in whose jaxpr the call can be seen; static arguments stay
+    static, and named axes named.
+    """
+    f = rung.function
+    if rung.transform != "jit" and not rung.static and not rung.sizes:
+        return f
+
+    @functools.wraps(f)
+    def caller(*args: Any, **kwargs: Any) -> Any:
+        with compat.named_axes(rung.sizes):
+            return f(*args, **kwargs)
+
+    static = rung.static or (_static(f) if rung.transform == "jit" else {})
+    return jax.jit(caller, **static) if static else caller
+
+
+def _name(f: Any) -> str:
+    """What was put on last."""
+    if compat.jit_parts(f) is not None:
+        return "jit"
+    if compat.is_checkpoint(f):
+        return "checkpoint"
+    return compat.transform_name(f) or core_program.transform(f) or getattr(f, "_jaxlens", "")
+
+
+def _static(f: Any) -> dict[str, Any]:
+    """What a jit was told of static arguments."""
+    parts = compat.jit_parts(f)
+    if parts is None:
+        return {}
+    info = parts[1]
+    told = {"static_argnums": info.static_argnums, "static_argnames": info.static_argnames}
+    return {name: value for name, value in told.items() if value}
+
+
+def _size(args: tuple[Any, ...], axes: Any) -> int:
+    """How many examples there are."""
+    each = axes if isinstance(axes, tuple | list) else (axes,) * len(args)
+    for arg, axis in zip(args, each, strict=False):
+        leaves = jax.tree_util.tree_leaves(arg)
+        if isinstance(axis, int) and leaves:
+            return int(np.shape(leaves[0])[axis])
+    return 1
+
+
+def _examples(args: tuple[Any, ...], axes: Any) -> tuple[Any, ...]:
+    if isinstance(axes, tuple | list):
+        return tuple(_example(arg, axis) for arg, axis in zip(args, axes, strict=True))
+    return tuple(_example(arg, axes) for arg in args)
+
+
+def _example(arg: Any, axes: Any) -> Any:
+    """One example of an argument; `axes` may name axes for parts of it, as in `in_axes`."""
+
+    def one(axis: Any, part: Any) -> Any:
+        if axis is None:
+            return part
+        return jax.tree_util.tree_map(lambda leaf: _less(leaf, axis), part)
+
+    return jax.tree_util.tree_map(one, axes, arg, is_leaf=lambda axis: axis is None)
+
+
+def _less(leaf: Any, axis: int) -> Any:
+    shape = list(np.shape(leaf))
+    if not shape:
+        return leaf
+    del shape[axis]
+    return abstract(tuple(shape), leaf.dtype)

@@ -1,0 +1,1 @@
+"""One compile by XLA, and all that it writes about it."""

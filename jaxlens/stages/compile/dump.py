@@ -1,0 +1,227 @@
+"""The files that XLA writes about one compile, read into memory, their folder removed.
+
+XLA names every file `module_NNNN.MODULE.REST`. REST says what it is: `0007.PIPELINE.after_PASS...`
+for HLO after a pass, `UNIT.ir-no-opt.ll` and `UNIT.ir-with-opt.ll` for LLVM IR, `obj-file.UNIT.o`
+for objects, `UNIT.ptx`, and one text each for buffers, live ranges and thunks. A unit holds one
+kernel; on GPU its name is a number, and LLVM IR before and after optimisation have their own.
+"""
+
+import glob
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.hlo.fusion_log import steps_text
+from jaxlens.ir.hlo.passes import in_order
+from jaxlens.ir.text_store import Texts, pack
+
+_STEM = re.compile(r"(?P<stem>module_(?P<number>\d+)\..*?)\.(?:before_optimizations)\.txt")
+_PASS = re.compile(r"\d{4,}\..*\.txt")
+_MEMORY = Path("/dev/shm")
+_ROOM = 1 << 30
+_PROBE = 1 << 16  # bytes; a file that did not fit leaves less than a block
+# With the machine's name: a temporary folder can be shared by machines that count processes apart.
+_PREFIX = f"jaxlens-{platform.node()}-"
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What XLA wrote about one module; "" or empty where it wrote nothing.
+
+    Attributes:
+        before: HLO before optimisation.
+        optimized: HLO after the last pass.
+        pass_names: File name of each dump of HLO, in order; the first is `before`'s.
+        pass_texts: Their texts, packed; empty where no passes were asked for.
+        buffers: Buffer assignment as text.
+        live: Live ranges as text.
+        thunks: The runtime's list of thunks (GPU).
+        thunk_names: Which instruction each of them belongs to.
+        fusion_log: What the fusing pass decided, and why (GPU); see `ir.fusion_log`.
+        llvm_before: LLVM IR as generated, by unit.
+        llvm_after: LLVM IR after LLVM's optimisations, by unit.
+        objects: Object files, by unit.
+        ptx: PTX, by unit.
+        written: When LLVM IR before and after optimisation and the object were written, by unit,
+            in nanoseconds; empty where nobody asked.
+        lost: Why there is nothing although XLA wrote: the disk was full. "" else.
+    """
+
+    before: str = ""
+    optimized: str = ""
+    pass_names: tuple[str, ...] = ()
+    pass_texts: Texts = field(default_factory=Texts, repr=False)
+    buffers: str = ""
+    live: str = ""
+    thunks: str = ""
+    thunk_names: str = ""
+    fusion_log: str = ""
+    llvm_before: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    llvm_after: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    objects: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    ptx: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    written: Mapping[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
+    lost: str = ""
+
+
+@contextmanager
+def folder(large: bool) -> Iterator[Path]:
+    """A fresh folder that is gone afterwards, whatever happened.
+
+    Args:
+        large: Whether every pass is to be dumped. Without them the files are few megabytes and
+            go to memory where there is room: writing hundreds of files to a disk costs a
+            compile of a large program 5 % of its time.
+
+    Raises:
+        UnavailableError: There is no room for one.
+    """
+    parent = Path((None if large else _memory()) or tempfile.gettempdir())
+    sweep(parent)
+    try:
+        path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+    except OSError as error:
+        raise UnavailableError(no_room(parent, error)) from None
+    try:
+        yield path
+    finally:
+        remove(path)
+
+
+def no_room(folder: Path, error: OSError) -> str:
+    """Says that nothing more can be written into a folder, and what to do."""
+    return (
+        f"nothing more can be written to {folder} ({error.strerror}), where XLA writes what is "
+        "shown: make room there, or set TMPDIR to a folder with room and start anew"
+    )
+
+
+def full(path: Path) -> str:
+    """Why what was written into a folder may be cut off; "" where there is room for more.
+
+    XLA goes on where a file cannot be written, and leaves it empty or cut off.
+    """
+    probe = path / "room"
+    try:
+        probe.write_bytes(bytes(_PROBE))
+        probe.unlink()
+    except OSError as error:
+        return no_room(path.parent, error)
+    return ""
+
+
+def sweep(parent: Path) -> None:
+    """Removes what a process of this machine left that was killed during a compile.
+
+    XLA cannot be interrupted, so restarting the kernel is what a user does.
+    """
+    if os.name != "posix":
+        return  # there is no way to ask for a process that could not also end it
+    for path in parent.glob(f"{glob.escape(_PREFIX)}*"):
+        number = path.name.removeprefix(_PREFIX).partition("-")[0]
+        if number.isdecimal() and not _lives(int(number)):
+            remove(path)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # somebody else's, or no process at all
+    return True
+
+
+def remove(path: Path) -> None:
+    """Removes a folder and what is in it; nothing happens if it is gone."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _memory() -> str | None:
+    """A file system in memory with a gigabyte free, or None: the usual temporary folder."""
+    if "TMPDIR" in os.environ:
+        return None
+    with suppress(OSError, AttributeError):
+        state = os.statvfs(_MEMORY)
+        if state.f_bavail * state.f_frsize > _ROOM and os.access(_MEMORY, os.W_OK | os.X_OK):
+            return str(_MEMORY)
+    return None
+
+
+def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
+    """Reads the dump of one module.
+
+    Args:
+        path: The folder.
+        clock: Whether to look when the files of kernels were written.
+        stem: How the module's files begin; by default the first that was optimised. A compile
+            can dump helpers of its own beside the program (autotuning does); they come later.
+    """
+    names = sorted(entry.name for entry in os.scandir(path)) if path.is_dir() else []
+    stem = stem or next(iter(_stems(names)), "")
+    if not stem:
+        return Dump()
+    rests = {name[len(stem) + 1 :]: path / name for name in names if name.startswith(f"{stem}.")}
+    passed = any(map(_PASS.fullmatch, rests))
+    files = in_order(path.name for path in rests.values()) if passed else []
+    return Dump(
+        before=_text(rests["before_optimizations.txt"]),
+        optimized=_only(rests, "_after_optimizations.txt"),
+        pass_names=tuple(files),
+        pass_texts=pack(_text(path / name) for name in files),
+        buffers=_only(rests, "-buffer-assignment.txt"),
+        live=_only(rests, "-live-range.txt"),
+        thunks=_only(rests, "thunk_sequence.txt"),
+        thunk_names=_only(rests, "thunk_metadata.txt"),
+        fusion_log=steps_text(_only(rests, "priority_fusion_dump.txt")),
+        llvm_before=_units(rests, "ir-no-opt.ll"),
+        llvm_after=_units(rests, "ir-with-opt.ll"),
+        objects={u.removeprefix("obj-file."): b for u, b in _units(rests, "o").items()},
+        ptx=_units(rests, "ptx"),
+        written=dict(_written(rests)) if clock else {},
+    )
+
+
+def stems(path: Path) -> list[str]:
+    """How the files of each module in a folder begin ("module_0012.jit_step"), in order."""
+    return _stems(os.listdir(path))
+
+
+def _stems(names: Iterable[str]) -> list[str]:
+    found = [m for name in names if (m := _STEM.fullmatch(name))]
+    return [m["stem"] for m in sorted(found, key=lambda m: int(m["number"]))]
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace")
+
+
+def _only(rests: Mapping[str, Path], ending: str) -> str:
+    """The text of the one file with that ending; a pass's dump can have it too."""
+    found = [p for r, p in rests.items() if r.endswith(ending) and not _PASS.fullmatch(r)]
+    return _text(found[0]) if found else ""
+
+
+def _written(rests: Mapping[str, Path]) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    for rest in rests:
+        unit = rest.removesuffix(".ir-no-opt.ll")
+        names = (rest, f"{unit}.ir-with-opt.ll", f"obj-file.{unit}.o")
+        if unit != rest and all(name in rests for name in names):
+            begun, optimised, done = (os.stat(rests[name]).st_mtime_ns for name in names)
+            yield unit, (begun, optimised, done)
+
+
+def _units(rests: Mapping[str, Path], kind: str) -> dict[str, bytes]:
+    return {
+        rest[: -len(kind)].removesuffix("."): path.read_bytes()
+        for rest, path in rests.items()
+        if rest == kind or rest.endswith(f".{kind}")
+    }

@@ -1,0 +1,242 @@
+"""What XLA does during a compile, from JAX's profiler: read without TensorBoard, files removed.
+
+XLA times its pipelines, passes and code generation by itself; a profiler session only writes the
+figures down. One session can run in a process. Where the user's own does, there is no profile.
+"""
+
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxlens.ir.facts import CONVERSION, Part, Profile
+from jaxlens.stages import compat
+from jaxlens.stages.compile.dump import full, no_room, remove
+
+BUSY = (
+    "a profiler session of yours is running, and a process can have one: "
+    "end it for the times within the compile"
+)
+IDLE = (
+    "libtpu is loaded in this process, which has no TPU: JAX's profiler could end the process; "
+    "look in a process that compiles for no TPU"
+)
+_EMPTY = "this compiler tells the profiler nothing of what it does"
+_PASSES = "hlo_pass_pipeline.cc"
+_BACKEND = "backend_compile_and_load"
+_KERNEL = "FusionCompiler::Compile"
+_PREFIX, _SUFFIX = "__compute_module_", "_kernel_module"  # round a kernel's name
+_WORKERS = ("_xla-cpu-codegen",)  # threads that make the kernels' code
+_LLVM_TASK = "TaskDispatcher::dispatch"
+_QUIET = ("ThreadpoolListener", "RunInvariantCheckers")
+
+
+class Session:
+    """One profiler session round a compile.
+
+    Attributes:
+        note: Why there is none; "" where there is.
+    """
+
+    def __init__(self) -> None:
+        self.note = ""
+        self._path: Path | None = None
+        self._over = False
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Starts it, if no other session runs."""
+        if compat.has_idle_tpu_plugin():
+            self.note = IDLE
+            return
+        profiler: Any = jax.profiler
+        options = profiler.ProfileOptions()
+        options.python_tracer_level, options.host_tracer_level = 0, 3
+        if hasattr(options, "device_tracer_level"):
+            options.device_tracer_level = 0
+        with self._lock:
+            if self._over:  # interrupted before it began
+                return
+            try:
+                path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
+            except OSError as error:
+                self.note = no_room(Path(tempfile.gettempdir()), error)
+                return
+            try:
+                profiler.start_trace(str(path), profiler_options=options)
+                self._path = path
+            except Exception as error:
+                remove(path)
+                line = _line(error)
+                self.note = BUSY if "already" in line or "one profile" in line else line
+
+    def stop(self) -> bytes:
+        """Ends it, also when it had not been started; what it wrote is removed.
+
+        Returns:
+            The profile, b"" where there is none.
+        """
+        with self._lock:
+            path, self._path, self._over = self._path, None, True
+        if path is None:
+            return b""
+        try:
+            end(path)
+            return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
+        except Exception as error:
+            self.note = full(path) or _line(error)
+            return b""
+        finally:
+            remove(path)
+
+
+def end(path: Path) -> None:
+    """Ends the session that writes to a folder; it is over also where that cannot be written.
+
+    Raises:
+        Exception: What JAX raises then.
+    """
+    profiler: Any = jax.profiler
+    try:
+        profiler.stop_trace()
+    except BaseException:
+        compat.forget_session(str(path))
+        raise
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:160]
+
+
+@contextmanager
+def ended(session: Session | None) -> Iterator[None]:
+    """Within it a session runs; it ends whatever happens."""
+    if session is not None:
+        session.start()
+    try:
+        yield
+    except BaseException:
+        if session is not None:
+            session.stop()
+        raise
+
+
+def read(data: bytes, module: str, seconds: float, note: str = "") -> Profile:
+    """A profile's bytes as parts of the compile of one module.
+
+    Args:
+        data: As `Session.stop` gives them.
+        module: The HLO module's name ("jit_step").
+        seconds: Wall clock of the compile.
+        note: Why there is no profile, where there is none.
+    """
+    lines = list(_lines(data)) if data else []
+    main = _main(lines, module)
+    if main is None:
+        return Profile(seconds, (), note or _EMPTY)
+    tree = _Tree()
+    tree.add(main, False)
+    low, high = main[0].start, max(event.end for event in main)
+    for line in lines:
+        if line is not main and any(e.name in (_KERNEL, _LLVM_TASK) for e in line):
+            tree.add([e for e in line if low <= e.start <= high], True)
+    return Profile(seconds, (*tree.parts(), *_conversion(lines, main[0], tree)))
+
+
+class _Event(NamedTuple):
+    start: float
+    end: float
+    name: str
+    kind: str
+    module: str
+
+
+def _lines(data: bytes) -> Iterator[list[_Event]]:
+    """The events of each thread, those round others first."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its bindings make a class that Python warns of
+        planes = jax.profiler.ProfileData.from_serialized_xspace(data).planes
+        for plane in planes:
+            for line in plane.lines:
+                events = [_event(e) for e in line.events if not e.name.startswith(_QUIET)]
+                if events:
+                    yield sorted(events, key=lambda e: (e.start, -e.end))
+
+
+def _event(event: Any) -> _Event:
+    stats = {key: value for key, value in event.stats if key in ("module", "_src", "name")}
+    name, module = str(event.name), str(stats.get("module", ""))
+    kind = "step"
+    if str(stats.get("_src", "")).endswith(_PASSES):
+        kind = "pipeline"
+        name = name.removesuffix(f" ({module})")
+    elif name == _KERNEL:
+        kind, name = "kernel", module.removesuffix(_SUFFIX).removeprefix(_PREFIX)
+    start = float(event.start_ns)
+    return _Event(start, start + float(event.duration_ns), name, kind, module)
+
+
+def _main(lines: Iterable[list[_Event]], module: str) -> list[_Event] | None:
+    """What the thread did that ran the passes of that module."""
+    for line in lines:
+        mine = [e for e in line if e.kind == "pipeline" and e.module == module]
+        if mine:
+            whole = [e for e in line if e.start <= mine[0].start and e.end >= mine[-1].end]
+            low, high = (whole[0].start, whole[0].end) if whole else (mine[0].start, mine[-1].end)
+            return [e for e in line if low <= e.start and e.end <= high]
+    return None
+
+
+def _conversion(lines: Iterable[list[_Event]], first: _Event, tree: "_Tree") -> Iterator[Part]:
+    """What went before XLA's compile: StableHLO is made HLO, which no event of its own says."""
+    round_all = [
+        e for line in lines for e in line
+        if e.name == _BACKEND and e.start <= first.start < e.end
+    ]  # fmt: skip
+    for whole in round_all[:1]:
+        inner = [e.start for line in lines for e in line if whole.start < e.start < whole.end]
+        begun = min((start for start in inner), default=whole.start)
+        yield Part(CONVERSION, "step", (begun - whole.start) * 1e-9, inside=tree.number(whole.name))
+
+
+class _Tree:
+    """Events added up by where they stand: those of one name within one part are one."""
+
+    def __init__(self) -> None:
+        self._rows: list[list[Any]] = []
+        self._known: dict[tuple[int, str, str, bool], int] = {}
+
+    def add(self, events: Iterable[_Event], aside: bool) -> None:
+        """The events of one thread, those round others first."""
+        stack: list[tuple[int, float, str]] = []
+        for event in events:
+            while stack and stack[-1][1] <= event.start:
+                stack.pop()
+            kind = event.kind
+            if kind == "step" and stack and stack[-1][2] == "pipeline":
+                kind = "pass"
+            elif kind == "step" and stack and stack[-1][2] in ("pass", "kernel"):
+                continue  # but a pass may run a pipeline of its own
+            inside = stack[-1][0] if stack else -1
+            key = inside, event.name, kind, aside
+            number = self._known.get(key)
+            if number is None:
+                number = self._known[key] = len(self._rows)
+                self._rows.append([event.name, kind, 0.0, 0, inside, aside])
+            self._rows[number][2] += (event.end - event.start) * 1e-9
+            self._rows[number][3] += 1
+            stack.append((number, event.end, kind))
+
+    def number(self, name: str) -> int:
+        """The part of that name among those that stand in none; -1 for none."""
+        outer = (n for n, row in enumerate(self._rows) if row[0] == name and row[4] == -1)
+        return next(outer, -1)
+
+    def parts(self) -> Iterator[Part]:
+        for row in self._rows:
+            yield Part(*row)

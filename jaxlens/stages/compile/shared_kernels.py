@@ -1,0 +1,83 @@
+"""Fusions that share one kernel: XLA compiles equal fusions once and names the code after one.
+
+Two fusions are equal if their computations are, names and metadata aside: the same opcodes, types
+with layouts, attributes and operands in the same order.
+"""
+
+from collections.abc import Collection, Iterable
+
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.hlo.instruction import Instruction, printed
+
+
+def owners(module: Module, lacking: Collection[Node], having: Collection[Node]) -> dict[str, str]:
+    """For fusions without code, an equal one that has code.
+
+    Args:
+        module: The optimised program.
+        lacking: Fusions without code of their name.
+        having: Fusions with code, in the program's order.
+
+    Returns:
+        Node id to the id of the first equal node; one that has none is left out.
+    """
+    if not lacking:
+        return {}
+    bodies = _bodies(module, [*having, *lacking])
+    first: dict[object, str] = {}
+    for node in having:
+        first.setdefault(_call(node, module, bodies), node.id)
+    found = {node.id: first.get(_call(node, module, bodies)) for node in lacking}
+    return {name: owner for name, owner in found.items() if owner is not None}
+
+
+def _bodies(module: Module, fusions: Iterable[Node]) -> dict[str, int]:
+    """A number for each region that these call, directly or not, equal for equal regions."""
+    wanted = {name for node in fusions for name in node.regions}
+    pending = list(wanted)
+    for name in pending:
+        for node in module.regions[name].nodes if name in module.regions else ():
+            fresh = [inner for inner in node.regions if inner not in wanted]
+            wanted.update(fresh)
+            pending += fresh
+    numbers: dict[object, int] = {}
+    bodies: dict[str, int] = {}
+    for name, region in reversed(list(module.regions.items())):  # callees stand behind
+        if name in wanted:
+            bodies[name] = numbers.setdefault(_content(region, module, bodies), len(numbers))
+    return bodies
+
+
+def _content(region: Region, module: Module, bodies: dict[str, int]) -> object:
+    """What a region computes, with places for names."""
+    places = {node.id: place for place, node in enumerate(region.nodes)}
+    nodes = tuple(
+        [
+            (
+                _said(node) or _call(node, module, bodies),
+                tuple([places.get(name, -1) for name in node.operands]),
+            )
+            for node in region.nodes
+        ]
+    )
+    return nodes, tuple(places.get(name, -1) for name in region.results)
+
+
+def _said(node: Node) -> tuple[str, str, str] | None:
+    """What a plain instruction says without names and metadata; None where it is not plain."""
+    if node.regions or not isinstance(node, Instruction):
+        return None
+    said = printed(node)
+    if said is None or "frontend_attributes=" in said:
+        return None
+    return node.opcode, node.shape, said
+
+
+def _call(node: Node, module: Module, bodies: dict[str, int]) -> object:
+    attributes = tuple(
+        (key, value)
+        for key, value in node.attrs.items()
+        if key not in ("metadata", "frontend_attributes") and value.lstrip("%") not in bodies
+    )
+    called = tuple(bodies.get(name, -1) for name in node.regions)
+    return node.opcode, node.type, attributes, called

@@ -1,0 +1,309 @@
+"""Compiles a lowered program once, beside the user's caches, and keeps all that XLA tells of it.
+
+Needs nothing but `jax.stages.Lowered` and compile options: no environment variable, no change of
+`jax.config`. The fresh dump folder is one of those options, so that JAX's caches in memory never
+serve an earlier compile, which would dump nothing; the persistent cache is off meanwhile.
+
+XLA cannot be stopped. An interrupt returns to the user at once: the folder is removed, and what
+is left of the compile ends in a thread of its own, which removes what it wrote since.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Kernel, Memory, PassStage, Profile, Stage, Timing
+from jaxlens.ir.hlo import reader as hlo
+from jaxlens.ir.hlo.frames import Origins
+from jaxlens.ir.hlo.passes import pass_stages
+from jaxlens.ir.machine import llvm, native
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.stamps import bare
+from jaxlens.stages import compat
+from jaxlens.stages.compile import profile
+from jaxlens.stages.compile.disassemble import missing, readable
+from jaxlens.stages.compile.dump import Dump, folder, full, read, remove
+from jaxlens.stages.compile.interruptible import Abandon, interruptible
+from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_text, without_code
+from jaxlens.stages.compile.llvm_times import llvm_parts
+from jaxlens.stages.compile.memory import memory
+
+# The passes that make fusions have it in their names, but for CPU's library rewriter.
+FUSING = "fusion|dot-library-rewriter"
+_NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What one compile gave; each property is worked out when first asked for.
+
+    A text that XLA did not write raises UnavailableError when it is asked for.
+
+    Attributes:
+        name: The program's name, for messages.
+        platform: "cpu", "gpu" or "tpu".
+        executable: The `jax.stages.Compiled`; it can run unless the target is absent.
+        dump: The files that XLA wrote, as they are.
+        times: Seconds of the compile and of reading the files.
+        passes_asked: Whether dumps of passes were asked for; a text: of those with such names.
+        origins: Gives the frames of the ops that the program's stamps name; see `hlo.read`.
+        profile: What the compile spent its time on; None where nobody asked.
+    """
+
+    name: str
+    platform: str
+    executable: Any = field(repr=False)
+    dump: Dump = field(repr=False)
+    times: tuple[Timing, ...] = ()
+    passes_asked: bool | str = False
+    origins: Origins | None = field(default=None, repr=False)
+    profile: Profile | None = field(default=None, repr=False)
+
+    def gives(self, passes: bool | str) -> bool:
+        """Whether it was made with the dumps that these would ask for."""
+        return not passes or self.passes_asked in (True, passes)
+
+    @cached_property
+    def optimized(self) -> Stage:
+        """Optimised HLO, the form that runs."""
+        text = self.dump.optimized or self.executable.as_text() or self._lacks("optimised HLO")
+        return Stage(
+            BY_NAME["optimized"],
+            lambda: text,
+            lambda: hlo.read(text, stage="optimized", origins=self.origins),
+        )
+
+    @property
+    def before(self) -> str:
+        """HLO before optimisation."""
+        return self.dump.before or self._lacks("HLO before optimisation")
+
+    @property
+    def lowered_text(self) -> str:
+        """HLO whose every line but the first reads as it does before any compile, or "".
+
+        The first holds options of the compile. From jaxlib 0.11 on dumps write tuple elements
+        and shardings in another way.
+        """
+        same = self.platform == "cpu" and jax.version.__version_info__ < (0, 11)
+        return self.dump.before if same and len(self.name.encode()) < _NAME // 2 else ""
+
+    @cached_property
+    def passes(self) -> tuple[PassStage, ...]:
+        """The HLO before optimisation and after each pass that changed something, in order."""
+        if not self.dump.pass_names:
+            self._lacks("dump of a pass" if self.passes_asked else "passes: none were asked for")
+        return pass_stages(self.dump.pass_names, self.dump.pass_texts, self.origins)
+
+    @cached_property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """What the executable calls, in the program's order; reads the optimised HLO."""
+        found = kernels(self.optimized.module, self.dump, self.platform)
+        return without_code(found, self.dump.lost) if self.dump.lost else found
+
+    @cached_property
+    def llvm(self) -> Stage:
+        """LLVM IR of every kernel, after LLVM's optimisations; `kernels` have both."""
+        if not (self.dump.llvm_after or self.dump.llvm_before):
+            self._lacks("LLVM IR")
+        stage = Stage(BY_NAME["llvm"], lambda: llvm_text(self.dump), lambda: llvm.read(stage.text))
+        return stage
+
+    @cached_property
+    def asm(self) -> Stage:
+        """Disassembly of every kernel, or PTX."""
+        if self.dump.objects and not self.dump.ptx and missing():
+            raise UnavailableError(f"assembly needs {missing()}")
+        if not (any(map(readable, self.dump.objects.values())) or self.dump.ptx):
+            self._lacks("object code that can be read")
+        stage = Stage(
+            BY_NAME["asm"],
+            lambda: asm_text(self.kernels, self.dump),
+            lambda: native.read(stage.text),
+        )
+        return stage
+
+    @property
+    def buffers(self) -> str:
+        """Buffer assignment, and behind it the live ranges where XLA wrote them."""
+        text = self.dump.buffers or self._lacks("buffer assignment")
+        return bare(f"{text}\n{self.dump.live}" if self.dump.live else text)
+
+    @property
+    def fusion_log(self) -> str:
+        """What the fusing pass decided."""
+        return self.dump.fusion_log or self._lacks("reasons for what it fused")
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Sizes of arguments, outputs and temporaries."""
+        return memory(self.executable)
+
+    @cached_property
+    def cost(self) -> Mapping[str, float]:
+        """XLA's cost analysis under XLA's names, sorted; a loop's body counts once."""
+        return cost(self.executable, self.platform)
+
+    def _lacks(self, what: str) -> str:
+        if self.dump.lost:
+            raise UnavailableError(self.dump.lost)
+        tpu = "; it shows no machine code for TPUs" if self.platform == "tpu" else ""
+        why = tpu if what in ("LLVM IR", "object code that can be read") else ""
+        raise UnavailableError(f"XLA gave no {what} for {self.name} on {self.platform}{why}")
+
+
+def cost(executable: Any, platform: str) -> dict[str, float]:
+    """XLA's cost analysis of a `jax.stages.Compiled`.
+
+    Raises:
+        UnavailableError: The backend has none, as for a device that is not here.
+    """
+    try:
+        figures = executable.cost_analysis()
+    except Exception as error:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+        raise UnavailableError(f"no cost analysis on {platform}: {line}") from None
+    if isinstance(figures, list):
+        figures = figures[0] if figures else {}
+    if not figures:
+        raise UnavailableError(
+            f"no cost analysis on {platform}: XLA has none for an empty program, or for a device "
+            "that is not here; flops are still counted from the jaxpr"
+        )
+    return {key: float(figures[key]) for key in sorted(figures)}
+
+
+def compile_lowered(
+    lowered: Any,
+    *,
+    name: str,
+    passes: bool | str = False,
+    origins: Origins | None = None,
+    profiled: bool = False,
+    flags: Mapping[str, bool | int | str] | None = None,
+    waiting: Callable[[float], None] | None = None,
+) -> Compiled:
+    """Compiles exactly once, with what XLA dumps.
+
+    Args:
+        lowered: A `jax.stages.Lowered`, of any backend or described device.
+        name: The program's name, for messages.
+        passes: Whether to dump the HLO after each pass that changed it (costs a large program
+            10 % more time and 50 MB); a text is a regular expression on pass names.
+        origins: Gives the frames of the program's ops, where it is stamped.
+        profiled: Whether JAX's profiler notes what the compile does (costs a few percent).
+        flags: Options of XLA's beyond those that make it dump; some end the process.
+        waiting: See `interruptible`.
+
+    Returns:
+        The executable and the texts. LLVM IR, objects, buffers and live ranges are always among
+        them; they cost 5-10 % of a compile.
+
+    Raises:
+        Exception: What JAX raises where the program does not compile, unchanged.
+    """
+    session = profile.Session() if profiled else None
+    options = dict(flags or {})
+    done = interruptible(
+        lambda abandon: _compile(lowered, name, passes, session, abandon, options), waiting
+    )
+    return replace(done, origins=origins)
+
+
+def _compile(
+    lowered: Any,
+    name: str,
+    passes: bool | str,
+    session: profile.Session | None,
+    abandon: Abandon,
+    flags: Mapping[str, bool | int | str],
+) -> Compiled:
+    with folder(large=passes is True) as path, compat.persistent_cache_off():
+        abandon.cleanup = lambda: _clean(path, session)
+        with _short_name(lowered), profile.ended(session):
+            start = time.perf_counter()
+            options = {**_options(str(path), passes), **flags}
+            executable = lowered.compile(compiler_options=options)
+            seconds = time.perf_counter() - start
+            seen = _seen(session, lowered, seconds)
+        start = time.perf_counter()
+        lost = full(path)
+        files = Dump(lost=lost) if abandon.asked or lost else read(path, clock=session is not None)
+        times = (
+            Timing("compile", seconds, "XLA, writing its dumps too"),
+            Timing("read dumps", time.perf_counter() - start),
+        )
+    if seen is not None and seen.parts:
+        seen = replace(seen, parts=(*seen.parts, *llvm_parts(files)))
+    return Compiled(name, _platform(executable), executable, files, times, passes, profile=seen)
+
+
+def _seen(session: profile.Session | None, lowered: Any, seconds: float) -> Profile | None:
+    """What the session saw of the compile that has just ended."""
+    if session is None:
+        return None
+    data = session.stop()
+    module = lowered.compiler_ir("stablehlo").operation.attributes if _named(lowered) else {}
+    name = module["sym_name"].value if "sym_name" in module else ""
+    return profile.read(data, name, seconds, session.note)
+
+
+def _clean(path: Path, session: profile.Session | None) -> None:
+    if session is not None:
+        session.stop()
+    remove(path)
+
+
+@contextmanager
+def _short_name(lowered: Any) -> Iterator[None]:
+    """Within it, the module's name is short enough to stand in the names of dump files.
+
+    XLA does not write a file whose name is too long, and complains on stderr for each.
+    """
+    module = lowered.compiler_ir("stablehlo").operation if _named(lowered) else None
+    if module is None or len(module.attributes["sym_name"].value.encode()) <= _NAME:
+        yield
+        return
+    full = module.attributes["sym_name"]
+    short = full.value.encode()[:_NAME].decode("utf-8", "ignore")
+    try:
+        module.attributes["sym_name"] = type(full).get(short, context=module.context)
+        yield
+    finally:
+        module.attributes["sym_name"] = full
+
+
+def _named(lowered: Any) -> bool:
+    try:
+        return "sym_name" in lowered.compiler_ir("stablehlo").operation.attributes
+    except (AttributeError, NotImplementedError):
+        return False
+
+
+def _options(path: str, passes: bool | str) -> dict[str, str]:
+    options = {"xla_dump_to": path}
+    if passes:
+        options["xla_dump_hlo_pass_re"] = passes if isinstance(passes, str) else ".*"
+    if jax.version.__version_info__ >= (0, 11):
+        # LLVM IR and PTX come only from the emitters of these names now. Never widen the pattern:
+        # the MLIR emitters' dumps end the process ("pure virtual method called" in 0.12.0.1).
+        options["xla_dump_emitter_re"] = "^(llvm|ptx)$"
+    return options
+
+
+def _platform(executable: Any) -> str:
+    """ "cpu", "gpu" or "tpu": JAX says "cuda" or "rocm" for some kinds of client."""
+    try:
+        platform = executable.runtime_executable().local_devices()[0].platform
+    except Exception:
+        shardings = jax.tree.leaves(executable.output_shardings)
+        devices = [d for s in shardings for d in getattr(s, "device_set", ())]
+        platform = devices[0].platform if devices else "this backend"
+    return "gpu" if platform in ("cuda", "rocm") else platform

@@ -1,0 +1,1 @@
+"""Programs of `jaxlens.core` as JAX's own stages."""

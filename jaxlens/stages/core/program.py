@@ -1,0 +1,218 @@
+"""Programs of `jaxlens.core` as JAX's own stages: traced by the core, lowered into JAX's module.
+
+The core writes a function down as its own jaxpr, and that is what is looked at. To be compiled for
+any target, with dumps and under JAX's own stage objects, it stands as one equation in a jaxpr of
+JAX's, whose lowering emits the core's ops in its place.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from jaxlens.ir.spans import describe
+from jaxlens.stages.arguments import pytrees
+
+_CORE = "jaxlens.core"
+_TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
+_MOST = 2_000  # objects that are searched for a use of the core
+
+program_p: Any = Primitive("core_program")
+program_p.multiple_results = True
+
+
+def is_core_call(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call is the core's: by its function, or because an argument is the core's array.
+
+    `def f(x): return x * 2 + 1` names no library: what it computes with is its argument's.
+    """
+    if is_core(f):
+        return True
+    core: Any = sys.modules.get(_CORE)
+    leaves = pytrees.leaves((tuple(args), dict(kwargs))) if core is not None else ()
+    return any(isinstance(leaf, core.Array) for _, leaf in leaves)
+
+
+def is_core(f: Any) -> bool:
+    """Whether a function is the core's, or one of the user's that calls the core.
+
+    Looks at what its code names, and the functions of the user's that it names; runs nothing.
+    """
+    if _CORE not in sys.modules:
+        return False
+    pending, seen = [f], set[int]()
+    while pending and len(seen) < _MOST:
+        thing = pending.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if _is_part(thing):
+            return True
+        pending.extend(_named(thing))
+    return False
+
+
+def _is_part(thing: Any) -> bool:
+    """Whether it is a module, function or object of the core's."""
+    if isinstance(thing, ModuleType):
+        name = thing.__name__
+    else:
+        owner = thing if isinstance(thing, FunctionType) else type(thing)
+        code = getattr(thing, "__code__", None)
+        name = (owner.__module__ if code is None else _module_of(code, thing)) or ""
+    return name == _CORE or name.startswith(_CORE + ".")
+
+
+def _module_of(code: CodeType, function: Any) -> str:
+    """The module that a function was written in, whatever name a wrapper gave it."""
+    return str(function.__globals__.get("__name__", "")) if hasattr(function, "__globals__") else ""
+
+
+def _named(thing: Any) -> Iterator[Any]:
+    """What a function of the user's names: globals, closures, what it wraps."""
+    if isinstance(thing, functools.partial):
+        yield thing.func
+    inner = getattr(thing, "__wrapped__", None)
+    if inner is not None:
+        yield inner
+    function = getattr(thing, "__func__", thing)
+    if not isinstance(function, FunctionType) or describe(function.__code__.co_filename).library:
+        return
+    codes = [function.__code__]
+    for code in codes:
+        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
+        for name in code.co_names:
+            if name in function.__globals__:
+                yield function.__globals__[name]
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not yet filled
+            continue
+
+
+def maker(f: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    """Whose transforms fit a call of a function: the core, or JAX."""
+    return sys.modules[_CORE] if is_core_call(f, args, kwargs or {}) else jax
+
+
+def traceable(f: Any) -> Callable[..., Any]:
+    """The function that JAX can trace in the place of one of the core's.
+
+    Args:
+        f: A function of pytrees; the core traces it once whenever JAX does.
+    """
+    from jaxlens import core
+    from jaxlens.core.staging import trace
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.core.Tracer)]
+        out_tree = None
+
+        def flat(*values: Any) -> list[Any]:
+            nonlocal out_tree
+            every = list(leaves)
+            for place, value in zip(places, values, strict=True):
+                every[place] = value
+            own_args, own_kwargs = jax.tree_util.tree_unflatten(tree, every)
+            results, out_tree = core.tree_flatten(f(*own_args, **own_kwargs))
+            return results
+
+        given = [leaves[place] for place in places]
+        settings: Any = jax.config
+        with core.enable_x64(bool(settings.jax_enable_x64)):
+            closed = trace(flat, [_aval(leaf) for leaf in given])
+        consts = [plain(const) for const in closed.consts]
+        results = _bind(closed, [*consts, *given])
+        assert out_tree is not None
+        return out_tree.unflatten(results)
+
+    return traced
+
+
+def jitted(f: Any) -> Callable[..., Any]:
+    """The same, jitted for JAX where the core's own `jit` made it, with what that was told."""
+    from jaxlens import core
+
+    if not isinstance(f, core.Jitted):
+        return functools.wraps(f)(traceable(f))
+    inner = functools.wraps(f.f)(traceable(f.f))
+    return jax.jit(
+        inner,
+        static_argnums=sorted(n for n in f.static if isinstance(n, int)),
+        static_argnames=sorted(n for n in f.static if isinstance(n, str)),
+        donate_argnums=sorted(n for n in f.donated if isinstance(n, int)),
+    )
+
+
+def transform(f: Any) -> str:
+    """The core's transform that made a function, "" for none."""
+    code = getattr(f, "__code__", None)
+    if code is None or not _is_part(f):
+        return ""
+    name, inner, _ = code.co_qualname.partition(".<locals>.")
+    return name if inner and name in _TRANSFORMS else ""
+
+
+def _bind(closed: Any, operands: list[Any]) -> list[Any]:
+    """The program in JAX's trace; on a mesh where it has a shard_map in it."""
+    from jaxlens.core.device import spread
+    from jaxlens.core.parallel.meshes import P, layout
+
+    place = layout(closed)
+    if place is None:
+        return list(program_p.bind(*operands, program=closed))
+
+    def laid_out(values: list[Any], specs: Sequence[Any]) -> list[Any]:
+        lies: Any = jax.lax.with_sharding_constraint
+        pairs = zip(values, specs, strict=True)
+        return [lies(x, spread(place.mesh, spec)) for x, spec in pairs]
+
+    specs = [P()] * len(closed.consts) + list(place.in_specs)
+    results = program_p.bind(*laid_out(operands, specs), program=closed)
+    return laid_out(list(results), place.out_specs)
+
+
+def plain(value: Any) -> Any:
+    """The array of JAX's that holds the numbers of one of the core's; anything else as it is."""
+    core = sys.modules.get(_CORE)
+    return value.live() if core is not None and isinstance(value, core.Array) else value
+
+
+def written(traced: Any) -> Any:
+    """The core's own jaxpr of a call, from JAX's; None where JAX traced it all."""
+    for eqn in traced.jaxpr.eqns:
+        if eqn.primitive is program_p:
+            return eqn.params["program"]
+    return None
+
+
+def _aval(leaf: Any) -> Any:
+    from jaxlens import core
+
+    return core.ShapedArray(leaf.shape, leaf.dtype, leaf.weak_type)
+
+
+def _abstract(*_: Any, program: Any) -> list[Any]:
+    return [jax.core.ShapedArray(a.shape, a.dtype, a.weak_type) for a in program.out_avals]
+
+
+program_p.def_abstract_eval(_abstract)
+
+
+def _lower(ctx: Any, *operands: Any, program: Any) -> list[Any]:
+    from jaxlens.core.jaxprs import hoisted
+    from jaxlens.core.lower import emit
+    from jaxlens.core.parallel.meshes import layout
+
+    module = ctx.module_context.module
+    return list(emit(module, hoisted(program)[0], operands, layout(program)))
+
+
+mlir.register_lowering(program_p, _lower)

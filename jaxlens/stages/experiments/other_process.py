@@ -1,0 +1,174 @@
+"""The process apart that compiles a program once more: what it is told, and what it answers."""
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.driver import Driver
+
+TIMEOUT = 600.0  # seconds
+_CHILD = "jaxlens.stages.experiments.other_process_main"
+_LINE = 200  # characters of a crash's last words
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to leave out or to set.
+
+    Attributes:
+        passes: Names of passes that are not to run.
+        flags: Flags of XLA's, with their values.
+    """
+
+    passes: tuple[str, ...] = ()
+    flags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As `Program.flags` has them."""
+        without = [f"without {' and '.join(self.passes)}"] if self.passes else []
+        return (*without, *(f"{name}={value}" for name, value in self.flags))
+
+    @property
+    def options(self) -> dict[str, bool | int | str]:
+        """As options of a compile."""
+        found: dict[str, bool | int | str] = {name: _value(text) for name, text in self.flags}
+        if self.passes:
+            found["xla_disable_hlo_passes"] = ",".join(self.passes)
+        return found
+
+    @property
+    def clause(self) -> str:
+        """As the end of a sentence: "without fusion and with xla_flag=value"."""
+        words = [w if w.startswith("without ") else f"with {w}" for w in self.words]
+        return " and ".join(words)
+
+
+def _value(text: str) -> bool | int | str:
+    """A flag's value: XLA takes no text for a truth value or a number."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if text.lstrip("-").isdecimal() else text
+
+
+def request_of(capture: Capture, asked: Asked, run: int) -> dict[str, Any]:
+    """What the other process needs to know."""
+    program, driver = capture.program, capture.driver
+    lowered = driver.lowered
+    if program.target.devices > 1:
+        raise UnavailableError(
+            "programs for several devices are not compiled again; take one for a single device"
+        )
+    if program.target.absent and run:
+        raise UnavailableError(
+            f"{program.target.kind} is not here: what is compiled for it cannot be run"
+        )
+    target = driver.target if program.target.absent else ""
+    if program.target.absent and not target:
+        raise UnavailableError(f"{program.target.kind} is not here; name it with target=...")
+    module = lowered.compiler_ir("stablehlo")
+    if "callback" in capture.stablehlo.text:
+        raise UnavailableError("the program calls back into Python, which only this process can do")
+    return {
+        "name": program.name,
+        "module": _bytecode(module),
+        "platform": "" if program.target.absent else program.target.platform,
+        "target": target,
+        "options": asked.options,
+        "donated": [leaf.name for leaf in program.inputs if leaf.donated],
+        "given": _given(driver, capture) if run else {},
+        "run": run,
+    }
+
+
+def _bytecode(module: Any) -> bytes:
+    """The module with its locations, which are its stamps."""
+    import io
+
+    written = io.BytesIO()
+    module.operation.write_bytecode(written)
+    return written.getvalue()
+
+
+def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:
+    """The call's arrays by name; those that are shapes or gone are left out."""
+    try:
+        leaves = jax.tree.leaves(driver.given())
+    except LensError:
+        return {}
+    names = [leaf.name for leaf in capture.program.inputs]
+    if len(names) != len(leaves):
+        return {}
+    return {
+        name: np.asarray(leaf)
+        for name, leaf in zip(names, leaves, strict=True)
+        if not isinstance(leaf, jax.ShapeDtypeStruct) and not _is_key(leaf)
+    }
+
+
+def _is_key(leaf: Any) -> bool:
+    return bool(jax.numpy.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key))
+
+
+def compiled(request: dict[str, Any], asked: Asked, run: int) -> dict[str, Any]:
+    """What the other process answers."""
+    with tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
+        path = Path(folder)
+        (path / "request").write_bytes(pickle.dumps(request))
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", _CHILD, folder],
+                env=_environment(request["platform"], bool(request["target"])),
+                capture_output=True, timeout=TIMEOUT, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            doing = "compile and run it" if run else "compile it"
+            raise UnavailableError(
+                f"XLA took more than {TIMEOUT:.0f} s to {doing} {asked.clause}; given up"
+            ) from None
+        answer = path / "answer"
+        if done.returncode == 0 and answer.exists():
+            found: dict[str, Any] = pickle.loads(answer.read_bytes())  # written by our own process
+            return found
+        raise UnavailableError(
+            f"XLA ended its process when it compiled {asked.clause} "
+            f"({_how(done.returncode)}): {_last(done.stderr)}"
+        )
+
+
+def _environment(platform: str, absent: bool) -> dict[str, str]:
+    """The same as here, but for where our own code is found and what JAX may take."""
+    here = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+    names, already = {"gpu": "cuda"}, os.environ.get("JAX_PLATFORMS", "")
+    beside = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1"} if absent else {}  # libtpu locks out a second
+    return {
+        **os.environ,
+        **beside,
+        "PYTHONPATH": path,
+        "JAX_PLATFORMS": "cpu" if absent else already or names.get(platform, platform),
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+
+
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _last(said: bytes) -> str:
+    """The last words of a process that say something."""
+    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    telling = [
+        line for line in lines if "Check failed" in line or "Error" in line or "F0000" in line
+    ]
+    return (telling or lines or ["it said nothing"])[-1][:_LINE]

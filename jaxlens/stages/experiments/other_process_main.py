@@ -1,0 +1,177 @@
+"""The other process of `recompile.py`: compiles a StableHLO module as it is told, and may run it.
+
+    python -m jaxlens.stages.experiments.other_process_main FOLDER
+
+reads FOLDER/request and writes FOLDER/answer, both pickled. A function of zeros with the module's
+arguments and results is lowered, and its module's ops are replaced by those that were sent: so the
+compile is JAX's own, with public means.
+"""
+
+import pickle
+import re
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.mlir import ir as bindings
+
+from jaxlens.errors import LensError
+from jaxlens.stages.call.target import Place, resolve
+from jaxlens.stages.compile.xla import Compiled, compile_lowered
+
+_DTYPES = {
+    "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "i4": "int4",
+    "ui4": "uint4", "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+    "complex<f32>": "complex64", "complex<f64>": "complex128", "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz",
+}  # fmt: skip
+_TENSOR = re.compile(r"tensor<((?:\d++x)*+)([\w<>]+)>")
+_NAME = re.compile(r'loc\("(.*?)"')
+_UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
+
+
+class UnsuitedError(LensError):
+    """A module that cannot be compiled like this."""
+
+
+def main(folder: Path) -> None:
+    """Answers the request in a folder."""
+    request = pickle.loads((folder / "request").read_bytes())  # written by our own process
+    try:
+        answer = _answer(request)
+    except UnsuitedError as why:
+        answer = {"error": str(why)}
+    except jax.errors.JaxRuntimeError as why:
+        unknown = _UNKNOWN.search(str(why))
+        answer = {"flag": unknown[1]} if unknown else {"error": _first_line(why)}
+    (folder / "answer").write_bytes(pickle.dumps(answer))
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    place = resolve(request["target"]) if request["target"] else None
+    lowered, arguments = _lowered(request["module"], request["donated"], place)
+    name = request["name"]
+    done = compile_lowered(lowered, name=name, passes=True, flags=request["options"])
+    try:
+        cost = dict(done.cost)
+    except LensError:
+        cost = {}
+    dump = done.dump
+    if not dump.optimized:  # as on TPUs
+        dump = replace(dump, optimized=done.executable.as_text() or "")
+    answer = {"dump": dump, "memory": done.memory, "cost": cost, "times": done.times}
+    if request["run"]:
+        plain = compile_lowered(_lowered(request["module"], request["donated"])[0], name=name)
+        answer["measured"] = _measured(plain, done, arguments, request)
+    return answer
+
+
+def _lowered(
+    bytecode: bytes, donated: list[str], place: Place | None = None
+) -> tuple[Any, list[tuple[str, Any]]]:
+    """A lowered function whose module is the one that was sent, and its arguments."""
+    ir: Any = bindings
+    probe: Any = jax.jit(lambda: jnp.zeros(())).lower().compiler_ir("stablehlo")
+    with probe.context:
+        sent = ir.Module.parse(bytecode)
+    entry = next(op for op in sent.body.operations if "main" in str(op.attributes["sym_name"]))
+    block = entry.regions[0].blocks[0]
+    arguments = [(_called(value), _shape(value.type)) for value in block.arguments]
+    results = [_shape(t) for t in ir.FunctionType(entry.attributes["function_type"].value).results]
+    given = tuple(n for n, (name, _) in enumerate(arguments) if name in donated)
+
+    def zeros(*_: Any) -> list[Any]:
+        return [jnp.zeros(one.shape, one.dtype) for one in results]
+
+    made = jax.jit(zeros, keep_unused=True, donate_argnums=given)
+    shapes = [shape for _, shape in arguments]
+    if place is None:
+        lowered = made.lower(*shapes)
+    else:
+        lowered = place.trace(made, shapes, {}).lower(lowering_platforms=place.platforms)
+    _replace(lowered.compiler_ir("stablehlo"), bytecode)
+    return lowered, arguments
+
+
+def _replace(module: Any, bytecode: bytes) -> None:
+    """Puts the ops and attributes that were sent in the place of a module's own."""
+    ir: Any = bindings
+    with module.context:
+        sent = ir.Module.parse(bytecode)
+        for op in list(module.body.operations):
+            op.erase()
+        for op in list(sent.body.operations):
+            op.detach_from_parent()
+            module.body.append(op)
+        for attribute in sent.operation.attributes:
+            name = attribute.name if hasattr(attribute, "name") else attribute
+            module.operation.attributes[name] = sent.operation.attributes[name]
+
+
+def _called(value: Any) -> str:
+    """What JAX called an argument."""
+    found = _NAME.match(str(value.location))
+    return found[1] if found else ""
+
+
+def _shape(type_: Any) -> Any:
+    found = _TENSOR.fullmatch(str(type_))
+    if found is None or found[2] not in _DTYPES:
+        raise UnsuitedError(f"it takes or gives a {type_}, which is no array of plain numbers")
+    dtype = jnp.dtype(_DTYPES[found[2]])
+    struct: Any = jax.ShapeDtypeStruct
+    return struct(tuple(int(n) for n in found[1].split("x") if n), dtype)
+
+
+def _measured(
+    plain: Compiled, other: Compiled, arguments: list[tuple[str, Any]], request: dict[str, Any]
+) -> tuple[tuple[float, ...], tuple[float, ...], str]:
+    """Seconds of both programs, one after the other in turn."""
+    random = np.random.default_rng(0)
+    given = request["given"]
+    values = [given.get(name, None) for name, _ in arguments]
+    fits = [
+        v is not None and v.shape == s.shape for v, (_, s) in zip(values, arguments, strict=True)
+    ]
+    inputs = [
+        value.astype(shape.dtype) if fit else _random(shape, random)
+        for value, fit, (_, shape) in zip(values, fits, arguments, strict=True)
+    ]
+    seconds: list[list[float]] = [[], []]
+    ready: Any = jax.block_until_ready
+    for turn in range(request["run"] + 1):
+        for one, program in zip(seconds, (plain, other), strict=True):
+            placed = ready([jnp.asarray(value) for value in inputs])
+            start = time.perf_counter()
+            ready(program.executable(*placed))
+            if turn:  # the first is to warm up
+                one.append(time.perf_counter() - start)
+    what = "the call's own inputs" if all(fits) else "random inputs"
+    if any(fits) and not all(fits):
+        what = "the call's own inputs where they were at hand, else random ones"
+    how = (
+        f"wall clock of {request['run']:,} runs of each, in turn, on {what}, in a process of its "
+        "own; one run of each before that is not counted"
+    )
+    return tuple(seconds[0]), tuple(seconds[1]), how
+
+
+def _random(shape: Any, random: np.random.Generator) -> np.ndarray:
+    """Normal floats; integers are zero: an index or a length may be among them."""
+    if jnp.issubdtype(shape.dtype, jnp.inexact):
+        return np.asarray(random.standard_normal(shape.shape)).astype(shape.dtype)
+    return np.zeros(shape.shape, shape.dtype)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

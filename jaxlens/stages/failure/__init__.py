@@ -1,0 +1,1 @@
+"""Why tracing a call failed, and what to write instead."""

@@ -1,0 +1,205 @@
+"""Explains why tracing failed: where, which value was traced, what came before, what to write.
+
+The exception is the user's: its type, message and traceback stay as they are. What is found out
+is kept beside it (`explanation`), and a few lines of it are its note, which Python and IPython
+print below the traceback. All of it is worked out after the failure, from the traceback, and from
+a second trace under the recorder of tapes, whose output is not shown.
+"""
+
+import contextlib
+import io
+import linecache
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import jax
+
+from jaxlens.errors import LensError
+from jaxlens.ir.failure import Failure, Mistake, Ran
+from jaxlens.ir.failure_words import note
+from jaxlens.ir.line_trace import TapeStep
+from jaxlens.stages.call import isolate
+from jaxlens.stages.call.calls import Call
+from jaxlens.stages.call.target import Place
+from jaxlens.stages.failure.failing_line import failing_line
+from jaxlens.stages.failure.failing_value import operands, traced_value
+from jaxlens.stages.failure.leaks import holder, leaked_value, reading_line
+from jaxlens.stages.failure.mistakes import message_of, mistake_of
+from jaxlens.stages.failure.remedies import LEAKED, hashable, remedies
+from jaxlens.stages.line_trace.record import Recorder
+from jaxlens.stages.trace.trace import trace
+
+_KEPT = "_jaxlens_failure"
+_OWN = str(Path(__file__).parents[2])
+_CORE = str(Path(__file__).parents[2] / "core")
+_PATIENCE = 5.0  # seconds of a trace up to which it is made again to explain it
+_STEPS = 12
+_LONGEST = 160  # characters of a line
+_NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
+_OPERANDS: tuple[Mistake, ...] = ("other", "carry", "branches", "data as key")
+
+
+def explanation(error: BaseException) -> Failure | None:
+    """Why an exception was raised while JAX traced; None where tracing has no part in it."""
+    known: Failure | None = getattr(error, _KEPT, None)
+    return known or _explained(error, error)
+
+
+def explain(error: Exception, call: Call, place: Place, seconds: float) -> None:
+    """Keeps with an exception of the user's why tracing failed, and adds the note.
+
+    Args:
+        error: What tracing raised.
+        call: The call that was traced.
+        place: Where it is to run.
+        seconds: How long the trace took until then.
+    """
+    if isinstance(error, LensError) or hasattr(error, _KEPT):
+        return
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+        # The user's exception counts, whatever happens here.
+        if seconds < _PATIENCE:
+            recorder = Recorder()
+            again = _again(call, place, recorder)
+            seen = again if again is not None and _alike(again, error) else None
+            found = _explained(error, seen or error, recorder if seen else None, call, place)
+        else:
+            found = _explained(error, error)
+        if found is not None:
+            setattr(error, _KEPT, found)
+            error.add_note(note(found))
+
+
+def _alike(one: BaseException, other: BaseException) -> bool:
+    """Whether two exceptions tell of the same, though tracers in their messages have new names."""
+    return type(one) is type(other) and mistake_of(one) == mistake_of(other)
+
+
+def _again(call: Call, place: Place, recorder: Recorder) -> Exception | None:
+    """What tracing raises under the recorder, with the frames of JAX's that hold the value."""
+    isolate.retire()
+    try:
+        with recorder.recording():
+            trace(call, place, _unfiltered())
+    except Exception as error:  # whatever the user's function raises
+        return error
+    finally:
+        isolate.retire()
+    return None
+
+
+@contextlib.contextmanager
+def _unfiltered() -> Iterator[None]:
+    """Within it, JAX leaves its own frames in tracebacks; `isolate` puts the setting back."""
+    settings: Any = jax.config
+    settings.update("jax_traceback_filtering", "off")
+    yield
+
+
+def _explained(
+    error: BaseException,
+    seen: BaseException,
+    recorder: Recorder | None = None,
+    call: Call | None = None,
+    place: Place | None = None,
+) -> Failure | None:
+    """Puts an explanation together.
+
+    Args:
+        error: What the user sees.
+        seen: The same, raised again where all frames are left in its traceback.
+        recorder: What ran before, if it was recorded.
+        call: The call that was traced, to try other ways of making it.
+        place: Where it is to run.
+    """
+    if isinstance(error, _NOT_OF_TRACING):
+        return None
+    mistake = mistake_of(error)
+    if mistake == "leak":
+        return _leak(error, seen, recorder, call)
+    if mistake == "static" and call is not None and place is not None:
+        tried = tuple(hashable(call, place))  # no line of the function has run
+        return Failure(type(error).__name__, message_of(error), mistake, call.name, remedies=tried)
+    line = failing_line(seen.__traceback__)
+    if line is None or _is_ours(seen.__traceback__) or (mistake == "other" and not line.below):
+        return None  # the user's own exception, or a library's
+    value = traced_value(line, mistake)
+    steps, skipped = _steps(recorder, line.place) if recorder is not None else ((), 0)
+    return Failure(
+        type(error).__name__,
+        message_of(error),
+        mistake,
+        call.name if call is not None else line.frame.f_code.co_qualname,
+        line.place,
+        line.code,
+        line.file.library,
+        value,
+        operands(line) if mistake in _OPERANDS else (),
+        tuple(remedies(line, mistake, value, call, place, str(error))),
+        steps,
+        skipped,
+    )
+
+
+def _leak(
+    error: BaseException, seen: BaseException, recorder: Recorder | None, call: Call | None
+) -> Failure:
+    """A traced value that was used after its trace: in a line, or by closing over it."""
+    line = failing_line(seen.__traceback__)
+    held = holder(seen.__traceback__, call.function, call.owner) if call is not None else None
+    reads = reading_line(held) if held is not None else None
+    place, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else ("", "")
+    if not place and line is not None:
+        place, code = line.place, line.code
+    steps, skipped = _steps(recorder, place) if recorder is not None else ((), 0)
+    name = call.name if call is not None else line.frame.f_code.co_qualname if line else ""
+    return Failure(
+        type(error).__name__,
+        message_of(error),
+        "leak",
+        name,
+        place,
+        code,
+        value=leaked_value(error, held.name if held is not None else ""),
+        remedies=(LEAKED,),
+        steps=steps,
+        skipped=skipped,
+    )
+
+
+def _is_ours(traceback: TracebackType | None) -> bool:
+    """Whether it was raised by us, and not by the user, JAX or the core."""
+    file = ""
+    while traceback is not None:
+        file, traceback = traceback.tb_frame.f_code.co_filename, traceback.tb_next
+    return file.startswith(_OWN) and not file.startswith(_CORE)
+
+
+def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
+    """The lines that ran, the failing one last, and how many ran before the first of them."""
+    ran = [
+        Ran(
+            f"{step.file}:{step.line}",
+            _text(step),
+            step.depth,
+            tuple(f"{bound.name} = {bound.text}" for bound in step.bound),
+            recorded,
+            step.raised,
+        )
+        for step, recorded in recorder.unfinished()
+        if step.event in ("call", "line", "resume")
+    ]
+    while ran and ran[-1].place != place:
+        ran.pop()  # callers, which the exception went through
+    return tuple(ran[-_STEPS:]), max(len(ran) - _STEPS, 0)
+
+
+def _text(step: TapeStep) -> str:
+    """A step's line; where a function begins, its `def` below its decorators."""
+    line = linecache.getline(step.key, step.line).strip()[:_LONGEST]
+    if step.event != "call" or not line.startswith(("@", "#")):
+        return line
+    below = (linecache.getline(step.key, step.line + n).strip() for n in range(1, 20))
+    return next((text for text in below if text.startswith(("def ", "async def "))), "")

@@ -1,0 +1,143 @@
+"""The traced value that a failing line used, and what it is computed from."""
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlens.ir.failure import Mistake, TracedValue
+from jaxlens.ir.jaxpr.frames import resolver
+from jaxlens.ir.jaxpr.types import notation, type_of
+from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
+from jaxlens.stages.failure.failing_line import FailingLine
+from jaxlens.stages.line_trace.equations import words
+
+_MOST = 6  # operands that are named
+_OF_NO_VALUE: tuple[Mistake, ...] = ("carry", "branches", "other")
+_OF_AN_EXPRESSION: tuple[Mistake, ...] = ("condition", "number", "shape", "mask", "numpy")
+_OF_ITS_ARGUMENT: tuple[Mistake, ...] = ("number", "numpy")
+_CONVERSIONS = ("int", "float", "complex", "bool", "round")
+_FITS: Mapping[Mistake, Callable[[Any], bool]] = {
+    "condition": lambda tracer: _is(tracer, np.bool_),
+    "mask": lambda tracer: _is(tracer, np.bool_),
+    "shape": lambda tracer: _is(tracer, np.integer),
+    "key as data": lambda tracer: _is(tracer, jax.dtypes.prng_key),
+    "data as key": lambda tracer: not _is(tracer, jax.dtypes.prng_key),
+}
+
+
+def _is(tracer: Any, kind: Any) -> bool:
+    dtype = getattr(tracer.aval, "dtype", None)
+    return dtype is not None and bool(jnp.issubdtype(dtype, kind))
+
+
+def is_tracer(value: Any) -> bool:
+    """Whether it is a traced value, JAX's or the core's."""
+    return issubclass(type(value), jax.core.Tracer) or is_core_tracer(value)
+
+
+def is_core_tracer(value: Any) -> bool:
+    """Whether it is a traced value of the core's."""
+    return any(
+        base.__name__ == "Tracer" and base.__module__ == "jaxlens.core.tracers"
+        for base in type(value).__mro__
+    )
+
+
+def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
+    """The value that could not give what was asked; None where it cannot be told."""
+    if mistake in _OF_NO_VALUE:
+        return None
+    fits = _FITS.get(mistake, lambda _: True)
+    named = {text: value for text, value in names(line) if is_tracer(value) and fits(value)}
+    below = next((t for frame in line.below for t in tracers(frame) if fits(t)), None)
+    same = [text for text, value in named.items() if value is below]
+    if below is not None and (same or mistake in _OF_AN_EXPRESSION):
+        found = described(below, same[0] if same else _written(line, mistake))
+        is_part = not same and not found.made and len(found.arguments) == 1
+        return replace(found, text=found.arguments[0]) if is_part else found
+    if len(named) != 1:
+        return None
+    text, tracer = named.popitem()
+    if mistake in _OF_ITS_ARGUMENT and text != _written(line, mistake):
+        return None  # of `float(x.sum())`, `x` is not the value whose number is wanted
+    return described(tracer, text)
+
+
+def described(tracer: Any, text: str) -> TracedValue:
+    """A traced value in words."""
+    if is_core_tracer(tracer):
+        return _by_core(tracer, text)
+    origin = compat.origin(tracer)
+    made = origin.equation
+    stack = resolver()(made.source_info.traceback) if made is not None else ()
+    place = next((span for span in stack if not span.library), None)
+    library = describe(origin.file).own if origin.file else False  # a jit of JAX's own
+    return TracedValue(
+        text,
+        notation(type_of(tracer.aval)),
+        words(made) if made is not None else "",
+        f"{place.file}:{place.line}" if place else "",
+        () if library else origin.arguments,
+        "" if library else origin.function,
+    )
+
+
+def _by_core(tracer: Any, text: str) -> TracedValue:
+    """A traced value of the core's, which says where it was made."""
+    made, kind = str(tracer.made()), str(type_of(tracer.aval))
+    if made == "the arguments":
+        return TracedValue(text, kind, arguments=(text,) if text.isidentifier() else ())
+    place, _, function = made.removesuffix(")").partition(" (")
+    return TracedValue(text, kind, made_at=place, function=function)
+
+
+def operands(line: FailingLine) -> tuple[str, ...]:
+    """Arrays that the line names, each with its type."""
+    found = []
+    for text, value in names(line):
+        if is_tracer(value) or issubclass(type(value), jax.Array):
+            found.append(f"{text}: {notation(type_of(value.aval))}")
+    return tuple(found[:_MOST])
+
+
+def names(line: FailingLine) -> Iterator[tuple[str, Any]]:
+    """The variables that the failing expression names, each once, with what they are bound to."""
+    node = line.expression or (line.around[-1] if line.around else None)
+    if node is None or isinstance(node, ast.Module):
+        return
+    known, variables = set(), line.variables
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and part.id in variables and part.id not in known:
+            known.add(part.id)
+            yield part.id, variables[part.id]
+
+
+def tracers(frame: FrameType) -> Iterator[Any]:
+    """Tracers among the variables of a frame, also in a shape or an index."""
+    for value in list(frame.f_locals.values()):
+        parts = value if type(value) in (tuple, list) else (value,)
+        for part in parts:
+            ends = (part.start, part.stop, part.step) if type(part) is slice else (part,)
+            for end in ends:
+                if is_tracer(end):
+                    yield end
+
+
+def _written(line: FailingLine, mistake: Mistake) -> str:
+    """What the line calls a value without a name: of a condition or an index, the expression."""
+    node = line.expression
+    if mistake == "mask" and isinstance(node, ast.Subscript):
+        return ast.unparse(node.slice)
+    if isinstance(node, ast.Call):
+        name = ast.unparse(node.func)
+        one = name in _CONVERSIONS if mistake == "number" else mistake in ("shape", "numpy")
+        single = one and len(node.args) == 1 and not node.keywords
+        return ast.unparse(node.args[0]) if single else ""
+    return ast.unparse(node) if mistake == "condition" and node is not None else ""

@@ -1,0 +1,76 @@
+"""A traced value that outlived its trace: where it was made, and which name still has it."""
+
+import ast
+import re
+from types import TracebackType
+from typing import Any
+
+from jaxlens.ir.failure import TracedValue
+from jaxlens.ir.graph import Span
+from jaxlens.ir.spans import describe
+from jaxlens.stages.arguments.closed_over import Held, closed_over
+from jaxlens.stages.failure.failing_line import source
+from jaxlens.stages.failure.failing_value import tracers
+
+_MADE = re.compile(
+    r"(?:value was created on line|\] made at) (.{1,500}?):(\d++)(?::\d++)? \(([^()\n]{0,200}+)\)"
+)
+_TYPE = re.compile(r"(?:intermediate value with type|had ended:) ([a-z]+)(\S*)")
+_SHORT = {"float": "f", "uint": "u", "int": "i", "complex": "c"}
+
+
+def leaked_value(error: BaseException, text: str = "") -> TracedValue:
+    """The value that leaked, as JAX's message describes it.
+
+    Args:
+        error: JAX's UnexpectedTracerError.
+        text: What the user calls it, "" where that is not known.
+    """
+    message = str(error)
+    made, kind = _MADE.search(message), _TYPE.search(message)
+    return TracedValue(
+        text,
+        _SHORT.get(kind[1], kind[1]) + kind[2] if kind else "",
+        made_at=f"{describe(made[1]).name}:{made[2]}" if made else "",
+        function=made[3] if made else "",
+    )
+
+
+def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Held | None:
+    """The name under which a function reaches the leaked value that a traceback tells of.
+
+    Args:
+        traceback: Of JAX's error, with JAX's frames in it.
+        function: The function that was traced.
+        owner: The object whose method it is.
+    """
+    known = closed_over(function, owner)
+    while traceback is not None:
+        for tracer in tracers(traceback.tb_frame):
+            for held in known.get(id(tracer), ()):
+                return held
+        traceback = traceback.tb_next
+    return None
+
+
+def reading_line(held: Held) -> tuple[Span, str] | None:
+    """The line on which the function that names a value reads it, and its text."""
+    span = held.span
+    if span is None:
+        return None
+    text = source(span.key)
+    root = re.split(r"[.\[]", held.name)[0]
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    for function in ast.walk(tree):
+        if getattr(function, "lineno", 0) != span.line or not isinstance(
+            function, ast.FunctionDef | ast.Lambda
+        ):
+            continue
+        for part in ast.walk(function):
+            if isinstance(part, ast.Name) and part.id == root:
+                at = Span(span.file, part.lineno, part.lineno, key=span.key, library=span.library)
+                return at, text.splitlines()[part.lineno - 1].strip()
+    return None

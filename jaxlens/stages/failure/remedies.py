@@ -1,0 +1,242 @@
+"""What to write instead of a failing line; whatever can be tried is tried by tracing it."""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlens.ir.failure import Mistake, Remedy, TracedValue
+from jaxlens.ir.jaxpr.types import notation, type_of
+from jaxlens.stages import compat
+from jaxlens.stages.arguments.inputs import leaves, static_text
+from jaxlens.stages.call import isolate
+from jaxlens.stages.call.calls import Call, prepare
+from jaxlens.stages.call.target import Place
+from jaxlens.stages.failure.deadline import LateError, within
+from jaxlens.stages.failure.failing_line import FailingLine
+from jaxlens.stages.failure.failing_value import is_core_tracer, is_tracer
+from jaxlens.stages.failure.rewrite import Line, Rewrite
+from jaxlens.stages.failure.rewrites import rewrites
+from jaxlens.stages.trace.trace import trace
+
+LEAKED = Remedy(
+    "Return the value from the function that computes it, and hand it on as an argument: no list, "
+    "global or attribute may keep it"
+)
+_MOST = 4  # results whose types are told
+_SECONDS = 2.0  # that one trial may take
+_STATIC: tuple[Mistake, ...] = ("condition", "number", "shape")
+_NUMBERS = bool | int | float | complex | np.generic
+
+
+def remedies(
+    line: FailingLine,
+    mistake: Mistake,
+    value: TracedValue | None,
+    call: Call | None = None,
+    place: Place | None = None,
+    message: str = "",
+) -> Iterator[Remedy]:
+    """What to write instead, what concerns the whole call first.
+
+    Args:
+        line: The failing line.
+        mistake: What was asked of the traced value.
+        value: The traced value.
+        call: The call that was traced; without it no static argument can be tried.
+        place: Where it is to run.
+        message: What the exception says.
+    """
+    if call is not None and place is not None and mistake in _STATIC:
+        yield from _static(call, place, value)
+    if line.expression is None and mistake not in ("in place", "carry", "branches"):
+        return
+    node = line.expression or ast.Constant(None)
+    by_core = any(is_core_tracer(bound) for bound in line.variables.values())
+    names = ("jaxlens.core", "core"), ("jaxlens.core.numpy", "cnp")
+    own, numpy = names if by_core else (("jax", "jax"), ("jax.numpy", "jnp"))
+    traced = value.text if value else ""
+    written = Line(line, node, _alias(line, *numpy), _alias(line, *own), traced, message, by_core)
+    offered = [_tried(rewrite, line) for rewrite in rewrites(written, mistake)]
+    yield from filter(None, offered)
+    if mistake == "condition" and not any(offered):
+        yield Remedy(
+            f"{written.jnp}.where chooses between values, {written.jax}.lax.cond between functions"
+        )
+
+
+# ---- the line written otherwise ------------------------------------------------------------------
+
+
+def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
+    """A rewrite with what its trace gives; None for one that does not trace."""
+    if not rewrite.tried:
+        return Remedy(rewrite.text, rewrite.code)
+    try:
+        with within(_SECONDS):
+            results = _abstract(rewrite.tried, line)
+    except (Exception, LateError):  # it is not what this line needs, for any reason
+        return None
+    shown = [notation(type_of(result)) for result in jax.tree_util.tree_leaves(results)]
+    more = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
+    types = f" and gives {', '.join(shown[:_MOST])}{more}" if shown else ""
+    return Remedy(rewrite.text, rewrite.code, f"it traces{types}")
+
+
+def _abstract(code: str, line: FailingLine) -> Any:
+    """The types that an expression gives on the types of the variables that it names."""
+    variables = _modules() | line.variables
+    named = {part.id for part in ast.walk(ast.parse(code)) if isinstance(part, ast.Name)}
+    traced = {name: variables[name] for name in named if is_tracer(variables.get(name))}
+    compiled = compile(code, "<jaxlens>", "eval")
+
+    def evaluated(values: dict[str, Any]) -> Any:
+        return eval(compiled, {**variables, **values})
+
+    structs = {name: _struct(value) for name, value in traced.items()}
+    with isolate.untouched(isolate.context()):
+        if any(map(is_core_tracer, traced.values())):
+            avals = {name: value.aval for name, value in traced.items()}
+            return sys.modules["jaxlens.core"].eval_shape(evaluated, avals)
+        if any(hasattr(value, "tangent") for value in traced.values()):
+            jax.eval_shape(partial(_backwards, evaluated), structs)
+        return jax.eval_shape(evaluated, structs)
+
+
+def _backwards(function: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
+    """Differentiates, as the user's program does: not every loop can be."""
+    real = {k: value for k, value in values.items() if jnp.issubdtype(value.dtype, jnp.inexact)}
+
+    def numbers(parts: dict[str, Any]) -> list[Any]:
+        results = map(jnp.asarray, jax.tree_util.tree_leaves(function({**values, **parts})))
+        return [result for result in results if jnp.issubdtype(result.dtype, jnp.inexact)]
+
+    results, back = jax.vjp(numbers, real)
+    return back([jnp.ones_like(result) for result in results])
+
+
+def _struct(tracer: Any) -> Any:
+    struct: Any = jax.ShapeDtypeStruct
+    aval = tracer.aval
+    weak = bool(getattr(aval, "weak_type", False))
+    return struct(aval.shape, aval.dtype, weak_type=weak)
+
+
+def _modules() -> dict[str, Any]:
+    core: Any = sys.modules.get("jaxlens.core")
+    known = {"jax": jax, "jnp": jnp}
+    return known | ({"core": core, "cnp": core.numpy} if core is not None else {})
+
+
+def _alias(line: FailingLine, module: str, usual: str) -> str:
+    """What the user calls a module."""
+    for name, value in line.variables.items():
+        if type(value) is ModuleType and value.__name__ == module and not name.startswith("_"):
+            return name
+    return usual
+
+
+# ---- another argument static ---------------------------------------------------------------------
+
+
+def _static(call: Call, place: Place, value: TracedValue | None) -> Iterator[Remedy]:
+    """An argument that is a Python number: static, if the function then traces further."""
+    opened = call.core or call.opened
+    if opened is None:
+        return
+    found = leaves(opened.args, opened.kwargs, opened.signature)
+    numbers: dict[int | str, list[str]] = {}
+    for leaf in found:
+        numbers.setdefault(leaf.root, []).append(leaf.name)
+    plain = {
+        root: names
+        for root, names in numbers.items()
+        if root not in call.static and _hashes(_argument(opened, root))
+    }
+    asked = set(value.arguments) if value else set()
+    first = {root: names for root, names in plain.items() if asked & set(names)}
+    for root, names in (first or plain).items():
+        name = names[0].partition("[")[0].partition(".")[0]
+        outcome = _with(call, place, {root: _argument(opened, root)})
+        if outcome:
+            library = "jax" if call.core is None else "core"
+            yield Remedy(
+                f"Make {name} a static argument: the program is then made for its value, and anew "
+                "for each other",
+                f"{library}.jit({call.name}, static_argnames={name!r})",
+                outcome,
+            )
+
+
+def _argument(opened: Any, root: int | str) -> Any:
+    return opened.args[root] if isinstance(root, int) else opened.kwargs[root]
+
+
+def _hashes(value: Any) -> bool:
+    """Whether it is made of Python's numbers alone, and can be static as it is."""
+    parts = jax.tree_util.tree_leaves(value)
+    if not parts or not all(isinstance(part, _NUMBERS) for part in parts):
+        return False
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _with(call: Call, place: Place, fixed: dict[int | str, Any]) -> str:
+    """What tracing with some arguments as they are comes to; "" where that does not help."""
+    function = call.function
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        values = [fixed.get(n, arg) for n, arg in enumerate(args)]
+        return function(*values, **{name: fixed.get(name, arg) for name, arg in kwargs.items()})
+
+    opened = call.opened
+    assert opened is not None  # the caller has looked
+    called.__name__ = call.name.rpartition(".")[2]
+    again: Callable[..., Any] = called
+    if call.settings is not None:
+        again = compat.rejit(called, call.settings)
+    return _outcome(partial(_trace, again, opened.args, opened.kwargs, place), call)
+
+
+def _outcome(work: Callable[[], Any], call: Call) -> str:
+    """That it traces, or that it fails elsewhere; "" where it fails as it did."""
+    isolate.retire()
+    try:
+        with within(_SECONDS):
+            work()
+    except (Exception, LateError):  # the user's function may raise anything
+        return ""
+    finally:
+        isolate.retire()
+    return f"{call.name} traces"
+
+
+def hashable(call: Call, place: Place) -> Iterator[Remedy]:
+    """Tuples in the place of static lists, if the function then traces."""
+    opened = call.opened
+    if opened is None:
+        return
+    known = dict(enumerate(opened.args)) | opened.kwargs
+    lists = {root: value for root in call.static if isinstance(value := known.get(root), list)}
+    for root, value in lists.items():
+        fixed = tuple(value)
+        args = [fixed if n == root else arg for n, arg in enumerate(opened.args)]
+        kwargs = {k: fixed if k == root else arg for k, arg in opened.kwargs.items()}
+        outcome = _outcome(partial(_trace, opened.function, args, kwargs, place), call)
+        if outcome:
+            yield Remedy("Pass a tuple in the place of the list", static_text(fixed), outcome)
+            return
+    yield Remedy("Pass something hashable: a tuple, a string, a number, a frozen dataclass")
+
+
+def _trace(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], place: Place) -> None:
+    trace(prepare(function, args, kwargs), place)

@@ -1,0 +1,148 @@
+"""Calls that a traced value does not fit, and what to call instead."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+from jaxlens.stages.failure.failing_value import is_tracer
+from jaxlens.stages.failure.rewrite import Line, Rewrite, replaced
+
+
+def of_numpy(line: Line) -> Iterator[Rewrite]:
+    """A function of NumPy's or of `math`, and a NumPy array with a traced index."""
+    node = line.expression
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        code = f"{line.jnp}.asarray({node.value.id})[{ast.unparse(node.slice)}]"
+        yield line.with_(node, code, "Make it an array of JAX's, which a traced value can index")
+    if not isinstance(node, ast.Call):
+        return
+    function = ast.unparse(node.func)
+    root, _, rest = function.partition(".")
+    module = getattr(line.at.variables.get(root), "__name__", "")
+    if module in ("numpy", "math") and rest:
+        rest = {"fabs": "abs"}.get(rest, rest)
+        new = ast.parse(f"{line.jnp}.{rest}", mode="eval").body
+        code = ast.unparse(ast.Call(new, node.args, node.keywords))
+        yield line.with_(node, code, f"Use {line.jnp} in the place of {root}")
+    if root in line.at.variables and not line.by_core:  # no function of Python's own
+        yield Rewrite(f"jax.pure_callback calls {function} with numbers when the program runs")
+
+
+_AT: Mapping[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.Pow: "power",
+}
+
+
+def of_in_place(line: Line) -> Iterator[Rewrite]:
+    statement = next((n for n in reversed(line.at.around) if isinstance(n, ast.stmt)), None)
+    target: ast.expr | None = None
+    method, value = "set", ""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target, value = statement.targets[0], ast.unparse(statement.value)
+    elif isinstance(statement, ast.AugAssign):
+        target, value = statement.target, ast.unparse(statement.value)
+        method = _AT.get(type(statement.op), "")
+        if isinstance(statement.op, ast.Sub):
+            method, value = "add", ast.unparse(ast.UnaryOp(ast.USub(), statement.value))
+    if isinstance(target, ast.Subscript) and method:
+        base = ast.unparse(target.value)
+        if method == "set" and is_mask(line, target.slice):
+            code = f"{line.jnp}.where({ast.unparse(target.slice)}, {value}, {base})"
+            yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
+        code = f"{base}.at[{ast.unparse(target.slice)}].{method}({value})"
+        yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
+
+
+def is_mask(line: Line, index: ast.expr) -> bool:
+    """Whether an index is a boolean array: a comparison, or a name of one."""
+    if isinstance(index, ast.Name):
+        dtype = getattr(getattr(line.at.variables.get(index.id), "aval", None), "dtype", None)
+        return str(dtype) == "bool"
+    return isinstance(index, ast.Compare)
+
+
+def of_hash(line: Line) -> Iterator[Rewrite]:
+    yield Rewrite("Use a key that Python knows, such as a name or an index, or keep them in a list")
+
+
+def of_format(line: Line) -> Iterator[Rewrite]:
+    name = line.traced or next(
+        (
+            part.id
+            for part in ast.walk(line.expression)
+            if isinstance(part, ast.Name) and is_tracer(line.at.variables.get(part.id))
+        ),
+        "",
+    )
+    if name:
+        code = f"{line.jax}.debug.print('{{}}', {name})"
+        yield Rewrite("Print it when the program runs", code, code)
+
+
+def of_key_as_data(line: Line) -> Iterator[Rewrite]:
+    if line.traced:
+        code = f"{line.jax}.random.uniform({line.traced})"
+        yield Rewrite("Draw numbers with the key, here one", code, code)
+
+
+def of_data_as_key(line: Line) -> Iterator[Rewrite]:
+    node = line.expression
+    if isinstance(node, ast.Call) and node.args:
+        key = ast.parse(f"{line.jax}.random.key(0)", mode="eval").body
+        code = ast.unparse(ast.Call(node.func, [key, *node.args[1:]], node.keywords))
+        yield line.with_(node, code, "Make a key of a seed, here 0")
+
+
+_TYPES = re.compile(
+    r"has type (\w{1,20})\[.{0,99}?\] but the corresponding output\b.{0,99}? has type (\w{1,20})\["
+)
+_COMPONENT = re.compile(r"carry component \w+((?:\[\d+\])+)")
+_INIT = {"scan": (1, 0), "while_loop": (2, 0), "fori_loop": (3, 1)}
+"""Where a loop's call has what it begins with, and how deep in JAX's own carry that lies."""
+
+
+def of_carry(line: Line) -> Iterator[Rewrite]:
+    """A loop whose step gives another dtype than it begins with: begin with that one."""
+    node, types = line.expression, _TYPES.search(line.message)
+    if isinstance(node, ast.Call) and types is not None and types[1] != types[2]:
+        init = _init(node, line.message)
+        if init is not None:
+            code = f"{line.jnp}.asarray({ast.unparse(init)}, {line.jnp}.{types[2]})"
+            text = "Begin with the dtype that a step gives"
+            yield line.with_(node, ast.unparse(replaced(node, init, code)), text)
+    yield Rewrite(
+        "A step gives what it was given: convert in it with .astype; make what grows in full size "
+        "before, and write into it with .at[i].set"
+    )
+
+
+def _init(call: ast.Call, message: str) -> ast.expr | None:
+    """The part of what a loop begins with that changes its type."""
+    place, deep = _INIT.get(ast.unparse(call.func).rpartition(".")[2], (0, 0))
+    named = (word.value for word in call.keywords if word.arg in ("init", "init_val"))
+    init = call.args[place] if 0 < place < len(call.args) else next(named, None)
+    component = _COMPONENT.search(message)
+    for index in map(int, re.findall(r"\d+", component[1])[deep:]) if component else ():
+        if not isinstance(init, ast.Tuple | ast.List) or index >= len(init.elts):
+            return None
+        init = init.elts[index]
+    return init
+
+
+def of_branches(line: Line) -> Iterator[Rewrite]:
+    """Branches whose results differ in dtype: convert the second as the first is."""
+    node, types = line.expression, _TYPES.search(line.message)
+    if isinstance(node, ast.Call) and types is not None and types[1] != types[2]:
+        other = node.args[2] if len(node.args) > 2 else None
+        if isinstance(other, ast.Lambda):
+            cast = ast.Attribute(other.body, "astype", ast.Load())
+            body = f"{ast.unparse(cast)}({line.jnp}.{types[1]})"
+            code = ast.unparse(replaced(node, other.body, body))
+            yield line.with_(node, code, "Convert the result of one branch to the other's dtype")
+            return
+    yield Rewrite(
+        "Let both give the same: convert with .astype, or fill up with .reshape and zeros"
+    )

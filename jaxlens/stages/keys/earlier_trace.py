@@ -1,0 +1,120 @@
+"""Whether a call would run a program that was traced before and that the function no longer makes.
+
+JAX keys a trace by the function and the types of its arguments: a global, a closed-over number or
+a helper that has changed since is not in the key, so the call runs the earlier program.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jaxlens.ir.jaxpr.bodies import Finder, opened
+from jaxlens.ir.jaxpr.types import type_of
+
+_LARGE = 16 * 2**20  # bytes of one constant from which its numbers are not compared
+_PLAIN = (bool, int, float, complex, str, bytes, tuple, type(None))
+
+
+def difference(before: Any, now: Any) -> str:
+    """The first difference of two traced programs in a few words; "" where there is none.
+
+    Variables are told by where they are made. Parameters that are functions or objects say
+    nothing by themselves: what they do stands in a body.
+
+    Args:
+        before: A closed jaxpr.
+        now: Another.
+    """
+    find = Finder()
+    pending, seen = [(before, now)], set[tuple[int, int]]()
+    while pending:
+        old, new = pending.pop()
+        bodies = opened(old), opened(new)
+        key = id(bodies[0]), id(bodies[1])
+        if key in seen:
+            continue
+        seen.add(key)
+        if said := _constants(old, new) or _equations(*bodies):
+            return said
+        for one, other in zip(bodies[0].eqns, bodies[1].eqns, strict=True):
+            inner = [[body for _, body in find.held(eqn.params)] for eqn in (one, other)]
+            if len(inner[0]) != len(inner[1]):
+                return f"its {one.primitive} is another"
+            pending += zip(*inner, strict=True)
+    return ""
+
+
+def _constants(old: Any, new: Any) -> str:
+    """Whether the arrays that two closed jaxprs captured differ."""
+    pairs = getattr(old, "consts", None) or (), getattr(new, "consts", None) or ()
+    if len(pairs[0]) != len(pairs[1]):
+        return "it captured other arrays"
+    for one, other in zip(*pairs, strict=True):
+        if one is not other and not _equal(one, other):
+            return f"an array of type {type_of(_aval(other))} that it captured has other numbers"
+    return ""
+
+
+def _aval(value: Any) -> Any:
+    import jax
+
+    return jax.typeof(value)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two constants hold the same; also where that cannot be known."""
+    if getattr(one, "nbytes", 0) > _LARGE:
+        return True
+    try:
+        return bool(np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True))
+    except (TypeError, ValueError, RuntimeError):  # keys, deleted arrays, numbers without NaN
+        return True
+
+
+def _equations(old: Any, new: Any) -> str:
+    """The first difference of two bodies, their inner ones left out."""
+    if len(old.eqns) != len(new.eqns):
+        return f"it has {len(old.eqns)} equations where this one has {len(new.eqns)}"
+    places: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    for body, known in zip((old, new), places, strict=True):
+        for variable in (*body.constvars, *body.invars):
+            known[id(variable)] = len(known)
+    for one, other in zip(old.eqns, new.eqns, strict=True):
+        if one.primitive is not other.primitive or len(one.invars) != len(other.invars):
+            return f"it has {one.primitive} where this one has {other.primitive}"
+        for left, right in zip(one.invars, other.invars, strict=True):
+            reads = _read(left, places[0]), _read(right, places[1])
+            if reads[0] != reads[1]:
+                if hasattr(left, "val") and hasattr(right, "val"):
+                    return f"its {one.primitive} reads {reads[0]} where this one reads {reads[1]}"
+                return f"its {one.primitive} reads another value"
+        for name, value in _settings(one.params):
+            if name in other.params and str(other.params[name]) != str(value):  # NaN is not NaN
+                return f"its {one.primitive} has {name}={value}, this one {other.params[name]}"
+        for eqn, known in zip((one, other), places, strict=True):
+            for variable in eqn.outvars:
+                known[id(variable)] = len(known)
+    before = [_read(atom, places[0]) for atom in old.outvars]
+    after = [_read(atom, places[1]) for atom in new.outvars]
+    return "" if before == after else "it returns other values"
+
+
+def _read(atom: Any, places: dict[int, int]) -> Any:
+    """A literal's text and type, or where a variable was made."""
+    if hasattr(atom, "val"):
+        return f"{atom.val}:{type_of(atom.aval)}"
+    return places.get(id(atom))
+
+
+def _settings(params: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The parameters that are plain values, but for names."""
+    for name, value in params.items():
+        if name != "name" and _is_plain(value):
+            yield name, value
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) and (
+        not isinstance(value, tuple) or all(map(_is_plain, value))
+    )

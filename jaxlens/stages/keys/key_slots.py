@@ -1,0 +1,116 @@
+"""A call whose arguments are changed in writing: another shape, dtype, weak type or static value.
+
+Nothing is run: an argument that was changed is an abstract shape, the others are as given.
+"""
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from jaxlens.errors import OptionError
+from jaxlens.ir.compile_log import CallKey, Slot
+from jaxlens.ir.jaxpr.types import type_of
+from jaxlens.stages import compat
+from jaxlens.stages.arguments.inputs import leaves, root_names, static_text
+from jaxlens.stages.arguments.written_shapes import arguments
+from jaxlens.stages.call.calls import function_name
+from jaxlens.stages.call.opened import Opened, open_call
+from jaxlens.stages.keys.one_key import call_key
+
+
+def slots(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Slot]:
+    """What can be changed in a call: its arrays, then its static values."""
+    opened, fixed = _opened(f, args, kwargs)
+    found = []
+    for leaf in leaves(opened.args, opened.kwargs, opened.signature):
+        if leaf.root not in fixed and leaf.aval is not None:
+            weak = bool(getattr(leaf.aval, "weak_type", False))
+            found.append(Slot(leaf.name, "array", str(type_of(leaf.aval)), weak))
+    for name, root in _statics(opened, fixed).items():
+        value = opened.args[root] if isinstance(root, int) else opened.kwargs[root]
+        found.append(Slot(name, "static", static_text(value), editable=_is_literal(value)))
+    return found
+
+
+def varied(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[Slot]
+) -> CallKey:
+    """The key of the call with some of its slots written anew.
+
+    Args:
+        f: The function.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        changed: The slots that differ, by name.
+
+    Raises:
+        OptionError: A text that is no type ("f32[3,4]"), or no Python literal.
+    """
+    opened, fixed = _opened(f, args, kwargs)
+    new = {slot.name: slot for slot in changed}
+    found = leaves(opened.args, opened.kwargs, opened.signature)
+    structure = jax.tree_util.tree_structure((opened.args, opened.kwargs))
+    values = [
+        _abstract(new[leaf.name], leaf.value)
+        if leaf.name in new and leaf.root not in fixed
+        else leaf.value
+        for leaf in found
+    ]
+    rebuilt, named = jax.tree_util.tree_unflatten(structure, values)
+    every = list(rebuilt)
+    for name, root in _statics(opened, fixed).items():
+        if name in new and isinstance(root, int):
+            every[root] = _literal(new[name])
+        elif name in new:
+            named[root] = _literal(new[name])
+    return replace(call_key(opened.function, every, named), function=function_name(f))
+
+
+def _opened(
+    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Opened, set[int | str]]:
+    """The call opened, and the arguments that are static in it."""
+    opened = open_call(f, tuple(args), dict(kwargs))
+    parts = compat.jit_parts(opened.function)
+    if parts is None:
+        return opened, set()
+    return opened, {*parts[1].static_argnums, *parts[1].static_argnames}
+
+
+def _statics(opened: Opened, fixed: set[int | str]) -> dict[str, int | str]:
+    """Static arguments by name, each with its position or keyword."""
+    names = root_names(len(opened.args), opened.signature)
+    found: dict[str, int | str] = {
+        name: i for i, name in enumerate(names) if i in fixed or name in fixed
+    }
+    return found | {name: name for name in opened.kwargs if name in fixed}
+
+
+def _is_literal(value: Any) -> bool:
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return False
+
+
+def _literal(slot: Slot) -> Any:
+    try:
+        return ast.literal_eval(slot.text.strip())
+    except (ValueError, SyntaxError):
+        raise OptionError(
+            f"{slot.name}: expected a Python literal such as 3, True or 'relu', got {slot.text!r}"
+        ) from None
+
+
+def _abstract(slot: Slot, value: Any) -> Any:
+    """A shape of the type that is written, lying where the value lies."""
+    positional, named = arguments(slot.text)
+    if len(positional) != 1 or named or not isinstance(positional[0], jax.ShapeDtypeStruct):
+        raise OptionError(f"{slot.name}: expected a type such as f32[3,4], got {slot.text!r}")
+    shape: Any = jax.ShapeDtypeStruct  # it has no types
+    held = getattr(value, "sharding", None) if getattr(value, "committed", False) else None
+    wanted = positional[0]
+    return shape(wanted.shape, wanted.dtype, weak_type=slot.weak, sharding=held)

@@ -1,0 +1,1 @@
+"""What the lines of a Python function do while JAX traces it."""

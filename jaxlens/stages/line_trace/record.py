@@ -1,0 +1,215 @@
+"""Records what a function's lines do while JAX traces it.
+
+Only frames of the user's files are followed line by line; libraries run as ever. After each line
+it is asked which variables changed, and how many equations the innermost trace holds by now.
+Nothing of the user's is called: values are described by type, numbers and short strings by value.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+from jaxlens.ir.line_trace import Bound, Event, Tape, TapeStep
+from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
+from jaxlens.stages.line_trace import equations, frames_monitored, frames_traced
+from jaxlens.stages.line_trace.equations import Part, alive
+from jaxlens.stages.line_trace.side_effects import Outside, changes, printing
+from jaxlens.stages.line_trace.user_frames import Left, Listener
+from jaxlens.stages.line_trace.values import fixed, text
+
+MOST = 5_000  # steps that are kept
+_QUIET = (ModuleType, type, FunctionType)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step while it happens."""
+
+    event: Event
+    code: CodeType
+    line: int
+    depth: int
+    bound: list[Bound] = field(default_factory=list)
+    made: list[Part] = field(default_factory=list)
+    printed: str = ""
+    raised: str = ""
+    wrote: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A running function of the user's, and its variables as they were last seen."""
+
+    frame: FrameType
+    seen: dict[str, tuple[Any, str]]
+    outer: dict[str, Any]
+    step: _Step
+
+
+class Recorder:
+    """Follows one trace: `with recorder.recording(): ...`, then `recorder.tape(jaxpr)`."""
+
+    def __init__(self) -> None:
+        self._steps: list[_Step] = []
+        self._frames: list[_Frame] = []
+        self._counts: dict[int, int] = {}
+        self._kept: list[Any] = []  # equations' parts, so that no other takes their identity
+        self._core: list[Any] = []
+        self._outside = Outside()
+        self._thread = threading.get_ident()
+        self._cut = False
+        self._stop: Callable[[], None]
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Within it, the user's lines are followed."""
+        from jaxlens.core import listen  # loads the core, of which few programs are
+
+        try:
+            with listen(self._hear), printing(self._print), _following(self) as self._stop:
+                yield
+        finally:
+            self._frames.clear()
+
+    def tape(self, jaxpr: Any) -> Tape:
+        """The steps, with the ids of the equations that each recorded.
+
+        Args:
+            jaxpr: What the trace made.
+        """
+        made, left = equations.given([step.made for step in self._steps], jaxpr)
+        steps = [_frozen(step, ids) for step, ids in zip(self._steps, made, strict=True)]
+        if left and steps and not self._cut:
+            first = self._steps[0].code
+            after = _Step("after", first, first.co_firstlineno, 0)
+            steps.append(_frozen(after, tuple(left)))
+        self._kept.clear()
+        return Tape(tuple(steps), self._cut)
+
+    def unfinished(self) -> Iterator[tuple[TapeStep, tuple[str, ...]]]:
+        """The steps of a trace that failed, each with the equations that it recorded, in words."""
+        words = {equations.part(eqn): equations.words(eqn) for eqn in self._kept}
+        for step in self._steps:
+            yield _frozen(step, ()), tuple(words[part] for part in step.made if part in words)
+
+    def began(self, frame: FrameType, again: bool) -> bool:
+        """A function of the user's begins, or a generator goes on."""
+        self._flush()
+        if self._full():
+            return False
+        variables = frame.f_locals
+        outer = self._outside.seen(frame, variables)
+        step = self._begin("resume" if again else "call", frame, len(self._frames))
+        self._frames.append(_Frame(frame, {}, outer, step))
+        self._look(self._frames[-1], variables)
+        return True
+
+    def line(self, frame: FrameType, line: int) -> None:
+        """A line is about to run."""
+        at = self._at(frame)
+        if at is not None and not self._full():
+            at.step = self._begin("line", frame, len(self._frames) - 1, line)
+
+    def raised(self, frame: FrameType, kind: type[BaseException]) -> None:
+        """A line raises."""
+        at = self._at(frame)
+        if at is not None:
+            at.step.raised = kind.__name__
+
+    def left(self, frame: FrameType, how: Left, value: Any) -> None:
+        """A function returns, yields, or is left by an exception."""
+        at = self._at(frame)
+        if at is None:
+            return
+        raised = at.step.raised
+        last = self._begin("yield" if how == "yield" else "return", frame, len(self._frames) - 1)
+        if how == "raise" and raised:
+            last.bound.append(Bound("raises", raised))
+        else:
+            last.bound.append(Bound("yields" if how == "yield" else "returns", text(value)))
+        self._frames.pop()
+
+    def _at(self, frame: FrameType) -> _Frame | None:
+        """A followed function, when what its last line did was noted; None once all are left."""
+        while self._frames and self._frames[-1].frame is not frame:
+            self._frames.pop()  # it was left by an exception
+        if not self._frames:
+            return None
+        self._flush()
+        self._look(self._frames[-1], frame.f_locals)
+        return self._frames[-1]
+
+    def _full(self) -> bool:
+        """Whether no more steps are kept; then nothing more is followed."""
+        if len(self._steps) >= MOST:
+            self._cut = True
+            self._stop()
+        return self._cut
+
+    def _begin(self, event: Event, frame: FrameType, depth: int, line: int = 0) -> _Step:
+        step = _Step(event, frame.f_code, line or frame.f_lineno, depth)
+        self._steps.append(step)
+        return step
+
+    def _look(self, at: _Frame, variables: Any) -> None:
+        """Notes what the line that has just run bound, and what it changed outside."""
+        step, seen = at.step, at.seen
+        enters = step.event in ("call", "resume")
+        for name, value in variables.items():
+            known = seen.get(name)
+            if known is not None and known[0] is value and fixed(value):
+                continue
+            words = text(value)
+            if known is None or known[0] is not value or known[1] != words:
+                seen[name] = value, words
+                if not (enters and issubclass(type(value), _QUIET)):
+                    step.bound.append(Bound(name, words))
+        now = self._outside.seen(at.frame, variables)
+        if now != at.outer:
+            step.wrote += changes(at.outer, now)
+            at.outer = now
+
+    def _flush(self) -> None:
+        """Gives the equations recorded since the last look to the step that was running."""
+        held = compat.recorded()
+        if held is not None:
+            key, eqns = held
+            count = self._counts.get(key, 0)
+            if len(eqns) != count:
+                self._counts[key] = len(eqns)
+                self._gave([eqn for made in eqns[count:] if (eqn := alive(made)) is not None])
+        if self._core:
+            self._gave(self._core)
+            self._core = []
+
+    def _gave(self, eqns: list[Any]) -> None:
+        if self._steps:
+            self._kept += eqns
+            step = self._frames[-1].step if self._frames else self._steps[-1]
+            step.made += map(equations.part, eqns)
+
+    def _hear(self, event: Any) -> None:
+        if event.kind == "record":
+            self._core.append(event.detail["eqn"])
+
+    def _print(self, words: str) -> None:
+        if threading.get_ident() == self._thread and self._frames:
+            self._frames[-1].step.printed += words
+
+
+def _following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
+    """The cheaper way where there is one, and nobody has its last free number."""
+    number = frames_monitored.tool()
+    return frames_traced.following(to) if number is None else frames_monitored.following(to, number)
+
+
+def _frozen(step: _Step, made: tuple[str, ...]) -> TapeStep:
+    file = describe(step.code.co_filename)
+    return TapeStep(
+        step.event, step.code.co_filename, file.name, step.line, step.code.co_qualname, step.depth,
+        tuple(step.bound), made, step.printed, tuple(step.wrote), step.raised,
+    )  # fmt: skip

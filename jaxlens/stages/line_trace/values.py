@@ -1,0 +1,92 @@
+"""A variable's value in words: a tracer by its type, an array too, plain values and containers.
+
+Nothing of the user's is called: no `repr`, no length, no property. `isinstance` is not asked
+either, for it looks at an object's `__class__`, which may be a property.
+"""
+
+from types import FunctionType, ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlens.ir.jaxpr.types import type_of
+
+_ITEMS, _LETTERS = 4, 40  # of a container, and of a string or number
+_ARRAYS = (jax.Array, np.ndarray, np.generic)
+_CONTAINERS = (list, dict, set, tuple)
+_PLAIN = (bool, int, float, complex, str, bytes)
+
+
+def text(value: Any, depth: int = 0) -> str:
+    """A value in words, found without calling anything of the user's.
+
+    Args:
+        value: Anything.
+        depth: How many containers it lies in; those two deep are told by their size alone.
+    """
+    kind = type(value)  # `isinstance` asks an object for its `__class__`, which may be the user's
+    if issubclass(kind, jax.core.Tracer) or _is_core(kind):
+        return f"tracer {_aval(value)}"
+    if issubclass(kind, _ARRAYS):
+        return f"array {_aval(value)}"
+    if value is None or kind in _PLAIN:
+        return _short(value)
+    if kind in _CONTAINERS:
+        return _container(value, depth)
+    if kind is ModuleType:
+        return f"module {value.__name__}"
+    if issubclass(kind, type):
+        return f"class {type.__getattribute__(value, '__qualname__')}"
+    if kind is FunctionType:
+        return f"function {value.__qualname__}"
+    if issubclass(kind, tuple):  # a NamedTuple
+        return f"{kind.__name__}{_container(tuple.__getitem__(value, slice(None)), depth)}"
+    return f"{kind.__name__} object"
+
+
+def fixed(value: Any) -> bool:
+    """Whether the same object is told in the same words later: nothing in it can change."""
+    kind = type(value)
+    return value is None or kind in _PLAIN or issubclass(kind, jax.core.Tracer)
+
+
+def _short(value: Any) -> str:
+    """Of a built-in type; a long one is cut before it is written out."""
+    if type(value) in (str, bytes) and len(value) > _LETTERS:
+        return f"{value[:_LETTERS]!r}..."
+    if type(value) is int and abs(value) >> 128:
+        return f"int of {value.bit_length()} bits"
+    words = repr(value)
+    return words if len(words) <= _LETTERS + 2 else f"{words[:_LETTERS]}..."
+
+
+def _container(value: Any, depth: int) -> str:
+    kind = type(value)
+    if not value or depth > 1:
+        return f"{kind.__name__} of {len(value)}"
+    if kind is dict:
+        parts = [f"{text(k, 2)}: {text(v, depth + 1)}" for k, v in _first(value.items())]
+    else:
+        parts = [text(item, depth + 1) for item in _first(value)]
+    more = f", ... {len(value) - _ITEMS} more" if len(value) > _ITEMS else ""
+    ends = ("[", "]") if kind is list else ("(", ")") if kind is tuple else ("{", "}")
+    return f"{ends[0]}{', '.join(parts)}{more}{ends[1]}"
+
+
+def _first(items: Any) -> list[Any]:
+    return [item for _, item in zip(range(_ITEMS), items, strict=False)]
+
+
+def _is_core(kind: type) -> bool:
+    module = kind.__dict__.get("__module__", "")
+    return type(module) is str and module.startswith("jaxlens.core.") and hasattr(kind, "aval")
+
+
+def _aval(value: Any) -> str:
+    try:
+        aval = value.aval if hasattr(type(value), "aval") else jax.typeof(value)
+        weak = ", weak" if getattr(aval, "weak_type", False) else ""
+        return f"{type_of(aval)}{weak}"
+    except Exception:  # a tracer that has leaked, or an array that is gone
+        return "of a type that cannot be told"

@@ -1,0 +1,104 @@
+"""What this machine does at most, measured: a matrix product for flops, a copy for bytes.
+
+Both are compiled by XLA like the user's program and run on one device, once per process. The best
+of several runs is taken: a roof is what nothing exceeds.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.device_limits import Limits
+
+_TYPES: dict[str, Any] = {
+    "f16": jnp.float16, "bf16": jnp.bfloat16, "f32": jnp.float32, "f64": jnp.float64,
+}  # fmt: skip
+_SIDES = {"cpu": (256, 512, 1024)}  # of the square matrices; elsewhere these:
+_OTHERS = (4096, 8192)
+_BYTES = {"cpu": 2**28}  # that are passed over, more than caches hold; elsewhere 1 GiB
+_SECONDS = 0.25  # that each measurement takes about, after its warm-up
+_RUNS = 3
+
+
+def measured(platform: str, dtypes: Iterable[str] = ("f32",)) -> Limits:
+    """Limits of one device of this process.
+
+    Args:
+        platform: "cpu", "gpu" or "tpu".
+        dtypes: Element types of the products that the program has.
+
+    Raises:
+        UnavailableError: There is no such device in this process.
+    """
+    try:
+        device = jax.devices(platform)[0]
+    except RuntimeError:
+        raise UnavailableError(
+            f"no {platform} in this process whose limits could be measured: name a device, as in "
+            "--roofline h100"
+        ) from None
+    wanted = {dtype for dtype in dtypes if dtype in _TYPES} or {"f32"}
+    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        wanted = {"f32" if dtype == "f64" else dtype for dtype in wanted}
+    rates = {dtype: _product(device, dtype) for dtype in sorted(wanted)}
+    sides = _sides(device)
+    size = _BYTES.get(device.platform, 2**30)
+    return Limits(
+        f"this {device.device_kind}",
+        rates,
+        None,
+        _copy(device),
+        f"measured here once: products of square matrices of {sides} rows, and a pass over "
+        f"{size // 2**20:,} MiB that reads and writes all of it, each the best of several runs",
+        True,
+    )
+
+
+def _sides(device: Any) -> str:
+    """The sizes of the matrices, in words."""
+    *some, last = (f"{side:,}" for side in _SIDES.get(device.platform, _OTHERS))
+    return f"{', '.join(some)} and {last}"
+
+
+@cache
+def _product(device: Any, dtype: str) -> float:
+    """Flops per second of the size that is fastest."""
+    multiply = jax.jit(jnp.matmul)
+    rates = []
+    for side in _SIDES.get(device.platform, _OTHERS):
+        x = jax.device_put(jnp.ones((side, side), _TYPES[dtype]), device)
+        rates.append(2.0 * side**3 / _best(partial(multiply, x, x)))
+    return max(rates)
+
+
+@cache
+def _copy(device: Any) -> float:
+    """Bytes per second, read and written counted both."""
+    size = _BYTES.get(device.platform, 2**30)
+    held = [jax.device_put(jnp.ones(size // 4, jnp.float32), device)]
+    # In the place of its input: fresh memory would be cleared by the system first.
+    add = jax.jit(lambda x: x + 1, donate_argnums=0)
+
+    def step() -> Any:
+        held[0] = add(held[0])
+        return held[0]
+
+    return 2.0 * size / _best(step)
+
+
+def _best(run: Callable[[], Any]) -> float:
+    """Seconds of the fastest run."""
+    jax.block_until_ready(run())  # type: ignore[no-untyped-call]
+    best, end = float("inf"), time.perf_counter() + _SECONDS
+    done = 0
+    while done < _RUNS or time.perf_counter() < end:
+        start = time.perf_counter()
+        jax.block_until_ready(run())  # type: ignore[no-untyped-call]
+        best = min(best, time.perf_counter() - start)
+        done += 1
+    return best

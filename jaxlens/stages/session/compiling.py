@@ -1,0 +1,106 @@
+"""The compiles of one lowered call: one, and one more for what the first was not asked for."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import Extra
+from jaxlens.ir.facts import PassStage, Profile, Timing
+from jaxlens.ir.hlo.frames import Origins
+from jaxlens.stages.arguments.captured_limits import OverdueError
+from jaxlens.stages.compile.xla import Compiled, compile_lowered
+from jaxlens.stages.session.tracing import Staging
+
+
+class Compiling:
+    """What was compiled of a call, each kind of it once.
+
+    Attributes:
+        made: The compiled program, if there is one already.
+        times: Seconds of the compiles made so far.
+        origins: Gives the frames of the program's ops.
+    """
+
+    def __init__(self, staging: Staging, origins: Origins, give_up: Callable[[str], None]) -> None:
+        """Takes a call.
+
+        Args:
+            staging: The call.
+            origins: See above.
+            give_up: Is called with why, before a stand-in takes the place of what was lowered.
+        """
+        self._staging = staging
+        self._give_up = give_up
+        self._profile: Profile | None = None
+        self.origins = origins
+        self.made: Compiled | None = None
+        self.times: tuple[Timing, ...] = ()
+
+    def compiled(self, passes: bool | str = False) -> Compiled:
+        """The compiled program; made once, and once more if passes are wanted and missing."""
+        with self._staging.lock:
+            if self.made is None or not self.made.gives(passes):
+                self.made = self._compile("passes", passes=passes)
+            return self.made
+
+    def _compile(self, what: str, **asked: Any) -> Compiled:
+        """Compiles, for `what` if it was done before.
+
+        (`compile_lowered` says what can be asked.)
+        """
+        staging, again = self._staging, self.made is not None
+        try:
+            done = self._compile_lowered(**asked)
+        except OverdueError as why:
+            if again:
+                raise UnavailableError(
+                    f"no {what} of the program with the captured arrays compiled into it: {why}"
+                ) from None
+            self._give_up(str(why))
+            staging.fall_back()
+            done = self._compile_lowered(**asked)
+        self.times += tuple(_again(t, what) if again else t for t in done.times)
+        return done
+
+    def _compile_lowered(self, **asked: Any) -> Compiled:
+        staging = self._staging
+        with staging.as_called():
+            return compile_lowered(
+                staging.lowered,
+                name=staging.call.name,
+                origins=self.origins,
+                waiting=staging.waiting(),
+                **asked,
+            )
+
+    @cached_property
+    def passes(self) -> tuple[PassStage, ...]:
+        """Dumps of all passes that changed something."""
+        return self.compiled(passes=True).passes
+
+    def profile(self) -> Profile:
+        """What a compile spent its time on."""
+        with self._staging.lock:
+            if self._profile is None:
+                done = self._compile("profile", profiled=True)
+                self.made = self.made or done
+                assert done.profile is not None  # asked for
+                self._profile = done.profile
+            return self._profile
+
+    def recorded(self) -> frozenset[Extra]:
+        """The extras that the compiles made so far have recorded."""
+        at_hand: dict[Extra, bool] = {
+            "passes": self.made is not None and self.made.passes_asked is True,
+            "fusion_log": self.made is not None and bool(self.made.dump.fusion_log),
+            "profile": self._profile is not None,
+        }
+        return frozenset(extra for extra, given in at_hand.items() if given)
+
+
+def _again(timing: Timing, what: str) -> Timing:
+    """Says that a step was done twice, because something was asked for late."""
+    words = f"a second time, for the {what}"
+    return replace(timing, note=f"{timing.note}; {words}" if timing.note else words)

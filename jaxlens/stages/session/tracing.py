@@ -1,0 +1,291 @@
+"""One call, traced and lowered when that is first asked for; its arrays are let go of then.
+
+A capture may be kept for long, and the user's arrays must not live that long with it: what only
+they can tell is asked before the lowering is done with them. From then on the call has shapes in
+their place, with which it can be traced again.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import jax
+
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.facts import Constant, Input, Timing, Verdict
+from jaxlens.ir.jaxpr.types import type_of
+from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.stablehlo.stamps import Paths
+from jaxlens.stages import compat
+from jaxlens.stages.arguments import captured_arrays, captured_limits
+from jaxlens.stages.arguments.in_place import Written
+from jaxlens.stages.arguments.weak_arguments import Held, hold
+from jaxlens.stages.call import isolate
+from jaxlens.stages.call.abstract_call import shaped
+from jaxlens.stages.call.calls import Call
+from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.target import Place
+from jaxlens.stages.core.program import written
+from jaxlens.stages.keys import cache, core_cache
+from jaxlens.stages.keys.earlier_trace import difference
+from jaxlens.stages.line_trace.record import Recorder
+from jaxlens.stages.trace import lower, stamp, trace
+
+_EARLIER = (
+    "{name} was traced before, and a call runs that program until jax.clear_caches(): "
+    "{difference}. This is what the function makes now."
+)
+
+
+class Staging:
+    """One trace and one lowering of a call.
+
+    Attributes:
+        call: The call; from the lowering on with shapes in the place of its arrays.
+        place: Where it is to run.
+        lock: Held while something is made that must not be made twice.
+        as_called: Gives a context in which JAX's settings are those of where the capture was
+            made: it may be asked about below the `with jax.enable_x64(True):` that it stands in.
+    """
+
+    def __init__(self, call: Call, place: Place) -> None:
+        self.call = call
+        self.place = place
+        self.lock = threading.RLock()
+        self.as_called = compat.settings_here()
+        self._overdue = False
+        self._array_names: Mapping[Any, str] = {}
+        self._tape: Tape | None = None
+        self._held: Held | None = None
+
+    @classmethod
+    def traced_before(cls, call: Call, place: Place, done: trace.Trace) -> "Staging":
+        """Of a call that was never made, such as one whose function was wrapped for a trial."""
+        staging = cls(call, place)
+        staging._trace = done
+        # The verdict is no question about the user's call, whose arrays are gone.
+        staging.verdict = Verdict(None, reasons=("this call was never made",))
+        return staging
+
+    @property
+    def traced(self) -> Any:
+        """JAX's own traced object."""
+        return self._trace.traced
+
+    @cached_property
+    def _trace(self) -> trace.Trace:
+        return self._traced()
+
+    def _traced(self, during: AbstractContextManager[None] | None = None) -> trace.Trace:
+        """Traces the call; what that raises is explained, and stays the user's."""
+        start = time.perf_counter()
+        try:
+            with self.as_called():
+                return trace.trace(self.call, self.place, during)
+        except Exception as error:
+            from jaxlens.stages.failure import (
+                explain as explain_failure,  # a trace that succeeds pays nothing for it
+            )
+
+            explain_failure.explain(error, self.call, self.place, time.perf_counter() - start)
+            raise
+
+    @property
+    def program(self) -> Any:
+        """The jaxpr, JAX's or the core's."""
+        return written(self.traced) or self.traced.jaxpr
+
+    @property
+    def by_core(self) -> bool:
+        """Whether jaxlens.core made the program, and not JAX."""
+        return written(self.traced) is not None
+
+    @property
+    def lowered(self) -> Any:
+        """JAX's own lowered object, each op's location with a stamp of its own."""
+        self.stamps  # noqa: B018 - puts them there
+        return self.lowering.lowered
+
+    @cached_property
+    def stamps(self) -> tuple[Paths, ...]:
+        """The equations that each op came from; worked out no earlier than something needs it."""
+        return stamp.ops(self.lowering.lowered, self.lowering.ids)
+
+    @cached_property
+    def lowering(self) -> lower.Lowering:
+        """The one lowering, whose ops need not have their stamps yet."""
+        with self.as_called():
+            done = self._lowered()
+        self.constants  # noqa: B018 - these two are the last that need the arguments
+        self.verdict  # noqa: B018
+        self.earlier  # noqa: B018
+        self._release()
+        return done
+
+    def _lowered(self) -> lower.Lowering:
+        if self.captured_bytes >= captured_limits.LARGE:
+            self._array_names = captured_arrays.names(self._trace.survey, self.constants)
+        if self.stand_in:
+            return self._lowered_stand_in()
+        return lower.lower(self._trace, self.call, self.place)
+
+    def _lowered_stand_in(self) -> lower.Lowering:
+        return lower.lower_stand_in(self._trace, self.call, self.place, self._array_names)
+
+    @cached_property
+    def captured_bytes(self) -> int:
+        """Bytes of the arrays that the function closed over."""
+        return self._trace.survey.bytes
+
+    @property
+    def stand_in(self) -> str:
+        """Why what is lowered is a stand-in for the program; "" where it is the program."""
+        return captured_limits.overdue() if self._overdue else self._refusal
+
+    @cached_property
+    def _refusal(self) -> str:
+        return captured_limits.refusal(self.captured_bytes)
+
+    def waiting(self) -> Callable[[float], None] | None:
+        """Is called with the seconds that a compile has lasted; None where that is no matter."""
+        if self.stand_in or self.captured_bytes < captured_limits.LARGE:
+            return None
+        return captured_limits.Waiting(self.call.name, self.captured_bytes)
+
+    def fall_back(self) -> None:
+        """Lowers a stand-in in the place of a program that XLA took too long for."""
+        with self.lock, self.as_called():
+            done = self._lowered_stand_in()  # of a call with shapes in the place of arrays by now
+            self.__dict__.pop("stamps", None)
+            self.__dict__["lowering"] = done
+            self._overdue = True
+
+    def deviations(self) -> tuple[str, ...]:
+        """Where the program lowered is not the one that runs; see `Driver.deviations`."""
+        why = self.stand_in
+        sentences = [captured_limits.deviation(self.constants, why)] if why else []
+        if isinstance(results := self._results, Written):
+            sentences.append(results.deviation(self.call.name))
+        if self.earlier:
+            sentences.append(_EARLIER.format(name=self.call.name, difference=self.earlier))
+        return tuple(sentences)
+
+    def _release(self) -> None:
+        """Lets go of the user's arrays."""
+        self._held = hold(*self.call.dynamic())
+        self.call = shaped(self.call)
+        self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
+
+    def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call's arguments without static ones.
+
+        Raises:
+            UnavailableError: An array is gone.
+        """
+        return self._held.get() if self._held else self.call.dynamic()
+
+    @property
+    def opened(self) -> Opened:
+        """The call with its partials and bound methods opened.
+
+        Raises:
+            UnavailableError: There was no such call: the program was made for a trial.
+        """
+        opened = self.call.core or self.call.opened
+        if opened is None:
+            raise UnavailableError(
+                "this program was traced for a trial only, from no call of its own: ask about the "
+                "capture that the trial was made of"
+            )
+        return opened
+
+    def tape(self) -> Tape:
+        """What the function's lines did while it was traced; a trace made before is made again.
+
+        Raises:
+            UnavailableError: The program was made for a trial.
+        """
+        with self.lock:
+            if self._tape is None:
+                self.opened  # noqa: B018 - a trial's function was wrapped, and its own is not it
+                isolate.retire()  # else JAX would serve a trace that was made before
+                recorder = Recorder()
+                done = self._traced(recorder.recording())
+                self.__dict__.setdefault("_trace", done)
+                self._tape = recorder.tape(written(done.traced) or done.traced.jaxpr)
+            return self._tape
+
+    @property
+    def has_tape(self) -> bool:
+        """Whether a trace was recorded already."""
+        return self._tape is not None
+
+    def times(self) -> tuple[Timing, ...]:
+        """Seconds of the steps done so far."""
+        done = []
+        if "_trace" in self.__dict__:
+            done.append(Timing("trace", self._trace.seconds))
+        if "lowering" in self.__dict__:
+            done.append(Timing("lower", self.lowering.seconds, self.lowering.note))
+        return tuple(done)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether this call would have hit JAX's caches."""
+        opened = self.call.opened
+        assert opened is not None  # released only after this was answered
+        core = self.call.core
+        with self.as_called():
+            if core is not None:
+                return core_cache.verdict(core.function, core.args, core.kwargs, self.call.name)
+            return cache.verdict(opened, self.call.name)
+
+    @cached_property
+    def earlier(self) -> str:
+        """What a program that the call would find traced, and run, has otherwise; "" for nothing.
+
+        Reading it from JAX's caches traces nothing and makes no entry.
+        """
+        inner = self.call.inner
+        call = inner.call if inner and inner.known else self.call.opened
+        if call is None or self.call.core or compat.jit_parts(call.function) is None:
+            return ""
+        if not (self.verdict.hit or self.verdict.layer == "compile"):
+            return ""
+        with self.as_called(), inner.within() if inner else nullcontext():
+            jitted: Any = call.function
+            before = jitted.trace(*call.args, **call.kwargs).jaxpr
+        return difference(before, self.traced.jaxpr)
+
+    @cached_property
+    def constants(self) -> tuple[Constant, ...]:
+        """Arrays that the function closed over."""
+        return captured_arrays.constants(self._trace.survey, self.call.function, self.call.owner)
+
+    @property
+    def _results(self) -> Any:
+        """The results' containers, a number in the place of each array."""
+        return self.traced.out_tree.unflatten(range(len(self.traced.jaxpr.out_avals)))
+
+    @cached_property
+    def outputs(self) -> tuple[Input, ...]:
+        """Results with their pytree paths."""
+        avals = self.traced.jaxpr.out_avals
+        if self.call.inner is not None:
+            names = self.call.inner.results(self.traced.out_tree, len(avals))
+            pairs = zip(names, avals, strict=True)
+            return tuple(Input(name, type_of(aval)) for name, aval in pairs)
+        # Not `out_info`: it makes an object for each result, a whole model's parameters.
+        results = self._results
+        if isinstance(results, Written):
+            pairs = zip(results.names(), avals, strict=True)
+            return tuple(Input(name, type_of(aval)) for name, aval in pairs)
+        paths = jax.tree_util.tree_flatten_with_path(results)[0]
+        return tuple(
+            Input("result" + jax.tree_util.keystr(path), type_of(aval))
+            for (path, _), aval in zip(paths, avals, strict=True)
+        )

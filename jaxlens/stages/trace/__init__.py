@@ -1,0 +1,1 @@
+"""Tracing and lowering, with a stamp on every equation."""

@@ -1,0 +1,184 @@
+"""Which programs a cell calls: each jitted function, with the shapes that it was called at.
+
+Calls that JAX's caches serve are heard too, at some microseconds each. Nothing is traced, and no
+array is kept: what is needed to look at a program later are the shapes of its arguments.
+"""
+
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+import jax
+
+from jaxlens.captures import Capture
+from jaxlens.ir.cell_calls import CalledProgram, CallSite
+from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
+from jaxlens.stages.arguments import equinox_calls
+from jaxlens.stages.call.calls import function_name
+from jaxlens.stages.call.function_origin import is_jaxs, place_of
+from jaxlens.stages.compat import events as compat_events
+from jaxlens.stages.existing.opening import opened
+
+_LOOKED_AT = (
+    16  # calls of one function that are all looked at; then those whose number is a power of two
+)
+_MOST = 500  # programs that are told apart
+_LONGEST = 60
+
+
+class Calls:
+    """Hears the calls of jitted functions in this thread while it is entered."""
+
+    def __init__(self) -> None:
+        self._programs: dict[Any, CalledProgram] = {}
+        self._counted: dict[int, list[int]] = {}
+        self._functions: list[Any] = []  # so that no id is used twice
+        self._paused = False
+        self._stop: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> "Calls":
+        self._stop = compat.hear_calls(self._hit, self._missed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within it, calls are ours and not the cell's."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    @property
+    def programs(self) -> tuple[CalledProgram, ...]:
+        """What was called, in the order of the first calls."""
+        return tuple(self._programs.values())
+
+    def _hit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._paused:
+            return
+        with suppress(Exception):  # a mistake of ours must not reach the user's call
+            parts = compat.jit_parts(function)
+            if parts is not None:
+                self._called(parts[0], lambda: function, args, kwargs)
+
+    def _missed(self) -> None:
+        if self._paused or compat_events.looking():
+            return
+        with suppress(Exception):
+            stack = compat_events.stack(sys._getframe(2))
+            caller = stack.caller
+            if caller is None or caller.staged or stack.under:
+                return
+            info, fun = caller.info, caller.fun
+            self._called(fun, lambda: compat.rejit(fun, info), caller.args, caller.kwargs)
+
+    def _called(
+        self,
+        fun: Any,
+        jitted: Callable[[], Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        counted = self._counted.setdefault(id(fun), [0])
+        number = counted[0] + 1
+        # Going through a model's leaves at every step of a loop would be felt.
+        if number > _LOOKED_AT and number & (number - 1):
+            counted[0] = number
+            return
+        leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return  # a part of a program that is being traced
+        counted[0] = number
+        self._functions.append(fun)
+        key = id(fun), structure, tuple(map(_look, leaves))
+        if key in self._programs or len(self._programs) >= _MOST:
+            return
+        user = equinox_calls.user_function(fun, args[2:]) or fun
+        own = not is_jaxs(place_of(user), user)
+        shaped, named = jax.tree_util.tree_unflatten(structure, [abstract(x) for x in leaves])
+        size = sum(int(getattr(leaf, "nbytes", 0) or 0) for leaf in leaves)
+        site = call_site(sys._getframe(2)) if own else CallSite()
+        program = CalledProgram(
+            function_name(user), jitted(), own, tuple(shaped), dict(named), size, site, counted
+        )
+        self._programs[key] = program
+
+
+def _look(leaf: Any) -> Any:
+    """What tells one set of arguments from another."""
+    if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
+        return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
+    return type(leaf) if isinstance(leaf, int | float | complex) else id(leaf)
+
+
+def traced_before(program: CalledProgram) -> Capture | None:
+    """The trace of a call that JAX's caches hold, opened; None where they hold none.
+
+    What a library jits for the user may be traced within the library's own call only.
+    """
+    parts = compat.jit_parts(program.function)
+    if parts is None:
+        return None
+    fun, info = parts
+    key = compat.trace_key(info, program.args, program.kwargs)
+    if key is None or key[0] not in (compat.trace_keys(fun) or ()):
+        return None
+    return opened(program.function.trace(*program.args, **program.kwargs), name=program.name)
+
+
+def abstracted(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a call with shapes in the place of arrays."""
+    shaped: tuple[tuple[Any, ...], dict[str, Any]] = jax.tree_util.tree_map(
+        abstract, (tuple(args), dict(kwargs))
+    )
+    return shaped
+
+
+def abstract(leaf: Any) -> Any:
+    """An array's shape, dtype and place without the array; anything else as it is."""
+    if isinstance(leaf, jax.core.Tracer):
+        return leaf
+    if not (isinstance(leaf, jax.Array) or type(leaf).__module__ == "numpy"):
+        return leaf
+    try:
+        aval: Any = jax.typeof(leaf)
+    except (TypeError, ValueError, RuntimeError):
+        return leaf
+    struct: Any = jax.ShapeDtypeStruct
+    sharding = leaf.sharding if getattr(leaf, "committed", False) else None
+    weak = getattr(aval, "weak_type", False)
+    return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
+
+
+def call_site(frame: FrameType | None) -> CallSite:
+    """The innermost line of the user's on a stack, and the call on it."""
+    while frame is not None:
+        file = describe(frame.f_code.co_filename)
+        if not file.library and not file.own:
+            text = _text(frame)
+            top = frame.f_code.co_name == "<module>"
+            return CallSite(f"{file.name}:{frame.f_lineno}", text, top)
+        frame = frame.f_back
+    return CallSite()
+
+
+def _text(frame: FrameType) -> str:
+    """The call that a frame is in, as it is written; "" where it is long."""
+    places = list(frame.f_code.co_positions())
+    line, end, column, stop = places[frame.f_lasti // 2]
+    if None in (line, end, column, stop) or line != end:
+        return ""
+    assert line is not None
+    raw = linecache.getline(frame.f_code.co_filename, line).encode()[column:stop]
+    text = raw.decode(errors="replace").strip()
+    return text if text.endswith(")") and len(text) <= _LONGEST else ""

@@ -1,0 +1,66 @@
+"""A call while JAX or the core works on it, before it becomes a frozen `Call` of a log."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jaxlens.ir.compile_log import Call, Change, Layer, Part, Step
+from jaxlens.ir.graph import Span
+from jaxlens.ir.spans import spans
+from jaxlens.stages.compat.events import Stack
+from jaxlens.stages.keys.call_keys import Met, Told
+from jaxlens.stages.keys.disk_keys import DiskPart
+
+UNNAMED = "a part of JAX's key that this lens has no name for"
+
+
+@dataclass(slots=True)
+class Seen:
+    """One call; `ir.compile_log.Call` says what its fields mean.
+
+    Attributes:
+        begun: Kinds of the steps that have begun.
+        token: Tells the call from others that are running.
+        met: Its key; None for an operation, and where JAX hides it.
+        traced: Whether a Python function really ran.
+        disk: Whether the persistent cache held its program, or was given it; None for neither.
+        others: How many programs of its name the persistent cache held before its compile.
+        disk_parts: The parts of the key by which the persistent cache is asked, by name.
+        hidden: Whether it repeats an earlier one.
+    """
+
+    function: str
+    role: Literal["user", "op"] = "user"
+    line: Span | None = None
+    defined: Span | None = None
+    steps: list[Step] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)
+    layer: Layer = ""
+    told: Told = field(default_factory=Told)
+    parts: tuple[Part, ...] = ()
+    thread: str = ""
+    under: str = ""
+    program: str = ""
+    token: tuple[str, int] | None = None
+    met: Met | None = None
+    traced: bool = False
+    disk: bool | None = None
+    others: int | None = None
+    disk_parts: dict[str, DiskPart] = field(default_factory=dict)
+    hidden: bool = False
+
+    def frozen(self, number: int) -> Call:
+        """The call as data."""
+        told = self.told
+        if self.traced and told.earlier and not told.changes:
+            told = Told((Change("other", self.function, UNNAMED),), told.earlier)
+        return Call(
+            number, self.function, self.role, self.line, self.defined, tuple(self.steps),
+            self.layer, told.changes, told.earlier, self.parts, self.thread, self.under,
+            self.program,
+        )  # fmt: skip
+
+
+def user_line(stack: Stack) -> Span | None:
+    """The user's line that called: the innermost frame that is of no library."""
+    found = spans(stack.frames)
+    return next((span for span in found if not span.library), found[0] if found else None)

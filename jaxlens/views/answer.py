@@ -1,0 +1,69 @@
+"""What a verb that answers one question returns: a view with the facts behind it as attributes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jaxlens.report import Finding, Overlay, Report, Table
+from jaxlens.views.view import View
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answer(View):
+    """One question answered: `str(answer)` is its text, and each fact is an attribute.
+
+    `jaxlens.cost(f, x).flops` is a number to assert on; `answer.facts` has all of them.
+
+    Attributes:
+        ask: Gives the report: sentences, tables, overlays.
+        know: Gives the facts: frozen data with a name for each figure.
+    """
+
+    ask: Callable[[], Report]
+    know: Callable[[], Any]
+
+    @cached_property
+    def report(self) -> Report:
+        """Sentences, tables and overlays as data."""
+        return self.ask()
+
+    @cached_property
+    def facts(self) -> Any:
+        """The figures as frozen data."""
+        return self.know()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The answer in sentences, each with how it is known."""
+        return self.report.findings
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The facts as tables."""
+        return self.report.tables
+
+    @property
+    def overlay(self) -> Overlay | None:
+        """A number per node, to tint a program with; None where the question has none."""
+        return self.report.overlays[0] if self.report.overlays else None
+
+    def __getattr__(self, name: str) -> Any:
+        """A fact by its name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in ("facts", "report", "document"):
+            # The user's function raised an AttributeError meanwhile: it is heard once more.
+            return {"facts": self.know, "report": self.ask, "document": self.build}[name]()
+        facts = self.facts
+        try:
+            return getattr(facts, name)
+        except AttributeError:
+            known = [word for word in dir(facts) if not word.startswith("_")]
+            raise AttributeError(
+                f"this answer has no fact {name!r}; it has {', '.join(known)}"
+            ) from None
+
+    def __dir__(self) -> list[str]:
+        facts = [word for word in dir(self.facts) if not word.startswith("_")]
+        return sorted({*super().__dir__(), *facts})

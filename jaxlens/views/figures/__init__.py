@@ -1,0 +1,1 @@
+"""Modules as figures: boxes in boxes, and the edges between them."""

@@ -1,0 +1,155 @@
+"""One region made ready to draw: its columns, what its values are called, and its folding."""
+
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, repeat
+from operator import sub
+
+from jaxlens.ir.columns import Columns, Program, columns, namer
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.views.figures.fold import Folding
+from jaxlens.views.figures.runs import Run
+
+PARAMETER = -1  # "made by step -1": it comes in
+
+
+@dataclass(frozen=True)
+class Body:
+    """A region and what drawing it needs; made by `bodies_of`. Values are numbers, as in columns.
+
+    Attributes:
+        region: The region.
+        columns: Its columns.
+        program: The program that it belongs to.
+        name: What the program calls a value.
+        names: What inputs are called, by value.
+        results: What results are called, in order; "" for no name of their own.
+        constants: Parameters that are captured constants.
+        most: Most boxes in one of its panels.
+    """
+
+    region: Region
+    columns: Columns
+    program: Program
+    name: Callable[[int], str]
+    names: Mapping[int, str]
+    results: tuple[str, ...]
+    constants: frozenset[int]
+    most: int
+
+    @cached_property
+    def folding(self) -> Folding:
+        """The steps, ready to be cut; only long regions ask for it."""
+        return Folding(self.columns, self.program, self.reads)
+
+    @cached_property
+    def reads(self) -> Sequence[int]:
+        """Per operand the value that it is; for a literal, which is none, the step's own first."""
+        return array("i", map(sub, self._per_operand(self.columns.made), self.columns.back))
+
+    @cached_property
+    def last(self) -> Mapping[int, int]:
+        """Last step that reads each value; the number of steps for a result of the region.
+
+        For a value that nothing reads it is missing, or the step itself.
+        """
+        found = dict(zip(self.reads, self._per_operand(range(len(self.columns))), strict=True))
+        found.update(dict.fromkeys(self.columns.results, len(self.columns)))
+        return found
+
+    def _per_operand(self, per_step: Sequence[int]) -> chain[int]:
+        read = self.columns.read
+        return chain.from_iterable(map(repeat, per_step, map(sub, read[1:], read)))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def node(self, step: int) -> Node:
+        """The node of a step."""
+        return self.region.nodes[self.columns.steps[step]]
+
+    def maker(self, value: int) -> int:
+        """The step that makes a value; `PARAMETER` for what comes in."""
+        return bisect_right(self.columns.made, value) - 1
+
+    def type(self, value: int) -> str:
+        """Printed type of a value."""
+        return self.printed[self.columns.types[value]]
+
+    @cached_property
+    def printed(self) -> Mapping[int, str]:
+        """Types in words, by their number in the program."""
+        return _Printed(self.program)
+
+    def known(self, step: int) -> frozenset[str]:
+        """Names of the step's operands that are values and not literals."""
+        first, read = self.columns.read[step], self.columns.read[step + 1]
+        back = self.columns.back[first:read]
+        return frozenset(
+            name for name, distance in zip(self.node(step).operands, back, strict=True) if distance
+        )
+
+    @property
+    def folded(self) -> bool:
+        """Whether it is too long to be drawn step by step."""
+        return len(self) > self.most
+
+    def top(self, room: int) -> list[Run]:
+        """The runs of its own panel: `room` at most where it is folded."""
+        whole = Run(0, len(self))
+        if not self.folded:
+            return [Run(n, n + 1) for n in range(len(self))]
+        return self.folding.children(whole, self.most, room)
+
+    @property
+    def title(self) -> str:
+        """The region's name, without the number that makes it unique."""
+        return plain(self.region.name)
+
+
+class _Printed(dict[int, str]):
+    """Types in words, each made once."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self._program = program
+
+    def __missing__(self, number: int) -> str:
+        words = self[number] = str(self._program.types[number])
+        return words
+
+
+def plain(region: str) -> str:
+    """`relu` for `relu 2`; branches keep their number."""
+    return region if region.startswith("branch ") else re.sub(r" \d+$", "", region)
+
+
+def bodies_of(
+    module: Module, max_boxes: int, inputs: Sequence[str], outputs: Sequence[str]
+) -> Mapping[str, Body]:
+    """Every region of the module, ready to draw; arguments as those of `figure`."""
+    program = columns(module)
+    captured = frozenset(module.attrs.get("constants", "").split())
+    made = {}
+    for name, region in module.regions.items():
+        rows = program.regions[name]
+        naming = namer(module, rows)
+        body = Body(region, rows, program, naming, {}, (), frozenset(), max_boxes)
+        made[name] = body if name != module.entry else _entry(body, captured, inputs, outputs)
+    return made
+
+
+def _entry(
+    body: Body, captured: frozenset[str], inputs: Sequence[str], outputs: Sequence[str]
+) -> Body:
+    """The program's own body, whose inputs and results have names."""
+    parameters = [value.name for value in body.region.parameters]
+    constants = frozenset(n for n, name in enumerate(parameters) if name in captured)
+    taken = [n for n in range(len(parameters)) if n not in constants]
+    names = dict(zip(taken, inputs, strict=True)) if len(inputs) == len(taken) else {}
+    given = tuple(outputs) if len(outputs) == len(body.region.results) else ()
+    return replace(body, names=names, results=given, constants=constants)

@@ -1,0 +1,178 @@
+"""What a box says of an equation: its family, its label and its second line.
+
+Works on names and printed parameters alone; an unknown primitive is drawn as "other".
+"""
+
+import re
+from collections.abc import Collection, Sequence
+
+from jaxlens.ir.graph import Node, Value
+from jaxlens.render.graph.figure import BoxKind
+
+_FAMILIES: dict[BoxKind, str] = {
+    "matmul": "dot_general dot convolution conv_general_dilated ragged_dot ragged_dot_general "
+    "triangular_solve cholesky lu qr svd eigh eig schur fft householder_product scaled_matmul "
+    "tridiagonal hessenberg geqrf geqp3 custom_call",
+    "reduce": "reduce argmax argmin reduce_window cumsum cumprod cummax cummin cumlogsumexp sort "
+    "top_k select_and_scatter_add select_and_gather_add reduce_precision select_and_scatter",
+    "move": "reshape transpose broadcast_in_dim concatenate slice dynamic_slice "
+    "dynamic_update_slice gather scatter pad squeeze expand_dims rev iota split copy copy_p "
+    "device_put bitcast_convert_type broadcast get swap bitcast reverse tuple get_tuple_element",
+    "control": "scan while cond switch for case if",
+    "call": "jit pjit closed_call core_call remat checkpoint remat2 custom_jvp_call "
+    "custom_vjp_call custom_vjp_call_jaxpr custom_lin xla_call shard_map pallas_call run_state "
+    "custom_partitioning fusion call composite named_call custom_transpose_call linear_call "
+    "xla_pmap jax_export_call call_exported func.call",
+    "random": "random_bits random_seed random_wrap random_unwrap random_fold_in random_split "
+    "random_clone random_gamma threefry2x32 rng_bit_generator rng_uniform random_gamma_grad "
+    "rng-bit-generator",
+    "collective": "psum psum2 psum_invariant pmax pmin ppermute pbroadcast all_gather "
+    "all_gather_invariant all_to_all reduce_scatter axis_index pvary pgather all_reduce "
+    "collective_permute sharding_constraint mesh_cast reshard collective_broadcast partition_id",
+    "elementwise": "add sub mul div max min pow integer_pow exp exp2 log log1p expm1 tanh sin cos "
+    "tan asin acos atan sinh cosh asinh acosh atanh atan2 sqrt rsqrt cbrt logistic abs neg sign "
+    "floor ceil round is_finite eq ne lt le gt ge eq_to lt_to le_to and or not xor select_n clamp "
+    "convert_element_type erf erfc erf_inv lgamma digamma rem nextafter shift_left square "
+    "shift_right_logical shift_right_arithmetic real imag conj complex population_count clz "
+    "stop_gradient add_any select_and igamma igammac bessel_i0e bessel_i1e regularized_incomplete "
+    "optimization_barrier subtract multiply divide maximum minimum negate compare select convert "
+    "exponential power cosine sine polygamma zeta mulhi",
+}  # fmt: skip
+_FAMILY = {name: kind for kind, names in _FAMILIES.items() for name in names.split()}
+
+_PREFIXES: tuple[tuple[str, BoxKind], ...] = (
+    ("reduce_", "reduce"), ("scatter", "move"), ("random_", "random"), ("custom_", "call"),
+    ("all-", "collective"), ("arg", "reduce"), ("cum", "reduce"), ("conv", "matmul"),
+)  # fmt: skip
+
+_ORDER_WORDS = (
+    "sub div pow rem atan2 gt lt ge le select_n clamp nextafter shift_left complex "
+    "shift_right_logical shift_right_arithmetic dynamic_slice"
+)
+# Primitives for which the order of a literal among the operands says something.
+_ORDERED = frozenset(_ORDER_WORDS.split())
+# The one parameter that says most, for those primitives that have one.
+_TELLING = {
+    "transpose": "permutation", "integer_pow": "y", "convert_element_type": "new_dtype",
+    "concatenate": "dimension", "scan": "length", "iota": "dimension", "sort": "dimension",
+    "split": "axis", "squeeze": "dimensions", "rev": "dimensions", "psum": "axes",
+    "argmax": "axes", "argmin": "axes", "all_gather": "axis_name", "ppermute": "axis_name",
+    "reduce_precision": "mantissa_bits", "top_k": "k", "slice": "start_indices",
+    "axis_index": "axis_name", "reduce_scatter": "axis_name", "all_to_all": "axis_name",
+    "fft": "fft_type",
+}  # fmt: skip
+_NAMED = frozenset({"transpose", "convert_element_type"})  # whose parameter needs no name
+_SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
+_INNER_LITERAL = re.compile(r"^\w+\(([^,()]+)[,)].*$")
+_FRACTION = re.compile(r"^-?\d+\.\d{6,}(e[+-]?\d+)?$")
+_PAIR = re.compile(r"\(([\d, ]*)\)")
+
+
+def family(node: Node, made: Collection[str]) -> BoxKind:
+    """The family of a node; `made` are names of values, anything else is a literal."""
+    name = node.opcode.removeprefix("stablehlo.").removeprefix("chlo.")
+    if name in ("broadcast_in_dim", "broadcast", "iota", "pvary", "copy_p"):
+        return "quiet"
+    if name in ("constant", "full", "empty"):
+        return "constant"
+    literal_only = not node.regions and not any(operand in made for operand in node.operands)
+    if literal_only and name in ("convert_element_type", "reshape"):
+        return "quiet"
+    found = _FAMILY.get(name)
+    if found:
+        return found
+    return next((kind for prefix, kind in _PREFIXES if name.startswith(prefix)), _rest(node))
+
+
+def _rest(node: Node) -> BoxKind:
+    return "call" if node.regions else "other"
+
+
+def label(node: Node, made: Collection[str] | None = None) -> str:
+    """First line: the callee's name for a call, a spread literal's value, else the primitive."""
+    if node.opcode == "broadcast_in_dim" and made is not None:
+        first = node.operands[0] if node.operands else ""
+        return node.opcode if first in made else literal(first)
+    if family(node, ()) == "call" and node.opcode not in ("shard_map", "checkpoint", "remat"):
+        if name := node.attrs.get("name"):
+            return name
+        if len(node.regions) == 1 and node.opcode.startswith("custom"):
+            return re.sub(r" \d+$", "", node.regions[0])
+    return node.opcode
+
+
+def detail(node: Node, made: Collection[str]) -> str:
+    """Second line: literals, and the parameter that says most."""
+    if node.regions and label(node) != node.opcode:
+        return node.opcode.removesuffix("_call")
+    if family(node, made) == "quiet" and label(node, made) != node.opcode:
+        return ""
+    literals = "" if node.regions else _literals(node, made)
+    telling = _telling(node)
+    return "  ".join(part for part in (literals, telling) if part)
+
+
+def _literals(node: Node, made: Collection[str]) -> str:
+    known = [operand in made for operand in node.operands]
+    if all(known) or len(node.operands) > 6:
+        return ""
+    if node.opcode in _ORDERED and any(known):
+        return ", ".join(
+            "·" if k else literal(o) for o, k in zip(node.operands, known, strict=True)
+        )
+    return ", ".join(literal(o) for o, k in zip(node.operands, known, strict=True) if not k)
+
+
+def literal(operand: str) -> str:
+    """`2.0` for `2.0:f32[]`; long fractions in six digits, the hint has them all."""
+    words = operand.rsplit(":", 1)[0] if ":" in operand else operand
+    words = _INNER_LITERAL.sub(r"\1", words)
+    return f"{float(words):.6g}" if _FRACTION.match(words) else words
+
+
+def _telling(node: Node) -> str:
+    if node.opcode == "dot_general":
+        return _contraction(node.attrs.get("dimension_numbers", ""))
+    key = _TELLING.get(node.opcode) or ("axes" if node.opcode.startswith("reduce_") else "")
+    value = node.attrs.get(key, "") if key else ""
+    if not value or value == "None":
+        return ""
+    if node.opcode in _NAMED:
+        return _SHORT_DTYPE.sub(lambda m: {"uint": "u"}.get(m[1], m[1][0]) + m[2], value)
+    return f"{key}={value}"
+
+
+def _contraction(numbers: str) -> str:
+    """`1·0` for contracting dimension 1 with 0; `b0·0` before it for batch dimensions."""
+    pairs = [pair.strip().strip(",") for pair in _PAIR.findall(numbers)]
+    if len(pairs) != 4:
+        return ""
+    contracted, batch = f"{pairs[0]}·{pairs[1]}", f"{pairs[2]}·{pairs[3]}"
+    text = contracted if contracted != "·" else "outer"
+    return text if batch == "·" else f"batch {batch}  {text}"
+
+
+def hint(node: Node) -> str:
+    """The whole equation in one line, for hovering."""
+    made = " ".join(_typed(value) for value in node.results)
+    attrs = " ".join(f"{k}={v}" for k, v in node.attrs.items() if v not in _UNSAID)
+    text = f"{made} = {node.opcode}" + (f"[{attrs}]" if attrs else "")
+    text = f"{text} {' '.join(node.operands)}".strip()
+    owner = node.owner
+    return f"{text}  ({owner})" if owner else text
+
+
+_UNSAID = frozenset({"None", "False", "()", "", "(None,)", "(UnspecifiedValue,)", "Mesh()"})
+
+
+def _typed(value: Value) -> str:
+    return f"{value.name}:{value.type}"
+
+
+def alike(types: Sequence[str]) -> str:
+    """What stands on an edge that carries several values."""
+    if len(types) == 1:
+        return types[0]
+    if len(set(types)) == 1:
+        return f"{len(types)} × {types[0]}"
+    return f"{len(types)} values"

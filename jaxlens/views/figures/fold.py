@@ -1,0 +1,204 @@
+"""Folds a long body into a tree of runs, so that no panel has too many boxes.
+
+A body is cut, in program order, into contiguous runs of one transform, named scope and call
+path, from the outermost frame inwards. Runs that repeat side by side become one run "x k"
+(`repeats.py`). What is still too long is cut into equal stretches. Nothing is lost: every
+step stands in exactly one leaf. Works on columns of numbers, mostly by comparing stretches of them
+at once; the work is linear in the number of steps.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import compress, count, islice, pairwise
+from operator import ne
+
+from jaxlens.ir.columns import Columns, Pool, Program
+from jaxlens.views.figures.repeats import Repeats
+from jaxlens.views.figures.runs import Frame, Path, Run, bundled, call_path
+
+_CHAIN = 6  # copies in a repeat's panel; each has edges from the inputs, which are slow to lay out
+_GROUP = 16  # copies in the panel of those in the middle
+_WIDER = 4  # times as many runs as a panel has room for are looked at before they are joined
+_SPLICED = 6  # a run shorter than this is not worth a box while there is room
+
+
+class Folding:
+    """The steps of one body, with what is needed to cut them quickly.
+
+    Args:
+        columns: The body.
+        program: The program that it belongs to.
+        reads: Per operand, the value that it is; see `Body.reads`.
+    """
+
+    def __init__(self, columns: Columns, program: Program, reads: Sequence[int]) -> None:
+        self._columns, self._program = columns, program
+        self._paths: dict[int, Path] = {}
+        self._paths_of: dict[tuple[int, int], list[Path]] = {}
+        self._common: dict[Run, int] = {}
+        place = columns.place
+        # Steps that come from elsewhere than the step before.
+        self._changes = list(compress(count(1), map(ne, place, islice(place, 1, None))))
+        self._repeats = Repeats(columns, program, reads)
+
+    def path(self, step: int) -> Path:
+        """Where a step comes from."""
+        return self.at(self._columns.place[step])
+
+    def at(self, place: int) -> Path:
+        """The path of a place, by its number in the program."""
+        path = self._paths.get(place)
+        if path is None:
+            path = self._paths[place] = call_path(self._program.places[place])
+        return path
+
+    def paths(self, run: Run) -> list[Path]:
+        """The distinct paths of the run's steps, in order of first mention."""
+        key = run.low, run.high
+        found = self._paths_of.get(key)
+        if found is None:
+            steps = dict.fromkeys(self._columns.place[run.low : run.high])
+            found = self._paths_of[key] = [self.at(n) for n in steps]
+        return found
+
+    def children(self, run: Run, most: int, room: int) -> list[Run]:
+        """What the run's panel shows; single steps are runs of one.
+
+        All steps where there are at most `most`; else at most `room` runs, so that a folded
+        panel is read at a glance.
+        """
+        steps = run.high - run.low
+        if run.copies > 1:
+            return self._copies_of(run, most)
+        if steps <= most:
+            return [Run(n, n + 1, run.level) for n in range(run.low, run.high)]
+        wide = _WIDER * room
+        parts = self._widened(bundled(self._cut(run), wide), room, wide)
+        return self._spliced(bundled(self._merged(parts, room), room), room)
+
+    def _copies_of(self, run: Run, most: int) -> list[Run]:
+        """The copies of a repeat; short ones, which are not worth a box each, step by step."""
+        steps, size = run.high - run.low, (run.high - run.low) // run.copies
+        short = size < _SPLICED
+        if short and steps <= most:
+            return [Run(n, n + 1, run.level) for n in range(run.low, run.high)]
+        if not short:
+            first = run.number or 1
+            parts = [
+                Run(run.low + n * size, run.low + (n + 1) * size, run.level, 1, first + n)
+                for n in range(run.copies)
+            ]
+            if run.copies <= _CHAIN or run.number:
+                return bundled(parts, min(most, _GROUP), size)
+            inner = Run(parts[1].low, parts[-1].low, run.level, run.copies - 2, 2)
+            return [parts[0], inner, parts[-1]]  # how a chain starts, goes on and ends
+        full = max(2, most // size) * size  # steps of as many copies as fill a panel
+        blocks = [
+            Run(low, high, run.level, (high - low) // size)
+            for low in range(run.low, run.high, full)
+            for high in (min(low + full, run.high),)
+        ]
+        return bundled(blocks, most, size)
+
+    def _cut(self, run: Run) -> list[Run]:
+        """The run's parts at the first place where its steps differ, repeats joined."""
+        parts = self._segments(run, self.common(run))
+        while True:  # a repeat may be a part of a longer one
+            joined = list(self._repeats.joined(parts))
+            if len(joined) == len(parts):
+                return joined
+            parts = joined
+
+    def _widened(self, parts: list[Run], room: int, most: int) -> list[Run]:
+        """Runs too long for a panel give way to their parts while there is room, longest first."""
+        closed: set[tuple[int, int]] = set()  # too many parts
+        while True:
+            long = [
+                n for n, part in enumerate(parts)
+                if part.copies == 1 and len(part) > room and (part.low, part.high) not in closed
+            ]  # fmt: skip
+            if not long:
+                return parts
+            n = max(long, key=lambda n: (len(parts[n]), -n))
+            inner = self._cut(parts[n])
+            if len(parts) - 1 + len(inner) > most:
+                closed.add((parts[n].low, parts[n].high))
+            else:
+                parts = [*parts[:n], *inner, *parts[n + 1 :]]
+
+    def _merged(self, parts: list[Run], room: int) -> list[Run]:
+        """Neighbours joined where there are too many, the shortest first; repeats stay.
+
+        So what a program does once between its layers does not crowd them out.
+        """
+        parts = list(parts)
+        while len(parts) > room:
+            pairs = [
+                (self.path(one.low)[0] != self.path(two.low)[0], len(one) + len(two), n)
+                for n, (one, two) in enumerate(pairwise(parts))
+                if one.copies == two.copies == 1
+            ]
+            if not pairs:
+                return parts
+            *_, n = min(pairs)
+            one, two = parts[n : n + 2]
+            parts[n : n + 2] = [Run(one.low, two.high, self._shared(one, two))]
+        return parts
+
+    def _shared(self, one: Run, two: Run) -> int:
+        """How many leading places two runs share for certain."""
+        paths = zip(self.path(one.low), self.path(two.low), strict=False)
+        same = next((n for n, (a, b) in enumerate(paths) if a != b), one.level)
+        return min(one.level, two.level, same)
+
+    def common(self, run: Run) -> int:
+        """How many leading places all steps of the run share."""
+        known = self._common.get(run)
+        if known is None:
+            known = self._common[run] = self._common_of(run)
+        return known
+
+    def _common_of(self, run: Run) -> int:
+        first, *others = self.paths(run)
+        level = run.level
+        while level < len(first) and all(
+            len(path) > level and path[level] == first[level] for path in others
+        ):
+            level += 1
+        return level
+
+    def _segments(self, run: Run, level: int) -> list[Run]:
+        """Cuts where the place at `level` changes; steps that have none stand alone."""
+        place, changes = self._columns.place, self._changes
+        frames: Pool[Frame] = Pool()
+        at: dict[int, int | None] = {}
+        for n in set(place[run.low : run.high]):
+            path = self.at(n)
+            at[n] = frames.number(path[level]) if len(path) > level else None
+        starts: Iterable[int] = range(run.low, run.high)
+        if None not in at.values():
+            later = changes[bisect_right(changes, run.low) : bisect_left(changes, run.high)]
+            starts = (run.low, *later)
+        parts: list[Run] = []
+        low, previous = run.low, None
+        for n in starts:
+            frame = at[place[n]]
+            if n > low and (frame is None or frame != previous):
+                parts.append(Run(low, n, level + (previous is not None)))
+                low = n
+            previous = frame
+        parts.append(Run(low, run.high, level + (previous is not None)))
+        return parts
+
+    def _spliced(self, parts: list[Run], most: int) -> list[Run]:
+        """Short runs dissolve into their steps while the panel has room."""
+        room = most - len(parts)
+        whole = []
+        for part in parts:
+            size = part.high - part.low
+            if part.copies == 1 and 1 < size < _SPLICED and size - 1 <= room:
+                room -= size - 1
+                whole += [Run(n, n + 1, part.level) for n in range(part.low, part.high)]
+            else:
+                whole.append(part)
+        return whole

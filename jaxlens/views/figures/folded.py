@@ -1,0 +1,124 @@
+"""What a box says that stands for many equations: what they are, how often, and where from."""
+
+import re
+from collections import Counter
+
+from jaxlens.ir.graph import Span
+from jaxlens.render.graph.figure import Box
+from jaxlens.render.graph.text_width import DETAIL_COLUMNS, columns
+from jaxlens.views.figures.body import Body
+from jaxlens.views.figures.runs import Run
+
+_WAYS = {"jvp": "forward", "transpose(jvp)": "backward"}
+_NUMBERED = re.compile(r"e(\d+)")
+
+
+def fold_name(body: Body, part: Run) -> str:
+    """Unique among panels and boxes: a run within a repeat may have its very ends."""
+    times = f"×{part.copies}" if part.copies > 1 else ""
+    ids = body.columns.ids
+    return f"{ids[part.low]}..{ids[part.high - 1]}{times}"
+
+
+def fold_box(body: Body, part: Run, run: Run) -> Box:
+    """The box of a run that opens, in the panel of another run."""
+    title, times = fold_title(body, part), _times(part)
+    way = _way(body, part)
+    if way == title or run.level > 0 or body.folding.common(run) > 0:
+        way = ""
+    each = len(part) // part.copies
+    repeats = part.copies > 1 and each > 1
+    size = f"{each:,} eqns each" if repeats else f"{len(part):,} eqns"
+    lines = _lines(body, part)
+    ids = body.columns.ids
+    text = f"{title}{times}: equations {ids[part.low]} to {ids[part.high - 1]}, {size}"
+    name = fold_name(body, part)
+    return Box(
+        name,
+        title + times,
+        _detail(way, size, f"{each:,} each" if repeats else f"{len(part):,}", lines),
+        "call",
+        name,
+        f"{text}  (from {lines})" if lines else text,
+        "",
+        _ids(body, part),
+    )
+
+
+def _detail(way: str, size: str, short: str, lines: str) -> str:
+    """As much as stands in a box; of the lines' file at least the end, and never a part of them."""
+    name = lines.rpartition("/")[2]
+    tries = (way, size, lines), (way, size, name), (way, short, name), (short, name), (size, "")
+    words = [" · ".join(filter(None, parts)) for parts in tries]
+    return next((text for text in words if columns(text) <= DETAIL_COLUMNS), words[-1])
+
+
+def fold_title(body: Body, part: Run) -> str:
+    """The innermost named scope or function that all steps are in; else the transform."""
+    folding = body.folding
+    level = folding.common(part)
+    paths = folding.paths(part)
+    deeper = {
+        place.function if isinstance(place, Span) else place
+        for path in paths
+        for place in (path[level] if len(path) > level else "",)
+    }
+    name = deeper.pop().rpartition(".")[2] if len(deeper) == 1 else ""
+    if name and level and not name.startswith("<"):
+        return _numbered(name, part)
+    for place in reversed(paths[0][:level]):
+        name = place.function.rpartition(".")[2] if isinstance(place, Span) else place
+        if name and not name.startswith("<"):
+            return _numbered(name, part)
+    opcode = body.program.opcodes[body.columns.kind[part.low]]
+    return f"{opcode} …" if part.copies == 1 else opcode
+
+
+def _numbered(title: str, part: Run) -> str:
+    """With the copies that it is, of a repeat."""
+    if not part.number:
+        return title
+    last = part.number + part.copies - 1
+    return f"{title} {part.number}" + (f" to {last}" if part.copies > 1 else "")
+
+
+def _times(part: Run) -> str:
+    return f" × {part.copies:,}" if part.copies > 1 else ""
+
+
+def _way(body: Body, part: Run) -> str:
+    """Forward, backward, or the transforms that made the run's equations."""
+    transform = str(body.folding.path(part.low)[0])
+    return _WAYS.get(transform, transform)
+
+
+def _lines(body: Body, part: Run) -> str:
+    """The user's lines that most of the run comes from: "train.py:12-20"."""
+    folding, columns, places = body.folding, body.columns, body.program.places
+    level = folding.common(part)
+    steps = Counter(columns.place[part.low : part.high])
+    files: Counter[str] = Counter()
+    numbers: dict[str, list[int]] = {}
+    for place, n in steps.items():
+        path = [p for p in folding.at(place) if isinstance(p, Span) and not p.library]
+        shared = len(
+            [p for p in folding.at(place)[:level] if isinstance(p, Span) and not p.library]
+        )
+        span = path[shared] if len(path) > shared else (path[-1] if path else places[place].owner)
+        if span is not None:
+            files[span.file] += n
+            numbers.setdefault(span.file, []).append(span.line)
+    if not files:
+        return ""
+    file, _ = files.most_common(1)[0]
+    first, last = min(numbers[file]), max(numbers[file])
+    return f"{file}:{first}" if first == last else f"{file}:{first}-{last}"
+
+
+def _ids(body: Body, part: Run) -> tuple[str, ...]:
+    """Ids of the run's steps; numbered ones as a range, those of their bodies among them."""
+    ids = body.columns.ids
+    first, last = _NUMBERED.fullmatch(ids[part.low]), _NUMBERED.fullmatch(ids[part.high - 1])
+    if first and last:
+        return (f"e{first[1]}-e{last[1]}",)
+    return tuple(ids[part.low : part.high])

@@ -1,0 +1,183 @@
+"""Draws an HLO module: the entry computation as a DAG whose fusions and loops open in place.
+
+The drawing is that of any program (`figures/jaxpr.py`): long computations fold into runs of
+one scope and call path, and a panel is drawn when it is asked for. Here its boxes get the
+words of HLO, and `hlo_dataflow.py` takes out what only packs and unpacks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Module
+from jaxlens.ir.lazy import fill
+from jaxlens.render.document import GraphPane
+from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
+from jaxlens.report import count
+from jaxlens.views.figures import hlo_labels
+from jaxlens.views.figures import jaxpr as jaxpr_figure
+from jaxlens.views.figures.hlo_dataflow import Plumbing
+
+MOST = 60
+
+
+def figure(
+    module: Module, *, depth: int = jaxpr_figure.AUTO, max_boxes: int = MOST,
+    outputs: Sequence[str] = (),
+) -> Figure:  # fmt: skip
+    """The program as panels of boxes.
+
+    Args:
+        module: HLO at any stage.
+        depth: How many levels stand open in the static picture; 0 for as many as fit.
+        max_boxes: A computation with more instructions than this is folded.
+        outputs: Names of the program's results.
+
+    Returns:
+        Every panel that can be opened, the entry first.
+    """
+    plumbing = Plumbing(module, max_boxes)
+    plain = jaxpr_figure.figure(
+        plumbing.program(module.entry),
+        max_boxes=max_boxes,
+        inputs=_inputs(module),
+        outputs=outputs,
+    )
+    note = plain.note.replace(" equations ", " instructions ", 1)
+    made = Figure(HloPanels(plain, plumbing, max_boxes), max(1, depth), note, module.stage)
+    if depth != jaxpr_figure.AUTO:
+        return made
+    return replace(made, depth=jaxpr_figure.fitting_depth(made))
+
+
+def pane(capture: Capture) -> GraphPane:
+    """The graph of what runs, drawn when it is first looked at.
+
+    Raises:
+        UnavailableError: This backend gives no optimised HLO.
+    """
+    made: _LatePane = object.__new__(_LatePane)
+    object.__setattr__(made, "_asked", (capture, capture.optimized.module))
+    return made
+
+
+class _LatePane(GraphPane):
+    """A GraphPane that is drawn when it is first looked at: text does without."""
+
+    __slots__ = ("_asked",)
+    _asked: tuple[Capture, Module]
+
+    def __getattr__(self, name: str) -> Any:
+        return fill(self, name, {"figure": _figure, "alt": _alt})
+
+
+def _figure(made: _LatePane) -> Figure:
+    capture, module = made._asked
+    return figure(module, outputs=[leaf.name for leaf in capture.outputs])
+
+
+def _alt(made: _LatePane) -> str:
+    boxes = count(len(made.figure.panels[0].boxes), "box", "boxes")
+    return f"Graph of {made._asked[0].program.name} as it runs: {boxes} at the top level."
+
+
+def _instructions(words: str) -> str:
+    """The words of a jaxpr's fold as they are said of HLO."""
+    return words.replace(" eqns", " instrs").replace(": equations ", ": ", 1)
+
+
+def _inputs(module: Module) -> list[str]:
+    """What JAX calls the entry's parameters: it writes their names where a scope stands."""
+    body = module.body()
+    scopes = {node.id: node.scope for node in body.nodes if node.opcode == "parameter"}
+    return [scopes.get(value.name) or value.name for value in body.parameters]
+
+
+class HloPanels(Panels):
+    """A program's panels with the words of HLO; those of a fusion are made when it opens."""
+
+    def __init__(self, plain: Figure, plumbing: Plumbing, max_boxes: int) -> None:
+        self.named = _Worded(plain.named, plumbing, max_boxes)
+        self._first = plain.panels[0].name
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.named[self._first] if index == 0 else tuple(self)[index]
+
+    def __iter__(self) -> Iterator[Panel]:
+        return map(self.named.__getitem__, self.named)
+
+    def __len__(self) -> int:
+        return len(self.named)
+
+
+class _Worded(Mapping[str, Panel]):
+    """Panels by name, each worded when it is asked for."""
+
+    def __init__(self, plain: Mapping[str, Panel], plumbing: Plumbing, max_boxes: int) -> None:
+        self._main, self._plumbing, self._most = plain, plumbing, max_boxes
+        self._fused = frozenset(plumbing.fused)
+        self._other: dict[str, Mapping[str, Panel]] = {}  # panels that are not the entry's
+        self._worded: dict[str, Panel] = {}
+
+    def __getitem__(self, name: str) -> Panel:
+        if name not in self._worded:
+            plain = self._plain(name)
+            panel = plain[name]
+            boxes = tuple(self._box(panel, box) for box in panel.boxes)
+            if plain is not self._main:
+                inner = (box.inside for box in panel.boxes if box.inside in plain)
+                self._other.update((door, plain) for door in inner if door not in self._main)
+            self._worded[name] = replace(panel, boxes=boxes)
+        return self._worded[name]
+
+    def _plain(self, name: str) -> Mapping[str, Panel]:
+        """The panels among which that one is."""
+        if name in self._fused and name not in self._other:
+            program = self._plumbing.program(name)
+            self._other[name] = jaxpr_figure.figure(program, max_boxes=self._most).named
+        return self._other.get(name, self._main)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._main or name in self._fused or name in self._other
+
+    def __iter__(self) -> Iterator[str]:
+        """The entry's panels, then each fusion's, each panel before those inside it."""
+        yield from self._main
+        for fused in self._plumbing.fused:
+            waiting = [fused]
+            while waiting:
+                name = waiting.pop()
+                yield name
+                inner = (box.inside for box in reversed(self[name].boxes))
+                waiting += [d for d in inner if d in self._other and d not in self._fused]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _box(self, panel: Panel, old: Box) -> Box:
+        plumbing, id = self._plumbing, old.id
+        if id not in plumbing.shown:
+            return self._port(panel, old)
+        node = plumbing.whole[id]
+        opens = node.opcode == "fusion" and node.regions[:1] and node.regions[0] in self._fused
+        if opens and id not in plumbing.inner:
+            old = replace(old, inside=node.regions[0])
+        return hlo_labels.box(
+            old, node, plumbing.shown[id], plumbing.inner.get(id), plumbing.module,
+            plumbing.owners.get(id), tuple(dict.fromkeys(plumbing.aside.get(id, ()))),
+        )  # fmt: skip
+
+    def _port(self, panel: Panel, old: Box) -> Box:
+        """An input stands for its parameter, and for what takes it out of a tuple."""
+        if old.inside and old.kind == "call":  # a folded run
+            return replace(old, detail=_instructions(old.detail), hint=_instructions(old.hint))
+        start = f"{panel.name} in "
+        if old.kind != "input" or old.inside or not old.id.startswith(start):
+            return old
+        value = old.id.removeprefix(start)
+        name = value.partition("[")[0]
+        node = self._plumbing.whole.get(name)
+        if node is None or node.opcode != "parameter":
+            return old
+        return replace(old, nodes=(name, *self._plumbing.aside.get(value, ())))

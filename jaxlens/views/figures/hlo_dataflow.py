@@ -1,0 +1,275 @@
+"""An HLO module as it is drawn: values flow straight to who reads them.
+
+HLO packs what goes into a loop into a tuple, unpacks it inside, and gives every literal an
+instruction of its own. In a drawing these are boxes that say nothing, so:
+- `tuple`, `get-tuple-element` and `bitcast` become values of what made them;
+- scalar constants, and broadcasts of them, become literals of what reads them;
+- a computation of one instruction that another applies (the `add` of a reduction) is told
+  by that one, and a fusion of one instruction does not open.
+
+Nothing is lost: `Plumbing.aside` holds the ids of what has no box, by the id of the box that
+stands for it. The work is linear in the module's size.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
+from jaxlens.lenses.lines import owners
+from jaxlens.views.figures.hlo_grouping import Origin, together
+
+# Attributes that say nothing about what is computed, or name computations.
+_SAID_ELSEWHERE = frozenset({
+    "metadata", "backend_config", "frontend_attributes", "sharding", "statistics", "origin",
+    "original_value", "calls", "to_apply", "condition", "body", "branch_computations",
+    "true_computation", "false_computation", "called_computations", "select", "scatter", "id",
+    "channel_id", "operand_precision", "control-predecessors",
+})  # fmt: skip
+_ALIASES = frozenset({"get-tuple-element", "bitcast", "tuple"})
+# What each region of a control instruction is for, in the order in which HLO calls them.
+_ROLES: Mapping[str, tuple[str, ...]] = {"while": ("condition", "body")}
+
+
+class Plumbing:
+    """A module's regions without plumbing, each made when it is asked for.
+
+    What a fusion holds is a program of its own here, so that a large module costs no more
+    than what is looked at.
+
+    Attributes:
+        module: The module.
+        aside: Ids of the instructions that a box stands for besides its own, by its own; for
+            what comes in, by the name of the value ("param[0]"). It grows as regions are made.
+        inner: The instruction that a reducer or a fusion of one applies, by the id of who does.
+        fused: Computations that open in a fusion, in the module's order.
+        whole: Every instruction by id.
+        shown: The instructions of the regions made so far as they are drawn, by id.
+    """
+
+    def __init__(self, module: Module, most: int) -> None:
+        """Takes HLO at any stage.
+
+        Args:
+            module: The module.
+            most: A computation of more instructions than this is put in an order that folds
+                well (`hlo_grouping.py`).
+        """
+        self.module = module
+        self._most = most
+        self.whole = {node.id: node for node in module.nodes()}
+        applied = list(_applied(module))
+        self.inner = {node.id: only for node, only in applied}
+        self.aside: dict[str, list[str]] = {}
+        for node, only in applied:
+            within = (n.id for r in (*node.regions, *only.regions) for n in module.regions[r].nodes)
+            self.aside.setdefault(node.id, []).extend(within)
+        self._names = _region_names(module)
+        doors = {
+            name for node in self.whole.values()
+            if node.opcode == "fusion" and node.id not in self.inner
+            for name in node.regions
+        }  # fmt: skip
+        self.fused = tuple(name for name in module.regions if name in doors)
+        self.shown: dict[str, Node] = {}
+
+    @cached_property
+    def owners(self) -> Mapping[str, Span]:
+        """The Python line of each instruction, by id."""
+        return owners(self.module)
+
+    def program(self, start: str) -> Module:
+        """A computation and what it calls, but for what opens in fusions.
+
+        Ids are the instructions' own; regions of loops and branches have names that say what
+        they are for ("while body 2").
+        """
+        regions = {}
+        for name in self._reached(start):
+            plain = _Plain(self, self.module.regions[name], self._names)
+            region = plain.region(self._most)
+            regions[region.name] = region
+            self.shown.update((node.id, node) for node in region.nodes)
+        entry = self._names.get(start, start)
+        return Module(self.module.name, self.module.stage, entry, regions, self.module.attrs)
+
+    def _reached(self, start: str) -> list[str]:
+        """Callers before callees."""
+        found, waiting = {start: None}, [start]
+        while waiting:
+            for node in self.module.regions[waiting.pop()].nodes:
+                if node.opcode != "fusion" and node.id not in self.inner:
+                    waiting += [name for name in node.regions if name not in found]
+                    found.update(dict.fromkeys(node.regions))
+        return [name for name in self.module.regions if name in found]
+
+
+def _applied(module: Module) -> Iterator[tuple[Node, Node]]:
+    """Instructions whose one computation holds one instruction, with that one."""
+    for node in module.nodes():
+        if len(node.regions) != 1 or node.opcode in ("while", "conditional"):
+            continue
+        inner = [n for n in module.regions[node.regions[0]].nodes if n.opcode != "parameter"]
+        if len(inner) == 1 and not any(module.regions[r].nodes[3:] for r in inner[0].regions):
+            yield node, inner[0]
+
+
+def _region_names(module: Module) -> dict[str, str]:
+    """What the computations of loops and branches are for; a shared one keeps its first name."""
+    names: dict[str, str] = {}
+    for node in module.nodes():
+        if node.opcode in ("while", "conditional"):
+            roles = _ROLES.get(node.opcode) or _branches(node)
+            for role, region in zip(roles, node.regions, strict=False):
+                # The number is not shown; an id with blanks in it is no HLO name.
+                names.setdefault(region, f"{node.opcode} {role} {len(names) + 1}")
+    return names
+
+
+def _branches(node: Node) -> tuple[str, ...]:
+    if "true_computation" in node.attrs:
+        return "if true", "if false"
+    return tuple(f"branch {n}:" for n in range(len(node.regions)))
+
+
+@dataclass
+class _Plain:
+    """One region on its way to being drawn."""
+
+    plumbing: Plumbing
+    whole: Region
+    names: Mapping[str, str]
+    value: dict[str, str] = field(default_factory=dict)  # what a name stands for now
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a tuple
+    types: dict[str, Type] = field(default_factory=dict)
+    maker: dict[str, str] = field(default_factory=dict)  # id of the box that makes a value
+    used: dict[str, list[str]] = field(default_factory=dict)  # ids that go to every reader
+    extra: dict[str, dict[str, Type]] = field(default_factory=dict)  # values by maker
+    coming: frozenset[str] = frozenset()
+
+    def region(self, most: int) -> Region:
+        """The region with its plumbing resolved."""
+        self.coming = frozenset(value.name for value in self.whole.parameters)
+        kept: list[tuple[Node, tuple[str, ...]]] = []
+        for node in self.whole.nodes:
+            self.types[node.id] = node.type
+            if node.opcode == "parameter" and node.id in self.coming:
+                self.maker[node.id] = node.id
+            elif node.opcode in _ALIASES and self._alias(node):
+                pass
+            elif not self._literal(node):
+                kept.append((node, self._reads(node)))
+                self.maker[node.id] = node.id
+        results = tuple(name for root in self.whole.results for name in self._flat(root))
+        made = set(self.coming)
+        for _, reads in kept:
+            made.update(name for name in reads if name in self.maker)
+        made.update(results)
+        nodes = tuple(self._nodes(kept, made, most))
+        name = self.names.get(self.whole.name, self.whole.name)
+        return Region(name, tuple(self._parameters(made)), nodes, results, self.whole.kind)
+
+    def _of(self, name: str) -> str:
+        return self.value.get(name, name)
+
+    def _alias(self, node: Node) -> bool:
+        """Makes the name another one for a value; not for a literal, which has no maker."""
+        if node.opcode == "tuple":
+            self.parts[node.id] = tuple(map(self._of, node.operands))
+            self.used[node.id] = [node.id, *self._ids(node.operands)]
+            return True
+        source = self._of(node.operands[0]) if node.operands else ""
+        if node.opcode == "bitcast" and source not in self.maker:
+            return False
+        if node.opcode == "get-tuple-element":
+            index = node.attrs.get("index", "0")
+            if source in self.parts:
+                whole = self.parts[source]
+                self.value[node.id] = whole[int(index)] if int(index) < len(whole) else source
+                self.used[node.id] = [node.id]
+                return True
+            part = f"{source}[{index}]"
+        else:
+            part = node.id
+        box = self.maker.get(source, source)
+        if node.opcode == "bitcast" and box in self.coming:
+            self.value[node.id] = source  # an input is one box, whatever it is read as
+            self.plumbing.aside.setdefault(source, []).append(node.id)
+            return True
+        self.plumbing.aside.setdefault(part if box in self.coming else box, []).append(node.id)
+        self.value[node.id] = part
+        self.types[part] = node.type
+        self.maker[part] = box
+        self.extra.setdefault(box, {})[part] = node.type
+        return True
+
+    def _literal(self, node: Node) -> bool:
+        """Makes a scalar constant, or a broadcast of one, the text that it is."""
+        text = ""
+        if node.opcode == "constant" and node.type.dtype and not node.type.shape:
+            text = node.attrs.get("literal", "")
+        elif node.opcode == "broadcast" and node.operands:
+            source = self._of(node.operands[0])
+            text = source.rpartition(":")[0] if source not in self.maker else ""
+        if not text or node.id in self.whole.results:
+            return False
+        self.value[node.id] = f"{text}:{node.type}"
+        self.used[node.id] = [node.id, *self._ids(node.operands)]
+        return True
+
+    def _ids(self, names: Sequence[str]) -> list[str]:
+        return [id for name in names for id in self.used.get(name, ())]
+
+    def _flat(self, name: str) -> Iterator[str]:
+        """The value, or the values of a tuple, whatever it holds."""
+        pending = [self._of(name)]
+        while pending:
+            value = pending.pop()
+            if value in self.parts:
+                pending.extend(reversed(self.parts[value]))
+            else:
+                yield value
+
+    def _reads(self, node: Node) -> tuple[str, ...]:
+        if ids := self._ids(node.operands):
+            self.plumbing.aside.setdefault(node.id, []).extend(ids)
+        return tuple(value for name in node.operands for value in self._flat(name))
+
+    def _nodes(
+        self, kept: Sequence[tuple[Node, tuple[str, ...]]], made: Collection[str], most: int
+    ) -> Iterator[Node]:
+        """What is left, in program order where that is short."""
+        if len(kept) <= most:
+            for node, reads in kept:
+                yield self._node(node, reads, made, Origin(node.scope, node.spans))
+            return
+        nodes, values = [node for node, _ in kept], [reads for _, reads in kept]
+        for n, origin in together(nodes, values, self.maker, self.plumbing.module):
+            yield self._node(*kept[n], made, origin)
+
+    def _node(
+        self, node: Node, reads: tuple[str, ...], made: Collection[str], origin: Origin
+    ) -> Node:
+        """The instruction with the values that are read as its results."""
+        parts = self.extra.get(node.id, {})
+        results = [Value(part, kind) for part, kind in parts.items() if part in made]
+        if node.id in made or not results:
+            results.insert(0, Value(node.id, node.type))
+        attrs = {k: v for k, v in node.attrs.items() if k not in _SAID_ELSEWHERE}
+        regions: tuple[str, ...] = ()
+        if node.opcode == "fusion":  # what makes two of them alike
+            inside = (n.opcode for r in node.regions for n in self.plumbing.module.regions[r].nodes)
+            attrs["holds"] = " ".join(inside)
+        elif node.id not in self.plumbing.inner:
+            regions = tuple(self.names.get(name, name) for name in node.regions)
+        return Node(
+            node.id, node.opcode, reads, tuple(results), attrs, regions, origin.scope, origin.spans
+        )
+
+    def _parameters(self, made: set[str]) -> Iterator[Value]:
+        """What comes in; of a tuple the parts that are read, of a fusion's all."""
+        for value in self.whole.parameters:
+            parts = self.extra.get(value.name, {})
+            if value.type.dtype or not parts:
+                yield value
+            yield from (Value(part, kind) for part, kind in parts.items() if part in made)

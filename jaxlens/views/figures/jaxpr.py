@@ -1,0 +1,262 @@
+"""Draws a module as boxes and edges: the jaxpr as a DAG whose nested bodies open in place.
+
+Each region is one panel, however often it is called; a region too long for one panel is
+folded into runs (`fold.py`), each a panel too. A panel is drawn when it is asked for.
+Made for jaxprs; any module will do. The work is linear in the program's size.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jaxlens.ir.graph import Module, Node
+from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels
+from jaxlens.render.graph.open_boxes import Path, open_paths
+from jaxlens.views.figures.body import Body, bodies_of, plain
+from jaxlens.views.figures.family import alike, detail, family, hint, label
+from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
+from jaxlens.views.figures.ports import Ports, inputs_of, outputs_of
+from jaxlens.views.figures.runs import Run
+
+AUTO = 0
+_COMFORTABLE = 30
+_FIRST = 30  # boxes of a folded program's first panel, inputs and results among them
+_ROOM = 14  # of which so many stand for equations
+_DEEPEST = 6
+
+
+def figure(
+    module: Module,
+    *,
+    depth: int = 1,
+    max_boxes: int = 60,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+) -> Figure:
+    """The program as panels of boxes.
+
+    Args:
+        module: What to draw.
+        depth: How many levels stand open in the static picture; `AUTO` (0) opens as many as
+            make a picture of at most 30 boxes.
+        max_boxes: A body with more equations than this is folded; its own panel then has at
+            most about half as many boxes.
+        inputs: Names of the entry's inputs, captured constants not counted ("params['w']").
+        outputs: Names of the entry's results.
+
+    Returns:
+        Every panel that can be opened, the whole program first.
+    """
+    bodies = bodies_of(module, max(8, max_boxes), inputs, outputs)
+    panels = ProgramPanels(bodies)
+    note = _note(bodies[module.entry], panels[0])
+    drawn = Figure(panels, max(1, depth), note)
+    return drawn if depth != AUTO else Figure(panels, fitting_depth(drawn), note)
+
+
+def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
+    """The greatest depth at which the picture has at most that many boxes, at least 1."""
+    panels = figure.named
+    top = figure.panels[0].boxes
+    if len(top) + sum(box.inside in panels for box in top) > boxes:
+        return 1  # an open box shows one more at least
+    for depth in range(2, _DEEPEST + 1):
+        frames: dict[Path, Panel] = {(): figure.panels[0]}
+        for path in sorted(open_paths(figure, depth), key=len):
+            frames[path] = panels[frames[path[:-1]].boxes[path[-1]].inside]
+        if sum(len(panel.boxes) for panel in frames.values()) > boxes:
+            return depth - 1
+    return _DEEPEST
+
+
+def _note(body: Body, top: Panel) -> str:
+    if not body.folded:
+        return ""
+    shown = sum(box.kind not in ("input", "output", "constant") for box in top.boxes)
+    return f"{len(body):,} equations folded into {shown} boxes; every box opens"
+
+
+class ProgramPanels(Panels):
+    """The panels of a program's regions, of their folds, and of the lists that open in them."""
+
+    def __init__(self, bodies: Mapping[str, Body]) -> None:
+        self.named = _Drawn(bodies)
+        self._first = next(iter(bodies))
+        self._all: tuple[Panel, ...] | None = None
+
+    def __getitem__(self, index: Any) -> Any:
+        if index == 0:
+            return self.named[self._first]
+        if self._all is None:
+            self._all = tuple(self.named[name] for name in self.named)
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[Panel]:
+        return map(self.named.__getitem__, self.named)
+
+    def __len__(self) -> int:
+        return len(self.named)
+
+
+class _Drawn(Mapping[str, Panel]):
+    """Panels by name. The panels inside another one are known once that one is drawn."""
+
+    def __init__(self, bodies: Mapping[str, Body]) -> None:
+        self._bodies = bodies
+        self._drawn: dict[str, Panel] = {}
+        self._late: dict[str, Callable[[], Panel]] = {}
+        self._folds: dict[str, tuple[Body, Run]] = {}
+
+    def __getitem__(self, name: str) -> Panel:
+        if name not in self._drawn:
+            late = self._late.pop(name, None)
+            if late is not None:
+                self._drawn[name] = late()
+            else:
+                self._draw(name)
+        return self._drawn[name]
+
+    def __contains__(self, name: object) -> bool:
+        known = self._drawn, self._late, self._folds, self._bodies
+        return any(name in names for names in known)
+
+    def __iter__(self) -> Iterator[str]:
+        """Region by region, each panel before those inside it."""
+        for region in self._bodies:
+            waiting = [region]
+            while waiting:
+                name = waiting.pop()
+                yield name
+                inner = (box.inside for box in reversed(self[name].boxes))
+                waiting += [door for door in inner if door and door not in self._bodies]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _draw(self, name: str) -> None:
+        """The panel, the lists of its inputs and outputs, and doors to what is folded."""
+        sides = None
+        if name in self._bodies:
+            body = self._bodies[name]
+            run, title, sides = Run(0, len(body)), body.title, _sides(body)
+            ports = sum(len(side.boxes) for side in sides)
+            parts = body.top(max(_ROOM // 2, min(_ROOM, _FIRST - ports)))
+        else:
+            body, run = self._folds[name]
+            parts = body.folding.children(run, body.most, _ROOM)
+            title = fold_title(body, run)
+        panel, lists = _panel(body, name, title, run, parts, sides)
+        self._drawn[name] = panel
+        self._late |= lists
+        for part in parts:
+            if len(part) > 1:
+                self._folds[fold_name(body, part)] = body, part
+            elif len(body.columns.calls.get(part.low, ())) > 1:
+                node = body.node(part.low)
+                self._drawn[_bodies_name(node)] = _bodies_panel(node)
+
+
+def _sides(body: Body) -> tuple[Ports, Ports]:
+    """What comes into a body's own panel, and what leaves it."""
+    name = body.region.name
+    return inputs_of(body, name, (), True), outputs_of(body, name, body.columns.results, True)
+
+
+def _panel(
+    body: Body, name: str, title: str, run: Run, parts: Sequence[Run],
+    sides: tuple[Ports, Ports] | None,
+) -> tuple[Panel, Mapping[str, Callable[[], Panel]]]:  # fmt: skip
+    """The panel of a run, and the lists that open in it."""
+    boxes = [_box(body, part, run) for part in parts]
+    flow, outside = _flow(body, run, parts)
+    leaving = list(body.columns.results) if sides else _leaving(body, run)
+    ins, outs = sides or (
+        inputs_of(body, name, outside, False), outputs_of(body, name, leaving, False)
+    )  # fmt: skip
+
+    starts = [body.columns.made[part.low] for part in parts]
+    types = body.columns.types
+    carried: dict[tuple[str, str], list[int]] = {}
+    ways = [(value, boxes[reader].id) for value, reader in flow]
+    ways += [(value, outs.box_of[n]) for n, value in enumerate(leaving) if value >= 0]
+    for value, head in ways:
+        tail = ins.box_of.get(value) or boxes[bisect_right(starts, value) - 1].id
+        carried.setdefault((tail, head), []).append(types[value])
+    edges = tuple(
+        Edge(tail, head, alike([body.printed[n] for n in values]))
+        for (tail, head), values in carried.items()
+    )
+    shown = (*_told(ins.boxes, edges), *boxes, *outs.boxes)
+    return Panel(name, title, shown, edges), {**ins.panels, **outs.panels}
+
+
+def _flow(
+    body: Body, run: Run, parts: Sequence[Run]
+) -> tuple[list[tuple[int, int]], list[int]]:  # fmt: skip
+    """Values and the parts that read them, each pair once, and the values from outside."""
+    pairs: list[tuple[int, int]] = []
+    outside: dict[int, None] = {}
+    made, read = body.columns.made, body.columns.read
+    for n, part in enumerate(parts):
+        own = made[part.low]  # what is made within the part, or is a literal, is no less
+        values = dict.fromkeys(body.reads[read[part.low] : read[part.high]])
+        pairs += [(value, n) for value in values if value < own]
+        outside.update(dict.fromkeys(v for v in values if v < made[run.low]))
+    return pairs, list(outside)
+
+
+def _leaving(body: Body, run: Run) -> list[int]:
+    """Values made in the run and read behind it."""
+    made = body.columns.made
+    return [v for v in range(made[run.low], made[run.high]) if body.last.get(v, -1) >= run.high]
+
+
+def _told(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[Box, ...]:
+    """Inputs that no edge leaves say their type themselves."""
+    tails = {edge.tail for edge in edges}
+    return tuple(
+        box if box.id in tails or box.inside else _with_detail(box, box.hint.rpartition(": ")[2])
+        for box in boxes
+    )
+
+
+def _with_detail(box: Box, words: str) -> Box:
+    return Box(box.id, box.label, f"{words}, unused", box.kind, box.inside, box.hint, box.line)
+
+
+def _box(body: Body, part: Run, run: Run) -> Box:
+    """A step's own box, or the box of a run that opens."""
+    if len(part) > 1:
+        return fold_box(body, part, run)
+    node, known = body.node(part.low), body.known(part.low)
+    inside = ""
+    if node.regions:
+        inside = node.regions[0] if len(node.regions) == 1 else _bodies_name(node)
+    owner = node.owner
+    return Box(
+        node.id,
+        label(node, known),
+        detail(node, known),
+        family(node, known),
+        inside,
+        hint(node),
+        str(owner) if owner else "",
+    )
+
+
+def _bodies_name(node: Node) -> str:
+    return f"bodies of {node.id}"
+
+
+def _bodies_panel(node: Node) -> Panel:
+    """The bodies of one equation side by side: branches, or a loop's condition and body."""
+    boxes = tuple(
+        Box(f"{node.id} {region}", _short(node, region), "", "control", region)
+        for region in node.regions
+    )
+    return Panel(_bodies_name(node), node.opcode, boxes, (), through=True)
+
+
+def _short(node: Node, region: str) -> str:
+    """`body` for "while body"."""
+    return plain(region).removeprefix(f"{node.opcode} ")

@@ -1,0 +1,160 @@
+"""What goes into a panel and comes out of it, as boxes; many of one kind share one that opens.
+
+A model has a hundred parameter arrays: beyond a dozen inputs, those under one root of the
+pytree ("params") are one box, whose inside lists them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.render.graph.figure import Box, BoxKind, Panel
+from jaxlens.views.figures.body import Body
+
+_SINGLE = 12  # more inputs than these are grouped
+_SINGLE_OUT = 6
+_PAGE = 250  # boxes of one list
+_ROOT = re.compile(r"^(?:[^\[.]+|\[[^\]]*\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One value at the edge of a panel; `name` is unique among the panel's ports."""
+
+    name: str
+    label: str
+    type: str
+    kind: BoxKind
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The boxes of a panel's ports, the box of each port by key, and the lists that open.
+
+    Lists are made when asked for: a train step has hundreds of arrays.
+    """
+
+    boxes: tuple[Box, ...]
+    box_of: Mapping[int, str]
+    panels: Mapping[str, Callable[[], Panel]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What comes into a panel, or what leaves it.
+
+    Attributes:
+        prefix: Begins the ids of its boxes.
+        keys: A number per port, in order.
+        port: Puts a port in words.
+        single: More ports than these are grouped.
+    """
+
+    prefix: str
+    keys: Sequence[int]
+    port: Callable[[int], Port]
+    single: int
+
+
+def inputs_of(body: Body, panel: str, values: Iterable[int], whole: bool) -> Ports:
+    """Boxes for what comes into a panel.
+
+    Args:
+        body: The region that the panel shows, or a part of it.
+        panel: The panel's name.
+        values: Values read in the panel and made outside it, in the order of reading.
+        whole: Whether the panel is the region's own: then all parameters are shown, in order.
+    """
+    numbers = range(body.columns.parameters) if whole else list(values)
+    side = _Side(f"{panel} in", numbers, lambda value: _input(body, value), _SINGLE)
+    return _boxes(side, lambda value: _root(body, value))
+
+
+def _input(body: Body, value: int) -> Port:
+    name = body.name(value)
+    kind: BoxKind = "constant" if value in body.constants else "input"
+    return Port(name, body.names.get(value, name), body.type(value), kind)
+
+
+def _root(body: Body, value: int) -> str:
+    """What inputs share that are drawn as one box."""
+    if value in body.constants:
+        return "constants"
+    if value >= body.columns.parameters:
+        return "values"
+    found = _ROOT.match(body.names.get(value, ""))
+    return found[0] if found else "inputs"
+
+
+def outputs_of(body: Body, panel: str, values: Sequence[int], whole: bool) -> Ports:
+    """Boxes for what leaves a panel; keys are positions in `values`."""
+
+    def port(n: int) -> Port:
+        value = values[n]
+        label = (body.results[n] if whole and body.results else "") or (
+            ("out" if len(values) == 1 else f"out {n}") if whole else body.name(value)
+        )
+        return Port(str(n), label, "" if value < 0 else body.type(value), "output")
+
+    side = _Side(f"{panel} out", range(len(values)), port, _SINGLE_OUT)
+    return _boxes(side, lambda value: "outputs")
+
+
+def _boxes(side: _Side, root: Callable[[int], str]) -> Ports:
+    if len(side.keys) <= side.single:
+        boxes = tuple(_single(side.port(key), side.prefix) for key in side.keys)
+        return Ports(boxes, {k: b.id for k, b in zip(side.keys, boxes, strict=True)}, {})
+    groups: dict[str, list[int]] = {}
+    for key in side.keys:
+        groups.setdefault(root(key), []).append(key)
+    if len(groups) > side.single:
+        groups = {"inputs": list(side.keys)}
+    shown: list[Box] = []
+    box_of: dict[int, str] = {}
+    panels: dict[str, Callable[[], Panel]] = {}
+    for title, members in groups.items():
+        if len(members) == 1:
+            box = _single(side.port(members[0]), side.prefix)
+        else:
+            name = f"{side.prefix} {title}"
+            kind = side.port(members[0]).kind
+            box = Box(name, title, f"{len(members):,} arrays", kind, name)
+            panels |= _list(side, name, title, members)
+        shown.append(box)
+        box_of.update(dict.fromkeys(members, box.id))
+    return Ports(tuple(shown), box_of, panels)
+
+
+def _single(port: Port, prefix: str, detail: str = "") -> Box:
+    hint = f"{port.label}: {port.type}" if port.type else port.label
+    return Box(f"{prefix} {port.name}", port.label, detail, port.kind, hint=hint)
+
+
+def _list(
+    side: _Side, name: str, title: str, members: Sequence[int]
+) -> dict[str, Callable[[], Panel]]:
+    """A panel with a box for each; beyond a page, a panel of pages."""
+    if len(members) <= _PAGE:
+        return {name: lambda: _page(side, name, title, members)}
+    size = _PAGE
+    while len(members) > size * _PAGE:
+        size *= _PAGE
+    pages = {f"{name} {n}": members[n : n + size] for n in range(0, len(members), size)}
+    made: dict[str, Callable[[], Panel]] = {name: lambda: _doors(side, name, title, pages)}
+    for inner, part in pages.items():
+        made |= _list(side, inner, title, part)
+    return made
+
+
+def _page(side: _Side, name: str, title: str, members: Sequence[int]) -> Panel:
+    ports = map(side.port, members)
+    return Panel(name, title, tuple(_single(p, f"{side.prefix} each", p.type) for p in ports), ())
+
+
+def _doors(side: _Side, name: str, title: str, pages: Mapping[str, Sequence[int]]) -> Panel:
+    doors = []
+    for inner, part in pages.items():
+        first, last = side.port(part[0]), side.port(part[-1])
+        words = f"{first.label} … {last.label}"
+        doors.append(Box(inner, words, f"{len(part):,} arrays", first.kind, inner))
+    return Panel(name, title, tuple(doors), ())

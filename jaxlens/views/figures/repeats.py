@@ -1,0 +1,159 @@
+"""Neighbouring runs that repeat become one run "x k": they do the same and are wired alike.
+
+Each copy reads what the copy before it reads, seen from itself. Stretches of columns are compared
+at once wherever that tells enough.
+"""
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+
+from jaxlens.ir.columns import Columns, Place, Pool, Program
+from jaxlens.views.figures.runs import Run
+
+_TRIES = 6  # later steps of the same kind that are tried as the start of a repeat
+_STRETCH = 64  # elements that are compared at once at first
+
+
+class Repeats:
+    """Finds the repeats among runs of one body.
+
+    Args:
+        columns: The body.
+        program: The program that it belongs to.
+        reads: Per operand, the value that it is; see `Body.reads`.
+    """
+
+    def __init__(self, columns: Columns, program: Program, reads: Sequence[int]) -> None:
+        self._columns, self._reads = columns, reads
+        pool: Pool[object] = Pool()
+        same = {n: pool.number(_alike(program.places[n])) for n in set(columns.place)}
+        self._same = array("i", map(same.__getitem__, columns.place))
+
+    def _token(self, run: Run) -> tuple[bytes, bytes, int]:
+        """What runs share that do the same at the same place."""
+        steps = slice(run.low, run.high)
+        return self._columns.kind[steps].tobytes(), self._same[steps].tobytes(), run.copies
+
+    def joined(self, parts: list[Run]) -> Iterator[Run]:
+        """Joins neighbouring equal stretches of runs into one run with copies."""
+        tokens: Pool[tuple[bytes, bytes, int]] = Pool()
+        following = _following([tokens.number(self._token(part)) for part in parts])
+        n = 0
+        while n < len(parts):
+            joined = self._repeat_at(parts, following, n)
+            if joined is None:
+                yield parts[n]
+                n += 1
+            else:
+                run, used = joined
+                yield run
+                n += used
+
+    def _repeat_at(
+        self, parts: list[Run], following: list[int], n: int
+    ) -> tuple[Run, int] | None:  # fmt: skip
+        """The longest repeat that begins with run `n`, and how many runs it takes, if any."""
+        low, end = parts[n].low, parts[-1].high
+        best: tuple[Run, int] | None = None
+        again = following[n]
+        for _ in range(_TRIES):
+            if again < 0 or (best and best[0].high == end):
+                break
+            period, size = again - n, parts[again].low - low
+            copies = self._copies(low, size, end, len(best[0]) if best else 2)
+            # The last copy must end where a run ends.
+            while copies > 1 and parts[n + period * copies - 1].high != low + size * copies:
+                copies -= 1
+            if copies > 1 and size * copies > (len(best[0]) if best else 2):
+                level = min(part.level for part in parts[n:again]) - (period > 1)
+                best = Run(low, low + size * copies, max(0, level), copies), period * copies
+            again = following[again]
+        return best
+
+    def _copies(self, low: int, size: int, end: int, more: int) -> int:
+        """How many equal and equally wired stretches of `size` steps stand from `low` on.
+
+        It is 1 where they are no more than `more` steps, whatever they read.
+        """
+        room = end - size
+        most = min(_equal(c, low, size, room) for c in (self._columns.kind, self._same)) // size
+        if size * (most + 1) <= more:
+            return 1
+        read = self._columns.read
+        operands = read[low + size] - read[low]
+        base = self._columns.made[low]
+        copies = 1
+        while copies <= most:
+            before = read[low + (copies - 1) * size]
+            ready = _equal(self._columns.back, before, operands, read[low + most * size])
+            again = ready // operands if operands else most + 1 - copies
+            # Copies that read nothing from outside need no second look.
+            if again and not _below(self._reads, before, before + again * operands, base):
+                copies += min(again, most + 1 - copies)
+            elif self._wired_alike(low, size, copies):
+                copies += 1
+            else:
+                break
+        return copies
+
+    def _wired_alike(self, low: int, size: int, copy: int) -> bool:
+        """Whether a copy reads what the copy before it reads, each seen from itself.
+
+        What the copy before reads from outside, this one may read from elsewhere outside, or
+        from the first copy: the copy before would have read the one before that. Two operands
+        that are one value there are one value here.
+        """
+        columns, reads = self._columns, self._reads
+        one, two = (columns.read[low + n * size] for n in (copy - 1, copy))
+        three = 2 * two - one
+        base, first = columns.made[low], columns.made[low + size]
+        there: dict[int, int] = {}
+        here: dict[int, int] = {}
+        distances = columns.back[one:two], columns.back[two:three]
+        for c, d, a, b in zip(*distances, reads[one:two], reads[two:three], strict=True):
+            if c == d and a >= base:
+                continue
+            if not (c and d) or a >= base or b >= first:
+                return False
+            if there.setdefault(a, b) != b or here.setdefault(b, a) != a:
+                return False
+            if columns.types[a] != columns.types[b]:
+                return False
+        return True
+
+
+def _alike(place: Place) -> object:
+    """What makes two places one: numbers in names of scopes (layer_3) do not count."""
+    frames = ((s.key or s.file, s.line, s.function) for s in place.spans)
+    return re.sub(r"\d+", "#", place.scope), *frames
+
+
+def _equal(column: "array[int]", low: int, shift: int, end: int) -> int:
+    """How many elements from `low` on are equal to the one `shift` further, those up to `end`."""
+    n, stretch = low, _STRETCH
+    while n < end:
+        high = min(n + stretch, end)
+        if column[n:high] == column[n + shift : high + shift]:
+            n, stretch = high, 2 * stretch
+        elif stretch > 1:
+            stretch = max(1, (high - n) // 2)
+            end = high
+        else:
+            break
+    return n - low
+
+
+def _below(values: Sequence[int], low: int, high: int, bound: int) -> bool:
+    """Whether some of the values is below the bound."""
+    return low < high and min(values[low:high]) < bound
+
+
+def _following(tokens: Sequence[int]) -> list[int]:
+    """For each position the next one with the same token, -1 for none."""
+    seen: dict[int, int] = {}
+    following = [-1] * len(tokens)
+    for n in range(len(tokens) - 1, -1, -1):
+        following[n] = seen.get(tokens[n], -1)
+        seen[tokens[n]] = n
+    return following

@@ -1,0 +1,136 @@
+"""The web of one output: who came from whom among the stages that it shows.
+
+Only the stages asked for are read, so that nothing is lowered or compiled for the web's sake;
+what is left out is simply not linked.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.links.call_stacks import owner
+from jaxlens.links.fate import EquationFate
+from jaxlens.links.linked import Linked
+from jaxlens.links.match.link import HOWS
+from jaxlens.links.name_stack import made
+from jaxlens.links.traced_links import traced
+from jaxlens.render.link_data import Web
+from jaxlens.views import traced_links
+
+_MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
+
+
+def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web | None:
+    """Links the stages of an output, in time linear in the size of their programs.
+
+    Args:
+        capture: Whose stages.
+        stages: Names of the stages that are shown, as in THE TABLE, and "kernels". The jaxpr
+            is always among them, and where any later stage is, so is StableHLO, which links the
+            others. Asking for "kernels", "llvm", "asm" or "optimized" compiles, as those stages
+            do; a stage that the backend does not give is left out.
+        fates: Whether to say what became of each equation, which takes most of the time.
+
+    Returns:
+        None where fewer than two stages that links lead between are there, as of HLO text.
+    """
+    wanted = set(stages) | {"jaxpr"}
+    machine = bool(wanted & {"kernels", "llvm", "asm"})
+    if machine:
+        wanted.add("optimized")
+    if wanted & {"hlo", "optimized"}:
+        wanted.add("stablehlo")
+    shown = [name for name in _MODULES if name in wanted and _given(capture, name)]
+    if "stablehlo" not in shown:  # it is what links the others
+        shown = shown[:1] if "jaxpr" in shown else []
+    if not shown:
+        return None
+    if shown == ["jaxpr"] and (alike := traced(capture.jaxpr.module)):
+        return traced_links.web(alike)
+    linked = capture.links.linked(*shown)
+    atoms = {stage: linked.of(stage) for stage in shown}
+    if machine and "optimized" in atoms:
+        atoms["kernels"] = _kernels(capture, atoms["optimized"])
+    lines, calls = _lines(linked)
+    distinct, stack = _stacks(linked)
+    ended = _fates(capture) if fates and "optimized" in atoms else {}
+    return Web(
+        atoms=atoms,
+        lines=lines,
+        calls=calls,
+        fates={id: fate.sentence for id, fate in ended.items()},
+        ends={id: fate.index for id, fate in ended.items() if fate.index is not None},
+        how={stage: how for stage in shown if (how := _how(linked, stage))},
+        stacks=distinct,
+        stack=stack,
+        made=made(linked.modules["jaxpr"]),
+    )
+
+
+def _given(capture: Capture, name: str) -> bool:
+    try:
+        capture.stage(name)
+    except UnavailableError:
+        return False
+    return True
+
+
+def _fates(capture: Capture) -> Mapping[str, EquationFate]:
+    try:
+        return capture.links.fates()
+    except UnavailableError:
+        return {}
+
+
+def _kernels(
+    capture: Capture, instructions: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Kernels by name; the name of a kernel is its function's in LLVM IR and assembly."""
+    try:
+        kernels = capture.kernels
+    except UnavailableError:
+        return {}
+    return {k.name: instructions[k.instruction] for k in kernels if k.instruction in instructions}
+
+
+def _lines(linked: Linked) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Atoms that each line of Python owns, and those made in calls from it."""
+    own: defaultdict[str, list[int]] = defaultdict(list)
+    calls: defaultdict[str, list[int]] = defaultdict(list)
+    memo: dict[int, tuple[frozenset[str], frozenset[str]]] = {}  # equal ones are mostly one object
+    for number, every in enumerate(linked.stacks.atoms):
+        if id(every) not in memo:
+            owners = frozenset(str(span) for stack in every if (span := owner(stack)))
+            passed = frozenset(str(s) for stack in every for s in stack if not s.library)
+            memo[id(every)] = owners, passed - owners
+        for found, names in zip((own, calls), memo[id(every)], strict=True):
+            for name in names:
+                found[name].append(number)
+    return {n: tuple(own[n]) for n in sorted(own)}, {n: tuple(calls[n]) for n in sorted(calls)}
+
+
+def _how(linked: Linked, stage: str) -> dict[str, str]:
+    """How a stage's links are known: the usual way under "", and by id where it is another."""
+    if stage == "jaxpr":
+        return {}
+    others = linked.how(stage)
+    ways = Counter[str](others.get(id, "stamped") for id in linked.of(stage))
+    usual = max(HOWS, key=lambda how: ways[how])
+    every = ((id, str(others.get(id, "stamped"))) for id in linked.of(stage))
+    return {"": usual, **{id: how for id, how in every if how != usual}}
+
+
+def _stacks(linked: Linked) -> tuple[tuple[tuple[str, ...], ...], dict[str, int]]:
+    """Distinct call stacks in words, from the owner outward, and which an equation has."""
+    numbers: dict[tuple[str, ...], int] = {}
+    memo: dict[int, int] = {}
+    found = {}
+    for ident, stack in linked.stacks.equations.items():
+        if stack and id(stack) not in memo:
+            start = stack.index(span) if (span := owner(stack)) else 0
+            words = tuple(f"{s} in {s.function}" if s.function else str(s) for s in stack[start:])
+            memo[id(stack)] = numbers.setdefault(words, len(numbers))
+        if stack:
+            found[ident] = memo[id(stack)]
+    return tuple(numbers), found

@@ -1,0 +1,1 @@
+"""Modules as lines of text, one file for each dialect."""

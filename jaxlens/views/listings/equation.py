@@ -1,0 +1,107 @@
+"""One equation in JAX's own notation: `c:f32[8,4] = dot_general[...] a b`.
+
+Parameters that say nothing (None, defaults), or what the types say, or very much are folded.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from jaxlens.ir.graph import Node, Value
+from jaxlens.ir.jaxpr.types import notation, short_dtype
+from jaxlens.render.document import Kind, Line, Piece
+
+_LONG = 60  # characters of a parameter that is folded for its length
+_QUIET_VALUES = frozenset({"None", "()", "Mesh()", "{}"})
+_QUIET = frozenset({
+    ("broadcast_in_dim", "shape", ""), ("broadcast_in_dim", "sharding", ""),
+    ("dot_general", "out_sharding", ""), ("convert_element_type", "sharding", ""),
+    ("custom_jvp_call", "num_consts", "0"), ("custom_vjp_call", "num_consts", "0"),
+    ("custom_jvp_call", "symbolic_zeros", "False"), ("custom_vjp_call", "out_trees", ""),
+    ("custom_vjp_call", "symbolic_zeros", "False"), ("convert_element_type", "weak_type", "False"),
+    ("pallas_call", "debug", "False"), ("get", "tree", ""), ("swap", "tree", ""),
+    ("addupdate", "tree", ""),
+})  # fmt: skip
+_DTYPES = frozenset({"preferred_element_type", "dtype"})
+_UNSAID = re.compile(r"\((?:(?:None|False|UnspecifiedValue)(?:, |,?(?=\))))+\)")
+_TUPLE = re.compile(r"\((\d[\d, ]*?),?\)")
+
+
+def equation(node: Node, owner: str = "") -> Line:
+    """One equation on one line, its bodies by name."""
+    pieces = [*left(node), Piece(node.opcode, "op"), *params(node, node.attrs), *operands(node)]
+    pieces += scope(node)
+    return Line(tuple(pieces), node.id, 0, owner)
+
+
+def left(node: Node) -> list[Piece]:
+    """`a:f32[] b:i32[2] = `; nothing for an equation without results."""
+    pieces: list[Piece] = []
+    for value in node.results:
+        pieces += [*binder(value), Piece(" ")]
+    return [*pieces, Piece("= ")] if pieces else []
+
+
+def binder(value: Value) -> list[Piece]:
+    """A variable with its type, as it is bound."""
+    return [Piece(shown(value.name), "name"), Piece(f":{notation(value.type)}", "type")]
+
+
+def shown(name: str) -> str:
+    """`_` for a value that nothing reads; the reader numbers those to keep names unique."""
+    return "_" if name[0] == "_" else name
+
+
+def operands(node: Node) -> list[Piece]:
+    """What the equation reads; a literal has its type behind it."""
+    pieces = []
+    for name in node.operands:
+        pieces.append(Piece(f" {name}", "literal" if ":" in name else "name"))
+    return pieces
+
+
+def scope(node: Node) -> list[Piece]:
+    """The name stack: named scopes, and the transforms that made the equation."""
+    return [Piece(f"  # in {node.scope}", "fold")] if node.scope else []
+
+
+def params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Piece]:
+    """`[axes=(0,)]` with the quiet parameters folded; the brackets too, if all are quiet."""
+    pieces: list[Piece] = []
+    loud = False
+    for key, value in attrs.items():
+        value = _readable(node.opcode, key, value)
+        hidden = quiet(node.opcode, key, value) or _in_type(node, key, value)
+        space = " " if pieces else ""
+        if not hidden and not loud and pieces:
+            pieces[:] = [*pieces, Piece(" ", "fold")]
+            space = ""
+        loud = loud or not hidden
+        pieces.append(Piece(f"{space}{key}={value}", "fold" if hidden else "attr"))
+    if not pieces:
+        return []
+    edge: Kind = "" if loud or not close else "fold"
+    return [Piece("[", edge), *pieces, *([Piece("]", edge)] if close else [])]
+
+
+@lru_cache(4096)
+def quiet(opcode: str, key: str, value: str) -> bool:
+    """Whether a parameter is folded: it says nothing, or the types say it, or it is long."""
+    if value in _QUIET_VALUES or len(value) > _LONG or _UNSAID.fullmatch(value):
+        return True
+    return (opcode, key, "") in _QUIET or (opcode, key, value) in _QUIET
+
+
+def _in_type(node: Node, key: str, value: str) -> bool:
+    """Whether a parameter repeats the dtype that the result shows."""
+    if key not in _DTYPES or not node.results:
+        return False
+    return short_dtype(value) == node.results[0].type.dtype
+
+
+@lru_cache(4096)
+def _readable(opcode: str, key: str, value: str) -> str:
+    """`(([1], [0]), ([], []))`, as JAX shows the axes of a contraction."""
+    if opcode == "dot_general" and key == "dimension_numbers":
+        return _TUPLE.sub(r"[\1]", value).replace("()", "[]")
+    return value

@@ -1,0 +1,174 @@
+"""An HLO module as lines, as XLA writes it: the entry first, each computation under its name.
+
+Metadata, layouts and other long things are folded (`hlo_pieces.py`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+from jaxlens.ir.graph import Module, Node, Region, Value
+from jaxlens.lenses.lines import owners
+from jaxlens.render.document import Line, Listing, Piece
+from jaxlens.render.html.lazy_lines import LateLines
+from jaxlens.views.listings.hlo_pieces import behind_pieces, instruction_pieces, type_pieces
+from jaxlens.views.listings.lines_by_id import LinesById
+
+LIMIT = 2000
+_CALLERS = 3  # callers named in a computation's title
+_ROOT = Piece("ROOT ", "keyword")
+
+
+def listing(module: Module, *, limit: int = LIMIT) -> Listing:
+    """The whole module.
+
+    Args:
+        module: HLO at any stage.
+        limit: Most lines.
+    """
+    plan = Plan(module)
+    kept = tuple(islice(plan.lines(), limit))
+    more = LateLines(plan.total - len(kept), lambda: islice(plan.lines(), limit, None))
+    return Listing(module.stage, kept, more=more or ())
+
+
+class Part(NamedTuple):
+    """What an instruction's line is made of.
+
+    Attributes:
+        node: The instruction.
+        owner: Name of the source line that owns it, "" for none.
+        root: Whether it is the root of its computation.
+        inner: What a fusion of one instruction does.
+    """
+
+    node: Node
+    owner: str
+    root: bool
+    inner: Node | None = None
+
+    def line(self) -> Line:
+        """The line, in its place."""
+        line = instruction(self.node, self.owner, self.root)
+        pieces = (*line.pieces, *behind_pieces(self.inner)) if self.inner else line.pieces
+        return Line(pieces, line.id, 1, line.line)
+
+
+class Plan:
+    """What stands where in the listing of a module.
+
+    Args:
+        module: HLO.
+        brief: Put a computation's parameters into its title, as XLA does too, and what a
+            fusion of one instruction does behind that fusion.
+
+    Attributes:
+        total: Number of lines.
+    """
+
+    def __init__(self, module: Module, brief: bool = False) -> None:
+        self._module, self._brief = module, brief
+        self._wrapped = _wrapped(module) if brief else {}
+        self._shown = [r for r in module.regions.values() if r.name not in self._wrapped]
+        self.total = sum(len(self._instructions(region)) + 3 for region in self._shown) - 1
+
+    @cached_property
+    def _owners(self) -> dict[str, str]:
+        return {id: str(span) for id, span in owners(self._module).items()}
+
+    @cached_property
+    def _callers(self) -> dict[str, list[str]]:
+        return _callers(self._module)
+
+    def _instructions(self, region: Region) -> Sequence[Node]:
+        """What has a line of its own."""
+        if not self._brief or region.name == self._module.entry:
+            return region.nodes
+        return [node for node in region.nodes if node.opcode != "parameter"]
+
+    def lines(self) -> Iterator[Line]:
+        """Line by line."""
+        return (part if isinstance(part, Line) else part.line() for part in self.parts())
+
+    def parts(self) -> Iterator[Line | Part]:
+        """Line by line: instructions in parts, all else as it stands."""
+        known, wrapped = self._owners, self._wrapped
+        for number, region in enumerate(self._shown):
+            if number:
+                yield Line(())
+            entry = region.name == self._module.entry
+            inputs = region.parameters if self._brief and not entry else ()
+            yield _title(region, entry, inputs, self._callers.get(region.name, []))
+            results = frozenset(region.results)
+            for node in self._instructions(region):
+                inner = wrapped.get(node.regions[0]) if node.regions else None
+                yield Part(node, known.get(node.id, ""), node.id in results, inner)
+            yield Line((Piece("}"),))
+
+
+def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
+    """One instruction: `name = type opcode(operands), attributes`."""
+    pieces = instruction_pieces(node)
+    return Line((_ROOT, *pieces) if root else tuple(pieces), node.id, 0, owner)
+
+
+def lean(line: Line) -> Line:
+    """A line without its folded pieces."""
+    kept = tuple(piece for piece in line.pieces if piece.kind != "fold")
+    return Line(kept, line.id, line.indent, line.line)
+
+
+def instructions(module: Module) -> Mapping[str, Line]:
+    """Every instruction, by id."""
+    return LinesById(module, instruction)
+
+
+def titles(module: Module) -> Mapping[str, Line]:
+    """The title of each computation, by name: its parameters, and who calls it."""
+    callers = _callers(module)
+    return {
+        name: _title(
+            region,
+            name == module.entry,
+            () if name == module.entry else region.parameters,
+            callers.get(name, []),
+        )
+        for name, region in module.regions.items()
+    }
+
+
+def _wrapped(module: Module) -> dict[str, Node]:
+    """The one instruction of each fused computation that has only one, by computation."""
+    found: dict[str, Node] = {}
+    for node in module.nodes():
+        if node.opcode != "fusion":
+            continue
+        for name in node.regions[:1]:
+            inner = [n for n in module.regions[name].nodes if n.opcode != "parameter"]
+            if len(inner) == 1 and not inner[0].regions:
+                found[name] = inner[0]
+    return found
+
+
+def _callers(module: Module) -> dict[str, list[str]]:
+    """Ids of the instructions that call each computation."""
+    callers: dict[str, list[str]] = {}
+    for node in module.nodes():
+        for name in node.regions:
+            callers.setdefault(name, []).append(node.id)
+    return callers
+
+
+def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[str]) -> Line:
+    """`fused_computation (p: f32[4]) {  // of fusion.3`."""
+    pieces = [Piece("ENTRY ", "keyword")] if entry else []
+    pieces.append(Piece(f"{region.name} ", "keyword"))
+    for number, value in enumerate(inputs):
+        pieces += [Piece(f"{', ' if number else '('}{value.name}: "), *type_pieces(value.type)]
+    pieces += [Piece(") ")] if inputs else []
+    pieces.append(Piece("{"))
+    if callers:
+        more = f" and {len(callers) - _CALLERS:,} more" if len(callers) > _CALLERS else ""
+        pieces.append(Piece(f"  // of {', '.join(callers[:_CALLERS])}{more}", "comment"))
+    return Line(tuple(pieces))

@@ -1,0 +1,145 @@
+"""What an HLO instruction says, piece by piece, as XLA writes it.
+
+Metadata, layouts, backend configurations, shardings and long types and literals are folded. A
+program has few types and few texts of attributes, so each of those is cut once.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from jaxlens.ir.graph import Node, Type
+from jaxlens.ir.hlo.text import attributes, read_type
+from jaxlens.render.document import Kind, Piece
+
+_LONG_TYPE = 48  # characters of a type that is folded
+_LONG_VALUE = 60
+_LITERAL = 40
+_FOLDED = frozenset({
+    "metadata", "backend_config", "frontend_attributes", "sharding", "operand_precision",
+    "statistics", "origin", "original_value", "is_scheduled", "custom_call_schedule",
+})  # fmt: skip
+_CALLS = frozenset({
+    "calls", "to_apply", "condition", "body", "branch_computations", "true_computation",
+    "false_computation", "called_computations", "select", "scatter",
+})  # fmt: skip
+IN_BRACKETS = {"constant": "literal", "parameter": "index"}
+_ARRAY = r'[a-z][a-z0-9]*\[[^\]"]*\](?:\{[^{}"]*\})?'
+_TUPLE = r'\((?:[^()"]++|\([^()"]*\))*\)'
+_HEAD = re.compile(
+    rf"""(?:ROOT )?%?[^\s=()"{{}}\[\],]+ = ({_ARRAY}|{_TUPLE}) [a-z][\w\-]*\(([^()"]*)\)"""
+)
+_METADATA = re.compile(r', metadata=\{(op_name="[^"\\]*"(?: \w+=(?:\d+|"[^"\\]*"))*)\}')
+_EQUALS, _SPACE, _OPEN, _CLOSE = Piece(" = "), Piece(" "), Piece("("), Piece(")")
+
+
+def instruction_pieces(node: Node) -> list[Piece]:
+    """`name = type opcode(operands), attributes`."""
+    found = printed(node.text)
+    if found is None or found[3].strip():
+        return _read(node)
+    shape, inside, before, _, metadata = found
+    key = node.opcode in IN_BRACKETS
+    return [
+        Piece(node.id, "name"),
+        _EQUALS,
+        *shape_pieces(shape),
+        _SPACE,
+        _opcode(node.opcode),
+        _OPEN,
+        *(literal(inside.strip()) if key else _operands(node.operands)),
+        _CLOSE,
+        *attribute_pieces(before),
+        *([_attribute("metadata", metadata)] if metadata else []),
+    ]
+
+
+def _read(node: Node) -> list[Piece]:
+    """The same from what a reader made of the line."""
+    key = IN_BRACKETS.get(node.opcode)
+    inside = literal(node.attrs.get(key, "")) if key else _operands(node.operands)
+    pieces = [Piece(node.id, "name"), _EQUALS, *type_pieces(node.type)]
+    pieces += [_SPACE, _opcode(node.opcode), _OPEN, *inside, _CLOSE]
+    return [*pieces, *(_attribute(k, value) for k, value in node.attrs.items() if k != key)]
+
+
+def printed(text: str) -> tuple[str, str, str, str, str] | None:
+    """Cuts an instruction that stands as XLA prints most.
+
+    Returns:
+        Its type, what is in its brackets, its attributes before the metadata and behind it, and
+        the metadata. None where it is not in ASCII, has brackets or quotes in its brackets, or
+        quotes before its metadata.
+    """
+    head = _HEAD.match(text)
+    if head is None or not (text.isascii() and text.isprintable()):
+        return None
+    shape, inside = head.groups()
+    end, quote = head.end(), text.find('"', head.end())
+    if quote < 0:
+        return shape, inside, text[end:], "", ""
+    metadata = _METADATA.match(text, text.rfind(", metadata={", end, quote))
+    if metadata is None:
+        return None
+    before, behind = text[end : metadata.start()], text[metadata.end() :]
+    return shape, inside, before, behind, f"{{{metadata[1]}}}"
+
+
+def type_pieces(kind: Type) -> list[Piece]:
+    """A type with its layout folded; a long tuple as the number of its parts."""
+    text = str(kind)
+    if len(text) > _LONG_TYPE:
+        return [Piece(f"({len(kind.parts)} values)", "type"), Piece(text, "fold")]
+    layout = [Piece(kind.layout, "fold")] if kind.layout else []
+    return [Piece(text, "type"), *layout]
+
+
+@lru_cache(maxsize=4096)
+def shape_pieces(text: str) -> Sequence[Piece]:
+    """`type_pieces` of a type as printed."""
+    return type_pieces(read_type(text) or Type(text))
+
+
+@lru_cache(maxsize=4096)
+def attribute_pieces(text: str) -> Sequence[Piece]:
+    """A text of attributes, as it stands behind the operands."""
+    found = attributes(text.strip().removeprefix(","))
+    return [_attribute(key, value) for key, value in found.items()]
+
+
+@lru_cache(maxsize=512)
+def _opcode(name: str) -> Piece:
+    return Piece(name, "op")
+
+
+def behind_pieces(inner: Node) -> list[Piece]:
+    """`  // compare, direction=LT`: what a fusion of one instruction does."""
+    key = IN_BRACKETS.get(inner.opcode)
+    rest = [_attribute(k, value) for k, value in inner.attrs.items() if k != key]
+    words = "".join(piece.text for piece in rest if piece.kind != "fold")
+    return [Piece(f"  // {inner.opcode}{words}", "comment")]
+
+
+def _operands(names: Sequence[str]) -> list[Piece]:
+    return [Piece(", ".join(names), "name")] if names else []
+
+
+def literal(value: str) -> list[Piece]:
+    """A constant's value, or a parameter's number."""
+    if len(value) <= _LITERAL:
+        return [Piece(value, "literal")]
+    return [Piece("{...}", "literal"), Piece(_cut(value), "fold")]
+
+
+def _attribute(key: str, value: str) -> Piece:
+    """`, key=value`, folded where it is long or says what other places do."""
+    if key in _CALLS:
+        return Piece(f", {key}={value.replace('%', '')}", "attr")
+    folded = key in _FOLDED or len(value) > _LONG_VALUE
+    kind: Kind = "fold" if folded else "attr"
+    return Piece(f", {key}={_cut(value)}", kind)
+
+
+def _cut(value: str, most: int = 400) -> str:
+    left = len(value) - most
+    return value if left <= 0 else f"{value[:most]}... ({left:,} more characters)"

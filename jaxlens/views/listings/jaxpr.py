@@ -1,0 +1,162 @@
+"""A jaxpr as lines in JAX's own notation, nested bodies in place.
+
+A body that several equations use is written once, under its name, and named after that.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from jaxlens.ir.columns import calls
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.render.document import Line, Listing, Piece
+from jaxlens.report import count
+from jaxlens.views.listings.equation import equation, left, operands, params, scope
+from jaxlens.views.listings.jaxpr_heads import binders, named_inputs, results
+from jaxlens.views.listings.jaxpr_stretches import Page, Rows, Stretch
+from jaxlens.views.listings.lines_by_id import LinesById
+
+_WORD = re.compile(r"\w{1,40}$")
+_LONGEST = 40  # characters of a field's name
+LIMIT = 400  # lines at once; the others are made when somebody scrolls to them
+
+Steps: TypeAlias = "Iterator[Line | Stretch | Steps]"
+"""Lines, runs of lines, and further steps that stand where they come."""
+
+
+def listing(
+    module: Module,
+    *,
+    inputs: Sequence[str] = (),
+    captured: Sequence[str] = (),
+    limit: int = LIMIT,
+    known: LinesById | None = None,
+) -> Listing:
+    """The whole program.
+
+    Args:
+        module: A jaxpr.
+        inputs: Names of the entry's inputs ("params['w']"), captured constants not counted.
+        captured: Names of the captured constants.
+        limit: Most lines.
+        known: What `equations` gave for the module, if it was asked before.
+
+    Returns:
+        Lines with the ids of their equations; the lines that open and close an equation
+        with bodies both have its id. Lines beyond the limit are made when looked at.
+    """
+    page = _page(module, known or equations(module))
+    rows = Rows(page, _all_rows(page, inputs, captured))
+    kept = rows[:limit]
+    total = sum(len(region.nodes) for region in module.regions.values())
+    left = total - len({line.id for line in kept if line.id})
+    note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
+    return Listing("jaxpr", kept, note, rows.after(limit) if limit < len(rows) else ())
+
+
+def equations(module: Module) -> LinesById:
+    """Every equation on one line, by id."""
+    return LinesById(module, equation)
+
+
+def _page(module: Module, known: LinesById) -> Page:
+    called = calls(module)
+    uses = Counter(
+        inner for inside in called.values() for regions in inside.values() for inner in regions
+    )
+    return Page(module, known, frozenset(name for name, n in uses.items() if n > 1), called)
+
+
+def _all_rows(
+    page: Page, inputs: Sequence[str], captured: Sequence[str]
+) -> Iterator[Line | Stretch]:
+    """Bodies are entered through a stack, so that nesting costs no recursion."""
+    yield from named_inputs(page.module, inputs, captured)
+    written: set[str] = set()
+    stack: list[Steps] = [_body(page, page.module.body(), 0, [], "", written)]
+    while stack:
+        step = next(stack[-1], None)
+        if step is None:
+            stack.pop()
+        elif isinstance(step, Line | Stretch):
+            yield step
+        else:
+            stack.append(step)
+
+
+def _body(
+    page: Page, region: Region, indent: int, start: list[Piece], node: str, written: set[str]
+) -> Steps:
+    """`{ lambda ; a:f32[]. let`, the equations, `in (b,) }`."""
+    written.add(region.name)
+    owner = page.known.owner(node)
+    if region.name in page.shared:
+        start = [*start, Piece(region.name, "keyword"), Piece(" = ")]
+    rows = binders(page.module, region, sum(len(piece.text) for piece in start) + 9)
+    for index, row in enumerate(rows):
+        head = [*start, Piece("{ "), Piece("lambda ", "keyword")] if index == 0 else []
+        tail = [Piece(". "), Piece("let", "keyword")] if index == len(rows) - 1 else []
+        yield Line((*head, *row, *tail), node, indent + 2 * (index > 0), owner)
+    low = 0
+    for step, called in page.calls[region.name].items():
+        if all(name in written for name in called):
+            continue  # on one line, like an equation without bodies
+        yield Stretch(region, low, step, indent + 1)
+        yield _nested(page, region.nodes[step], indent + 1, written)
+        low = step + 1
+    yield Stretch(region, low, len(region.nodes), indent + 1)
+    yield Line((Piece("in ", "keyword"), *results(region)), node, indent, owner)
+
+
+def _nested(page: Page, node: Node, indent: int, written: set[str]) -> Steps:
+    """`c:f32[] = scan[length=8`, the bodies, `] a b`."""
+    owner = page.known.owner(node.id)
+    plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}
+    first = params(node, plain, close=False) or [Piece("[")]
+    yield Line((*left(node), Piece(node.opcode, "op"), *first), node.id, indent, owner)
+    for label, name in _labels(node):
+        start = [Piece(f"{label}=", "attr")]
+        if name in written:
+            yield Line((*start, Piece(name, "keyword")), node.id, indent + 1, owner)
+        else:
+            inner = page.module.regions[name]
+            yield _body(page, inner, indent + 1, start, node.id, written)
+    yield Line((Piece("]"), *operands(node), *scope(node)), node.id, indent, owner)
+
+
+def _labels(node: Node) -> Iterator[tuple[str, str]]:
+    """Parameter name and region name, in order; "branches 0" where one holds several."""
+    waiting = list(node.regions)
+    for key, value in node.attrs.items():
+        inside = [name for name in waiting if _refers(key, value, (name,))]
+        for index, name in enumerate(inside):
+            waiting.remove(name)
+            yield (key if len(inside) == 1 else f"{key}[{index}]"), name
+    places: dict[str, int] = {}
+    for name in waiting:
+        yield _field(node, name, places), name
+
+
+def _field(node: Node, name: str, places: dict[str, int]) -> str:
+    """The field that holds a body within a parameter: `solve` of `Solve(matvec=f, solve=g)`.
+
+    `places` has how far each parameter was read: a body can stand in several fields.
+    """
+    for key, value in node.attrs.items():
+        start = value.find(f"={name}", places.get(key, 0))
+        end = start + 1 + len(name)
+        if start > 0 and value[end : end + 1] in (",", ")", "]", "}"):
+            places[key] = end
+            field = _WORD.search(value, max(0, start - _LONGEST), start)
+            return field[0] if field else key
+    return "jaxpr"
+
+
+def _refers(key: str, value: str, names: Sequence[str]) -> bool:
+    """Whether a parameter's text is that of these regions: the name, or a tuple of names."""
+    if key == "name":  # of the callee; its body often has the same
+        return False
+    if value in names:
+        return True
+    return value.startswith("(") and any(n in names for n in value.strip("(),").split(", "))

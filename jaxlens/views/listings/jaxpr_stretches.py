@@ -1,0 +1,132 @@
+"""Lines of a jaxpr that are made when somebody looks at them.
+
+Most lines are equations in a row, one each: what stands for them is where they begin and end.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import overload
+
+from jaxlens.ir.columns import ColumnsModule
+from jaxlens.ir.graph import Module, Region
+from jaxlens.render.document import Line
+from jaxlens.views.listings.lines_by_id import LinesById
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring equations that take one line each."""
+
+    region: Region
+    low: int
+    high: int
+    indent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What all lines of one listing need to know."""
+
+    module: Module
+    known: LinesById
+    shared: frozenset[str]
+    calls: Mapping[str, Mapping[int, tuple[str, ...]]]
+
+
+class Rows(Sequence[Line]):
+    """All lines of a listing; those of equations without new bodies are made when looked at."""
+
+    def __init__(self, page: Page, rows: Iterable[Line | Stretch], first: int = 0) -> None:
+        self._page = page
+        self._rows = list(rows)
+        self._first = first
+        sizes = (row.high - row.low if isinstance(row, Stretch) else 1 for row in self._rows)
+        self._starts = [0, *accumulate(sizes)]
+
+    def after(self, first: int) -> "Rows":
+        """The lines from `first` on."""
+        later = copy(self)
+        later._first = self._first + first
+        return later
+
+    @property
+    def module(self) -> Module:
+        """The program."""
+        return self._page.module
+
+    def stretches(self, count: int) -> Iterator[Line | Stretch]:
+        """The first `count` of these lines, the equations among them not made."""
+        end = self._first + count
+        for start, row in zip(self._starts, self._rows, strict=False):
+            if start >= end:
+                return
+            if isinstance(row, Line):
+                if start >= self._first:
+                    yield row
+                continue
+            low = row.low + max(0, self._first - start)
+            high = min(row.high, row.low + end - start)
+            if low < high:
+                yield Stretch(row.region, low, high, row.indent)
+
+    def __len__(self) -> int:
+        return max(0, self._starts[-1] - self._first)
+
+    @overload
+    def __getitem__(self, place: int) -> Line: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Line, ...]: ...
+    def __getitem__(self, place: int | slice) -> Line | tuple[Line, ...]:
+        if isinstance(place, slice):
+            return tuple(self._line(n) for n in range(*place.indices(len(self))))
+        index = place + len(self) if place < 0 else place
+        if not 0 <= index < len(self):
+            raise IndexError(place)
+        return self._line(index)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def place(self, id: str) -> int | None:
+        """Which of these lines is the first with a node's id; None for none."""
+        where = _where(self._page.module, id)
+        if where is None:
+            return None
+        region, step = where
+        for start, row in zip(self._starts, self._rows, strict=False):
+            if isinstance(row, Line):
+                found = start if row.id == id else None
+            else:
+                mine = row.region.name == region and row.low <= step < row.high
+                found = start + step - row.low if mine else None
+            if found is not None and found >= self._first:
+                return found - self._first
+        return None
+
+    def _line(self, index: int) -> Line:
+        place = bisect_right(self._starts, index + self._first) - 1
+        row = self._rows[place]
+        if isinstance(row, Line):
+            return row
+        step = row.low + index + self._first - self._starts[place]
+        line = self._page.known.at(row.region, step)
+        return Line(line.pieces, line.id, row.indent, line.line)
+
+
+def _where(module: Module, id: str) -> tuple[str, int] | None:
+    """Region and step of a node."""
+    if isinstance(module, ColumnsModule):
+        try:
+            return module.locate(id)
+        except KeyError:
+            return None
+    every = (
+        (r.name, n) for r in module.regions.values() for n, e in enumerate(r.nodes) if e.id == id
+    )
+    return next(every, None)

@@ -1,0 +1,261 @@
+"""LLVM IR and machine code as lines, kernel after kernel: each line's id is its kernel's name.
+
+A kernel begins with a comment that names it and says what it computes. One that has no code of
+its own says why: a library call, the runtime's own work, or code shared with an equal kernel.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from jaxlens.ir.facts import Kernel
+from jaxlens.lenses.program.kernels import Work, what
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import Kind, Line, Listing, Piece
+from jaxlens.render.html.lazy_lines import LateLines, Row, row_of
+from jaxlens.render.html.marks import MARKS, marked
+
+Machine = Literal["llvm", "asm"]
+
+HEAD = 24  # lines that stand in the page; the rest a viewer scrolls to
+MOST = 100_000  # lines of one listing
+_LEFT_OUT = (
+    "As XLA handed it to LLVM, without metadata and declarations: cap.llvm.text has all, and "
+    "%%compile --kernel NAME what LLVM made of it."
+)
+_NO_CODE = "call void @llvm.experimental.noalias.scope.decl"  # metadata in the form of a call
+_METADATA = re.compile(r"\w[\w.]*+(?: !\w++)?")
+_ATTRIBUTES = re.compile(r" #\d++(?= \{$)| #\d++$")
+_LLVM = re.compile(r"(\s*)((?:%[\w.\"$-]+ = )?)((?:(?:tail|musttail|notail) )?[a-z_]+)(.*)")
+_LLVM_LABEL = re.compile(r"([\w.$\"-]+:)(\s*;.*)?$")
+_CODE = re.compile(r"(\s*[0-9a-f]+: )([a-z][\w.]*)(.*)")
+_PTX = re.compile(r"(\s*(?:@!?%\w+\s+)?)([a-z][\w.:]*)(\s.*|;)?$")
+# A word that can begin a type is found by its first letter, which is four times as quick as by \\b.
+_WORDS = ("float", "double", "half", "bfloat", "ptr", "void", r"i\d+")
+_ONE = "|".join(
+    [
+        *(rf"{word[0]}(?<=\b{word[0]}){word[1:]}\b" for word in _WORDS),
+        r"<\d+ x [\w ]+>",
+        r"\[\d+ x [^\]]+\]",
+    ]
+)
+_TYPE = re.compile(f"((?:{_ONE})(?:{_ONE})*)")
+_COMMENT, _OP, _MARK = MARKS["comment"], MARKS["op"], MARKS["type"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A kernel's place in a listing: what stands over its code, and the code, if it has any."""
+
+    work: Work
+    title: str
+    code: str
+
+    @property
+    def size(self) -> int:
+        return 1 + (self.code.count("\n") + 2 if self.code else 0)
+
+
+def listing(
+    works: Sequence[Work], stage: Machine, *, head: int = HEAD, most: int = MOST
+) -> Listing:
+    """The code of every kernel.
+
+    Args:
+        works: The kernels, in the order in which they stand.
+        stage: LLVM IR (as LLVM got it, which is a fraction of what it unrolls that to; else as
+            it left it), or the machine's instructions.
+        head: Lines that stand in the page.
+        most: Lines of code in all; of the kernels beyond, no code is made, and their names say
+            where it is.
+
+    Returns:
+        A listing without metadata; empty where no kernel has such code.
+    """
+    parts = _parts(works, stage, most)
+    if not any(part.code for part in parts):
+        return Listing(stage, ())
+    total = sum(part.size for part in parts) - bool(parts[0].code)
+    marks: dict[str, str] = {}
+    first = tuple(islice(_lines(parts, stage), head))
+    rest = max(total - len(first), 0)
+    more = LateLines(
+        rest,
+        lambda: islice(_lines(parts, stage), head, None),
+        lambda: islice(_rows(parts, stage, marks), head, None),
+    )
+    return Listing(stage, first, _LEFT_OUT if stage == "llvm" else "", more or ())
+
+
+def kernel_lines(work: Work, stage: Machine) -> Listing:
+    """The code of one kernel; empty where it has none."""
+    (part,) = _parts([work], stage, MOST)
+    return Listing(stage, tuple(_code(part, stage)))
+
+
+def text_of(kernel: Kernel, stage: Machine) -> str:
+    """What is shown of a kernel: the functions of its module alone, without metadata."""
+    return _shown(_given(kernel, stage), stage)
+
+
+def _given(kernel: Kernel, stage: Machine) -> str:
+    return kernel.asm if stage == "asm" else kernel.llvm_before or kernel.llvm_after
+
+
+def _shown(text: str, stage: Machine) -> str:
+    return text.strip("\n") if stage == "asm" else "\n".join(_functions(text))
+
+
+def _parts(works: Sequence[Work], stage: Machine, most: int) -> list[_Part]:
+    """Code that several kernels share stands under the first of them."""
+    parts: list[_Part] = []
+    first: dict[str, str] = {}
+    shown: dict[str, str] = {}
+    room = most
+    for work in works:
+        kernel = work.kernel
+        if room <= 0 and kernel.kind == "kernel":
+            parts.append(_Part(work, f"left out here: %%compile --kernel {kernel.name} has it", ""))
+            continue
+        given = _given(kernel, stage)
+        if given not in shown:
+            shown[given] = _shown(given, stage)
+        code = shown[given]
+        same = first.setdefault(code, kernel.name) if code else ""
+        if same and same != kernel.name:
+            parts.append(_Part(work, f"the code of {same}", ""))
+        else:
+            parts.append(_Part(work, _said(work, code), code))
+        room -= parts[-1].size
+    return parts
+
+
+def _said(work: Work, code: str) -> str:
+    if code:
+        return what(work)
+    return work.kernel.note or f"a {work.kernel.kind}, which has no code of its own"
+
+
+def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
+    for part, title in _titled(parts):
+        yield from title
+        yield from _code(part, stage)
+
+
+def _rows(parts: Sequence[_Part], stage: Machine, known: dict[str, str]) -> Iterator[Row]:
+    """The same lines written out. Kernels repeat lines, and each is marked once: `known`."""
+    for part, title in _titled(parts):
+        yield from map(row_of, title)
+        name = visible(part.work.kernel.name)
+        for row in part.code.split("\n") if part.code else ():
+            if row not in known:
+                known[row] = _written(row, stage)
+            yield known[row], name, ""
+
+
+def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
+    """Each kernel with what stands over its code."""
+    ptx = any(part.code.startswith((".", "//")) for part in parts)
+    mark = "//" if ptx else ";"
+    for number, part in enumerate(parts):
+        name = part.work.kernel.name
+        said = (
+            Piece(f"{mark} ", "comment"),
+            Piece(name, "keyword"),
+            Piece(f": {part.title}", "comment"),
+        )
+        yield part, [*([Line(())] if number and part.code else []), Line(said, name)]
+
+
+def _code(part: _Part, stage: Machine) -> Iterator[Line]:
+    name = part.work.kernel.name
+    for row in part.code.split("\n") if part.code else ():
+        yield Line(tuple(_pieces(row, stage)), name)
+
+
+def _pieces(row: str, stage: Machine) -> Iterator[Piece]:
+    return _llvm(row) if stage == "llvm" else _machine(row)
+
+
+def _written(row: str, stage: Machine) -> str:
+    """A row of code with its marks."""
+    pattern = _LLVM if stage == "llvm" else _CODE
+    found = pattern.match(row) if row.isascii() and row.isprintable() else None
+    if found is None or (stage == "llvm" and _LLVM_LABEL.match(row)):
+        return marked(Line(tuple(_pieces(row, stage))))
+    if stage == "asm":
+        text = f"{_COMMENT}{found[1]}{_OP}{found[2]}\0{found[3]}"
+    else:
+        rest = _TYPE.split(found[4])
+        rest[1::2] = [f"{_MARK}{run}\0" for run in rest[1::2]]
+        text = f"{found[1]}{found[2]}{_OP}{found[3]}\0{''.join(rest)}"
+    return text.replace(f"\0{_MARK}", _MARK).rstrip("\0")
+
+
+def _functions(text: str) -> Iterator[str]:
+    """Lines of the functions that a module defines."""
+    inside = False
+    for row in text.split("\n"):
+        inside = inside or row.startswith("define ")
+        if inside and _NO_CODE not in row:
+            yield (
+                _ATTRIBUTES.sub("", _without_metadata(row))
+                if " #" in row
+                else (_without_metadata(row))
+            )
+        inside = inside and row != "}"
+
+
+def _without_metadata(row: str) -> str:
+    """A row without what is attached to its end: `, !dbg !7, !tbaa !3`."""
+    parts = row.split(", !")
+    while len(parts) > 1 and _METADATA.fullmatch(parts[-1]):
+        parts.pop()
+    return ", !".join(parts)
+
+
+def _llvm(row: str) -> Iterator[Piece]:
+    label = _LLVM_LABEL.match(row)
+    if label:
+        yield Piece(label[1], "keyword")
+        if label[2]:
+            yield Piece(label[2], "comment")
+        return
+    found = _LLVM.match(row)
+    if not found:
+        yield Piece(row)
+        return
+    yield Piece(found[1] + found[2])
+    yield Piece(found[3], "op")
+    yield from _typed(found[4])
+
+
+def _typed(text: str) -> Iterator[Piece]:
+    """Types apart from all else."""
+    for place, run in enumerate(_TYPE.split(text)):
+        kind: Kind = "type" if place % 2 else ""
+        if run:
+            yield Piece(run, kind)
+
+
+def _machine(row: str) -> Iterator[Piece]:
+    """A disassembled instruction behind its address, or a line of PTX."""
+    found = _CODE.match(row)
+    if found:
+        yield Piece(found[1], "comment")
+        yield Piece(found[2], "op")
+        yield Piece(found[3])
+        return
+    stripped = row.strip()
+    if stripped.endswith(":") or stripped.startswith((".", "$")):
+        yield Piece(row, "keyword" if stripped.endswith(":") else "attr")
+        return
+    found = _PTX.match(row)
+    if stripped.startswith("//") or not found:
+        yield Piece(row, "comment" if stripped.startswith("//") else "")
+        return
+    yield Piece(found[1])
+    yield Piece(found[2], "op")
+    yield Piece(found[3] or "")

@@ -1,0 +1,1 @@
+"""The steps through the optimisation passes, and two programs side by side."""

@@ -1,0 +1,226 @@
+"""Two HLO programs side by side: each fusion with what it swallowed, then what else changed."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from jaxlens.lenses.program.fusion_change import recomputed
+from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
+from jaxlens.links.match.instruction_fates import Change, Fate
+from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
+from jaxlens.report import count
+from jaxlens.views.listings.hlo_brief import instructions
+
+_MOST = 600  # rows before what is left is only counted
+_OTHERS = (
+    ("rewritten", "Rewritten", True),
+    ("merged", "Merged: another instruction computes the same", True),
+    ("folded", "Folded into constants", True),
+    ("removed", "Removed", True),
+)
+
+
+def diff(change: Change, left: str, right: str, note: str = "", full: bool = False) -> Diff:
+    """Lays a change out in groups.
+
+    Args:
+        change: What became of every instruction.
+        left: Title of the program before.
+        right: Title of the program after.
+        note: What the reader should know of the comparison.
+        full: Leave nothing out, however long.
+    """
+    columns = _Columns(change, full)
+    groups, left_out = _bounded(columns.groups(), full)
+    constants = "Constants inside fusions are left out." if columns.hides() else ""
+    cut = f"{count(left_out, 'more row')} left out: full=True shows all." if left_out else ""
+    notes = [note, constants, cut]
+    return Diff(left, right, tuple(groups), " ".join(filter(None, notes)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group whose title and rows are made when it is shown; `makers` makes one row each."""
+
+    title: Callable[[], str]
+    makers: Sequence[Callable[[], DiffRow]]
+    open: bool = True
+
+
+def _bounded(groups: Iterator[_Group], full: bool) -> tuple[list[DiffGroup], int]:
+    """What there is room for, and how many rows are left out; these are not made."""
+    shown: list[DiffGroup] = []
+    room, left_out = _MOST, 0
+    for group in groups:
+        makers = group.makers if full else group.makers[:room]
+        room -= len(makers)
+        left_out += len(group.makers) - len(makers)
+        if makers:
+            rows = tuple(make() for make in makers)
+            shown.append(DiffGroup(group.title(), rows, group.open))
+    return shown, left_out
+
+
+class _Columns:
+    """The instructions of both sides by id, and where each belongs."""
+
+    def __init__(self, change: Change, full: bool) -> None:
+        self.change = change
+        self.full = full
+        self.old = {node.id: node for node in change.before.nodes()}
+        self.new = {node.id: node for node in change.after.nodes()}
+        self.left = instructions(change.before, full)
+        self.right = instructions(change.after, full)
+        self.again = recomputed(change)
+        self.origins = _origins(change)
+        self.told: dict[str, str] = {}  # the fusion under which a repeated value was shown first
+
+    def groups(self) -> Iterator[_Group]:
+        """Fusions first, then what else changed, then what did not."""
+        yield from self.fusions()
+        yield from self.others()
+        yield from self.same()
+
+    def fusions(self) -> Iterator[_Group]:
+        """A group for each fusion that was not there before, or holds something new."""
+        alone: dict[str, str] = {}
+        for fusion, inner in self.change.swallowed.items():
+            if all(self._was_held(id, fusion) for id in inner):
+                continue
+            only = self._only(inner)
+            if only:
+                alone[fusion] = only
+                continue
+            rows = [partial(self._swallowed, id, fusion) for id in inner if self._shown(id)]
+            yield _Group(partial(self._title, fusion, inner), [partial(self._head, fusion), *rows])
+        if alone:
+            title = f"A fusion of its own each ({len(alone):,})"
+            rows = [partial(self._wrapped, fusion, id) for fusion, id in alone.items()]
+            yield _Group(partial(str, title), rows)
+
+    def _head(self, fusion: str) -> DiffRow:
+        return DiffRow(None, self.right[fusion], "")
+
+    def _only(self, inner: Sequence[str]) -> str:
+        """The one instruction of a fusion that joins nothing; "" where it is not so plain."""
+        held = [id for id in inner if self.new[id].opcode != "constant"]
+        plain = len(inner) == 1 and len(held) == 1 and held[0] in self.origins
+        return held[0] if plain and not self.full else ""
+
+    def _wrapped(self, fusion: str, id: str) -> DiffRow:
+        origin = self.origins[id]
+        by = f"by {origin.by}" if origin.by else ""
+        return DiffRow(self.left[origin.id], self.right[fusion], "fused", by)
+
+    def hides(self) -> bool:
+        """Whether anything inside fusions is not shown."""
+        return not all(self._shown(id) for held in self.change.swallowed.values() for id in held)
+
+    def _shown(self, id: str) -> bool:
+        return self.full or self.new[id].opcode != "constant"
+
+    def _title(self, fusion: str, inner: Sequence[str]) -> str:
+        """`add_fusion f32[8]: loop, 3 operations from cell 3:4, by fusion`."""
+        node = self.new[fusion]
+        held = [self.new[id] for id in inner]
+        n = sum(1 for inside in held if inside.opcode != "constant")
+        lines = listed(lines_of(held))
+        origins = [self.origins[id] for id in inner if id in self.origins]
+        made = Counter(origin.by for origin in origins if origin.by).most_common(1)
+        parts = [fusion_kind(node), count(n, "operation") + (f" from {lines}" if lines else "")]
+        parts += [f"by {made[0][0]}"] if made else []
+        return f"{fusion} {node.type}: {', '.join(filter(None, parts))}"
+
+    def _was_held(self, id: str, fusion: str) -> bool:
+        origin = self.origins.get(id)
+        return origin is not None and self.change.held_before.get(origin.id) == fusion
+
+    def _swallowed(self, id: str, fusion: str) -> DiffRow:
+        origin = self.origins.get(id)
+        if origin is None:
+            return DiffRow(None, self.right[id], "added")
+        note = ""
+        if origin.id in self.again and not self.full:
+            first = self.told.setdefault(origin.id, fusion)
+            if first != fusion:
+                return DiffRow(None, self.right[id], "fused", f"again, as in {first}")
+        if origin.id in self.again:
+            places = dict.fromkeys(place or "outside" for place in origin.fusions)
+            others = [place for place in places if place != fusion]
+            note = f"computed in {listed(others)} too"
+        left, right = self.left[origin.id], self.right[id]
+        fate = "same" if self._was_held(id, fusion) else "fused"
+        return DiffRow(left, right if self.full else _beside(left, right), fate, note)
+
+    def others(self) -> Iterator[_Group]:
+        """What was rewritten, merged, folded, removed or added outside fusions."""
+        fates: defaultdict[str, list[Fate]] = defaultdict(list)
+        for fate in self.change.fates.values():
+            fates[fate.name].append(fate)
+        for name, title, is_open in _OTHERS:
+            rows = [partial(self._other, fate) for fate in fates[name]]
+            yield _Group(partial(str, f"{title} ({len(rows):,})"), rows, is_open)
+        rows = [
+            partial(self._added, id)
+            for id in self.change.added
+            if id not in self.change.holders and id not in self.change.swallowed
+        ]
+        yield _Group(partial(str, f"Added ({len(rows):,})"), rows)
+
+    def _added(self, id: str) -> DiffRow:
+        return DiffRow(None, self.right[id], "added")
+
+    def _other(self, fate: Fate) -> DiffRow:
+        right = self.right[fate.into[0]] if fate.into else None
+        by = f"by {fate.by}" if fate.by and not fate.by.startswith("after") else fate.by
+        return DiffRow(
+            self.left[fate.id], right, fate.name, ", ".join(filter(None, (fate.note, by)))
+        )
+
+    def same(self) -> Iterator[_Group]:
+        """What stayed as it was, closed."""
+        rows = [
+            partial(self._same, fate)
+            for fate in self.change.fates.values()
+            if fate.name == "same" and self.old[fate.id].opcode != "parameter"
+        ]
+        title = f"The same ({len(rows):,}, parameters not counted)"
+        yield _Group(partial(str, title), rows, open=False)
+
+    def _same(self, fate: Fate) -> DiffRow:
+        """Both sides; once where they read the same but for the name, which the note tells."""
+        left, right = self.left[fate.id], self.right[self._image(fate)]
+        if self.full or _unnamed(left) != _unnamed(right):
+            return DiffRow(left, right, "same")
+        return DiffRow(left, None, "same", fate.note)
+
+    def _image(self, fate: Fate) -> str:
+        return fate.id if fate.id in fate.into else fate.into[0]
+
+
+def _beside(left: Line, right: Line) -> Line:
+    """The right line short, `name = opcode(operands)`, where all else is as on the left."""
+    if _kinds(left, ("type", "attr", "op")) != _kinds(right, ("type", "attr", "op")):
+        return right
+    kept = tuple(p for p in right.pieces if p.kind not in ("type", "attr"))
+    spaced = tuple(p for p in kept if p != Piece(" "))
+    return Line(spaced, right.id, right.indent, right.line)
+
+
+def _kinds(line: Line, kinds: Sequence[str]) -> list[Piece]:
+    return [piece for piece in line.pieces if piece.kind in kinds]
+
+
+def _unnamed(line: Line) -> tuple[Piece, ...]:
+    """What an instruction's line says beside its name."""
+    return tuple(p for p in line.pieces if not (p.kind == "name" and p.text == line.id))
+
+
+def _origins(change: Change) -> Mapping[str, Fate]:
+    """For each instruction after, the one before that it comes from; of several the first."""
+    found: dict[str, Fate] = {}
+    for fate in change.fates.values():
+        for head in fate.into:
+            found.setdefault(head, fate)
+    return found

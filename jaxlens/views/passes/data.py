@@ -1,0 +1,126 @@
+"""The steps through the passes as JSON-able data for `static/passes.js`, small once deflated.
+
+Most lines are equal from pass to pass, so each stands once: in `lines`, with its atoms. A
+step's rows are three columns: the numbers of their lines, each as the step from the one before;
+a letter for each mark, capital for a row that is gone; and places in `notes` from 1, 0 for none.
+`step_rows` gives one step alike.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import Kind, Line, PassMark, PassStep, PassSteps
+from jaxlens.render.fate_marks import mark
+from jaxlens.render.html.payload import runs
+from jaxlens.render.link_data import Web
+from jaxlens.views.passes.pane import beside, step
+
+MARKS: tuple[PassMark, ...] = (
+    "same", "adjusted", "moved", "renamed", "rewritten", "fused", "merged", "folded", "removed",
+    "added",
+)  # fmt: skip
+_LETTERS = dict(zip(MARKS, "abcdefghij", strict=True))
+_KINDS: Mapping[Kind, str] = {
+    "op": "o", "type": "t", "literal": "l", "attr": "a", "comment": "c", "keyword": "k",
+    "warn": "w", "fold": "f",
+}  # fmt: skip
+
+
+def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """All that the viewer shows of the passes.
+
+    Args:
+        block: The steps.
+        hues: The hue of each source line that has one, by its name.
+
+    Returns:
+        `marks`: word, sign and tint by letter; `lines`: text as pieces that begin with a letter
+        for their kind, id (1: the first word behind keywords), place in `owners` from 1 (0:
+        none), atoms as `html_data.runs` writes them; `owners`: names of source lines with their
+        hues (-1: none); `notes`; `steps`.
+    """
+    pool = _Pool(hues or {})
+    written = [_step(each, pool) for each in block.steps]
+    marks = {_LETTERS[name]: [name, mark(name).sign, mark(name).tint] for name in MARKS}
+    return {"marks": marks, "note": visible(block.note), "steps": written, **pool.columns()}
+
+
+def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str, Any]:
+    """One step with its rows, as `data` has it: what a live kernel answers.
+
+    Args:
+        capture: The program.
+        index: `PassStep.index`.
+        web: The web of the output that asks, in whose numbers the rows are linked.
+
+    Raises:
+        OptionError: There is no such step.
+        UnavailableError: The backend dumps no passes.
+    """
+    atoms = beside(capture, web) if web else None
+    return data(PassSteps((step(capture, index, atoms),), ()))
+
+
+def _step(each: PassStep, pool: "_Pool") -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "index": each.index,
+        "title": visible(each.title),
+        "name": visible(each.name),
+        "size": each.size,
+        "did": visible(each.did),
+        "for": visible(each.meaning),
+    }
+    if each.rows is not None:
+        letters = (_LETTERS[row.mark] for row in each.rows)
+        found["marks"] = "".join(
+            letter.upper() if row.gone else letter
+            for letter, row in zip(letters, each.rows, strict=True)
+        )
+        numbers = [pool.line(row.line, each.atoms) for row in each.rows]
+        found["lines"] = [now - was for was, now in pairwise((0, *numbers))]
+        found["notes"] = [pool.note(row.note) for row in each.rows]
+    return found
+
+
+class _Pool:
+    """Lines, owners and notes, each once, with their numbers."""
+
+    def __init__(self, hues: Mapping[str, int]) -> None:
+        self._hues = hues
+        self._lines: dict[tuple[Line, tuple[int, ...]], int] = {}
+        self._owners: dict[str, int] = {}
+        self._notes: dict[str, int] = {}
+
+    def line(self, line: Line, atoms: Mapping[str, tuple[int, ...]]) -> int:
+        key = line, atoms.get(line.id, ())
+        return self._lines.setdefault(key, len(self._lines))
+
+    def note(self, note: str) -> int:
+        return self._notes.setdefault(note, len(self._notes) + 1) if note else 0
+
+    def columns(self) -> dict[str, Any]:
+        lines = [self._written(line, atoms) for line, atoms in self._lines]
+        owners = [[visible(name), self._hues.get(name, -1)] for name in self._owners]
+        return {"lines": lines, "owners": owners, "notes": list(map(visible, self._notes))}
+
+    def _written(self, line: Line, atoms: tuple[int, ...]) -> list[Any]:
+        owner = self._owners.setdefault(line.line, len(self._owners)) + 1 if line.line else 0
+        pieces, id = _pieces(line), visible(line.id)
+        words = next((piece[1:] for piece in pieces if piece[0] != "k"), "")
+        first = bool(id) and words.split(" ")[0] == id
+        return [pieces, 1 if first else id, owner, *runs(atoms)]
+
+
+def _pieces(line: Line) -> list[str]:
+    """Runs of one kind, each behind the kind's letter ("-": plain)."""
+    found: list[str] = []
+    for piece in line.pieces:
+        letter = _KINDS.get(piece.kind, "-")
+        if found and found[-1][0] == letter:
+            found[-1] += visible(piece.text)
+        elif piece.text:
+            found.append(letter + visible(piece.text))
+    return found

@@ -1,0 +1,157 @@
+"""The way through the passes as blocks: a sentence, then the steps with the rows of each.
+
+A program whose dumps are long is compared as far as a limit goes; of the steps beyond, the
+instructions are counted, and a live kernel gives the rest, one step at a time (`step`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir.facts import PassStage
+from jaxlens.ir.graph import Module
+from jaxlens.ir.stage import BY_NAME
+from jaxlens.lenses.program.passes import Step, begin, did, meaning, named, report, size, steps
+from jaxlens.links.linked import Linked
+from jaxlens.links.match.instruction_fates import between
+from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
+from jaxlens.render.link_data import Web
+from jaxlens.report import Finding, Table, count
+from jaxlens.views.passes.hlo_programs import fusing
+from jaxlens.views.passes.rows import Known, rows, whole
+
+READ = 1_500_000  # characters of dumps that are compared for a pane that few open
+_ROWS = 60_000  # rows that one output holds, about 300 kB of it
+
+Atoms = Callable[[Module], Mapping[str, tuple[int, ...]]]
+"""What links the instructions of an HLO module, by id (see `link_data.py`)."""
+
+
+def passes_blocks(
+    capture: Capture,
+    *,
+    limit: int | None = READ,
+    everything: bool = False,
+    atoms: Atoms | None = None,
+) -> list[Block]:
+    """The passes that changed the program, each with what it changed.
+
+    Args:
+        capture: The program.
+        limit: Characters of dumps that may be compared; None for no limit.
+        everything: List the dumps that changed nothing too.
+        atoms: Links the instructions of a dump with the rest of the output.
+
+    Raises:
+        UnavailableError: The backend dumps no passes.
+    """
+    few = limit is not None and bool(fusing(capture)) and not capture.has_all_passes
+    stages = capture.fusing if few else capture.passes
+    done = steps(stages, 0 if few else limit)
+    told = report(stages, done, everything)
+    found = list(told.findings)
+    if few:
+        why = "The program is large, so only the passes that fuse were dumped"
+        text = f"{why}: --passes compiles it again and says what each pass did."
+        found.append(Finding(text, "unknown"))
+    return [Findings(tuple(found)), _block(stages, done, told.tables, atoms)]
+
+
+def beside(capture: Capture, web: Web) -> Atoms:
+    """Links the dumps of a capture with an output of it, in the numbers that its web has."""
+    stages = [stage for stage in web.atoms if stage in BY_NAME]
+    known: dict[int, tuple[Module, Mapping[str, tuple[int, ...]]]] = {}
+
+    @cache  # not before a dump is looked at
+    def linked() -> Linked:
+        return capture.links.linked(*stages)
+
+    def atoms(module: Module) -> Mapping[str, tuple[int, ...]]:
+        if id(module) not in known:  # the module is kept, so that its id stays its own
+            known[id(module)] = module, linked().reach(module).all
+        return known[id(module)][1]
+
+    return atoms
+
+
+def _block(
+    stages: Sequence[PassStage],
+    done: Sequence[Step],
+    tables: tuple[Table, ...],
+    atoms: Atoms | None,
+) -> PassSteps:
+    known: Known = {}
+    first = _start(stages, done, atoms, known)
+    found = [first]
+    room = _ROWS - len(first.rows or ())
+    for each in done:
+        made = rows(each.change, known) if each.change and room > 0 else None
+        room -= len(made or ())
+        found.append(_step(each, made if room >= 0 else None, atoms))
+    return PassSteps(tuple(found), tables, left_out(sum(step.rows is None for step in found)))
+
+
+def left_out(steps: int) -> str:
+    """What stands under a timeline that has not the rows of all its steps."""
+    if not steps:
+        return ""
+    return (
+        f"The rows of {count(steps, 'step')} are left out here; a live kernel shows them, "
+        "and so does --pass with the step's number."
+    )
+
+
+def _start(
+    stages: Sequence[PassStage], done: Sequence[Step], atoms: Atoms | None, known: Known
+) -> PassStep:
+    """The program before optimisation; its rows only where it was read for the next step."""
+    stage = stages[0]
+    bare = PassStep(stage.index, stage.stage.title, stage.name, begin(stages, done))
+    if not done or done[0].change is None:
+        return bare
+    module = stage.stage.module
+    return replace(bare, rows=whole(module, known), atoms=atoms(module) if atoms else {})
+
+
+def _step(step: Step, made: tuple[PassRow, ...] | None, atoms: Atoms | None) -> PassStep:
+    stage = step.stage
+    bare = PassStep(
+        stage.index, stage.stage.title, named(stage), step.sizes[1], did(step), meaning(stage)
+    )
+    if made is None:
+        return bare
+    ends = (step.before, stage) if atoms else ()  # what is gone is linked as it was before
+    linked = {id: n for end in ends if atoms for id, n in atoms(end.stage.module).items()}
+    return replace(bare, rows=made, atoms=linked)
+
+
+def step(capture: Capture, index: int, atoms: Atoms | None = None) -> PassStep:
+    """One step with its rows, however long the program is.
+
+    Args:
+        capture: The program.
+        index: `PassStep.index`, among the dumps that the capture has at hand.
+        atoms: As for `passes_blocks`.
+
+    Raises:
+        OptionError: There is no such step.
+        UnavailableError: The backend dumps no passes.
+    """
+    stages = capture.passes if capture.has_all_passes else fusing(capture)
+    if not stages:
+        raise UnavailableError("this backend dumps no passes; capture.passes says why")
+    earlier = stages[0]
+    if earlier.index == index:
+        module = earlier.stage.module
+        bare = PassStep(index, earlier.stage.title, earlier.name, size(module))
+        return replace(bare, rows=whole(module), atoms=atoms(module) if atoms else {})
+    for stage in stages[1:]:
+        if stage.changed and stage.index == index:
+            change = between(earlier.stage.module, stage.stage.module)
+            sizes = size(change.before), size(change.after)
+            return _step(Step(stage, earlier, sizes, change), rows(change), atoms)
+        earlier = stage if stage.changed else earlier
+    known = ", ".join(str(stage.index) for stage in stages if stage.changed)
+    raise OptionError(f"no pass {index} that changed the program; choose from {known}")

@@ -1,0 +1,233 @@
+"""The program after a pass as rows, with what the pass took away at the place where it was.
+
+Rows are matched by identity (`links.change`), so an instruction that was renamed, moved into a
+fusion or given another layout is one row and not a removal and an addition. Parameters of
+computations stand in the computations' titles, layouts and metadata are left out.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.links.match.instruction_fates import Change, Fate
+from jaxlens.render.document import Line, PassMark, PassRow
+from jaxlens.views.listings import hlo as hlo_lines
+from jaxlens.views.listings.lines_by_id import LinesById
+
+Known = dict[tuple[str, str, bool], Line]
+"""Lines made already, by what the dump says, owner, and whether it is a root. Dumps repeat most."""
+
+
+def rows(change: Change, known: Known | None = None) -> tuple[PassRow, ...]:
+    """The program after a change, each row with its mark; what is gone before what came after it.
+
+    Rows without an id are titles of computations.
+
+    Args:
+        change: Two programs of one compile.
+        known: Keeps lines from one change to the next.
+    """
+    return tuple(_Side(change, {} if known is None else known).rows())
+
+
+def whole(module: Module, known: Known | None = None) -> tuple[PassRow, ...]:
+    """A program that nothing is compared with."""
+    lines, titles = _lines(module, {} if known is None else known), hlo_lines.titles(module)
+    return tuple(
+        PassRow("same", line)
+        for name, region in module.regions.items()
+        for line in (_title(titles[name]), *(lines[n.id] for n in _shown(module, region)))
+    )
+
+
+def _lines(module: Module, known: Known) -> Mapping[str, Line]:
+    roots = {name for region in module.regions.values() for name in region.results}
+
+    def line(node: Node, owner: str) -> Line:
+        key = node.text or node.id, owner, node.id in roots
+        made = known.get(key)
+        if made is None or made.id != node.id:
+            made = known[key] = hlo_lines.lean(hlo_lines.instruction(node, owner, node.id in roots))
+        return made
+
+    return LinesById(module, line)
+
+
+def _title(line: Line) -> Line:
+    """A computation's title without its brace: here rows end where the next title begins."""
+    kept = [piece for piece in hlo_lines.lean(line).pieces if piece.text != "{"]
+    return Line(tuple(kept))
+
+
+def _shown(module: Module, region: Region) -> Sequence[Node]:
+    """What has a row of its own."""
+    if region.name == module.entry:
+        return region.nodes
+    return [node for node in region.nodes if node.opcode != "parameter"]
+
+
+def _homes(module: Module) -> dict[str, str]:
+    """The computation of each instruction."""
+    return {n.id: name for name, region in module.regions.items() for n in region.nodes}
+
+
+class _Side:
+    """Both programs of a change, put together row by row."""
+
+    def __init__(self, change: Change, known: Known) -> None:
+        self.change = change
+        self.before, self.after = change.before, change.after
+        self.old = {node.id: node for node in self.before.nodes()}
+        self.left, self.right = _lines(self.before, known), _lines(self.after, known)
+        self.homes, self.places = _homes(self.before), _homes(self.after)
+        self.origins = _origins(change)
+        self.partners = self._partners()  # computation before by computation after
+
+    def rows(self) -> Iterator[PassRow]:
+        """The computations after, then what is left of those that are no more."""
+        titles = hlo_lines.titles(self.after)
+        for name, region in self.after.regions.items():
+            partner = self.partners.get(name, "")
+            yield self._headed(name, partner, _title(titles[name]))
+            first, above, below = self._gone_from(partner, name)
+            yield from first
+            for node in _shown(self.after, region):
+                yield from above.get(node.id, ())
+                yield self._kept(node, partner)
+                yield from below.get(node.id, ())
+        yield from self._lost()
+
+    def _headed(self, name: str, partner: str, title: Line) -> PassRow:
+        if not partner:
+            return PassRow("added", title)
+        if partner != name:
+            return PassRow("renamed", title, note=f"was {partner}")
+        return PassRow("same", title)
+
+    def _lost(self) -> Iterator[PassRow]:
+        """Computations that are no more, where something ended with them."""
+        kept = set(self.partners.values())
+        titles = hlo_lines.titles(self.before)
+        for name in self.before.regions:
+            gone = () if name in kept else self._gone_from(name, "")[0]
+            if gone:
+                yield PassRow("removed", _title(titles[name]), gone=True)
+                yield from gone
+
+    def _partners(self) -> dict[str, str]:
+        """Computations by name; one that is new takes the place of the lost one most like it."""
+        found = {name: name for name in self.after.regions if name in self.before.regions}
+        votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for id, place in self.places.items():
+            fate = self.origins.get(id)
+            home = self.homes[fate.id] if fate else ""
+            if home and place not in found and home not in found:
+                votes[place][home] += 1
+        taken: set[str] = set()
+        for place, tally in votes.items():
+            home = tally.most_common(1)[0][0]
+            if home not in taken:
+                found[place] = home
+                taken.add(home)
+        return found
+
+    def _gone_from(
+        self, home: str, place: str
+    ) -> tuple[list[PassRow], dict[str, list[PassRow]], dict[str, list[PassRow]]]:
+        """What ended in a computation: before all rows, and above and below rows that stay."""
+        first: list[PassRow] = []
+        above: defaultdict[str, list[PassRow]] = defaultdict(list)
+        below: defaultdict[str, list[PassRow]] = defaultdict(list)
+        last = first
+        for node in _shown(self.before, self.before.regions[home]) if home else ():
+            fate = self.change.fates[node.id]
+            image = self._image(fate, place)
+            row = self._ended(node, fate, image)
+            if row is not None:
+                (above[image] if image else last).append(row)
+            if image:
+                last = below[image]
+        return first, above, below
+
+    def _image(self, fate: Fate, place: str) -> str:
+        """What stands in the row's place after."""
+        image = _successor(fate)
+        stays = fate.name in ("same", "rewritten") or image == fate.id
+        return image if stays and self.places.get(image) == place else ""
+
+    def _ended(self, node: Node, fate: Fate, image: str) -> PassRow | None:
+        """The row of an instruction that is not there any more as it was; None for others."""
+        if fate.name == "same" or (fate.name == "fused" and image):
+            return None
+        note = _into(fate) if fate.name == "fused" else fate.note
+        note = "" if fate.name == "rewritten" else note  # the row below says it
+        return PassRow(fate.name, self.left[node.id], gone=True, note=note)
+
+    def _kept(self, node: Node, partner: str) -> PassRow:
+        """The row of an instruction after."""
+        line = self.right[node.id]
+        fate = self.origins.get(node.id)
+        if fate is None:
+            return PassRow("added", line)
+        was = "" if fate.id == node.id else f"was {fate.id}"
+        if fate.name == "fused" and fate.id == node.id and self.homes[fate.id] == partner:
+            return PassRow("fused", line, note=f"here still, and {_into(fate)}")
+        if fate.name == "fused":
+            again = f"in {fate.copies:,} places" if fate.copies > 1 else ""
+            return PassRow("fused", line, note=", ".join(filter(None, (was, again))))
+        if _successor(fate) != node.id:
+            return PassRow("added", line, note=f"a copy of {fate.id}")
+        if fate.name == "rewritten":
+            return PassRow("rewritten", line, note=fate.note)
+        mark, note = self._same(node, fate, partner)
+        return PassRow(mark, line, note=", ".join(filter(None, (was, note))))
+
+    def _same(self, node: Node, fate: Fate, partner: str) -> tuple[PassMark, str]:
+        """How an instruction of the same value differs from what it was."""
+        if self.homes[fate.id] != partner:
+            return "moved", f"was in {self.homes[fate.id]}"
+        if fate.id != node.id:
+            return "renamed", ""
+        note = _adjusted(self.old[fate.id], node)
+        return ("adjusted", note) if note else ("same", "")
+
+
+def _origins(change: Change) -> dict[str, Fate]:
+    """For each instruction after, the one before that it comes from: itself where it was there."""
+    found: dict[str, Fate] = {}
+    for fate in change.fates.values():
+        for head in fate.into:
+            if head == fate.id:
+                found[head] = fate
+            else:
+                found.setdefault(head, fate)
+    return found
+
+
+def _successor(fate: Fate) -> str:
+    """What carries an instruction on: under its own name, else the first it became."""
+    if not fate.into:
+        return ""
+    return fate.id if fate.id in fate.into else fate.into[0]
+
+
+def _into(fate: Fate) -> str:
+    """`into add_fusion and 2 more`."""
+    fusions = [name for name in dict.fromkeys(fate.fusions) if name]
+    more = f" and {len(fusions) - 1:,} more" if len(fusions) > 1 else ""
+    return f"into {fusions[0]}{more}" if fusions else ""
+
+
+def _adjusted(old: Node, new: Node) -> str:
+    """What is written otherwise of one and the same value; "" for nothing."""
+    if old.text and old.text == new.text:
+        return ""
+    if old.type != new.type:
+        layouts = old.type.layout, new.type.layout
+        return f"layout {layouts[1]}, was {layouts[0]}" if all(layouts) else "another layout"
+    if old.operands != new.operands and len(old.operands) == len(new.operands):
+        pairs = zip(old.operands, new.operands, strict=True)
+        was, now = next((was, now) for was, now in pairs if was != now)
+        return f"reads {now}, was {was}"
+    keys = [key for key in {**old.attrs, **new.attrs} if old.attrs.get(key) != new.attrs.get(key)]
+    return f"another {', '.join(keys)}" if keys else ""

@@ -1,0 +1,1 @@
+"""The blocks that answer one question each."""

@@ -1,0 +1,18 @@
+"""What `jaxlens.key` shows: hit or miss, what is new, and the key part by part."""
+
+from jaxlens.ir.compile_log import CallKey
+from jaxlens.lenses.recompile.call_key import key, key_table
+from jaxlens.render.document import Document, Fold, TableBlock
+from jaxlens.views.verbs.hlo import of_report
+
+
+def document(call: CallKey) -> Document:
+    """Builds the output."""
+    inputs = [f"{part.name} {part.text}" for part in call.parts if part.kind == "input"]
+    taken = f"{call.function}({', '.join(inputs)})"
+    rest = (
+        (Fold("Options and settings that are as always", (TableBlock(key_table(call.rest)),)),)
+        if call.rest
+        else ()
+    )
+    return Document("key", taken, (*of_report(key(call)), *rest))

@@ -1,0 +1,165 @@
+"""What `--against` and `jaxlens.compare` show: what changed, then both programs side by side."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Node
+from jaxlens.lenses.compare import report as compare
+from jaxlens.lenses.compare import tables as compare_tables
+from jaxlens.lenses.compare.causes import sides
+from jaxlens.lenses.compare.facts import NAMES, Comparison, Names, of
+from jaxlens.links.match.across_edits import Pairs
+from jaxlens.links.match.edit_keys import change
+from jaxlens.render.document import (
+    Block,
+    Diff,
+    DiffGroup,
+    DiffRow,
+    Document,
+    Tab,
+    TableBlock,
+    Tabs,
+)
+from jaxlens.render.link_data import Web
+from jaxlens.report import count
+from jaxlens.views.header import taken
+from jaxlens.views.links import weave
+from jaxlens.views.listings import jaxpr as jaxpr_lines
+from jaxlens.views.passes.change_diff import diff as change_diff
+from jaxlens.views.verbs.hlo import of_report
+
+_MOST = 300  # rows of equations
+_LARGE = 1000  # equations
+
+
+def document(
+    before: Capture,
+    after: Capture,
+    names: Names | None = None,
+    *,
+    found: Comparison | None = None,
+    run: compare_tables.Runs | None = None,
+    full: bool = False,
+) -> Document:
+    """The whole comparison as an output of its own.
+
+    Args:
+        before: One capture.
+        after: The other.
+        names: What they are called in headings; by default after what tells them apart.
+        found: The two compared, where they were already.
+        run: What running both took, where that was asked for.
+        full: Leave nothing out.
+    """
+    compared = found or of(before, after)
+    called = names or sides(before.program, after.program)
+    took = [TableBlock(compare_tables.runs(run, called), asked=True)] if run else []
+    answer, *rest = blocks(before, after, called, found=compared, full=full)
+    shown = (answer, *took, *rest)
+    first, other = taken(after.program), taken(before.program)
+    if taken(replace(after.program, flags=before.program.flags)) == other:
+        other = "the same call before" if called == NAMES else called[0]
+    first = f"{first}, against {other}"
+    deviations = (
+        f"({name}) {sentence}"
+        for name, capture in zip(called, (before, after), strict=True)
+        for sentence in capture.deviations
+    )
+    return Document("compile", first, shown, web(after, compared), tuple(deviations))
+
+
+def web(after: Capture, found: Comparison) -> Web | None:
+    """Links between the two panes; of a large program they would take longer than the lens."""
+    stages = ("jaxpr", "optimized") if found.instructions is not None else ("jaxpr",)
+    return weave(after, stages) if len(found.equations.same) < _LARGE else None
+
+
+def blocks(
+    before: Capture,
+    after: Capture,
+    names: Names | None = None,
+    *,
+    found: Comparison | None = None,
+    full: bool = False,
+) -> list[Block]:
+    """Sentences, tables, and a diff of both stages; see `document`."""
+    called = names or sides(before.program, after.program)
+    compared = found or of(before, after)
+    compiled = compared.instructions is not None
+    seconds = compare_tables.times(before, after, called) if compiled else []
+    tabs = [Tab("Equations", (equations(compared.equations, called, full),), True, key="equations")]
+    if compared.instructions is not None:
+        shown = _unlinked(change_diff(change(compared.instructions), *called, full=full))
+        tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
+    return [*of_report(compare.report(compared, called, seconds)), Tabs(tuple(tabs))]
+
+
+def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:
+    """Two jaxprs side by side, what differs in the program's order, the rest behind it."""
+    left, right = jaxpr_lines.equations(pairs.before), jaxpr_lines.equations(pairs.after)
+    differing = list(_differing(pairs))
+    most = len(differing) if full else _MOST
+    some = len(pairs.same) if full else max(most - len(differing), 0)
+    rows = [
+        DiffRow(
+            left[old.id] if old else None,
+            right[new.id] if new else None,
+            "added" if old is None else "removed" if new is None else "rewritten",
+            _difference(old, new) if old and new else "",
+        )
+        for old, new in differing[:most]
+    ]
+    kept = [DiffRow(left[id], None, "same") for id in islice(pairs.same, some)]
+    groups = [
+        DiffGroup(f"What differs ({len(differing):,})", tuple(rows)),
+        DiffGroup(f"The same ({len(pairs.same):,})", tuple(kept), open=False),
+    ]
+    lost = len(differing) - len(rows) + len(pairs.same) - len(kept)
+    note = f"{count(lost, 'more row')} left out: full=True shows all." if lost else ""
+    return _unlinked(Diff(*names, tuple(group for group in groups if group.rows), note))
+
+
+def _unlinked(diff: Diff) -> Diff:
+    """Without ids on the left: in a page they would be taken for those of the program after."""
+    groups = []
+    for group in diff.groups:
+        rows = [
+            replace(row, left=replace(row.left, id="") if row.left else None) for row in group.rows
+        ]
+        groups.append(replace(group, rows=tuple(rows)))
+    return replace(diff, groups=tuple(groups))
+
+
+def _differing(pairs: Pairs) -> Iterator[tuple[Node | None, Node | None]]:
+    """Equations that differ, in the order after; what is gone stands where it stood."""
+    old = {node.id: node for node in pairs.before.nodes()}
+    heads = {head: tail for tail, head in pairs.changed.items()}
+    new, gone = set(pairs.new), set(pairs.gone)
+    lost: defaultdict[str, list[Node]] = defaultdict(list)
+    anchor = ""
+    for id, node in old.items():
+        if id in gone:
+            lost[anchor].append(node)
+        else:
+            anchor = pairs.images.get(id, anchor)
+    for node in lost[""]:
+        yield node, None
+    for node in pairs.after.nodes():
+        if node.id in heads:
+            yield old[heads[node.id]], node
+        elif node.id in new:
+            yield None, node
+        for other in lost.get(node.id, ()):
+            yield other, None
+
+
+def _difference(old: Node, new: Node) -> str:
+    """What differs between two equations that do the same kind of thing."""
+    if str(old.type) != str(new.type):
+        return f"{old.type} became {new.type}"
+    every = {**old.attrs, **new.attrs}
+    names = [name for name in every if old.attrs.get(name) != new.attrs.get(name)]
+    return f"another {', '.join(names)}" if names else "its body differs"

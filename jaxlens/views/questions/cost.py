@@ -1,0 +1,213 @@
+"""What `%%compile --cost` and `--roofline` show: the answer, the roofline as a chart, the tables.
+
+The chart is log-log: a kernel stands at its flops per byte, and as high as its flops per second
+were measured, or can be at best. Where bytes bound it, the roof slants.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError
+from jaxlens.lenses.cost.report import cost
+from jaxlens.lenses.cost.roofline import PETA, Facts, Point, facts, limits_of, roofline
+from jaxlens.lenses.program.kernels import Work, works
+from jaxlens.lenses.times.facts import duration
+from jaxlens.render import chart
+from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
+from jaxlens.render.graph.palette import line_hues
+from jaxlens.render.graph.text_width import shorten
+from jaxlens.report import amount
+from jaxlens.views.listings import stage_blocks
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 92.0, 16.0, 24.0, 320.0
+_LABELS, _DOTS = 7, 200
+_IDLE = 0.01  # flops per byte below which a kernel only moves
+_ROW = 15.0  # pixels between labels
+
+
+def blocks(
+    capture: Capture, device: str = "", seconds: Mapping[str, float] | None = None
+) -> list[Block]:
+    """The whole answer.
+
+    Args:
+        capture: Any capture.
+        device: The roofline's: "here", a name, or "" for none.
+        seconds: Measured per run, by instruction; None where nothing was run.
+    """
+    counted = cost(capture)
+    known = facts(capture, limits_of(capture, device) if device else None, seconds)
+    more = roofline(known, capture)
+    first, *rest = counted.findings
+    tabs = (
+        Tab("Your code", tuple(_tinted(capture)), True, "Your lines, tinted by flops.", "source"),
+        _tab("kernels", "Kernels", (TableBlock(t, asked=seconds is not None) for t in more.tables)),
+        _tab("cost", "Cost", map(TableBlock, counted.tables)),
+    )
+    return [
+        Findings((first, *more.findings, *rest)),
+        *([picture(known)] if known.points else []),
+        Tabs(tuple(tab for tab in tabs if tab.blocks)),
+    ]
+
+
+def _tab(key: str, title: str, held: Iterable[Block]) -> Tab:
+    return Tab(title, tuple(held), True, "", key)
+
+
+def _tinted(capture: Capture) -> list[Block]:
+    """The user's lines, tinted by flops, over the kernels that each became."""
+    try:
+        done: Sequence[Work] = works(capture)
+    except LensError:
+        done = ()
+    try:
+        return stage_blocks.costs(capture, done)
+    except LensError:
+        return []
+
+
+def picture(known: Facts) -> Picture:
+    """The roofline of a program's kernels."""
+    limits = known.limits
+    assert limits is not None  # asked for
+    idle = [p for p in known.points if (p.kernel.intensity or 0.0) < _IDLE]
+    placed = [p for p in known.points if (p.kernel.intensity or 0.0) >= _IDLE][:_DOTS]
+    placed.sort(key=lambda p: -(p.measured or p.seconds))
+    words = () if limits.measured or known.seconds is not None else tuple(_text(known.points))
+    note = "Right: more flops per byte; up: more flops per second; the larger the dot, the longer."
+    if idle:
+        moved = amount(sum(p.kernel.bytes or 0 for p in idle))
+        note += f" Not drawn: {len(idle):,} kernels that only move, {moved} in all."
+    name = f"Roofline of {limits.name}"
+    alt = f"{name}: {len(placed)} kernels by flops per byte and flops per second"
+    return Picture(name, alt, _drawing(placed, known), words, "optimized", note)
+
+
+def _text(points: Sequence[Point]) -> Iterator[str]:
+    """The kernels that take longest, each with a bar as long as its share."""
+    whole = sum(point.seconds for point in points) or 1.0
+    for point in points[:_LABELS]:
+        share = point.seconds / whole
+        bar = "#" * max(round(share * 40), 1)
+        yield f"{shorten(point.kernel.name, 34):<34} {point.bound:<8}{share:>5.0%}  {bar}"
+
+
+class _Scale:
+    """From figures to pixels, both axes in decades."""
+
+    def __init__(self, xs: Sequence[float], ys: Sequence[float]) -> None:
+        self.x0, self.x1 = _decades(xs)
+        self.y0, self.y1 = _decades(ys)
+
+    def x(self, value: float) -> float:
+        share = (math.log10(value) - self.x0) / (self.x1 - self.x0)
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        share = (math.log10(value) - self.y0) / (self.y1 - self.y0)
+        return _TOP + (1 - min(max(share, 0.0), 1.0)) * _HIGH
+
+
+def _decades(values: Sequence[float]) -> tuple[int, int]:
+    low = math.floor(math.log10(min(values)))
+    high = math.ceil(math.log10(max(values)))
+    return low, max(high, low + 1)
+
+
+def _drawing(placed: Sequence[Point], known: Facts) -> str:
+    limits = known.limits
+    assert limits is not None
+    tops = dict(limits.products)
+    if limits.vector is not None:
+        tops["outside of products"] = limits.vector
+    used = {p.kernel.dtype for p in placed if p.kernel.product}
+    tops = {n: r for n, r in tops.items() if n in used or n == "outside of products"} or tops
+    ridge = max(tops.values()) / limits.bandwidth
+    xs = [ridge / 10, ridge * 10, *(p.kernel.intensity or ridge for p in placed)]
+    ys = [max(tops.values()) * 1.2, *(p.rate for p in placed if p.rate), min(tops.values()) / 100]
+    scale = _Scale(xs, ys)
+    marks = [*_axes(scale), *_roof(scale, tops, limits.bandwidth)]
+    hues = line_hues(p.kernel.lines[0] for p in placed if p.kernel.lines)
+    longest = max((p.measured or p.seconds for p in placed), default=0) or 1.0
+    dots = []
+    for point in placed:
+        share = (point.measured or point.seconds) / longest
+        x, y = scale.x(point.kernel.intensity or 1.0), scale.y(point.rate or 1.0)
+        dots.append((x, y, 3 + 8 * math.sqrt(share)))
+    taken = [(x - size, x + size, y + 4) for x, y, size in dots]
+    named: set[tuple[int, int]] = set()
+    for point, (x, y, size) in zip(placed, dots, strict=True):
+        line = point.kernel.lines[0] if point.kernel.lines else ""
+        kind = chart.hue(hues[line]) if line in hues else "quiet"
+        marks.append(
+            chart.circle(x, y, size, kind, tip=_tip(point), id=point.kernel.instruction, line=line)
+        )
+        spot = round(x / _ROW), round(y / _ROW)
+        if len(named) < _LABELS and spot not in named:  # of dots in one place the first
+            named.add(spot)
+            marks += _label(x, y, size, f"{point.kernel.name} {line}".strip(), taken)
+    return chart.chart(_WIDTH, _TOP + _HIGH + 44, marks)
+
+
+def _label(
+    x: float, y: float, size: float, text: str, taken: list[tuple[float, float, float]]
+) -> Iterator[str]:
+    """A dot's words, below those that stand there already, joined to it by a line."""
+    text = shorten(text, 40)
+    wide = 7.3 * len(text)
+    right = x + wide + 24 < _WIDTH
+    start = x + size + 6 if right else x - size - 6 - wide
+    at = y + 4
+    while any(start < b and start + wide > a and abs(at - c) < _ROW for a, b, c in taken):
+        at += _ROW
+    if at > _TOP + _HIGH - 4:
+        return
+    taken.append((start, start + wide, at))
+    if at - y > _ROW:
+        yield chart.line(x, y + size, start + (0 if right else wide), at - 4, "grid")
+    yield chart.words(start, at, text)
+
+
+def _tip(point: Point) -> str:
+    kernel = point.kernel
+    words = [
+        kernel.name, *kernel.lines[:2], amount(kernel.flops, "flop"), amount(kernel.bytes),
+        f"bound by {point.bound}", f"{duration(point.seconds)} at best",
+    ]  # fmt: skip
+    words += [f"measured {duration(point.measured)}"] if point.measured else []
+    return ", ".join(words)
+
+
+def _axes(scale: _Scale) -> Iterator[str]:
+    bottom = _TOP + _HIGH
+    for power in range(scale.x0, scale.x1 + 1):
+        x = scale.x(10.0**power)
+        yield chart.line(x, _TOP, x, bottom, "grid")
+        yield chart.words(x, bottom + 16, f"{10.0**power:g}", "dim", "middle")
+    step = max(1, (scale.y1 - scale.y0) // 6)
+    for power in range(scale.y0, scale.y1 + 1, step):
+        y = scale.y(10.0**power)
+        yield chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid")
+        yield chart.words(_LEFT - 6, y + 4, amount(10.0**power, "flop/s", PETA), "dim", "end")
+    yield chart.words(_WIDTH - _RIGHT, bottom + 34, "flops per byte", "dim", "end")
+
+
+def _roof(scale: _Scale, tops: Mapping[str, float], bandwidth: float) -> Iterator[str]:
+    """The memory's slope, and a level for each kind of flops."""
+    highest = max(tops.values())
+    low = 10.0**scale.x0
+    start = max(low, 10.0**scale.y0 / bandwidth)
+    end = highest / bandwidth
+    places = [(scale.x(start), scale.y(start * bandwidth)), (scale.x(end), scale.y(highest))]
+    yield chart.path(places, "hot")
+    right = _WIDTH - _RIGHT
+    for name, rate in tops.items():
+        y = scale.y(rate)
+        yield chart.line(scale.x(rate / bandwidth), y, right, y, "hot")
+        yield chart.words(right, y - 5, f"{name} {amount(rate, 'flop/s', PETA)}", "dim", "end")
+    middle = math.sqrt(start * end)
+    yield chart.words(
+        scale.x(middle) - 8, scale.y(middle * bandwidth) - 6, amount(bandwidth, "B/s"), "dim", "end"
+    )

@@ -1,0 +1,135 @@
+"""What `%%hlo --fusion` shows: the answer, the fusions as clusters with what each saved, the diff.
+
+A cluster is a frame round the operations that a fusion joins, each in the hue of its source line;
+the bar beside it is the bytes that joining keeps from being written and read again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from jaxlens.captures import Capture
+from jaxlens.lenses.fusion import report as fusion_report
+from jaxlens.lenses.fusion.facts import Fused, Fusions
+from jaxlens.lenses.sentences import listed
+from jaxlens.render import chart
+from jaxlens.render.document import Block, Document, Findings, Picture, Tab, TableBlock, Tabs
+from jaxlens.render.graph.palette import line_hues
+from jaxlens.render.graph.text_width import shorten
+from jaxlens.render.link_data import Web
+from jaxlens.report import amount, count
+from jaxlens.views.figures import hlo as hlo_figure
+from jaxlens.views.header import taken
+from jaxlens.views.links import weave
+from jaxlens.views.passes.change_diff import diff as change_diff
+
+_WIDTH, _ROW, _TOP = 860.0, 42.0, 8.0
+_NAME, _BOX, _BAR, _END = 10.0, 238.0, 660.0, 850.0  # where a row's parts begin
+_CHARACTER = 7.3  # pixels of one, at the size of a chart's words
+_MOST = 12  # clusters
+_TEXT = 24  # blocks of the longest bar in lines of text
+_WORDS = 30  # characters of a name
+_LARGE = 500  # operations before fusion
+
+
+def document(capture: Capture, found: Fusions, full: bool = False) -> Document:
+    """The answer as an output of its own."""
+    shown = tuple(blocks(capture, found, full))
+    return Document("hlo", taken(capture.program), shown, web(capture, found))
+
+
+def web(capture: Capture, found: Fusions) -> Web | None:
+    """Links clusters, tables and diff; of a large program they would take longer than the lens."""
+    return weave(capture, ("jaxpr", "optimized")) if found.before < _LARGE else None
+
+
+def blocks(capture: Capture, found: Fusions, full: bool = False) -> list[Block]:
+    """The whole answer.
+
+    Args:
+        capture: The program.
+        found: What was fused in it.
+        full: Show the graph too, in which fusions open, and leave nothing out.
+    """
+    report = fusion_report.report(found)
+    drawn = picture(found)
+    shown = change_diff(found.change, "Before fusion", "After", found.note, full)
+    tabs = [Tab("Before and after fusion", (shown,), in_text=True, key="change")]
+    tabs += [Tab("Graph", (hlo_figure.pane(capture),), key="graph")] if full else []
+    return [
+        Findings(report.findings),
+        *([drawn] if drawn else []),
+        *(TableBlock(table) for table in report.tables),
+        Tabs(tuple(tabs)),
+    ]
+
+
+def picture(found: Fusions) -> Picture | None:
+    """The fusions that save most, as clusters; None where nothing was fused."""
+    shown = found.fusions[:_MOST]
+    if not shown:
+        return None
+    left = len(found.fusions) - len(shown)
+    more = f" {count(left, 'more fusion')} save less." if left else ""
+    top = max(one.saved * one.times for one in shown) or 1
+    title = "What each fusion joined, and the bytes that this saved"
+    alt = f"{count(len(shown), 'fusion')} as clusters; the most, {amount(top)}, by {shown[0].id}"
+    return Picture(
+        title, alt, _drawing(shown, top), tuple(_text(shown, top)), "optimized",
+        f"A frame is a fusion, a box an operation in the hue of its source line.{more}",
+    )  # fmt: skip
+
+
+def _drawing(shown: Sequence[Fused], top: int) -> str:
+    hues = line_hues(line for one in shown for line in one.places)
+    marks = [
+        mark
+        for n, one in enumerate(shown)
+        for mark in _cluster(one, _TOP + n * _ROW, top, hues)
+    ]  # fmt: skip
+    return chart.chart(_WIDTH, 2 * _TOP + len(shown) * _ROW, marks)
+
+
+def _cluster(one: Fused, y: float, top: int, hues: Mapping[str, int]) -> Iterator[str]:
+    """A row: name and lines, the operations in their frame, the bar."""
+    yield chart.words(_NAME, y + 16, shorten(one.id, _WORDS))
+    yield chart.words(_NAME, y + 31, shorten(listed(one.lines, 2), _WORDS), "dim")
+    boxes, end = _boxes(one)
+    tip = f"{one.id}: {', '.join(one.operations)}"
+    yield chart.rect(_BOX - 6, y + 4, end - _BOX + 12, _ROW - 10, "quiet", tip=tip, id=one.id)
+    for place, (x, wide, text) in enumerate(boxes):
+        line = one.places[place] if place < len(one.places) else ""
+        kind = chart.hue(hues[line]) if line in hues else "quiet"
+        told = f"{one.operations[place]}{f' ({line})' if line else ''}"
+        yield chart.rect(x, y + 9, wide, _ROW - 20, kind, tip=told, line=line)
+        yield chart.words(x + wide / 2, y + 24, text, anchor="middle")
+    if len(boxes) < len(one.operations):
+        yield chart.words(end - 2, y + 24, f"+{len(one.operations) - len(boxes)}", "dim", "end")
+    saved = one.saved * one.times
+    wide = (_END - 76 - _BAR) * saved / top
+    yield chart.rect(_BAR, y + 12, max(wide, 1), _ROW - 26, "c0", tip=f"saves {amount(saved)}")
+    yield chart.words(_END, y + 24, amount(saved), anchor="end")
+
+
+def _boxes(one: Fused) -> tuple[list[tuple[float, float, str]], float]:
+    """Place, width and word of each operation's box as far as there is room, and where they end."""
+    boxes: list[tuple[float, float, str]] = []
+    x = _BOX
+    for place, word in enumerate(one.operations):
+        text = shorten(word, 16)
+        wide = len(text) * _CHARACTER + 12
+        rest = 34 if place + 1 < len(one.operations) else 0
+        if x + wide + rest > _BAR - 18:
+            return boxes, x + 28
+        boxes.append((x, wide, text))
+        x += wide + 5
+    return boxes, x - 5
+
+
+def _text(shown: Sequence[Fused], top: int) -> Iterator[str]:
+    """The same in lines of text."""
+    wide = max(len(shorten(one.id, _WORDS)) for one in shown)
+    for one in shown:
+        saved = one.saved * one.times
+        bar = "#" * max(round(_TEXT * saved / top), 1 if saved else 0)
+        joined = shorten(" + ".join(one.operations), 36)
+        name = shorten(one.id, _WORDS)
+        yield f"  {name:<{wide}}  [{joined}]".ljust(wide + 44) + f" {bar} {amount(saved)}"

@@ -1,0 +1,78 @@
+"""What `%%jaxpr --tape` shows: the function's lines as they ran while JAX traced them."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from jaxlens.captures import Capture
+from jaxlens.ir.graph import Module
+from jaxlens.lenses.tracing.line_trace import Tracing, findings, replay, table
+from jaxlens.options import JaxprOptions
+from jaxlens.render.document import Document, Findings, Tab, Tabs, TapeReel
+from jaxlens.views.header import taken
+from jaxlens.views.links import weave
+from jaxlens.views.listings import jaxpr as jaxpr_lines
+from jaxlens.views.listings.equation import equation
+from jaxlens.views.source_pane import extents
+from jaxlens.views.verbs.jaxpr import listing_tab
+
+
+def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
+    """The tape of one capture, and the jaxpr beside it; traces, and does no more.
+
+    Raises:
+        UnavailableError: The capture holds no tape, and its call is gone.
+    """
+    found = replay(capture)
+    module = capture.jaxpr.module
+    reel = TapeReel(
+        found.steps, found.notes, _texts(capture, found), _Equations(module, found),
+        table(found, capture),
+    )  # fmt: skip
+    lines = jaxpr_lines.equations(module)
+    help = "Go through the lines as they ran while JAX traced: arrows, or the slider."
+    tabs = (
+        Tab("Tape", (reel,), True, help, "tape"),
+        listing_tab(capture, module, options or JaxprOptions(), lines),
+    )
+    told = Findings(tuple(findings(found)))
+    return Document("tape", taken(capture.program), (told, Tabs(tabs)), weave(capture, ("jaxpr",)))
+
+
+def _texts(capture: Capture, found: Tracing) -> dict[str, tuple[tuple[int, str], ...]]:
+    """The functions that ran, line by line."""
+    shown = {}
+    for key, source in capture.sources.items():
+        ran = sorted({step.line for step in found.steps if step.key == key})
+        text = source.text.splitlines()
+        if ran and text:
+            numbers = [n for n in extents(source.text, ran, True) if 1 <= n <= len(text)]
+            shown[source.file] = tuple((n, text[n - 1].rstrip()) for n in numbers)
+    return shown
+
+
+class _Equations(Mapping[str, str]):
+    """Each recorded equation in JAX's notation, what is folded left out.
+
+    Written when the player is: the text of a tape has no use for them.
+    """
+
+    def __init__(self, module: Module, found: Tracing) -> None:
+        self._module, self._found = module, found
+
+    @cached_property
+    def _written(self) -> dict[str, str]:
+        wanted = {id for step in self._found.steps for id in step.made}
+        return {
+            node.id: "".join(p.text for p in equation(node).pieces if p.kind != "fold")
+            for node in self._module.nodes()
+            if node.id in wanted
+        }
+
+    def __getitem__(self, id: str) -> str:
+        return self._written[id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._written)
+
+    def __len__(self) -> int:
+        return len(self._written)

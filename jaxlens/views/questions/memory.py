@@ -1,0 +1,272 @@
+"""What `%%compile --memory` shows: the answer, the chart of live ranges, and the tables.
+
+The chart is XLA's own packing: a value is a rectangle from the instruction that makes it to the
+last that needs it, at the bytes where XLA put it. Positions where nothing is computed are left out.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError
+from jaxlens.lenses.lines import Spot, spot
+from jaxlens.lenses.memory.checkpoint import Tried
+from jaxlens.lenses.memory.peak import Owned, Timeline, Use, timeline
+from jaxlens.lenses.memory.report import facts, memory
+from jaxlens.render import chart
+from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
+from jaxlens.render.graph.palette import HUES, line_hues
+from jaxlens.render.graph.text_width import columns, shorten
+from jaxlens.report import Overlay, amount
+from jaxlens.views import source_pane
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
+_CHARACTER = 7.3  # pixels of one, at the size of a chart's words
+_MOST = 1_200  # rectangles
+_GIVEN = 8  # arguments that are drawn each for itself
+_ORDER = ("parameter", "constant", "output", "temporary")
+_ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
+_OTHERS = "arguments, other lines"  # in the legend
+
+
+def blocks(capture: Capture, tried: Sequence[Tried] = ()) -> list[Block]:
+    """The whole answer.
+
+    Args:
+        capture: Any capture.
+        tried: The program as `jax.checkpoint` changed it, where that was asked for.
+    """
+    known = facts(capture, tried)
+    report = memory(capture, tried, known)
+    drawn = picture(capture)
+    held = tuple(map(TableBlock, report.tables))
+    code = _tinted(capture, known.use) if drawn else ()
+    tabs = (
+        Tab("At the peak", held, True, "What is in memory at the peak, and the rest.", "memory"),
+        Tab("Your code", code, True, "Your lines, tinted by bytes at the peak.", "source"),
+    )
+    shown = Tabs(tabs) if code else None
+    return [
+        Findings(report.findings),
+        *([drawn] if drawn else []),
+        *([shown] if shown else held),
+    ]
+
+
+def _tinted(capture: Capture, use: Use) -> tuple[Block, ...]:
+    """The user's lines, tinted by what they own at the peak."""
+    try:
+        sources = capture.sources
+    except LensError:
+        return ()
+    stage = "jaxpr"
+    try:
+        module = capture.jaxpr.module
+    except LensError:  # a program that was opened from a later stage
+        stage, module = "optimized", capture.optimized.module
+    first: dict[Spot, str] = {}  # an equation stands for its line
+    for node in module.nodes():
+        if node.owner is not None:
+            first.setdefault(spot(node.owner), node.id)
+    values: Counter[str] = Counter()
+    for one in use.at_peak:
+        if one.span is not None and spot(one.span) in first:
+            values[first[spot(one.span)]] += one.bytes
+    tint = {id: float(size) for id, size in values.items()}
+    overlay = Overlay("bytes at the peak that lines own", stage, tint)
+    return source_pane.blocks(module, sources, {}, overlay, "B")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """One rectangle: values of one line that lie in one place one after another."""
+
+    owned: Owned
+    first: int
+    last: int
+    low: int
+    size: int
+
+    @property
+    def label(self) -> str:
+        if self.owned.kind == "argument":
+            return self.owned.name
+        return self.owned.line or self.owned.name
+
+
+def picture(capture: Capture) -> Picture | None:
+    """Live ranges over the schedule, the peak marked; None where XLA gives none."""
+    found = timeline(capture)
+    if found is None:
+        return None
+    moments = [n for n in range(found.live.end + 1) if n not in found.quiet] or [0]
+    bars = _bars(found, moments)
+    peak = bisect_left(moments, found.live.position)
+    peak = min(peak, len(moments) - 1)
+    whole = max(found.live.reserved, 1)
+    alt = (
+        f"{found.memory} over {len(moments)} instructions: {amount(found.live.bytes)} at the peak, "
+        f"when {found.live.instruction} runs, of {amount(whole)} reserved"
+    )
+    return Picture(
+        f"{found.memory} over the schedule", alt, _drawing(bars, len(moments), peak, found),
+        tuple(_text(found, moments)), "optimized",
+        "Left to right: instructions in XLA's order, a loop's body once. Upwards: bytes as XLA "
+        "placed them; colours are source lines.",
+    )  # fmt: skip
+
+
+def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
+    """Rectangles, arguments lowest; values that go on in one place are one."""
+    kinds = {one.allocation: _ORDER.index(one.holder) for one in found.live.held}
+    base, low = {}, 0
+    for number in sorted(found.sizes, key=lambda n: (kinds[n], n)):
+        base[number] = low
+        low += found.sizes[number]
+    ordered = sorted(
+        zip(found.held, found.values, strict=True), key=lambda p: (p[0].place, p[0].start)
+    )
+    bars: list[_Bar] = []
+    for held, owned in ordered:
+        first = bisect_left(moments, held.start)
+        last = max(first, bisect_left(moments, held.end + 1) - 1)
+        at = base[held.allocation] + held.buffer.offset
+        bar = _Bar(owned, first, last, at, held.buffer.size)
+        before = bars[-1] if bars else None
+        if before and _goes_on(before, bar):
+            bars[-1] = replace(before, last=max(last, before.last))
+        else:
+            bars.append(bar)
+    given = [bar for bar in bars if bar.owned.kind == "argument"]
+    if len(given) > _GIVEN:  # all together: their edges would hide what they are
+        bars = [bar for bar in bars if bar.owned.kind != "argument"]
+        inputs = {one.allocation for one in found.live.held if one.holder == "parameter"}
+        size = sum(found.sizes[number] for number in inputs)
+        every = replace(
+            given[0].owned, name="arguments", type=f"{len(inputs):,} arrays", bytes=size,
+            instruction="",
+        )  # fmt: skip
+        bars.append(_Bar(every, 0, len(moments) - 1, 0, size))
+    return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
+
+
+def _goes_on(before: _Bar, bar: _Bar) -> bool:
+    """Whether it is a value of the same line, right behind another in the same place."""
+    same = (before.low, before.size, before.owned.line) == (bar.low, bar.size, bar.owned.line)
+    return same and bar.first <= before.last + 1 and bar.owned.kind != "argument"
+
+
+def _drawing(bars: Sequence[_Bar], moments: int, peak: int, found: Timeline) -> str:
+    whole = max(sum(found.sizes.values()), 1)
+    step = (_WIDTH - _LEFT - _RIGHT) / max(moments, 1)
+    high = _HIGH / whole
+    bottom = _TOP + _HIGH
+    named = _named(bars)
+    hues = line_hues(named)
+    marks = [*_axes(whole, bottom)]
+    for bar in bars:
+        x, w = _LEFT + bar.first * step, (bar.last - bar.first + 1) * step
+        y, h = bottom - (bar.low + bar.size) * high, bar.size * high
+        kind = chart.hue(hues[bar.owned.line]) if bar.owned.line in hues else "quiet"
+        owned = bar.owned
+        marks.append(
+            chart.rect(x, y, w, h, kind, tip=_tip(owned), id=owned.instruction, line=owned.line)
+        )
+        room = int((w - 6) / _CHARACTER)
+        texts = (f"{bar.label} {amount(bar.size)}", bar.label)
+        if h >= 14 and (text := next((t for t in texts if columns(t) <= room), "")):
+            marks.append(chart.words(x + 4, y + h / 2 + 4, text))
+    x = _LEFT + (peak + 0.5) * step
+    marks.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
+    said = shorten(f"peak {amount(found.live.bytes)}: {found.live.instruction}", 60)
+    marks.append(chart.words(x, _TOP - 9, said, "tx", "start" if x < _WIDTH / 2 else "end"))
+    marks.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
+    marks.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
+    marks += _legend(named, bottom + 34)
+    return chart.chart(_WIDTH, bottom + 48, marks)
+
+
+def _named(bars: Sequence[_Bar]) -> list[str]:
+    """The lines that hold most, as many as the legend has room for: each has a hue of its own.
+
+    "" stands for arguments and all other lines, which have none.
+    """
+    area: Counter[str] = Counter()
+    for bar in bars:
+        area[bar.owned.line] += bar.size * (bar.last - bar.first + 1)
+    room = _WIDTH - _LEFT - _wide("")
+    found = [""]
+    for line, _ in area.most_common():
+        if line and len(found) <= len(HUES) and (room := room - _wide(line)) >= 0:
+            found.append(line)
+    return found
+
+
+def _wide(line: str) -> float:
+    return 34 + _CHARACTER * columns(line or _OTHERS)
+
+
+def _legend(named: Sequence[str], y: float) -> Iterator[str]:
+    """Which colour is which line, those that hold most first."""
+    hues = line_hues(named)
+    x: float = _LEFT
+    for line in named:
+        yield chart.rect(x, y - 9, 14, 10, chart.hue(hues[line]) if line else "quiet", line=line)
+        yield chart.words(x + 20, y, line or _OTHERS, "dim")
+        x += _wide(line)
+
+
+def _tip(owned: Owned) -> str:
+    words = [f"{owned.name} {owned.type}", amount(owned.bytes), owned.kind]
+    words += [owned.line] if owned.line else []
+    words += ["saved for the backward pass"] if owned.saved else []
+    return ", ".join(words)
+
+
+def _axes(whole: int, bottom: float) -> Iterator[str]:
+    for part in range(5):
+        y = bottom - part / 4 * _HIGH
+        yield chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid")
+        yield chart.words(_LEFT - 6, y + 4, amount(whole * part / 4), "dim", "end")
+
+
+def _text(found: Timeline, moments: Sequence[int]) -> Iterator[str]:
+    """Bytes in use over time, as a chart of blocks."""
+    use = _in_use(found, moments)
+    width = min(_COLUMNS, len(use))
+    cuts = [n * len(use) // width for n in range(width + 1)]
+    most = [max(use[a:b]) for a, b in pairwise(cuts)]
+    whole = max(most, default=1) or 1
+    for row in range(_ROWS, 0, -1):
+        level = (row - 0.5) / _ROWS * whole
+        scale = amount(whole * row / _ROWS) if row in (_ROWS, _ROWS // 2) else ""
+        yield f"{scale:>8} |{''.join('#' if used >= level else ' ' for used in most).rstrip()}"
+    at = most.index(whole) if whole in most else 0
+    yield f"{'':>8} |{' ' * at}^ {found.live.instruction}"
+
+
+def _in_use(found: Timeline, moments: Sequence[int]) -> list[int]:
+    """Bytes in use at each moment; arguments and constants all the time."""
+    change = [0] * (len(moments) + 1)
+    for first, last, size in _spans(found, moments):
+        change[first] += size
+        change[last + 1] -= size
+    total, use = 0, []
+    for step in change[:-1]:
+        total += step
+        use.append(total)
+    return use
+
+
+def _spans(found: Timeline, moments: Sequence[int]) -> Iterable[tuple[int, int, int]]:
+    """First and last moment and bytes of every place, without overlaps."""
+    ends: dict[tuple[int, int], int] = {}
+    for one in sorted(found.live.held, key=lambda h: (h.start, -h.buffer.size)):
+        first = max(bisect_left(moments, one.start), ends.get(one.place, 0))
+        last = min(bisect_left(moments, one.end + 1), len(moments)) - 1
+        if last >= first:
+            ends[one.place] = last + 1
+            yield first, last, one.buffer.size

@@ -1,0 +1,51 @@
+"""What `%%recompiles` shows: why, in a sentence for each function, then each call with its key."""
+
+from collections.abc import Iterator
+
+from jaxlens.ir.compile_log import Call, Log
+from jaxlens.lenses.recompile.call_key import disk_table, key_table
+from jaxlens.lenses.recompile.report import recompiles
+from jaxlens.render.document import Block, Document, Fold, TableBlock
+from jaxlens.views.verbs.hlo import of_report
+
+_KEYS = 50  # calls whose keys travel with an output
+
+
+def document(log: Log, where: str = "") -> Document:
+    """Builds the output.
+
+    Args:
+        log: What was watched.
+        where: "in this cell", or "".
+    """
+    return Document("recompiles", _first(log), (*of_report(recompiles(log, where)), *_keys(log)))
+
+
+def _first(log: Log) -> str:
+    """How much there is, before the answer."""
+    made, operations = len(log.compiles), len(log.operations)
+    texts = [f"{made:,} compile{'' if made == 1 else 's'}"]
+    if operations:
+        texts.append(f"{operations:,} of single operations")
+    return " + ".join(texts) + (", still watching" if log.going else "")
+
+
+def _keys(log: Log) -> Iterator[Block]:
+    """The key of each call, behind a heading."""
+    calls = [call for call in log.calls if call.parts and call.role == "user"]
+    folds = tuple(Fold(_title(call), tuple(_tables(call))) for call in calls[:_KEYS])
+    if folds:
+        yield Fold("The key of each call", folds)
+
+
+def _tables(call: Call) -> Iterator[Block]:
+    """The key of a call, and that by which the persistent cache was asked for its program."""
+    yield TableBlock(key_table(call.parts))
+    step = call.step("compile")
+    if step is not None and step.disk is not None:
+        yield TableBlock(disk_table(step.disk))
+
+
+def _title(call: Call) -> str:
+    at = f" at {call.line.file}:{call.line.line}" if call.line else ""
+    return f"{call.number}: {call.function}{at}"

@@ -1,0 +1,141 @@
+"""What `%%compile --sharding` shows: who holds what as pictures, what travels, what runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+from jaxlens.captures import Capture
+from jaxlens.ir.hlo.shardings import Tiling
+from jaxlens.lenses.sharding.facts import Sharding, Spread, spread
+from jaxlens.lenses.sharding.report import report
+from jaxlens.render import chart
+from jaxlens.render.document import Block, Findings, Picture, TableBlock, Tabs
+from jaxlens.report import Report, amount
+from jaxlens.views import source_pane
+from jaxlens.views.listings import hlo_brief
+from jaxlens.views.listings.panes import pane, stage_pane
+
+_WIDTH, _CELL, _ROOM = 900, 180, 110  # of all, of one array with its words, of its tiles' height
+_MOST = 20  # arrays drawn
+_GRID = 32  # tiles along a side that are drawn one by one
+
+
+def blocks(capture: Capture, full: bool = False) -> list[Block]:
+    """The sentences, a picture of each input and result, the tables, and the program.
+
+    Raises:
+        UnavailableError: The backend gives no optimised program.
+    """
+    found = spread(capture)
+    told = report(found, capture)
+    shown: list[Block] = [Findings(told.findings)]
+    if found.devices > 1:
+        shown += pictures(found)
+        shown += [TableBlock(table) for table in told.tables]
+        shown.append(_program(capture, told, full))
+    return shown
+
+
+def _program(capture: Capture, told: Report, full: bool) -> Tabs:
+    """What one device runs, under the user's lines tinted by what they make travel."""
+    one = replace(stage_pane(capture, "optimized", full, "What one device runs"), key="optimized")
+    module = capture.optimized.module
+    tint = told.overlays[0] if told.overlays else None
+    lines = pane(
+        "source",
+        lambda: source_pane.blocks(
+            module, capture.sources, hlo_brief.instructions(module), tint, "B" if tint else ""
+        ),
+        title="Your code",
+        help="Your lines, tinted by what their collectives send.",
+    )
+    return Tabs(tuple(tab for tab in (lines, one) if tab.blocks))
+
+
+def pictures(found: Sharding) -> list[Block]:
+    """One drawing with a grid for each input and result; tiles name the devices that hold them."""
+    drawn = [one for one in (*found.inputs, *found.outputs) if one.tiling is not None]
+    shown = _distinct(drawn)[:_MOST]
+    if not shown:
+        return []
+    columns = _WIDTH // _CELL
+    marks: list[str] = []
+    for n, (one, names) in enumerate(shown):
+        marks += _array(one, names, n % columns * _CELL + 10, n // columns * (_ROOM + 64) + 8)
+    height = -(-len(shown) // columns) * (_ROOM + 64) + 8
+    width = min(len(shown), columns) * _CELL + 10
+    left = len(_distinct(drawn)) - len(shown)
+    note = f"{left} more arrays are in the table." if left > 0 else ""
+    text = tuple(_line(one, names) for one, names in shown)
+    alt = f"Which of {found.devices} devices hold which tiles of {len(drawn)} arrays"
+    return [Picture("Who holds what", alt, chart.chart(width, height, marks), text, note=note)]
+
+
+def _distinct(every: Sequence[Spread]) -> list[tuple[Spread, str]]:
+    """Arrays that are cut alike once, with the names of all."""
+    seen: dict[tuple[str, str, str, Tiling | None], list[Spread]] = {}
+    for one in every:
+        seen.setdefault((one.kind, str(one.type), one.spec, one.tiling), []).append(one)
+    return [
+        (same[0], same[0].name + (f" and {len(same) - 1} more" if len(same) > 1 else ""))
+        for same in seen.values()
+    ]
+
+
+def _array(one: Spread, names: str, x: float, y: float) -> list[str]:
+    """The words over it, and its tiles."""
+    tiling = one.tiling
+    assert tiling is not None  # only such are drawn
+    marks = [
+        chart.words(x, y + 12, _cut(names, 24)),
+        chart.words(x, y + 26, _cut(f"{one.kind} {one.type}", 28), "dim"),
+        chart.words(x, y + 40, one.spec, "dim"),
+    ]
+    rows, columns, beyond = _grid(tiling)
+    w, h = (_CELL - 24) / columns, _ROOM / max(rows, 2) if rows > 1 else 36
+    for n, (row, column) in enumerate(product(range(rows), range(columns))):
+        held = tiling.holders[n * beyond] if n * beyond < len(tiling.holders) else ()
+        name = _devices(held)
+        tip = f"{names}: tile {row},{column} on device {', '.join(map(str, held))}"
+        left, top = x + column * w, y + 48 + row * h
+        marks.append(chart.rect(left, top, w, h, chart.hue(n), tip=tip))
+        if w > 6 * len(name) + 4 and h >= 14:
+            marks.append(chart.words(left + w / 2, top + h / 2 + 4, name, "dim", "middle"))
+    return marks
+
+
+def _grid(tiling: Tiling) -> tuple[int, int, int]:
+    """Rows, columns, and tiles behind each: of the first two dimensions that are cut."""
+    cut = [n for n in tiling.tiles if n > 1]
+    if not cut:
+        return 1, 1, 1
+    if len(cut) == 1:
+        first = tiling.tiles.index(cut[0]) == 0 and len(tiling.tiles) > 1
+        size = min(cut[0], _GRID)
+        return (size, 1, 1) if first else (1, size, 1)
+    return min(cut[0], _GRID), min(cut[1], _GRID), tiling.parts // (cut[0] * cut[1])
+
+
+def _devices(held: Sequence[int]) -> str:
+    """`0 2 4 6`, `0-7`."""
+    if len(held) > 2 and held[-1] - held[0] == len(held) - 1:
+        return f"{held[0]}-{held[-1]}"
+    return " ".join(map(str, held))
+
+
+def _line(one: Spread, names: str) -> str:
+    """The same in a line of text."""
+    tiling, piece = one.tiling, one.piece
+    assert tiling is not None
+    assert piece is not None
+    spec = f" {one.spec}" if one.spec else ""
+    if tiling.parts == 1:
+        return f"  {one.kind} {names} {one.type}{spec}: whole on {tiling.copies} devices"
+    tiles = " | ".join(_devices(held) for held in tiling.holders[:8])
+    more = " | ..." if tiling.parts > 8 else ""
+    each = f"{tiling.parts} tiles {piece} ({amount(piece.bytes)})"
+    return f"  {one.kind} {names} {one.type}{spec}: {each} on devices {tiles}{more}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

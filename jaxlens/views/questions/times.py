@@ -1,0 +1,122 @@
+"""Where compile time goes: sentences, tables, and the equations by call path as a flame."""
+
+from collections.abc import Iterator, Sequence
+
+from jaxlens.captures import Capture
+from jaxlens.lenses.program.equations import MORE, Equations, Frame
+from jaxlens.lenses.times.facts import Times, of
+from jaxlens.lenses.times.report import times
+from jaxlens.options import CompileOptions
+from jaxlens.render import chart
+from jaxlens.render.document import Block, Picture
+from jaxlens.render.graph.palette import line_hues
+from jaxlens.report import Report, count
+from jaxlens.views.verbs.hlo import of_report
+
+_WIDTH, _ROW, _PAD = 800.0, 22.0, 8.0
+_LETTER = 7.3  # pixels of the font
+_DEPTH, _LINES = 12, 24  # rows of the picture, lines of its text
+_THIN = 0.002  # of the whole; narrower frames are not drawn
+
+
+def blocks(capture: Capture, options: CompileOptions) -> list[Block]:
+    """The answer: sentences, the flame, tables.
+
+    Args:
+        capture: The program.
+        options: `scan` tries scans in the place of unrolled loops; with `run` both are run.
+    """
+    return shown(capture, of(capture, options.scan, bool(options.run)))
+
+
+def tried(capture: Capture, options: CompileOptions) -> list[Block]:
+    """The same, where the trial alone was asked for."""
+    return [] if options.times else blocks(capture, options)
+
+
+def shown(capture: Capture, found: Times) -> list[Block]:
+    """The facts of a capture as blocks."""
+    report = times(capture, found)
+    head = of_report(Report(report.title, report.findings))
+    tables = of_report(Report(report.title, (), report.tables))
+    return [*head, *flame(found.equations), *tables]
+
+
+def flame(counted: Equations) -> list[Block]:
+    """Equations by call path as a picture; none for a program without lines of the user's."""
+    frames = counted.flame
+    if len(frames) < 2:
+        return []
+    alt = f"{count(counted.total, 'equation')} by call path; the widest line is {_widest(frames)}"
+    title = "Equations by line and call path"
+    note = "Above: who calls. Width: equations made there and below, every call written out."
+    return [Picture(title, alt, _drawn(counted), tuple(_written(counted)), note=note)]
+
+
+def _widest(frames: Sequence[Frame]) -> str:
+    best = max(frames[1:], key=lambda frame: frame.own)
+    return f"{best.line} with {best.own:,}"
+
+
+def _drawn(counted: Equations) -> str:
+    frames = counted.flame
+    hues = line_hues(dict.fromkeys(frame.line for frame in frames[1:]))
+    scale = (_WIDTH - 2 * _PAD) / (counted.total or 1)
+    left: list[float] = []
+    taken: list[float] = []  # pixels of a frame that those below it have so far
+    marks: list[str] = []
+    depth = 0
+    for frame in frames:
+        at = _PAD if frame.above < 0 else left[frame.above] + taken[frame.above]
+        width = frame.equations * scale
+        left.append(at)
+        taken.append(0.0)
+        if frame.above >= 0:
+            taken[frame.above] += width
+        if frame.depth >= _DEPTH or frame.equations < _THIN * counted.total:
+            continue
+        depth = max(depth, frame.depth)
+        marks += _box(frame, at, width, counted, chart.hue(hues.get(frame.line, 0)))
+    return chart.chart(_WIDTH, 2 * _PAD + _ROW * (depth + 1), marks)
+
+
+def _box(frame: Frame, at: float, width: float, counted: Equations, hue: str) -> Iterator[str]:
+    top = _PAD + frame.depth * _ROW
+    plain = frame.above < 0 or frame.line == MORE
+    own = f", {frame.own:,} itself" if frame.own not in (0, frame.equations) else ""
+    where = f"{frame.line} in {frame.function}" if frame.function else frame.line
+    tip = f"{where}: {frame.equations:,} equations{own} ({frame.equations / counted.total:.1%})"
+    line = "" if plain else frame.line
+    yield chart.rect(at, top, width - 1, _ROW - 2, "quiet" if plain else hue, tip=tip, line=line)
+    words = _fitting(frame, int((width - 8) / _LETTER))
+    if words:
+        yield chart.words(at + 4, top + 14, words)
+
+
+def _fitting(frame: Frame, room: int) -> str:
+    """What a box has room to say."""
+    name = frame.function.rpartition(".")[2]
+    for words in (
+        f"{frame.line} {name} {frame.equations:,}".replace("  ", " "),
+        f"{frame.line} {frame.equations:,}",
+        frame.line,
+        frame.line.rpartition(":")[2],
+    ):
+        if len(words) <= room:
+            return words
+    return ""
+
+
+def _written(counted: Equations) -> Iterator[str]:
+    """The flame in lines of text: the largest frames, set in by depth."""
+    kept = sorted(range(len(counted.flame)), key=lambda n: -counted.flame[n].equations)[:_LINES]
+    total = counted.total or 1
+    width = len(f"{total:,}")
+    for n in sorted(kept):
+        frame = counted.flame[n]
+        bar = "#" * max(round(20 * frame.equations / total), 1)
+        name = f"{frame.line} {frame.function}".strip()
+        yield f"{frame.equations:>{width},} {bar:<20} {'  ' * min(frame.depth, 12)}{name}"
+    left = len(counted.flame) - len(kept)
+    if left:
+        yield f"{count(left, 'smaller frame')} left out"

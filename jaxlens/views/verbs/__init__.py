@@ -1,0 +1,1 @@
+"""The documents of the four verbs: jaxpr, hlo, compile and explore."""

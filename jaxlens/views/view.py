@@ -1,0 +1,110 @@
+"""What the verbs return and the magics show: one document with all its faces.
+
+Nothing is computed until a face is asked for, and the document is built once.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.render.blocks import walk
+from jaxlens.render.document import Document, GraphPane
+from jaxlens.render.text.document_text import text
+from jaxlens.render.to_json import plain
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View:
+    """A capture seen one way: `str(view)` is its text, a notebook shows its HTML.
+
+    Attributes:
+        capture: The program and all its stages; None for a view of something else, such as a
+            log of compiles.
+        build: Makes the document; called once, when the first face is asked for.
+    """
+
+    capture: Capture | None
+    build: Callable[[], Document]
+
+    @cached_property
+    def document(self) -> Document:
+        """The parts of the output, as data."""
+        built = self.build()
+        if self.capture is None or built.deviations:
+            return built
+        return replace(built, deviations=self.capture.deviations)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self, *, full: bool = False, times: bool = False, width: int = 100) -> str:
+        """Lines of text, the same from run to run but for times that were asked for.
+
+        Args:
+            full: With folds, all tabs and every line.
+            times: With all figures that change from run to run, also those not asked for.
+            width: Columns that prose, tables and diffs keep to.
+        """
+        return text(self.document, full=full, times=times, width=width)
+
+    def html(self) -> str:
+        """One HTML fragment that needs no network and no kernel."""
+        return self._html
+
+    @cached_property
+    def _html(self) -> str:
+        from jaxlens.render.html.document_html import html  # text needs none of it
+
+        return html(self.document)
+
+    def json(self) -> Any:
+        """The document as JSON-able data; each object names its type."""
+        return plain(self.document)
+
+    def svg(self) -> str:
+        """The first drawing as an SVG document.
+
+        Raises:
+            UnavailableError: Nothing is drawn here.
+            GraphError: The drawing could not be laid out.
+        """
+        pane = self._drawing()
+        from jaxlens.render.graph.svg import svg  # Graphviz is loaded when drawn
+
+        return svg(pane.figure, title=pane.alt)
+
+    def dot(self) -> str:
+        """The first drawing as Graphviz source; `graphviz.Source(...)` takes it.
+
+        Raises:
+            UnavailableError: Nothing is drawn here.
+        """
+        figure = self._drawing().figure
+        from jaxlens.render.graph.dot import dot
+
+        return str(dot(figure).source)
+
+    def _drawing(self) -> GraphPane:
+        for step in walk(self.document.blocks):
+            if isinstance(step.part, GraphPane):
+                return step.part
+        raise UnavailableError(
+            f"this {self.document.verb} view holds no drawing; jaxlens.jaxpr(f, ...) draws one"
+        )
+
+    def _repr_mimebundle_(
+        self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
+    ) -> dict[str, str]:
+        """Text and HTML for IPython; an error of ours shows as its one line."""
+        try:
+            bundle = {"text/plain": self.text(), "text/html": self.html()}
+        except LensError as error:
+            bundle = {"text/plain": f"{type(error).__name__}: {error}"}
+        kept = set(include) if include else set(bundle)
+        return {k: v for k, v in bundle.items() if k in kept - set(exclude or ())}
