@@ -62,9 +62,11 @@ def cost(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
         counted, more = equations(cap), roofline(known(), cap)
         first, *rest = counted.findings
         return Report(
-            "Cost", (first, *more.findings, *rest), (*counted.tables, *more.tables),
+            "Cost",
+            (first, *more.findings, *rest),
+            (*counted.tables, *more.tables),
             (*counted.overlays, *more.overlays),
-        )  # fmt: skip
+        )
 
     return Answer(cap, lambda: document(cap, options, run()), report, known)
 

@@ -131,9 +131,7 @@ def _hlo_shape(module: Module) -> Iterator[str]:
                 yield f"{node.id!r} does not make one value of its own name"
 
 
-_RULES = (
-    _entry, _region_names, _ids, _values, _calls, _order, _operands, _results, _hlo_shape
-)  # fmt: skip
+_RULES = (_entry, _region_names, _ids, _values, _calls, _order, _operands, _results, _hlo_shape)
 
 
 def _defined(region: Region) -> set[str]:

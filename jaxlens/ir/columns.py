@@ -155,8 +155,13 @@ def from_columns(
     """
     module: ColumnsModule = object.__new__(ColumnsModule)
     fields = {"name": name, "stage": stage, "entry": entry, "regions": regions, "attrs": attrs}
-    late = {"unknown": (), "columns": columns, "locate": locate, "value_name": value_name,
-            "value_numbers": value_numbers}  # fmt: skip
+    late = {
+        "unknown": (),
+        "columns": columns,
+        "locate": locate,
+        "value_name": value_name,
+        "value_numbers": value_numbers,
+    }
     for key, value in (fields | late).items():
         object.__setattr__(module, key, value)
     return module
@@ -223,9 +228,13 @@ def finder(module: Module) -> Callable[[str], Node]:
 
 def _fields(module: Module) -> tuple[object, ...]:
     return (
-        module.name, module.stage, module.entry, dict(module.regions), dict(module.attrs),
+        module.name,
+        module.stage,
+        module.entry,
+        dict(module.regions),
+        dict(module.attrs),
         module.unknown,
-    )  # fmt: skip
+    )
 
 
 class LateNodes(Sequence[Node]):
@@ -337,9 +346,8 @@ class _Reader:
     def _kind(self, node: Node, number: Mapping[str, int]) -> int:
         literals = tuple(name for name in node.operands if name not in number)
         attrs = tuple(
-            pair for pair in node.attrs.items()
-            if not any(name in pair[1] for name in node.regions)
-        )  # fmt: skip
+            pair for pair in node.attrs.items() if not any(name in pair[1] for name in node.regions)
+        )
         bodies = tuple(self.shape_of.get(name, -1) for name in node.regions)
         types = tuple([value.type for value in node.results])
         count = len(node.operands)

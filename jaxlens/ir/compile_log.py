@@ -15,10 +15,26 @@ from jaxlens.ir.graph import Span
 
 PartKind = Literal["function", "input", "static", "structure", "option", "setting", "mesh"]
 ChangeKind = Literal[
-    "function", "type", "new", "gone", "static", "structure", "option", "setting", "mesh",
-    "place", "holder", "donated", "lost", "failed", "other", "field", "calling",
-    "closed", "disk",
-]  # fmt: skip
+    "function",
+    "type",
+    "new",
+    "gone",
+    "static",
+    "structure",
+    "option",
+    "setting",
+    "mesh",
+    "place",
+    "holder",
+    "donated",
+    "lost",
+    "failed",
+    "other",
+    "field",
+    "calling",
+    "closed",
+    "disk",
+]
 StepKind = Literal["trace", "lower", "compile"]
 Layer = Literal["", "trace", "lower", "compile", "fast path"]
 

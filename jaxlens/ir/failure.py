@@ -4,9 +4,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 Mistake = Literal[
-    "condition", "number", "shape", "size", "mask", "numpy", "in place", "hash", "format", "leak",
-    "key as data", "data as key", "static", "carry", "branches", "other",
-]  # fmt: skip
+    "condition",
+    "number",
+    "shape",
+    "size",
+    "mask",
+    "numpy",
+    "in place",
+    "hash",
+    "format",
+    "leak",
+    "key as data",
+    "data as key",
+    "static",
+    "carry",
+    "branches",
+    "other",
+]
 """What was asked of a traced value that it cannot give; "other" for what JAX's message must say."""
 
 

@@ -19,9 +19,11 @@ CALLS = frozenset({"func.call", "stablehlo.composite"})
 _LITERALS = frozenset({"stablehlo.constant", "sdy.constant"})
 _SLIGHT = MOVING | {"constant"}
 _WORDS = {
-    "dot-general": "dot", "broadcast-in-dim": "broadcast", "case": "conditional",
+    "dot-general": "dot",
+    "broadcast-in-dim": "broadcast",
+    "case": "conditional",
     "if": "conditional",
-}  # fmt: skip
+}
 
 
 @cache

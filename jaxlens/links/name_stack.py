@@ -21,10 +21,15 @@ TRANSFORMS: Mapping[str, str] = {
 }
 # What stands for them in scopes without brackets, and as primitives.
 _NAMES = {
-    "remat": "remat", "remat2": "remat", "checkpoint": "remat", "rematted_computation": "remat",
-    "custom_jvp_call": "custom_jvp", "custom_vjp_call": "custom_vjp",
-    "custom_vjp_call_jaxpr": "custom_vjp", "shard_map": "shard_map",
-}  # fmt: skip
+    "remat": "remat",
+    "remat2": "remat",
+    "checkpoint": "remat",
+    "rematted_computation": "remat",
+    "custom_jvp_call": "custom_jvp",
+    "custom_vjp_call": "custom_vjp",
+    "custom_vjp_call_jaxpr": "custom_vjp",
+    "shard_map": "shard_map",
+}
 _WRAP = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\(")
 
 

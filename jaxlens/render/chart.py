@@ -37,9 +37,16 @@ def chart(width: float, height: float, marks: Iterable[str]) -> str:
 
 
 def rect(
-    x: float, y: float, w: float, h: float, kind: str, *, tip: str = "", id: str = "",
+    x: float,
+    y: float,
+    w: float,
+    h: float,
+    kind: str,
+    *,
+    tip: str = "",
+    id: str = "",
     line: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """A rectangle from its upper left corner.
 
     Args:
@@ -57,9 +64,14 @@ def rect(
 
 
 def path(
-    points: Iterable[tuple[float, float]], kind: str, *, closed: bool = False, tip: str = "",
-    id: str = "", line: str = "",
-) -> str:  # fmt: skip
+    points: Iterable[tuple[float, float]],
+    kind: str,
+    *,
+    closed: bool = False,
+    tip: str = "",
+    id: str = "",
+    line: str = "",
+) -> str:
     """A line through points; closed it is an area."""
     steps = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
     return _mark("path", f'd="M{steps}{"Z" if closed else ""}"', kind, tip, id, line)

@@ -164,9 +164,17 @@ class TableBlock:
 
 
 PassMark = Literal[
-    "same", "adjusted", "moved", "renamed", "rewritten", "fused", "merged", "folded", "removed",
+    "same",
+    "adjusted",
+    "moved",
+    "renamed",
+    "rewritten",
+    "fused",
+    "merged",
+    "folded",
+    "removed",
     "added",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,17 +100,35 @@ def _pane(
     backward = {} if source.library else found.backward
     most = max(_FEWEST, min(_UNDER, _LISTED // max(1, len(used))))
     rows = tuple(
-        _row(n, text[n - 1], source.file, owned.get((key, n), ()), through.get((key, n), 0),
-             backward.get((key, n), 0), found.stage, measure, under, most)
+        _row(
+            n,
+            text[n - 1],
+            source.file,
+            owned.get((key, n), ()),
+            through.get((key, n), 0),
+            backward.get((key, n), 0),
+            found.stage,
+            measure,
+            under,
+            most,
+        )
         for n in shown
-    )  # fmt: skip
+    )
     return SourcePane(source.file, measure.scale, _dedented(rows))
 
 
 def _row(
-    number: int, text: str, file: str, ids: Sequence[str], through: int, backward: int,
-    stage: str, measure: Measure, under: Mapping[str, Line], most: int,
-) -> SourceLine:  # fmt: skip
+    number: int,
+    text: str,
+    file: str,
+    ids: Sequence[str],
+    through: int,
+    backward: int,
+    stage: str,
+    measure: Measure,
+    under: Mapping[str, Line],
+    most: int,
+) -> SourceLine:
     owner = f"{file}:{number}" if ids else ""
     if not ids and not through:
         return SourceLine(number, text.rstrip())

@@ -80,8 +80,12 @@ def test_folds_stand_for_all_equations_of_the_entry(capture, drawn):
     runs = [box.nodes or (f"{box.id}-{box.id}",) for box in steps_of(drawn)]
     ends = [re.fullmatch(r"e(\d+)-e(\d+)", run[0]).groups() for run in runs]
     numbers = [(int(first), int(last)) for first, last in ends]
-    inner = {int(n.id[1:]) for name, r in capture.jaxpr.module.regions.items()
-             if name != "main" for n in r.nodes}  # fmt: skip
+    inner = {
+        int(n.id[1:])
+        for name, r in capture.jaxpr.module.regions.items()
+        if name != "main"
+        for n in r.nodes
+    }
     covered = {n for first, last in numbers for n in range(first, last + 1)}
     every = {int(node.id[1:]) for node in capture.jaxpr.module.nodes()}
     assert every - covered <= inner
@@ -97,8 +101,9 @@ def test_columns_say_what_the_nodes_say(capture):
         assert list(rows.ids) == list(other.ids)
         assert (rows.made, rows.read, rows.back) == (other.made, other.read, other.back)
         assert list(rows.results) == list(other.results)
-        assert [kept.places[n] for n in rows.place] == [other_place(plain, other, n)
-                                                        for n in range(len(rows))]  # fmt: skip
+        assert [kept.places[n] for n in rows.place] == [
+            other_place(plain, other, n) for n in range(len(rows))
+        ]
         types = [plain.types[n] for n in other.types]
         assert [kept.types[n] for n in rows.types] == types
         pairs = set(zip(rows.kind, other.kind, strict=True))

@@ -129,7 +129,11 @@ def test_stages_of_one_program_on_demand() -> None:
     found = captured("mlp_step")
     change = next(stage.name for stage in found.passes if stage.changed)
     for options in (
-        {"diff": ("hlo", "optimized")}, {"pass_name": change}, {"passes": True},
-        {"stage": "stablehlo"}, {"stage": "llvm"}, {"fusion": True, "full": True},
-    ):  # fmt: skip
+        {"diff": ("hlo", "optimized")},
+        {"pass_name": change},
+        {"passes": True},
+        {"stage": "stablehlo"},
+        {"stage": "llvm"},
+        {"fusion": True, "full": True},
+    ):
         assert text(hlo_view.document(found, **options))

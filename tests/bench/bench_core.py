@@ -148,8 +148,13 @@ def cache(rounds: int) -> None:
             many.trace(x, n)
         many(x, 0)
         assert many.cache_info().entries == entries
-        compare(f"{entries:,} entries (beside 1)", lambda many=many: many(x, 0),
-                lambda: alone(x, 0), rounds, 300)  # fmt: skip
+        compare(
+            f"{entries:,} entries (beside 1)",
+            lambda many=many: many(x, 0),
+            lambda: alone(x, 0),
+            rounds,
+            300,
+        )
 
 
 def main() -> None:

@@ -107,12 +107,16 @@ def main() -> None:
         n = sum(1 for _ in hlo.read(text).nodes())
         print(
             row.format(
-                name, f"{len(text) / 1e6:.2f}", f"{n:,}", f"{found['jaxlib']:.3f}",
-                f"{found['jaxlens']:.3f}", f"{found['jaxlib'] / found['jaxlens']:.2f}x",
+                name,
+                f"{len(text) / 1e6:.2f}",
+                f"{n:,}",
+                f"{found['jaxlib']:.3f}",
+                f"{found['jaxlens']:.3f}",
+                f"{found['jaxlib'] / found['jaxlens']:.2f}x",
                 f"{found['jaxlib, visited'] / found['jaxlens, visited']:.2f}x",
                 f"{found['jaxlib, visited'] / found['jaxlens, in full']:.2f}x",
             )
-        )  # fmt: skip
+        )
 
 
 if __name__ == "__main__":

@@ -73,9 +73,13 @@ def ours(name: str) -> dict[str, float]:
     asked, _ = seconds(lambda: tuple(listing.more[middle : middle + ASKED]))
     model = sum(region.bytes for region in program.regions.values())
     return {
-        "eqns": len(program), "trace": trace, "first": first, "html": len(html),
-        "asked": asked, "model": model / len(program),
-    }  # fmt: skip
+        "eqns": len(program),
+        "trace": trace,
+        "first": first,
+        "html": len(html),
+        "asked": asked,
+        "model": model / len(program),
+    }
 
 
 def peak(name: str) -> float:
@@ -157,7 +161,7 @@ def main() -> None:
 
 def table(
     found: dict[str, dict[str, float]], other: dict[str, Any], peaks: dict[str, float]
-) -> None:  # fmt: skip
+) -> None:
     import jax
 
     print(f"jax {jax.__version__}, medians of CPU seconds; aim: first <= 0.10 x trace + 0.1 s")
@@ -172,11 +176,19 @@ def table(
             beside = f"{theirs[1]:.2f}, {theirs[1] / theirs[0]:.2f}x, {theirs[2] / 1e6:.1f}"
         print(
             row.format(
-                name, f"{f['eqns']:,.0f}", f"{trace:.3f}", f"{first:.3f}",
-                f"{0.1 * trace + 0.1:.3f}", f"{first / trace:.2f}x", f"{f['html'] / 1e3:,.0f}",
-                f"{peaks[name] / 1e6:.1f}", f"{f['model']:.1f}", f"{f['asked'] * 1e3:.1f}", beside,
+                name,
+                f"{f['eqns']:,.0f}",
+                f"{trace:.3f}",
+                f"{first:.3f}",
+                f"{0.1 * trace + 0.1:.3f}",
+                f"{first / trace:.2f}x",
+                f"{f['html'] / 1e3:,.0f}",
+                f"{peaks[name] / 1e6:.1f}",
+                f"{f['model']:.1f}",
+                f"{f['asked'] * 1e3:.1f}",
+                beside,
             )
-        )  # fmt: skip
+        )
     for kind in ("line", "gpt"):
         same = [f for name, f in found.items() if name.startswith(kind)]
         for small, large in itertools.pairwise(same):

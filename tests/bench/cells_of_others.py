@@ -50,9 +50,27 @@ def is_plain(code: str) -> bool:
 
 
 _SHELLS = (
-    "pip", "conda", "mamba", "micromamba", "uv", "sh", "bash", "script", "sx", "system", "cmd",
-    "perl", "ruby", "pypy", "python", "python2", "python3", "js", "rehashx", "alias",
-)  # fmt: skip
+    "pip",
+    "conda",
+    "mamba",
+    "micromamba",
+    "uv",
+    "sh",
+    "bash",
+    "script",
+    "sx",
+    "system",
+    "cmd",
+    "perl",
+    "ruby",
+    "pypy",
+    "python",
+    "python2",
+    "python3",
+    "js",
+    "rehashx",
+    "alias",
+)
 _REACHES_OUT = re.compile(
     rf"^\s*!|=\s*!|%%?(?:{'|'.join(_SHELLS)})\b|\b(?:subprocess|ensurepip|pip)\b"
     r"|\bos\.(?:system|popen|exec|spawn|remove|unlink|rmdir)|\bshutil\b|\.unlink\(",
@@ -136,13 +154,21 @@ def run(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
             signal.alarm(0)
             if calls is not None:
                 calls.__exit__()
-        found.append({
-            "code": code, "plain": plain, "error": type(error).__name__ if error else "",
-            "said": str(error)[:300] if error else "", "out": _ADDRESS.sub("N", captured.stdout),
-            "shown": any(shown), "answers": len(shown),
-            "computes": bool(calls is not None and calls.programs),
-            "results": [_ADDRESS.sub("N", o.data.get("text/plain", "")) for o in captured.outputs],
-        })  # fmt: skip
+        found.append(
+            {
+                "code": code,
+                "plain": plain,
+                "error": type(error).__name__ if error else "",
+                "said": str(error)[:300] if error else "",
+                "out": _ADDRESS.sub("N", captured.stdout),
+                "shown": any(shown),
+                "answers": len(shown),
+                "computes": bool(calls is not None and calls.programs),
+                "results": [
+                    _ADDRESS.sub("N", o.data.get("text/plain", "")) for o in captured.outputs
+                ],
+            }
+        )
         if isinstance(error, _TimeoutError):
             break
     return found
@@ -152,17 +178,24 @@ def in_process(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
     """`run` in a process of its own."""
     done = subprocess.run(
         [sys.executable, __file__, "--one", magic or "-", "--seconds", str(seconds), str(path)],
-        capture_output=True, text=True, cwd=path.parent,
+        capture_output=True,
+        text=True,
+        cwd=path.parent,
         env={**os.environ, "JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg"},
-    )  # fmt: skip
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("@@")]
     if not lines:
         print(f"{path.name} {magic}: {done.stderr[-500:]}")
     return json.loads(lines[-1][2:]) if lines else []
 
 
-def compare(path: Path, magic: str, plain: list[dict[str, Any]], other: list[dict[str, Any]],
-            total: Counter[str]) -> None:  # fmt: skip
+def compare(
+    path: Path,
+    magic: str,
+    plain: list[dict[str, Any]],
+    other: list[dict[str, Any]],
+    total: Counter[str],
+) -> None:
     """Adds a notebook's figures, and prints what differs."""
     for number, (was, now) in enumerate(zip(plain, other, strict=False), 1):
         if not was["plain"] or "_TimeoutError" in (was["error"], now["error"]):

@@ -52,9 +52,14 @@ SHOWN, LATE = CELLS.index(CELLS[2]), CELLS.index(LEFT_OUT)
 SELECTED, SET = 5, 6
 NAME = "explore.ipynb"
 PANES = {
-    "jaxpr": "jaxpr", "stablehlo": "stablehlo", "hlo": "hlo", "optimized": "optimized",
-    "kernels": "kernels", "llvm": "kernels", "asm": "kernels",
-}  # fmt: skip
+    "jaxpr": "jaxpr",
+    "stablehlo": "stablehlo",
+    "hlo": "hlo",
+    "optimized": "optimized",
+    "kernels": "kernels",
+    "llvm": "kernels",
+    "asm": "kernels",
+}
 LINE = "cell 2:5"
 
 # Rows on show of one pane: id, whether it is lit, whether it is pinned.

@@ -10,8 +10,16 @@ from jaxlens.render.html.document_html import body, html
 from tests.support import sample_documents as sample
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
-FIGURE = Figure((Panel("main", "f", (Box("x", "x", kind="input"), Box("e0", "tanh")),
-                       (Edge("x", "e0", "f32[8]"),)),))  # fmt: skip
+FIGURE = Figure(
+    (
+        Panel(
+            "main",
+            "f",
+            (Box("x", "x", kind="input"), Box("e0", "tanh")),
+            (Edge("x", "e0", "f32[8]"),),
+        ),
+    )
+)
 DRAWN = Document("jaxpr", "f(x)", (GraphPane(FIGURE, "f: 1 equation."),))
 
 
@@ -184,8 +192,9 @@ def test_an_untrusted_notebook_shows_all_text_the_picture_and_colours(chromium, 
     expected = page.evaluate(
         "h => { const t = document.createElement('template'); t.innerHTML = h;"
         " t.content.querySelectorAll('script').forEach(s => s.remove());"
-        " return t.content.textContent; }", body(documents[0]),
-    )  # fmt: skip
+        " return t.content.textContent; }",
+        body(documents[0]),
+    )
     seen = page.locator(".jl").nth(0)
     assert seen.evaluate("e => e.textContent") == expected
     assert page.evaluate("document.querySelectorAll('[data-jl], .jl script').length") == 0

@@ -16,21 +16,37 @@ def row(id, op, *attributes, name="", tail=""):
     return Line((named, Piece(" = "), Piece(op, "op"), Piece("(x)"), *shown, Piece(tail)), id)
 
 
-SCAN = (Piece("c = "), Piece("scan", "op"), Piece("["), Piece("length=8", "attr"),
-        Piece(" unroll=2", "attr"), Piece("]"), Piece(" a b", "name"))  # fmt: skip
-HLO = Listing("optimized", (
-    row("add.1", "add"),
-    row("fusion.2", "fusion", "kind=kLoop", "calls=fused"),
-    row("call.3", "custom-call", f'custom_call_target="{EVIL}"'),
-    row("evil", EVIL, f"{EVIL}=3"),
-    row("tanh.4", "tanh"), row("tanh.5", "tanh"), row("tanh.6", "tanh"), row("tanh.7", "tanh"),
-    row("wide", "exponential", tail=" and so on" * 40),
-    row("next", "negate", tail=" and so on" * 40), row("last", "sine", tail=" and so on" * 40),
-))  # fmt: skip
+SCAN = (
+    Piece("c = "),
+    Piece("scan", "op"),
+    Piece("["),
+    Piece("length=8", "attr"),
+    Piece(" unroll=2", "attr"),
+    Piece("]"),
+    Piece(" a b", "name"),
+)
+HLO = Listing(
+    "optimized",
+    (
+        row("add.1", "add"),
+        row("fusion.2", "fusion", "kind=kLoop", "calls=fused"),
+        row("call.3", "custom-call", f'custom_call_target="{EVIL}"'),
+        row("evil", EVIL, f"{EVIL}=3"),
+        row("tanh.4", "tanh"),
+        row("tanh.5", "tanh"),
+        row("tanh.6", "tanh"),
+        row("tanh.7", "tanh"),
+        row("wide", "exponential", tail=" and so on" * 40),
+        row("next", "negate", tail=" and so on" * 40),
+        row("last", "sine", tail=" and so on" * 40),
+    ),
+)
 JAXPR = Listing("jaxpr", (Line(SCAN, "e1"), Line((Piece("d = "), Piece("scan_it", "op")), "e2")))
-DOCUMENT = Document("jaxpr", "f(x)", (
-    Tabs((Tab("HLO", (HLO,), key="optimized"), Tab("jaxpr", (JAXPR,), key="jaxpr"))),
-))  # fmt: skip
+DOCUMENT = Document(
+    "jaxpr",
+    "f(x)",
+    (Tabs((Tab("HLO", (HLO,), key="optimized"), Tab("jaxpr", (JAXPR,), key="jaxpr"))),),
+)
 
 
 @pytest.fixture
@@ -111,9 +127,13 @@ def test_an_operation_tells_its_sentence_and_page(page, id, word, kind):
 
 @pytest.mark.parametrize(
     ("id", "word", "name"),
-    [("e1", "length", "scan.length"), ("fusion.2", "kind", "fusion.kind"),
-     ("fusion.2", "kLoop", "kLoop"), ("fusion.2", "calls", "calls")],
-)  # fmt: skip
+    [
+        ("e1", "length", "scan.length"),
+        ("fusion.2", "kind", "fusion.kind"),
+        ("fusion.2", "kLoop", "kLoop"),
+        ("fusion.2", "calls", "calls"),
+    ],
+)
 def test_an_attribute_tells_what_it_means_there(page, id, word, name):
     point(page, id, word)
     assert card(page).locator("p").text_content() == entry("attribute", name).sentence

@@ -134,8 +134,12 @@ def test_buttons_bars_and_the_table_step_too(show, explored, steps):
     page = show(explored)
     last = len(steps.steps) - 1
     for button, place in (
-        ("Last", last), ("Forward", last), ("Back", last - 1), ("First", 0), ("Forward", 1),
-    ):  # fmt: skip
+        ("Last", last),
+        ("Forward", last),
+        ("Back", last - 1),
+        ("First", 0),
+        ("Forward", 1),
+    ):
         page.get_by_role("button", name=button, exact=True).click()
         assert told(page) == label(steps, place)
     page.locator(".P .spark > i").nth(4).click()
@@ -216,19 +220,22 @@ def test_it_jumps_to_where_an_instruction_ended(show, explored, steps):
     page.locator(f".P pre [data-id='{id}']").click()
     ended = page.get_by_role("button", name=f"Where {id} ended")
     place = next(
-        n for n, step in enumerate(steps.steps)
+        n
+        for n, step in enumerate(steps.steps)
         if any(row.gone and row.line.id == id for row in step.rows)
-    )  # fmt: skip
+    )
     ended.click()
     assert told(page) == label(steps, place)
     assert page.locator(f".P pre .was[data-id='{id}']").count() == 1
 
 
 def lit_lines(page) -> set[int]:
-    return set(page.evaluate(
-        "[...document.querySelectorAll('[data-pane=source] .c > * > :first-child.lit')].map(r =>"
-        " parseInt(r.querySelector('i').textContent))"
-    ))  # fmt: skip
+    return set(
+        page.evaluate(
+            "[...document.querySelectorAll('[data-pane=source] .c > * > :first-child.lit')]"
+            ".map(r => parseInt(r.querySelector('i').textContent))"
+        )
+    )
 
 
 def test_pointing_lights_what_python_links_both_ways(show, explored, steps):
@@ -271,8 +278,9 @@ def test_a_live_kernel_gives_the_rows_that_were_left_out(show, capture, explored
     answer = json.dumps(step_rows(capture, steps.steps[3].index))
     page.evaluate(
         "answer => { document.querySelector('.jl').jaxlens.fetch = async (what) =>"
-        " ({ ...JSON.parse(answer), asked: (window.asked = what) }) }", answer,
-    )  # fmt: skip
+        " ({ ...JSON.parse(answer), asked: (window.asked = what) }) }",
+        answer,
+    )
     page.get_by_role("button", name="Forward").click()
     page.locator(".P pre > [data-id]").first.wait_for()
     assert page.evaluate("window.asked") == {"pass": steps.steps[3].index}
@@ -297,9 +305,13 @@ def test_names_that_look_like_markup_do_nothing(show, steps):
     name = "</script><img src=x onerror=\"document.title='run'\"><b>"
     line = Line((Piece(name, "name"), Piece(" = "), Piece(name, "op")), name, 0, name)
     step = replace(
-        steps.steps[1], title=name, name=name, did=name, meaning=name,
+        steps.steps[1],
+        title=name,
+        name=name,
+        did=name,
+        meaning=name,
         rows=(PassRow("removed", line, True, name),),
-    )  # fmt: skip
+    )
     block = replace(steps, steps=(steps.steps[0], step), note=name)
     page = show(Document("hlo", name, (block,)))
     page.locator(".P pre > [data-id]").first.hover()

@@ -19,9 +19,18 @@ from jaxlens.views.listings import stablehlo as stablehlo_lines
 from tests.support.paths import CAPTURES
 
 HOSTILE = [
-    "</script><img src=x onerror=window.pwned=1>", "<b>&lt;&amp;", "a\nb\0\x01\x07", "\ud800",
-    "`${alert(1)}`", "\u202eevil", "$& $1 \\1", "", " ", "a\tb", "ROOT",
-]  # fmt: skip
+    "</script><img src=x onerror=window.pwned=1>",
+    "<b>&lt;&amp;",
+    "a\nb\0\x01\x07",
+    "\ud800",
+    "`${alert(1)}`",
+    "\u202eevil",
+    "$& $1 \\1",
+    "",
+    " ",
+    "a\tb",
+    "ROOT",
+]
 KINDS = ["", "op", "type", "name", "literal", "attr", "comment", "keyword", "fold", "warn"]
 MANY = 100_000
 FOUND = """words => {
@@ -79,9 +88,20 @@ def test_every_kind_and_any_name(blank):
 
 
 def test_nodes_that_need_no_name(blank):
-    rows = [("ROOT add.1 = f32[]", 1, ""), ("  p = ", 1, "a:1"), ("}", 0, ""), ("x", "s9", ""),
-            ("y", "s10", "a:1"), ("}", 0, ""), ("z", "s11", "b:2"), ("z", "s11", ""),
-            ("z", "s011", ""), ("z", "s12", ""), ("z", "k.9", ""), ("z", "k.9", "")]  # fmt: skip
+    rows = [
+        ("ROOT add.1 = f32[]", 1, ""),
+        ("  p = ", 1, "a:1"),
+        ("}", 0, ""),
+        ("x", "s9", ""),
+        ("y", "s10", "a:1"),
+        ("}", 0, ""),
+        ("z", "s11", "b:2"),
+        ("z", "s11", ""),
+        ("z", "s011", ""),
+        ("z", "s12", ""),
+        ("z", "k.9", ""),
+        ("z", "k.9", ""),
+    ]
     lines = LateLines(len(rows), tuple, lambda: iter(rows))
     assert payload.lines_data(lines)["ids"] == [1, 1, 0, "s9", 3, 0, 3, 2, "s011", 3, "k.9", 2]
     found = read(blank, lines)

@@ -90,18 +90,25 @@ def a_document(long=0, name="f(x)"):
         stack={f"e{n}": 0 for n in range(ops)},
         made={"e1": ("transpose", "jvp")},
     )
-    under = {k: [x for x in program("jaxpr", "e", ops, of_line) if x.line.endswith(f":{k}")]
-             for k in (2, 3, 4)}  # fmt: skip
+    under = {
+        k: [x for x in program("jaxpr", "e", ops, of_line) if x.line.endswith(f":{k}")]
+        for k in (2, 3, 4)
+    }
     source = SourcePane(
         "cell 3",
         "share of 24 eqns",
         tuple(
-            SourceLine(k, f"line_{k} = g(x)", len(under.get(k, ())) / ops or None,
-                       f"{len(under.get(k, ()))} eqns", tuple(under.get(k, ())),
-                       f"cell 3:{k}" if k in under else "")
+            SourceLine(
+                k,
+                f"line_{k} = g(x)",
+                len(under.get(k, ())) / ops or None,
+                f"{len(under.get(k, ()))} eqns",
+                tuple(under.get(k, ())),
+                f"cell 3:{k}" if k in under else "",
+            )
             for k in range(1, 7)
         ),
-    )  # fmt: skip
+    )
     shown = program("optimized", "fusion.", many, of_line)
     table = Table("Kernels", ("kernel",), ((Cell("fusion.1", ids=("fusion.1",)),),))
     tabs = (
@@ -109,10 +116,13 @@ def a_document(long=0, name="f(x)"):
         Tab("jaxpr", (Listing("jaxpr", program("jaxpr", "e", ops, of_line)),), key="jaxpr"),
         Tab("StableHLO", (Listing("stablehlo", program("", "s", ops, of_line)),), key="stablehlo"),
         Tab("Optimised HLO", (Listing("optimized", shown[:12], more=shown[12:]),), key="optimized"),
-        Tab("Kernels", (TableBlock(table), Fold("fusion.1: adds", (Code("llvm", "a\nb b\nc"),))),
-            key="kernels"),
+        Tab(
+            "Kernels",
+            (TableBlock(table), Fold("fusion.1: adds", (Code("llvm", "a\nb b\nc"),))),
+            key="kernels",
+        ),
         Tab("Said", (Findings((Finding("Two are one.", ids=("e2", "e3")),)),), key="said"),
-    )  # fmt: skip
+    )
     return Document("hlo", name, (Tabs(tabs),), web)
 
 
@@ -141,8 +151,9 @@ def choose(page, *panes):
     """Shows these panes and no others."""
     page.evaluate(
         "panes => { const p = document.querySelector('.jl').jaxlens.panes;"
-        " p.shown = panes; p.show(); }", list(panes),
-    )  # fmt: skip
+        " p.shown = panes; p.show(); }",
+        list(panes),
+    )
 
 
 @pytest.mark.parametrize("id", ["fusion.0", "fusion.3", "fusion.11"])
@@ -168,8 +179,10 @@ def test_a_source_line_lights_what_it_owns_and_weaker_what_its_calls_made(saved)
     assert set(lit(page, "call")) == {f"stablehlo s{n}" for n in called}
     assert lit(page, "at") == ["source cell 3:3"]
     page.locator(".S .c > *", has_text="line_5").hover()
-    assert (set(lit(page)), set(lit(page, "call"))) == (set(), {"stablehlo s1", "stablehlo s5",
-                                                              "stablehlo s9"})  # fmt: skip
+    assert (set(lit(page)), set(lit(page, "call"))) == (
+        set(),
+        {"stablehlo s1", "stablehlo s5", "stablehlo s9"},
+    )
 
 
 def test_a_line_that_maps_to_nothing_says_so(saved):
@@ -206,8 +219,13 @@ def test_the_strip_tells_what_is_pinned_and_leads_to_each_stage(saved):
     row(page, "jaxpr", "e1").click()
     strip = page.locator(".ab")
     said = strip.inner_text()
-    for words in ("e1 op1 in jaxpr: fused into fusion.0", "transpose of jvp", "StableHLO 1",
-                  "Optimised HLO 1", "cell 3:3 in f"):  # fmt: skip
+    for words in (
+        "e1 op1 in jaxpr: fused into fusion.0",
+        "transpose of jvp",
+        "StableHLO 1",
+        "Optimised HLO 1",
+        "cell 3:3 in f",
+    ):
         assert words in said
     strip.locator("summary").click()
     assert "lib.py:9 in g" in strip.inner_text()
@@ -250,8 +268,14 @@ def shown(page):
 
 
 def test_panes_are_remembered_by_the_output(saved):
-    one, other = html(a_document()), html(a_document(name="g(x)").__class__(
-        "compile", "g(x)", a_document().blocks, a_document().web))  # fmt: skip
+    one, other = (
+        html(a_document()),
+        html(
+            a_document(name="g(x)").__class__(
+                "compile", "g(x)", a_document().blocks, a_document().web
+            )
+        ),
+    )
     page = saved(one)
     assert shown(page) == ["Your code", "Optimised HLO"]
     page.locator(".bar [data-key=jaxpr]").click()
@@ -486,9 +510,14 @@ def test_a_live_kernel_fills_in_the_lines_that_the_file_left_out(saved, monkeypa
 
 def test_hostile_names_light_up_and_never_run(saved):
     lines = (Line((Piece(HOSTILE, "op"), Piece(" = 1")), HOSTILE, 0, HOSTILE),)
-    web = Web({"jaxpr": {HOSTILE: (0,)}, "optimized": {HOSTILE: (0,)}},
-              {HOSTILE: (0,)}, fates={HOSTILE: HOSTILE}, stacks=((HOSTILE,),),
-              stack={HOSTILE: 0}, made={HOSTILE: (HOSTILE,)})  # fmt: skip
+    web = Web(
+        {"jaxpr": {HOSTILE: (0,)}, "optimized": {HOSTILE: (0,)}},
+        {HOSTILE: (0,)},
+        fates={HOSTILE: HOSTILE},
+        stacks=((HOSTILE,),),
+        stack={HOSTILE: 0},
+        made={HOSTILE: (HOSTILE,)},
+    )
     tabs = Tabs(
         (
             Tab(HOSTILE, (Listing("jaxpr", lines, more=lines * 300),), key="jaxpr"),

@@ -56,10 +56,16 @@ def with_long_lines():
     source, *others = tabs.tabs
     pane = source.blocks[0]
     lines = tuple(
-        SourceLine(line.number, CODE if n % 2 else line.text, line.share, "12%, 37.4 kflop",
-                   line.under, line.line)
+        SourceLine(
+            line.number,
+            CODE if n % 2 else line.text,
+            line.share,
+            "12%, 37.4 kflop",
+            line.under,
+            line.line,
+        )
         for n, line in enumerate(pane.lines)
-    )  # fmt: skip
+    )
     source = replace(source, blocks=(SourcePane(pane.title, pane.scale, lines),))
     words = Cell("broadcast x 3, add, subtract x 2, multiply, exponential, reduce and more of it")
     name = Cell("fusion.1", ids=("fusion.1",))
@@ -72,9 +78,13 @@ def with_long_lines():
 
 @pytest.mark.parametrize(
     ("width", "panes"),
-    [(1280, ("source", "jaxpr")), (1280, ("source", "jaxpr", "wide")), (760, ("source", "wide")),
-     (600, ("source",))],
-)  # fmt: skip
+    [
+        (1280, ("source", "jaxpr")),
+        (1280, ("source", "jaxpr", "wide")),
+        (760, ("source", "wide")),
+        (600, ("source",)),
+    ],
+)
 def test_no_character_of_the_users_code_is_hidden(saved, width, panes):  # noqa: F811
     page = saved(html(with_long_lines()), width=width)
     choose(page, *panes)

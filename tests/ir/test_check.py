@@ -29,9 +29,7 @@ def module(*regions: Region, stage: str = "hlo") -> Module:
 BROKEN = {
     "entry 'main' is not the first region": module(INNER, MAIN),
     "region 'f' is held as 'g'": replace(module(MAIN), regions={"main": MAIN, "g": INNER}),
-    "id 'a' stands for 2 nodes": module(
-        replace(MAIN, nodes=(*MAIN.nodes, node("a"))), INNER
-    ),
+    "id 'a' stands for 2 nodes": module(replace(MAIN, nodes=(*MAIN.nodes, node("a"))), INNER),
     "2 values of 'main' are called 'a'": module(
         replace(MAIN, nodes=(*MAIN.nodes, node("a"))), INNER
     ),
@@ -47,7 +45,7 @@ BROKEN = {
     "'a' does not make one value of its own name": module(
         region("main", Node("a", "add", results=(Value("b", F32),)), result="b")
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("rule", BROKEN)

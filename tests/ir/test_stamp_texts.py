@@ -82,8 +82,11 @@ def test_nodes_have_stamps_and_show_none():
     assert nodes["a.2"].stamps == (("s1",), ("s2",))
     assert nodes["b.3"].stamps == (("s4", "s5"),)
     assert [nodes[name].scope for name in ("x.1", "a.2", "c.4", "b.3")] == [
-        "x", "jit(f)/add", "", "jit(f)/jit(g)/mul",
-    ]  # fmt: skip
+        "x",
+        "jit(f)/add",
+        "",
+        "jit(f)/jit(g)/mul",
+    ]
     assert nodes["c.4"].text.strip() == "%c.4 = f32[3]{0} sine(%a.2)"
     assert nodes["a.2"].attrs == {"metadata": '{op_name="jit(f)/add"}'}
     assert not any("_jl" in f"{node.text}{dict(node.attrs)}" for node in nodes.values())

@@ -130,9 +130,7 @@ def test_a_dump_that_opens_a_pipeline_names_an_interval() -> None:
 
 
 def test_folded_while_compiling_and_before() -> None:
-    equations = program(
-        ("iota", "", "iota"), ("mul", "a0 a0", "multiply"), ("add", "x a1", "add")
-    )  # fmt: skip
+    equations = program(("iota", "", "iota"), ("mul", "a0 a0", "multiply"), ("add", "x a1", "add"))
     before = text(
         "%i = f32[8]{0} iota(), iota_dimension=0 #0",
         "%m = f32[8]{0} multiply(%i, %i) #1",

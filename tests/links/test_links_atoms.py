@@ -133,7 +133,11 @@ def test_calls_may_nest_deep() -> None:
     body = f'  ROOT %r = f32[8]{{0}} sine(%v), metadata={{op_name="{path}/_jls5_/max"}}\n'
     text = "HloModule m\n\nENTRY %e (v: f32[8]) -> f32[8] {\n  %v = f32[8]{0} parameter(0)\n"
     module = hlo.read(text + body + "}\n", stage="optimized")
-    linked = Linked({
-        "jaxpr": by_hand.jaxpr(), "stablehlo": by_hand.stablehlo(), "optimized": module,
-    })  # fmt: skip
+    linked = Linked(
+        {
+            "jaxpr": by_hand.jaxpr(),
+            "stablehlo": by_hand.stablehlo(),
+            "optimized": module,
+        }
+    )
     assert "e3" in sharing(linked, "r", "optimized", "jaxpr")

@@ -12,8 +12,10 @@ from tests.support import linked_modules as by_hand
     [
         ("jit(f)/transpose(jvp(vmap(g)))/mul", ("transpose", "jvp", "vmap")),
         ("jvp(layer)/vmap()", ("jvp", "vmap")),
-        ("transpose(jvp(lay))/vmap(jvp(lay))/vmap()/checkpoint/mul",
-         ("transpose", "jvp", "vmap", "remat")),
+        (
+            "transpose(jvp(lay))/vmap(jvp(lay))/vmap()/checkpoint/mul",
+            ("transpose", "jvp", "vmap", "remat"),
+        ),
         ("rematted_computation/sin", ("remat",)),
         ("jit(jvp)/add", ()),  # a function of the user's that has such a name
         ("vmap/jvp/add", ()),  # and named scopes that do
@@ -21,7 +23,7 @@ from tests.support import linked_modules as by_hand
         ("jit(f)/jvp()/a;jit(f)/transpose(jvp())/b", ("jvp",)),
         ("", ()),
     ],
-)  # fmt: skip
+)
 def test_transforms_outermost_first(scope: str, wanted: tuple[str, ...]) -> None:
     assert transforms(scope) == wanted
 

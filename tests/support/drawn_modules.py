@@ -117,11 +117,28 @@ def nested(levels):
 
 
 HOSTILE = (
-    '"><script>alert(1)</script>', "</svg>", "\\N", "\\G\\L\\l", "<b>bold</b>", "<<table>>",
-    "a:b:c", "two\nlines\r\n\tand tab", "x" * 10_000, "naïve 日本語 \U0001f600", "\x00\x07\x1b[31m",
+    '"><script>alert(1)</script>',
+    "</svg>",
+    "\\N",
+    "\\G\\L\\l",
+    "<b>bold</b>",
+    "<<table>>",
+    "a:b:c",
+    "two\nlines\r\n\tand tab",
+    "x" * 10_000,
+    "naïve 日本語 \U0001f600",
+    "\x00\x07\x1b[31m",
     "\ud800",
-    "&amp;&lt;", "]]>", "<!--", "'\"`", "a" + "\u0301" * 50, "\u202eevil", "{}|[]", "%s%d", "",
-)  # fmt: skip
+    "&amp;&lt;",
+    "]]>",
+    "<!--",
+    "'\"`",
+    "a" + "\u0301" * 50,
+    "\u202eevil",
+    "{}|[]",
+    "%s%d",
+    "",
+)
 
 
 def hostile(name):
@@ -131,13 +148,18 @@ def hostile(name):
         (Value("p", Type(name, (name,))),),
         (
             Node(
-                name, name, ("p", f"{name}:f32[]"), (Value("v", Type(name)),),
-                attrs={name: name, "name": name}, regions=(f"{name} body",), scope=name,
+                name,
+                name,
+                ("p", f"{name}:f32[]"),
+                (Value("v", Type(name)),),
+                attrs={name: name, "name": name},
+                regions=(f"{name} body",),
+                scope=name,
                 spans=(Span(name, 1, function=name),),
             ),
         ),
         ("v",),
         "jaxpr",
-    )  # fmt: skip
+    )
     inner = Region(f"{name} body", (), (), (), "jaxpr")
     return Module(name, "jaxpr", "main", {"main": main, f"{name} body": inner})

@@ -95,9 +95,13 @@ def layer() -> Module:
     """The layer's equations: 2*4*8*2 = 128 flops of dot, 8 each of add, max and gt."""
     out, mask = Type("f32", (4, 2)), Type("bool", (4, 2))
     dot = Node(
-        "e0", "dot_general", ("a", "b"), (Value("d", out),),
-        {"dimension_numbers": "(((1,), (0,)), ((), ()))"}, spans=at(2),
-    )  # fmt: skip
+        "e0",
+        "dot_general",
+        ("a", "b"),
+        (Value("d", out),),
+        {"dimension_numbers": "(((1,), (0,)), ((), ()))"},
+        spans=at(2),
+    )
     bias = Node("e1", "broadcast_in_dim", ("c",), (Value("e", out),), {}, spans=at(2))
     add = Node("e2", "add", ("d", "e"), (Value("f", out),), spans=at(2))
     top = Node("e3", "max", ("f", "0.0:f32[]"), (Value("g", out),), spans=at(3))

@@ -171,12 +171,13 @@ def _one(op: Any, value: Any, times: int) -> str:
 
 
 _CATEGORIES = {
-    constants.CATEGORY_DIGIT: str.isdecimal, constants.CATEGORY_SPACE: str.isspace,
+    constants.CATEGORY_DIGIT: str.isdecimal,
+    constants.CATEGORY_SPACE: str.isspace,
     constants.CATEGORY_WORD: lambda c: c.isalnum() or c == "_",
     constants.CATEGORY_NOT_DIGIT: lambda c: not c.isdecimal(),
     constants.CATEGORY_NOT_SPACE: lambda c: not c.isspace(),
     constants.CATEGORY_NOT_WORD: lambda c: not (c.isalnum() or c == "_"),
-}  # fmt: skip
+}
 
 
 def _of_class(items: list[Any]) -> str:

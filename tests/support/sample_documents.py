@@ -119,8 +119,10 @@ def diff() -> Diff:
         )
     )
     same = tuple(DiffRow(line, line, "same") for line in before[60:66])
-    new = (DiffRow(before[-1], after["tuple.6"], "rewritten", "algsimp"),
-           DiffRow(None, after["copy.5"], "added", "copy-insertion"))  # fmt: skip
+    new = (
+        DiffRow(before[-1], after["tuple.6"], "rewritten", "algsimp"),
+        DiffRow(None, after["copy.5"], "added", "copy-insertion"),
+    )
     return Diff(
         "HLO before optimisation",
         "Optimised HLO",
@@ -164,12 +166,14 @@ def findings() -> Findings:
     return Findings(
         (
             Finding("Two matrix products take 98 % of 103 Mflop; both are library calls."),
-            Finding("XLA counts 51.7 Mflop: it counts the loop's body once, and it runs 128 times.",
-                    "xla"),
+            Finding(
+                "XLA counts 51.7 Mflop: it counts the loop's body once, and it runs 128 times.",
+                "xla",
+            ),
             Finding("The call took 1.2 ms, the median of 20 runs.", "measured"),
             Finding("A roofline puts it at 0.4 ms.", "estimate"),
         )
-    )  # fmt: skip
+    )
 
 
 def llvm() -> Code:

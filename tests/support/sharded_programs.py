@@ -87,8 +87,9 @@ def of_a_library():
 
 def resharded():
     """Two shardings of one value (jax issue 21562): at last each device has gathered all of it."""
-    turned = NamedSharding(jax.make_mesh((2, 4), ("u", "v"), axis_types=(AxisType.Auto,) * 2),
-                           P("v", "u"))  # fmt: skip
+    turned = NamedSharding(
+        jax.make_mesh((2, 4), ("u", "v"), axis_types=(AxisType.Auto,) * 2), P("v", "u")
+    )
 
     def f(x):
         y = jax.lax.with_sharding_constraint(x * 2, turned)
@@ -108,24 +109,35 @@ def main(name: str, kept: str) -> None:
     text = str(found)
     cap.save(kept)
     saved = jaxlens.sharding(jaxlens.load(kept))
-    print(json.dumps({
-        "text": text,
-        "saved": str(saved),
-        "html": len(found.html()),
-        "devices": found.devices,
-        "axes": found.axes,
-        "sent": found.sent,
-        "inputs": [(one.spec, one.tiling and one.tiling.tiles) for one in found.inputs],
-        "outputs": [(one.spec, one.tiling and one.tiling.tiles) for one in found.outputs],
-        "values": [(one.name, one.spec) for one in reversed(found.values)],
-        "truth": [list(s.shard_shape(a.shape)) for s, a in _truth(f, args)],
-        "pieces": [one.piece and one.piece.shape for one in found.outputs],
-        "collectives": [
-            {"opcode": c.opcode, "bytes": c.bytes, "groups": c.groups, "over": c.over,
-             "trips": c.trips, "lines": c.lines, "sent": c.sent}
-            for c in found.collectives
-        ],
-    }))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "text": text,
+                "saved": str(saved),
+                "html": len(found.html()),
+                "devices": found.devices,
+                "axes": found.axes,
+                "sent": found.sent,
+                "inputs": [(one.spec, one.tiling and one.tiling.tiles) for one in found.inputs],
+                "outputs": [(one.spec, one.tiling and one.tiling.tiles) for one in found.outputs],
+                "values": [(one.name, one.spec) for one in reversed(found.values)],
+                "truth": [list(s.shard_shape(a.shape)) for s, a in _truth(f, args)],
+                "pieces": [one.piece and one.piece.shape for one in found.outputs],
+                "collectives": [
+                    {
+                        "opcode": c.opcode,
+                        "bytes": c.bytes,
+                        "groups": c.groups,
+                        "over": c.over,
+                        "trips": c.trips,
+                        "lines": c.lines,
+                        "sent": c.sent,
+                    }
+                    for c in found.collectives
+                ],
+            }
+        )
+    )
 
 
 def _truth(f, args):

@@ -52,9 +52,11 @@ def test_of_a_long_function_only_the_used_lines_are_shown():
 
 def test_shares_and_notes_count_equations():
     module = program(
-        Node("e0", "add", spans=(at(10), at(16))), Node("e1", "mul", spans=(at(12), at(16))),
-        Node("e2", "sin", spans=(at(12), at(16))), Node("e3", "cos"),
-    )  # fmt: skip
+        Node("e0", "add", spans=(at(10), at(16))),
+        Node("e1", "mul", spans=(at(12), at(16))),
+        Node("e2", "sin", spans=(at(12), at(16))),
+        Node("e3", "cos"),
+    )
     under = {"e0": Line((Piece("b = add a 1"),), "e0")}
     (pane,) = blocks(module, {"/m.py": Source("m.py", TEXT)}, under)
     rows = {row.number: row for row in pane.lines}

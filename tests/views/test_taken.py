@@ -15,8 +15,13 @@ X = Input("x", Type("f32", (8, 4)))
     [
         (Program("f", (X,), (), CPU), "f(x) with x f32[8,4] on cpu"),
         (
-            Program("loss", (Input("p['w']", Type("bf16", (2,)), donated=True), X), (), CPU,
-                    transforms=("vmap", "grad")),
+            Program(
+                "loss",
+                (Input("p['w']", Type("bf16", (2,)), donated=True), X),
+                (),
+                CPU,
+                transforms=("vmap", "grad"),
+            ),
             "vmap(grad(loss))(p, x) with p['w'] bf16[2] (donated), x f32[8,4] on cpu",
         ),
         (
@@ -26,7 +31,7 @@ X = Input("x", Type("f32", (8, 4)))
         (Program("f", (), (), CPU), "f() without array inputs on cpu"),
         (Program("expression", (X,), (), CPU), "expression with x f32[8,4] on cpu"),
     ],
-)  # fmt: skip
+)
 def test_taken(program, words):
     assert taken(program) == words
 

@@ -14,8 +14,16 @@ from jaxlens.render.to_json import plain
 from jaxlens.views.view import View
 from tests.support import sample_documents as sample
 
-FIGURE = Figure((Panel("main", "f", (Box("x", "x", kind="input"), Box("e0", "tanh")),
-                       (Edge("x", "e0", "f32[8]"),)),))  # fmt: skip
+FIGURE = Figure(
+    (
+        Panel(
+            "main",
+            "f",
+            (Box("x", "x", kind="input"), Box("e0", "tanh")),
+            (Edge("x", "e0", "f32[8]"),),
+        ),
+    )
+)
 
 
 def view(*blocks):

@@ -18,8 +18,10 @@ from typing import Literal
 
 Kind = Literal["priority", "refused", "fused"]
 _KINDS: dict[str, Kind] = {
-    "update_priority": "priority", "producer_ineligible": "refused", "fusion": "fused",
-}  # fmt: skip
+    "update_priority": "priority",
+    "producer_ineligible": "refused",
+    "fusion": "fused",
+}
 _BLOCK = re.compile(r"\s*+(\w++)(?:\s*+:)?+\s*+\{\s*")
 _FIELD = re.compile(r'\s*(\w+):\s*(?:"((?:[^"\\]|\\.)*)"|(\S+))\s*')
 _STEP = "fusion_steps"
@@ -92,9 +94,14 @@ def _step(kind: Kind, fields: dict[str, list[str]]) -> Step:
 
     consumers = fields.get("consumer_names", []) + fields.get("consumer_name", [])
     return Step(
-        kind, one("producer_name"), tuple(consumers), one("reason"), one("fusion_name"),
-        _number(one("us_fused")), _number(one("us_unfused")),
-    )  # fmt: skip
+        kind,
+        one("producer_name"),
+        tuple(consumers),
+        one("reason"),
+        one("fusion_name"),
+        _number(one("us_fused")),
+        _number(one("us_unfused")),
+    )
 
 
 def _number(text: str) -> float | None:

@@ -136,9 +136,7 @@ def _held(buffers: Buffers, end: int, space: int) -> tuple[list[Held], int]:
             unplaced += found is None
             if found is not None and found.start <= found.end:
                 kind = "temporary" if found.end < last else allocation.kind
-                one = Held(
-                    buffer, kind, allocation.kind, allocation.index, found.start, found.end
-                )  # fmt: skip
+                one = Held(buffer, kind, allocation.kind, allocation.index, found.start, found.end)
                 held.append(one)
     return held, unplaced
 

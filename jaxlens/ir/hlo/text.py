@@ -22,9 +22,17 @@ _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 
 CALLS = (
-    "calls", "to_apply", "condition", "body", "branch_computations", "true_computation",
-    "false_computation", "called_computations", "select", "scatter",
-)  # fmt: skip
+    "calls",
+    "to_apply",
+    "condition",
+    "body",
+    "branch_computations",
+    "true_computation",
+    "false_computation",
+    "called_computations",
+    "select",
+    "scatter",
+)
 """Attributes whose value names computations that the instruction calls."""
 
 # A mesh's devices, printed behind it with a comma that no bracket is around.

@@ -19,7 +19,7 @@ Words = Callable[[Any], Hashable]
 
 def program(
     found: Mapping[int, Body], spans: Resolver, scope: Callable[[Any], str], words: Words
-) -> Program:  # fmt: skip
+) -> Program:
     """Columns of every body.
 
     Args:

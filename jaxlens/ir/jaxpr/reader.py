@@ -57,9 +57,16 @@ def read(
     constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
     attrs = {"constants": constants} if constants else {}
     return from_columns(
-        name, "jaxpr", main.name, regions, attrs, program, reader.locate, reader.name,
+        name,
+        "jaxpr",
+        main.name,
+        regions,
+        attrs,
+        program,
+        reader.locate,
+        reader.name,
         reader.numbers,
-    )  # fmt: skip
+    )
 
 
 def occurrences(module: Module) -> dict[str, int]:

@@ -34,9 +34,14 @@ class LazyKernel(Kernel):
     ) -> None:
         """As `Kernel`, but with a function for each text that there is."""
         fields: dict[str, Any] = {
-            "name": name, "instruction": instruction, "kind": kind, "note": note,
-            "launch": launch, "_makers": makers or {}, "_made": {},
-        }  # fmt: skip
+            "name": name,
+            "instruction": instruction,
+            "kind": kind,
+            "note": note,
+            "launch": launch,
+            "_makers": makers or {},
+            "_made": {},
+        }
         for key, value in fields.items():
             object.__setattr__(self, key, value)
 

@@ -30,10 +30,17 @@ _BASE, _SLOPE, _SMALL, _SLOPE_OF_LARGE = 16 << 20, 60, 1_000_000, 128
 _CHUNK = 1 << 20
 _LARGEST_DIRECTORY = 4096  # seven entries take 500 bytes
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_NAMES = frozenset({
-    "manifest.json", "sources.json", "jaxpr.json", "stablehlo.json", "early.bin", "hlo.bin",
-    "code.bin",
-})  # fmt: skip
+_NAMES = frozenset(
+    {
+        "manifest.json",
+        "sources.json",
+        "jaxpr.json",
+        "stablehlo.json",
+        "early.bin",
+        "hlo.bin",
+        "code.bin",
+    }
+)
 _ANY_DAY = (1980, 1, 1, 0, 0, 0)
 
 

@@ -72,9 +72,13 @@ class _Writer:
         # Passes first: a compile without them would have to be done again.
         passes = self._passes()
         for name, texts in (
-            ("jaxpr", self._early), ("stablehlo", self._early), ("hlo", self._hlo),
-            ("optimized", self._hlo), ("llvm", self._code), ("asm", self._code),
-        ):  # fmt: skip
+            ("jaxpr", self._early),
+            ("stablehlo", self._early),
+            ("hlo", self._hlo),
+            ("optimized", self._hlo),
+            ("llvm", self._code),
+            ("asm", self._code),
+        ):
             self._stage(name, texts)
         manifest = {
             "format": saved_file.FORMAT,
@@ -130,11 +134,17 @@ class _Writer:
         found = self._ask("passes", "passes", lambda: self._driver.passes()) or ()
         rows = []
         for one in found:
-            rows.append({
-                "index": one.index, "pipeline": one.pipeline, "name": one.name,
-                "changed": one.changed, "before": one.before, "title": one.stage.title,
-                "text": len(self._hlo),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "index": one.index,
+                    "pipeline": one.pipeline,
+                    "name": one.name,
+                    "changed": one.changed,
+                    "before": one.before,
+                    "title": one.stage.title,
+                    "text": len(self._hlo),
+                }
+            )
             self._hlo.append(one.stage.raw)
         return rows
 
@@ -144,9 +154,11 @@ class _Writer:
 
     def _kernel(self, kernel: Kernel) -> dict[str, Any]:
         row: dict[str, Any] = {
-            "name": kernel.name, "instruction": kernel.instruction, "kind": kernel.kind,
+            "name": kernel.name,
+            "instruction": kernel.instruction,
+            "kind": kernel.kind,
             "note": kernel.note,
-        }  # fmt: skip
+        }
         if kernel.launch:
             row["launch"] = kernel.launch
         for key in TEXTS:

@@ -29,9 +29,17 @@ _UNSAID = {"api_version": "1", "called_computations": "[]", "has_side_effect": "
 # A frozen dataclass assigns each field through a call; filling its slots takes a fifth of that.
 _new = object.__new__
 (
-    _set_id, _set_opcode, _set_operands, _set_results, _set_attrs, _set_regions, _set_scope,
-    _set_spans, _set_text, _set_stamps,
-) = (vars(Node)[field.name].__set__ for field in fields(Node))  # fmt: skip
+    _set_id,
+    _set_opcode,
+    _set_operands,
+    _set_results,
+    _set_attrs,
+    _set_regions,
+    _set_scope,
+    _set_spans,
+    _set_text,
+    _set_stamps,
+) = (vars(Node)[field.name].__set__ for field in fields(Node))
 _CALLEES = ("callee", "called_computations", "decomposition")
 
 

@@ -93,8 +93,10 @@ def _flags(before: Sequence[str], after: Sequence[str]) -> Iterator[Cause]:
     more = [flag for flag in after if flag not in before]
     less = [flag for flag in before if flag not in after]
     words = [flag if flag.startswith("without ") else f"with {flag}" for flag in more]
-    words += [flag.replace("without", "with", 1) if flag.startswith("without ") else
-              f"without {flag}" for flag in less]  # fmt: skip
+    words += [
+        flag.replace("without", "with", 1) if flag.startswith("without ") else f"without {flag}"
+        for flag in less
+    ]
     if words:
         text = listed(words, _MOST)
         yield Cause("flag", text[:1].upper() + text[1:])
@@ -130,9 +132,12 @@ def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
 
 _ROOT = re.compile(r"\A\W*\w*")
 _MANY = {
-    "new": "new arrays", "gone": "arrays less", "type": "arrays of another type",
-    "donated": "donated arrays", "kept": "arrays no longer donated",
-}  # fmt: skip
+    "new": "new arrays",
+    "gone": "arrays less",
+    "type": "arrays of another type",
+    "donated": "donated arrays",
+    "kept": "arrays no longer donated",
+}
 
 
 def _input(old: Input | None, new: Input | None) -> tuple[str, str]:

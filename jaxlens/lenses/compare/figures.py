@@ -144,8 +144,12 @@ FIGURES: Mapping[str, Figure] = {
         "transcendentals", "transcendental", lambda f: f.counted.transcendentals, "", False, True
     ),
     "bytes": Figure(
-        "bytes of arguments and results", "arguments and results", lambda f: f.counted.bytes,
-        "B", False, True,
+        "bytes of arguments and results",
+        "arguments and results",
+        lambda f: f.counted.bytes,
+        "B",
+        False,
+        True,
     ),
     "instructions": Figure(
         "instructions that run", "instruction", lambda f: sum(f.operations.values())
@@ -167,5 +171,5 @@ FIGURES: Mapping[str, Figure] = {
     "moved": Figure(
         "bytes accessed by XLA's account", "bytes accessed", _xla("bytes accessed"), "B"
     ),
-}  # fmt: skip
+}
 """By the name of the fact."""

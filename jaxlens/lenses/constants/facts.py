@@ -131,9 +131,16 @@ def _converted(capture: Capture) -> Iterator[Folded]:
     for one in conversion_folds(capture.stablehlo.module, first):
         owner, type = str(one.op.owner or ""), one.constant.type
         yield Folded(
-            one.op.id, one.op.opcode.rpartition(".")[2], one.constant.id, str(type), type.bytes,
-            owner, one.gone, CONVERSION, 0,
-        )  # fmt: skip
+            one.op.id,
+            one.op.opcode.rpartition(".")[2],
+            one.constant.id,
+            str(type),
+            type.bytes,
+            owner,
+            one.gone,
+            CONVERSION,
+            0,
+        )
 
 
 def is_stand_in(capture: Capture) -> bool:
@@ -195,17 +202,25 @@ def _step(earlier: PassStage, later: PassStage, programs: Programs) -> list[Fold
     made = {node.id: node for node in after.nodes() if node.opcode == "constant"}
     became = {f.id: f.into[0] if f.into else f.note.removeprefix("into ") for f in fates.values()}
     roots = {
-        id: constant for id, constant in became.items()
+        id: constant
+        for id, constant in became.items()
         if constant in made and nodes[id].opcode != "constant"
-    }  # fmt: skip
+    }
     gone = {f.id for f in fates.values() if f.name == "folded" and f.id not in roots}
     return [
         Folded(
-            id, nodes[id].opcode, constant, str(made[constant].type), made[constant].type.bytes,
-            str(nodes[id].owner or ""), _under(nodes[id], nodes, gone), later.name, later.index,
+            id,
+            nodes[id].opcode,
+            constant,
+            str(made[constant].type),
+            made[constant].type.bytes,
+            str(nodes[id].owner or ""),
+            _under(nodes[id], nodes, gone),
+            later.name,
+            later.index,
         )
         for id, constant in roots.items()
-    ]  # fmt: skip
+    ]
 
 
 def _under(root: Node, nodes: Mapping[str, Node], gone: set[str]) -> tuple[str, ...]:
@@ -353,19 +368,25 @@ def _arrays(facts: Captured) -> Table:
     largest = facts.constants[0].bytes or 1
     rows = tuple(
         (
-            Cell(c.name), Cell(str(c.type)), Cell(amount(c.bytes), c.bytes, bar=c.bytes / largest),
-            Cell(c.held), Cell(_holder(c)), Cell(str(c.span or "")),
+            Cell(c.name),
+            Cell(str(c.type)),
+            Cell(amount(c.bytes), c.bytes, bar=c.bytes / largest),
+            Cell(c.held),
+            Cell(_holder(c)),
+            Cell(str(c.span or "")),
             Cell(f"{c.reads:,}" if c.reads else "", c.reads),
         )
         for c in facts.constants[:_ROWS]
-    )  # fmt: skip
+    )
     left = len(facts.constants) - len(rows)
     more = f" {count(left, 'more array')} below these." if left else ""
     return Table(
         "Arrays that are closed over",
-        ("name", "type", "bytes", "held as", "by", "first read", "reads"), rows,
-        f"Reads: equations that name it, in all bodies.{more}", right=(2, 6),
-    )  # fmt: skip
+        ("name", "type", "bytes", "held as", "by", "first read", "reads"),
+        rows,
+        f"Reads: equations that name it, in all bodies.{more}",
+        right=(2, 6),
+    )
 
 
 def _holder(constant: Constant) -> str:
@@ -375,22 +396,28 @@ def _holder(constant: Constant) -> str:
 def _stages(facts: Captured) -> Table:
     """What each stage carries."""
     titles = {
-        "jaxpr": "jaxpr", "stablehlo": "StableHLO",
-        "optimized": "Optimised HLO", "executable": "Executable",
-    }  # fmt: skip
+        "jaxpr": "jaxpr",
+        "stablehlo": "StableHLO",
+        "optimized": "Optimised HLO",
+        "executable": "Executable",
+    }
     largest = max(size for _, size in facts.stages.values()) or 1
     rows = tuple(
         (
-            Cell(titles[name]), Cell(f"{n:,}", n), Cell(amount(size), size, bar=size / largest),
+            Cell(titles[name]),
+            Cell(f"{n:,}", n),
+            Cell(amount(size), size, bar=size / largest),
         )
         for name, (n, size) in facts.stages.items()
-    )  # fmt: skip
+    )
     return Table(
-        "Constants by stage", ("stage", "arrays", "bytes"), rows,
+        "Constants by stage",
+        ("stage", "arrays", "bytes"),
+        rows,
         "Constants with dimensions, the program's own too. StableHLO as text takes two characters "
         "a byte, where an array is not one number throughout.",
         right=(1, 2),
-    )  # fmt: skip
+    )
 
 
 def _folded(facts: Captured) -> Table:
@@ -399,19 +426,23 @@ def _folded(facts: Captured) -> Table:
     largest = ranked[0].bytes or 1
     rows = tuple(
         (
-            Cell(one.constant, ids=(one.constant,)), Cell(one.type),
+            Cell(one.constant, ids=(one.constant,)),
+            Cell(one.type),
             Cell(amount(one.bytes), one.bytes, bar=(one.bytes or 0) / largest),
-            Cell(one.opcode), Cell(f"{len(one.gone) + 1:,}", len(one.gone) + 1),
+            Cell(one.opcode),
+            Cell(f"{len(one.gone) + 1:,}", len(one.gone) + 1),
             Cell(one.line or "(no line)"),
         )
         for one in ranked[:_ROWS]
-    )  # fmt: skip
+    )
     left = len(ranked) - len(rows)
     more = f" {count(left, 'more constant')} below these." if left else ""
     return Table(
         "Folded while compiling",
-        ("constant", "type", "bytes", "was", "instructions", "from line"), rows,
+        ("constant", "type", "bytes", "was", "instructions", "from line"),
+        rows,
         f"As StableHLO and the first HLO show, and the dumps before and after {FOLDING}; some is "
         f"folded again, or removed, later.{more}",
-        right=(2, 4), stage="optimized",
-    )  # fmt: skip
+        right=(2, 4),
+        stage="optimized",
+    )

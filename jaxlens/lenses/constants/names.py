@@ -89,9 +89,8 @@ class CapturedNames:
     def _callers(self) -> dict[str, tuple[str, Node]]:
         """Who calls each body, and within which."""
         return {
-            inner: (region, node)
-            for region, node in self._nodes.values() for inner in node.regions
-        }  # fmt: skip
+            inner: (region, node) for region, node in self._nodes.values() for inner in node.regions
+        }
 
     def _meant(self, region: str, value: str) -> Iterator[Constant]:
         """The captured arrays that a value of a body can be, itself or as its caller gives it.

@@ -78,9 +78,16 @@ def of(capture: Capture, compiled: bool = True) -> Cost:
     counted = count_module(capture.jaxpr.module, trips)
     moved = _moved((*capture.program.inputs, *capture.outputs))
     return Cost(
-        counted.flops, counted.transcendentals, moved, counted.once, counted.by_node,
-        counted.by_line, counted.loops, counted.branches, counted.unknown,
-    )  # fmt: skip
+        counted.flops,
+        counted.transcendentals,
+        moved,
+        counted.once,
+        counted.by_node,
+        counted.by_line,
+        counted.loops,
+        counted.branches,
+        counted.unknown,
+    )
 
 
 def _moved(values: tuple[Input, ...]) -> int | None:
@@ -162,9 +169,16 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
                 branches.append(node.id)
     whole = sums[module.entry]
     return Cost(
-        whole.flops, whole.transcendentals, None, whole.once, by_node,
-        {line: n for line, n in by_line.items() if n}, tuple(loops), tuple(branches), unknown,
-    )  # fmt: skip
+        whole.flops,
+        whole.transcendentals,
+        None,
+        whole.once,
+        by_node,
+        {line: n for line, n in by_line.items() if n},
+        tuple(loops),
+        tuple(branches),
+        unknown,
+    )
 
 
 def _own(

@@ -31,34 +31,46 @@ def _tpu(name: str, bf16: float, int8: float, gigabytes: float, also: str = "") 
 # f32 stands for TF32: what XLA multiplies f32 with on these GPUs unless told otherwise.
 PUBLISHED: Mapping[str, Limits] = {
     "a100": _gpu(
-        "A100 80GB SXM", {"bf16": 312, "f16": 312, "f32": 156, "f64": 19.5, "s8": 624}, 19.5,
-        2039, "NVIDIA A100 Tensor Core GPU datasheet",
+        "A100 80GB SXM",
+        {"bf16": 312, "f16": 312, "f32": 156, "f64": 19.5, "s8": 624},
+        19.5,
+        2039,
+        "NVIDIA A100 Tensor Core GPU datasheet",
     ),
     "h100": _gpu(
         "H100 SXM",
-        {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979}, 67,
-        3350, "NVIDIA H100 Tensor Core GPU datasheet, halved where it counts sparsity",
+        {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979},
+        67,
+        3350,
+        "NVIDIA H100 Tensor Core GPU datasheet, halved where it counts sparsity",
     ),
     "h200": _gpu(
         "H200 SXM",
-        {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979}, 67,
-        4800, "NVIDIA H200 Tensor Core GPU datasheet, halved where it counts sparsity",
+        {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979},
+        67,
+        4800,
+        "NVIDIA H200 Tensor Core GPU datasheet, halved where it counts sparsity",
     ),
     "l4": _gpu(
-        "L4", {"bf16": 121, "f16": 121, "f32": 60, "s8": 242.5, "f8e4m3fn": 242.5}, 30.3, 300,
+        "L4",
+        {"bf16": 121, "f16": 121, "f32": 60, "s8": 242.5, "f8e4m3fn": 242.5},
+        30.3,
+        300,
         "NVIDIA L4 Tensor Core GPU datasheet, halved where it counts sparsity",
     ),
     "b200": _gpu(
         "B200",
-        {"bf16": 2250, "f16": 2250, "f32": 1100, "f64": 37, "s8": 4500, "f8e4m3fn": 4500}, 75,
-        7700, "NVIDIA Blackwell datasheet, a GPU of the HGX B200, halved where it counts sparsity",
+        {"bf16": 2250, "f16": 2250, "f32": 1100, "f64": 37, "s8": 4500, "f8e4m3fn": 4500},
+        75,
+        7700,
+        "NVIDIA Blackwell datasheet, a GPU of the HGX B200, halved where it counts sparsity",
     ),
     "v4": _tpu("TPU v4", 275, 275, 1200),
     "v5e": _tpu("TPU v5e", 197, 393, 819),
     # The page has no int8.
     "v5p": _tpu("TPU v5p", 459, 918, 2765, "; int8: Google Cloud's announcement of it"),
     "v6e": _tpu("TPU v6e", 918, 1836, 1638),
-}  # fmt: skip
+}
 
 # How JAX names these devices ("TPU v5 lite", "NVIDIA H100 80GB HBM3").
 _KINDS = {"tpu v5 lite": "v5e", "tpu v5p": "v5p", "tpu v5": "v5p", "tpu v6 lite": "v6e"}

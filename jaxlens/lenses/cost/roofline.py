@@ -210,9 +210,10 @@ def _moves(kernels: Sequence[KernelCost]) -> list[Finding]:
             Finding(
                 f"{line} moves {_share(size, whole)} of the {amount(whole)} that the "
                 f"{_read_and_write(len(kernels))}; {one}.",
-                "counted", (most.instruction,),
+                "counted",
+                (most.instruction,),
             )
-        )  # fmt: skip
+        )
     open_ = [kernel for kernel in kernels if kernel.open]
     if open_:
         text = f"{count(len(open_), 'kernel')} in loops of unknown trips are counted for one."
@@ -254,9 +255,10 @@ def _bounds(found: Sequence[Point], limits: Limits) -> list[Finding]:
         Finding(
             f"On {limits.name} a run takes {duration(whole)} at best, {_share(took, whole)} of it "
             f"for {line}; {_share(memory, whole)} of it is bound by memory.{apart}",
-            "estimate", (found[0].kernel.instruction,),
+            "estimate",
+            (found[0].kernel.instruction,),
         )
-    ]  # fmt: skip
+    ]
 
 
 def table(kernels: Sequence[KernelCost]) -> Table:
@@ -373,15 +375,17 @@ def _measured(known: Facts) -> Table:
         if took is None:
             continue
         at_best = best.get(kernel.instruction)
-        rows.append((
-            Cell(kernel.name, ids=(kernel.instruction,)),
-            Cell(listed(list(kernel.lines), 2)),
-            Cell(duration(took), took, bar=took / (top or 1.0)),
-            Cell(_share(took, whole), took / whole),
-            Cell(amount(kernel.flops / took, "flop/s") if took else "", kernel.flops / took),
-            Cell(amount((kernel.bytes or 0) / took, "B/s") if took else ""),
-            *([] if not best else [Cell("" if not at_best else _share(at_best, took))]),
-        ))  # fmt: skip
+        rows.append(
+            (
+                Cell(kernel.name, ids=(kernel.instruction,)),
+                Cell(listed(list(kernel.lines), 2)),
+                Cell(duration(took), took, bar=took / (top or 1.0)),
+                Cell(_share(took, whole), took / whole),
+                Cell(amount(kernel.flops / took, "flop/s") if took else "", kernel.flops / took),
+                Cell(amount((kernel.bytes or 0) / took, "B/s") if took else ""),
+                *([] if not best else [Cell("" if not at_best else _share(at_best, took))]),
+            )
+        )
     unseen = sum(1 for kernel in taken if kernel.instruction not in seconds)
     note = "One run, from the profiler, which slows small kernels: the shares say more."
     note += f" {count(unseen, 'kernel')} left no mark in the profile." if unseen else ""

@@ -146,10 +146,17 @@ def of(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     joined.sort(key=lambda one: -one.saved * one.times)
     edges = sorted(_boundaries(capture, module, traffic, log), key=lambda b: -b.bytes * b.times)
     return Fusions(
-        tuple(joined), len(held) - len(joined), tuple(edges), len(operations(change.before)),
-        len(operations(module)), change, note, log.refused, log.missing,
+        tuple(joined),
+        len(held) - len(joined),
+        tuple(edges),
+        len(operations(change.before)),
+        len(operations(module)),
+        change,
+        note,
+        log.refused,
+        log.missing,
         sum(kernel.bytes or 0 for kernel in kernel_costs(capture)),
-    )  # fmt: skip
+    )
 
 
 def joins(node: Node, module: Module) -> tuple[Node, ...]:

@@ -113,9 +113,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         return Tried(name, code, why=str(why))
     flops = count_module(again.jaxpr.module).flops
     loosened = _has_barrier(again.hlo.module) and not _has_barrier(again.optimized.module)
-    return Tried(
-        name, code, use.peak, use.saved.bytes, flops, _elsewhere(use), loosened=loosened
-    )  # fmt: skip
+    return Tried(name, code, use.peak, use.saved.bytes, flops, _elsewhere(use), loosened=loosened)
 
 
 def _elsewhere(use: Use) -> dict[str, int]:

@@ -148,13 +148,14 @@ def table(found: Sequence[Donation], most: int = 12) -> Table:
     top = max((one.bytes or 0 for one in found), default=0) or 1
     rows = tuple(
         (
-            Cell(one.name), Cell(one.type),
+            Cell(one.name),
+            Cell(one.type),
             Cell(amount(one.bytes), one.bytes, bar=(one.bytes or 0) / top),
             Cell("yes" if one.donated else "no"),
             Cell(_became(one)),
         )
         for one in found[:most]
-    )  # fmt: skip
+    )
     left = f"{len(found) - most:,} more: .donations has all." if len(found) > most else ""
     columns = ("input", "type", "bytes", "donated", "its memory")
     return Table("Donation", columns, rows, left, right=(2,))

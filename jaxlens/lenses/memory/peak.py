@@ -30,8 +30,11 @@ from jaxlens.links.instruction_atoms import TRIVIAL
 
 Kind = Literal["argument", "result", "constant", "temporary"]
 _KINDS: Mapping[Allocated, Kind] = {
-    "parameter": "argument", "output": "result", "constant": "constant", "temporary": "temporary",
-}  # fmt: skip
+    "parameter": "argument",
+    "output": "result",
+    "constant": "constant",
+    "temporary": "temporary",
+}
 _WORTH = 0.02  # share of the peak from which a value without a line is looked up in the links
 
 
@@ -160,12 +163,21 @@ def of(capture: Capture) -> Use:
     return Use(
         found.bytes if found else None,
         reserved,
-        sizes.arguments, sizes.outputs, sizes.temporaries, sizes.aliases, constants,
-        found.instruction if found else "", runs, at, _by_line(at), kept,
-        found.unplaced if found else 0, memory_spaces.name(0, capture.program.target.platform),
+        sizes.arguments,
+        sizes.outputs,
+        sizes.temporaries,
+        sizes.aliases,
+        constants,
+        found.instruction if found else "",
+        runs,
+        at,
+        _by_line(at),
+        kept,
+        found.unplaced if found else 0,
+        memory_spaces.name(0, capture.program.target.platform),
         spaces(capture, assigned, kept) if assigned is not None else (),
         "" if found else _missing(capture),
-    )  # fmt: skip
+    )
 
 
 def _missing(capture: Capture) -> str:
@@ -250,13 +262,15 @@ def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
     trivial = {n.id for n in capture.optimized.module.nodes() if n.opcode in TRIVIAL}
     used = {one.allocation for one in found.held}
     return Timeline(
-        found, owners(capture, found, shown, saved(capture)), shown,
+        found,
+        owners(capture, found, shown, saved(capture)),
+        shown,
         {a.index: a.size for a in assigned.allocations if a.index in used},
         frozenset(n for n, id in enumerate(assigned.order) if id in trivial),
         memory_spaces.name(0, capture.program.target.platform)
         if live_spaces(assigned)
         else "Memory",
-    )  # fmt: skip
+    )
 
 
 def read(capture: Capture) -> buffers.Buffers | None:
@@ -311,9 +325,18 @@ class _Lines:
             saved = kind == "temporary" and self._is_saved(maker)
             made = maker.fusion or maker.node.id
         return Owned(
-            name, str(buffer.type), buffer.size, kind, line, span, made, saved, stacked,
-            held.start, held.end,
-        )  # fmt: skip
+            name,
+            str(buffer.type),
+            buffer.size,
+            kind,
+            line,
+            span,
+            made,
+            saved,
+            stacked,
+            held.start,
+            held.end,
+        )
 
     def _line(self, maker: Maker, size: int) -> tuple[Span | None, str]:
         if maker.node.owner is not None:

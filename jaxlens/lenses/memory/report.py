@@ -95,10 +95,14 @@ def memory(capture: Capture, tried: Sequence[Tried] = (), known: Facts | None = 
     worth = [d for d in known.donations if d.donated or _worth(d, known)]
     findings += donation.sentences(worth)
     tables = (
-        by_line(use, quote), held_table(use), size_table(sizes), space_table(use),
+        by_line(use, quote),
+        held_table(use),
+        size_table(sizes),
+        space_table(use),
         residual_table(use.saved, quote),
-        checkpoint.table(known.tried, use, capture), *([donation.table(worth)] if worth else []),
-    )  # fmt: skip
+        checkpoint.table(known.tried, use, capture),
+        *([donation.table(worth)] if worth else []),
+    )
     values: dict[str, float] = {}
     for one in use.at_peak:
         values[one.instruction] = values.get(one.instruction, 0.0) + one.bytes
@@ -130,10 +134,13 @@ def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
     parts = [
         f"{amount(size)} of {name}"
         for name, size in (
-            ("arguments", use.kind("argument")), ("results", use.kind("result")),
-            ("constants", use.kind("constant")), ("temporaries", use.kind("temporary")),
-        ) if size
-    ]  # fmt: skip
+            ("arguments", use.kind("argument")),
+            ("results", use.kind("result")),
+            ("constants", use.kind("constant")),
+            ("temporaries", use.kind("temporary")),
+        )
+        if size
+    ]
     yield Finding(f"There are {listed(parts)} then; {whole}." if whole else f"{listed(parts)}.")
     most = max((space.peak for space in use.spaces), default=0)
     yield from (_elsewhere(space) for space in use.spaces if space.peak >= _SMALL * most)
@@ -208,8 +215,9 @@ def _kept(kept: Saved, quote: Quoter, devices: int, known: Facts) -> Iterator[Fi
     yield Finding(
         f"Autodiff saves {amount(kept.bytes)} in {values} for the backward pass{whose}{where}"
         f"{ask}.",
-        "counted", ids,
-    )  # fmt: skip
+        "counted",
+        ids,
+    )
 
 
 def sentence(sizes: Memory) -> str:

@@ -117,9 +117,16 @@ def _residual(module: Module, region: Region, node: Node, name: str) -> Residual
     trips = int(node.attrs["length"]) if node.opcode == "scan" and _stacks(node, index) else 0
     owner = maker.owner or node.owner
     return Residual(
-        name, value.type, value.type.bytes, node.id, maker.id, maker.opcode, owner, trips,
+        name,
+        value.type,
+        value.type.bytes,
+        node.id,
+        maker.id,
+        maker.opcode,
+        owner,
+        trips,
         region.name,
-    )  # fmt: skip
+    )
 
 
 def _stacks(node: Node, index: int) -> bool:

@@ -94,14 +94,16 @@ def by_line(use: Use, quote: Quoter) -> Table:
     for name in ordered[:_ROWS]:
         held = owners[name]
         span = next((one.span for one in held if one.span), None)
-        rows.append((
-            Cell(name or "no line", ids=tuple(one.instruction for one in held)),
-            Cell(quote(span)),
-            Cell(amount(sums[name]), sums[name], bar=sums[name] / top),
-            Cell(share(sums[name], use.peak), sums[name] / (use.peak or 1)),
-            Cell(types(held)),
-            Cell(_marks(held)),
-        ))  # fmt: skip
+        rows.append(
+            (
+                Cell(name or "no line", ids=tuple(one.instruction for one in held)),
+                Cell(quote(span)),
+                Cell(amount(sums[name]), sums[name], bar=sums[name] / top),
+                Cell(share(sums[name], use.peak), sums[name] / (use.peak or 1)),
+                Cell(types(held)),
+                Cell(_marks(held)),
+            )
+        )
     rest = len(ordered) - len(rows)
     note = f"Every byte in use when {use.instruction or 'it'} runs."
     note += f" {count(rest, 'line')} more: .by_line has all." if rest else ""

@@ -6,14 +6,28 @@ end hands on what was written. So the start is what moves the bytes, and the end
 
 from jaxlens.ir.graph import Node, Type
 
-ENDS = frozenset({
-    "copy-done", "async-done", "async-update", "all-gather-done", "all-reduce-done",
-    "collective-permute-done", "send-done",
-})  # fmt: skip
-EXCHANGES = frozenset({
-    "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "ragged-all-to-all",
-    "collective-permute", "collective-broadcast",
-})  # fmt: skip
+ENDS = frozenset(
+    {
+        "copy-done",
+        "async-done",
+        "async-update",
+        "all-gather-done",
+        "all-reduce-done",
+        "collective-permute-done",
+        "send-done",
+    }
+)
+EXCHANGES = frozenset(
+    {
+        "all-reduce",
+        "reduce-scatter",
+        "all-gather",
+        "all-to-all",
+        "ragged-all-to-all",
+        "collective-permute",
+        "collective-broadcast",
+    }
+)
 """By these devices exchange data, all at once or begun by "-start"."""
 _WRITTEN = {"copy-start": 0, "collective-permute-start": 1, "all-gather-start": -1}
 """Which part of a start's value is what it writes."""

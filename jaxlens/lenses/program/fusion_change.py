@@ -188,15 +188,17 @@ def fusion_table(change: Change, note: str = "") -> Table:
     rows = []
     for fusion_id, inner in change.swallowed.items():
         repeated = [i for i in inner if origin.get(i) in again_]
-        rows.append((
-            Cell(fusion_id, ids=(fusion_id,)),
-            *cells(
-                fusion_kind(nodes[fusion_id]),
-                opcodes(nodes[i] for i in inner),
-                ", ".join(lines_of(nodes[i] for i in inner)),
-                len(repeated),
-            ),
-        ))  # fmt: skip
+        rows.append(
+            (
+                Cell(fusion_id, ids=(fusion_id,)),
+                *cells(
+                    fusion_kind(nodes[fusion_id]),
+                    opcodes(nodes[i] for i in inner),
+                    ", ".join(lines_of(nodes[i] for i in inner)),
+                    len(repeated),
+                ),
+            )
+        )
     columns = ("fusion", "kind", "swallowed", "from lines", "computed elsewhere too")
     return Table("Fusions", columns, tuple(rows), note, right=(4,))
 

@@ -11,17 +11,67 @@ from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node, Type
 
-TRANSCENDENTAL = frozenset({
-    "atan2", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log",
-    "log-plus-one", "logistic", "power", "rsqrt", "sine", "sqrt", "tan", "tanh", "acos", "acosh",
-    "asin", "asinh", "atanh", "cosh", "sinh",
-})  # fmt: skip
-ELEMENTWISE = frozenset({
-    "abs", "add", "and", "ceil", "clamp", "compare", "complex", "convert", "count-leading-zeros",
-    "divide", "floor", "imag", "is-finite", "maximum", "minimum", "multiply", "negate", "not",
-    "or", "popcnt", "real", "remainder", "round-nearest-afz", "round-nearest-even", "select",
-    "shift-left", "shift-right-arithmetic", "shift-right-logical", "sign", "subtract", "xor",
-})  # fmt: skip
+TRANSCENDENTAL = frozenset(
+    {
+        "atan2",
+        "cbrt",
+        "cosine",
+        "erf",
+        "exponential",
+        "exponential-minus-one",
+        "log",
+        "log-plus-one",
+        "logistic",
+        "power",
+        "rsqrt",
+        "sine",
+        "sqrt",
+        "tan",
+        "tanh",
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atanh",
+        "cosh",
+        "sinh",
+    }
+)
+ELEMENTWISE = frozenset(
+    {
+        "abs",
+        "add",
+        "and",
+        "ceil",
+        "clamp",
+        "compare",
+        "complex",
+        "convert",
+        "count-leading-zeros",
+        "divide",
+        "floor",
+        "imag",
+        "is-finite",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negate",
+        "not",
+        "or",
+        "popcnt",
+        "real",
+        "remainder",
+        "round-nearest-afz",
+        "round-nearest-even",
+        "select",
+        "shift-left",
+        "shift-right-arithmetic",
+        "shift-right-logical",
+        "sign",
+        "subtract",
+        "xor",
+    }
+)
 PRODUCTS = frozenset({"dot", "convolution"})
 _LABELS = re.compile(r"\b([^\W_]++)_([^\W_]++)->(\w++)")
 _WINDOW = re.compile(r"\b(\w++)=([\d_x-]++)")
@@ -141,9 +191,14 @@ def _convolution(node: Node, operands: list[Type]) -> int:
     for n, c in enumerate(spatial):
         low = int(pads[n].rpartition("_")[0] or 0)
         pairs *= _taps(
-            int(image[lhs.index(c)]), int(kernel[rhs.index(c)]), int(result[out.index(c)]),
-            int(strides[n]), low, int(spread[n]), int(dilate[n]),
-        )  # fmt: skip
+            int(image[lhs.index(c)]),
+            int(kernel[rhs.index(c)]),
+            int(result[out.index(c)]),
+            int(strides[n]),
+            low,
+            int(spread[n]),
+            int(dilate[n]),
+        )
     features = int(result[out.index("f")]) * int(result[out.index("b")])
     return 2 * features * int(kernel[rhs.index("i")]) * pairs
 

@@ -126,9 +126,13 @@ def executed(module: Module) -> dict[str, tuple[int, bool]]:
 
 
 def _cost(
-    node: Node, types: Mapping[str, Type], module: Module, runs: int, unsure: bool,
+    node: Node,
+    types: Mapping[str, Type],
+    module: Module,
+    runs: int,
+    unsure: bool,
     names: Mapping[str, str],
-) -> KernelCost:  # fmt: skip
+) -> KernelCost:
     held = inside(node, module)
     total = Done()
     product: tuple[Node, Mapping[str, Type]] | None = None
@@ -145,12 +149,23 @@ def _cost(
     own = [str(main.owner)] if main.owner else []
     dtype = _dtype(product[1].get(product[0].operands[0])) if product else _dtype(node.type)
     return KernelCost(
-        names.get(node.id, node.id), node.id, node.opcode,
-        tuple(dict.fromkeys([*own, *lines_of(held)])), dtype, product is not None,
-        total.flops, runs * total.flops, runs * total.transcendentals, read, wrote, runs, unsure,
-        total.unknown, node.opcode.removesuffix("-start") in EXCHANGES,
+        names.get(node.id, node.id),
+        node.id,
+        node.opcode,
+        tuple(dict.fromkeys([*own, *lines_of(held)])),
+        dtype,
+        product is not None,
+        total.flops,
+        runs * total.flops,
+        runs * total.transcendentals,
+        read,
+        wrote,
+        runs,
+        unsure,
+        total.unknown,
+        node.opcode.removesuffix("-start") in EXCHANGES,
         any(map(elsewhere, (node.type, *(types[name] for name in node.operands if name in types)))),
-    )  # fmt: skip
+    )
 
 
 def _held(node: Node, module: Module) -> Iterator[tuple[Mapping[str, Type], Node]]:

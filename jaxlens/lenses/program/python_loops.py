@@ -8,8 +8,14 @@ from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Span
 
 _LOOPS = (
-    ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
-)  # fmt: skip
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
 
 
 def looped(sources: Mapping[str, Source]) -> Callable[[Span], bool]:

@@ -329,12 +329,19 @@ class _Search:
         """A loop with the lines that made it."""
         region = self._region
         return Unrolled(
-            region.name, loop.first, loop.size, loop.count, self._weight(loop.first, loop.size),
-            self._line(loop), region.ids[loop.first], loop.carried, times,
+            region.name,
+            loop.first,
+            loop.size,
+            loop.count,
+            self._weight(loop.first, loop.size),
+            self._line(loop),
+            region.ids[loop.first],
+            loop.carried,
+            times,
             "transpose(" in self._program.places[region.place[loop.first]].scope,
             tuple(self.described(inner, times * loop.count) for inner in loop.inside),
             self._before(loop),
-        )  # fmt: skip
+        )
 
     def _before(self, loop: _Loop) -> int:
         """Equations right before a loop that its own lines made: at least half a repetition."""

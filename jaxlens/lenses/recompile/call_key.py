@@ -8,9 +8,14 @@ from jaxlens.report import Cell, Finding, Report, Table, Trust
 
 _DIGITS = 16
 KINDS = {
-    "function": "function", "input": "array", "static": "static value", "structure": "containers",
-    "option": "jit's option", "setting": "setting", "mesh": "mesh",
-}  # fmt: skip
+    "function": "function",
+    "input": "array",
+    "static": "static value",
+    "structure": "containers",
+    "option": "jit's option",
+    "setting": "setting",
+    "mesh": "mesh",
+}
 
 
 def key(call: CallKey) -> Report:

@@ -64,8 +64,14 @@ def _seconds(calls: Sequence[Call]) -> Table:
         every = [Cell(duration(total), total) for total in (*sums, sum(sums))]
         rows.append((Cell(""), Cell("in all"), *every))
     columns = ("#", "function", "trace", "lower", "compile", "total")
-    return Table("Time of each step", columns, tuple(rows), "wall-clock, as JAX told it",
-                 volatile=True, right=(2, 3, 4, 5))  # fmt: skip
+    return Table(
+        "Time of each step",
+        columns,
+        tuple(rows),
+        "wall-clock, as JAX told it",
+        volatile=True,
+        right=(2, 3, 4, 5),
+    )
 
 
 def _time(seconds: float | None) -> str:

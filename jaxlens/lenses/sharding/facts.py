@@ -192,9 +192,12 @@ def _parameters(module: Module) -> list[str]:
 
 
 def _inputs(
-    inputs: Sequence[Input], module: Module, optimized: Module, devices: int,
+    inputs: Sequence[Input],
+    module: Module,
+    optimized: Module,
+    devices: int,
     mesh: Sequence[tuple[str, int]],
-) -> tuple[Spread, ...]:  # fmt: skip
+) -> tuple[Spread, ...]:
     """Parameters of the whole program have the names of the inputs as their scopes.
 
     Of an input that was left to XLA nothing is said there; if a device takes it whole, it has all.
@@ -207,18 +210,25 @@ def _inputs(
     given, taken = by_name(module), by_name(optimized)
     return tuple(
         _spread(
-            one.name, "input", one.type,
-            given[one.name].attrs.get("sharding", "") if one.name in given else "", devices, mesh,
+            one.name,
+            "input",
+            one.type,
+            given[one.name].attrs.get("sharding", "") if one.name in given else "",
+            devices,
+            mesh,
             of_a_device=taken[one.name].type if one.name in taken else None,
         )
         for one in inputs
-    )  # fmt: skip
+    )
 
 
 def _outputs(
-    outputs: Sequence[Input], given: Module | None, optimized: Module, devices: int,
+    outputs: Sequence[Input],
+    given: Module | None,
+    optimized: Module,
+    devices: int,
     mesh: Sequence[tuple[str, int]],
-) -> tuple[Spread, ...]:  # fmt: skip
+) -> tuple[Spread, ...]:
     texts = [""] * len(outputs)
     if given is not None:
         root = next((n for n in given.body().nodes if n.id in given.body().results), None)
@@ -250,9 +260,15 @@ def _values(given: Module, devices: int, mesh: Sequence[tuple[str, int]]) -> tup
 
 
 def _spread(
-    name: str, kind: str, type: Type, text: str, devices: int,
-    mesh: Sequence[tuple[str, int]], line: str = "", of_a_device: Type | None = None,
-) -> Spread:  # fmt: skip
+    name: str,
+    kind: str,
+    type: Type,
+    text: str,
+    devices: int,
+    mesh: Sequence[tuple[str, int]],
+    line: str = "",
+    of_a_device: Type | None = None,
+) -> Spread:
     rank = len(type.shape)
     found = tiling(text, rank, devices) if text else None
     if not text and of_a_device is not None and of_a_device.shape == type.shape:
@@ -269,10 +285,11 @@ def _spec(found: Tiling | None, mesh: Sequence[tuple[str, int]]) -> str:
     words = []
     for dim in range(len(found.tiles)):
         names = [
-            name for name, step, size in reversed(list(_strides(mesh)))
-            if size > 1 and _index(found, tile_of.get(step, 0), dim)
-            != _index(found, tile_of.get(0, 0), dim)
-        ]  # fmt: skip
+            name
+            for name, step, size in reversed(list(_strides(mesh)))
+            if size > 1
+            and _index(found, tile_of.get(step, 0), dim) != _index(found, tile_of.get(0, 0), dim)
+        ]
         words.append(repr(names[0]) if len(names) == 1 else str(tuple(names)) if names else "None")
     return f"P({', '.join(words)})"
 
@@ -305,9 +322,14 @@ def _collectives(
                 continue
             joined = _joined(node, opcode, types, devices)
             yield Collective(
-                node.id, opcode, _bytes(node, opcode, types), joined, _over(joined, mesh),
-                runs[region.name], _lines(capture, node, nodes),
-            )  # fmt: skip
+                node.id,
+                opcode,
+                _bytes(node, opcode, types),
+                joined,
+                _over(joined, mesh),
+                runs[region.name],
+                _lines(capture, node, nodes),
+            )
 
 
 def _joined(

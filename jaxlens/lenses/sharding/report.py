@@ -62,9 +62,10 @@ def _answer(found: Sharding) -> Iterator[Finding]:
     endless = [c.id for c in found.collectives if c.trips is None]
     if endless:
         yield Finding(
-            f"In loops of unknown length, counted once: {listed(endless)}.", "unknown",
+            f"In loops of unknown length, counted once: {listed(endless)}.",
+            "unknown",
             tuple(endless),
-        )  # fmt: skip
+        )
 
 
 def _name(one: Collective) -> str:
@@ -126,8 +127,14 @@ def _travels(found: Sharding) -> Table:
         for c in found.collectives
     )
     columns = (
-        "collective", "over", "groups", "bytes a device", "runs", "sent a device", "from lines",
-    )  # fmt: skip
+        "collective",
+        "over",
+        "groups",
+        "bytes a device",
+        "runs",
+        "sent a device",
+        "from lines",
+    )
     note = (
         "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
         "group were a ring."

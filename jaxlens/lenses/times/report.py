@@ -93,8 +93,9 @@ def _findings(
     for loop in inner[:_ROWS]:
         yield Finding(
             f"Within it, {loop.line or 'a line'} repeats {loop.block:,} {loop.count:,} times.",
-            "counted", (loop.id,),
-        )  # fmt: skip
+            "counted",
+            (loop.id,),
+        )
     if facts.missing:
         yield Finding(f"Within the compile: {facts.missing}.", "unknown")
 
@@ -157,9 +158,10 @@ def _group(loops: tuple[Unrolled, ...]) -> tuple[Unrolled, ...]:
         return ()
     first = loops[0]
     same = [
-        loop for loop in loops
+        loop
+        for loop in loops
         if loop is first or (first.line and loop.region == first.region and _touch(loop, first))
-    ]  # fmt: skip
+    ]
     return tuple(sorted(same, key=lambda loop: loop.backward))
 
 
@@ -242,11 +244,14 @@ def _within(facts: Times) -> Iterator[Table]:
     )
     beside = f" LLVM worked {duration(parts.llvm)} on all threads together." if parts.llvm else ""
     yield Table(
-        "Within the compile", ("part", "seconds", "share"), rows,
+        "Within the compile",
+        ("part", "seconds", "share"),
+        rows,
         f"{duration(parts.seconds)} in all, wall clock, XLA's own profiler on; elsewhere is what "
         f"it has no name for, such as writing dumps.{beside}",
-        volatile=True, right=(1, 2),
-    )  # fmt: skip
+        volatile=True,
+        right=(1, 2),
+    )
     if parts.passes:
         yield _passes(parts)
 
@@ -257,24 +262,33 @@ def _passes(parts: CompileParts) -> Table:
     largest = shown[0].seconds or 1.0
     rows = [
         (
-            Cell(p.name), Cell(listed(p.pipelines, 2)), Cell(f"{p.times:,}", p.times),
+            Cell(p.name),
+            Cell(listed(p.pipelines, 2)),
+            Cell(f"{p.times:,}", p.times),
             Cell(duration(p.seconds), p.seconds, bar=p.seconds / largest),
             Cell(f"{p.seconds / (parts.seconds or 1.0):.1%}", p.seconds),
         )
         for p in shown
-    ]  # fmt: skip
+    ]
     if rest:
         seconds, times = sum(p.seconds for p in rest), sum(p.times for p in rest)
         rows.append(
             (
-                Cell(f"{len(rest):,} more"), Cell(""), Cell(f"{times:,}", times),
-                Cell(duration(seconds), seconds), Cell(f"{seconds / (parts.seconds or 1):.1%}"),
+                Cell(f"{len(rest):,} more"),
+                Cell(""),
+                Cell(f"{times:,}", times),
+                Cell(duration(seconds), seconds),
+                Cell(f"{seconds / (parts.seconds or 1):.1%}"),
             )
-        )  # fmt: skip
+        )
     return Table(
-        "HLO passes", ("pass", "in", "runs", "seconds", "share"), tuple(rows),
-        "Each without the pipelines that it runs itself.", volatile=True, right=(2, 3, 4),
-    )  # fmt: skip
+        "HLO passes",
+        ("pass", "in", "runs", "seconds", "share"),
+        tuple(rows),
+        "Each without the pipelines that it runs itself.",
+        volatile=True,
+        right=(2, 3, 4),
+    )
 
 
 def _works(capture: Capture) -> list[Work]:
@@ -301,19 +315,27 @@ def _kernels(facts: Times, done: list[Work]) -> Iterator[Table]:
         work = by_name.get(name)
         ir = len(work.kernel.llvm_before) if work else 0
         each = [Cell(duration(of[name]) if name in of else "", of.get(name, 0)) for _, of in steps]
-        rows.append((
-            Cell(name, ids=(name,)), Cell(listed(work.lines, 2) if work else ""), *each,
-            Cell(duration(seconds), seconds, bar=seconds / (ranked[0][1] or 1.0)),
-            Cell(amount(ir) if ir else "", ir),
-        ))  # fmt: skip
+        rows.append(
+            (
+                Cell(name, ids=(name,)),
+                Cell(listed(work.lines, 2) if work else ""),
+                *each,
+                Cell(duration(seconds), seconds, bar=seconds / (ranked[0][1] or 1.0)),
+                Cell(amount(ir) if ir else "", ir),
+            )
+        )
     left = len(ranked) - len(rows)
     more = f" {count(left, 'more kernel')} below these." if left else ""
     columns = ("kernel", "from lines", *(title for title, _ in steps), "in all", "LLVM IR")
     yield Table(
-        "Kernels", columns, tuple(rows),
+        "Kernels",
+        columns,
+        tuple(rows),
         f"{_how(parts)}{more}",
-        volatile=True, right=tuple(range(2, len(columns))), stage="kernels",
-    )  # fmt: skip
+        volatile=True,
+        right=tuple(range(2, len(columns))),
+        stage="kernels",
+    )
     yield _kernel_lines(known, by_name)
 
 
@@ -345,16 +367,20 @@ def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Ta
     ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
     rows = tuple(
         (
-            Cell(line or "(no line)"), Cell(f"{kernels[line]:,}", kernels[line]),
+            Cell(line or "(no line)"),
+            Cell(f"{kernels[line]:,}", kernels[line]),
             Cell(duration(taken), taken, bar=taken / (ranked[0][1] or 1.0)),
         )
         for line, taken in ranked[:_ROWS]
-    )  # fmt: skip
+    )
     return Table(
-        "Kernels by line", ("line", "kernels", "seconds"), rows,
+        "Kernels by line",
+        ("line", "kernels", "seconds"),
+        rows,
         "Of the steps above; a kernel of several lines is shared out by its instructions.",
-        volatile=True, right=(1, 2),
-    )  # fmt: skip
+        volatile=True,
+        right=(1, 2),
+    )
 
 
 def _lines(capture: Capture, facts: Times) -> Table:
@@ -365,13 +391,15 @@ def _lines(capture: Capture, facts: Times) -> Table:
     largest = ranked[0][1] if ranked else 1
     rows = tuple(
         (
-            Cell(line), Cell(f"{n:,}", n, bar=n / largest),
+            Cell(line),
+            Cell(f"{n:,}", n, bar=n / largest),
             Cell(f"{n / (counted.total or 1):.1%}", n),
             Cell(f"{counted.through[line]:,}", counted.through[line]),
-            _number(ops, line), _number(instructions, line),
+            _number(ops, line),
+            _number(instructions, line),
         )
         for line, n in ranked[:_ROWS]
-    )  # fmt: skip
+    )
     left = len(ranked) - len(rows)
     more = f" {count(left, 'more line')} below these." if left else ""
     return Table(

@@ -257,8 +257,10 @@ def _counts(found: Ladder) -> Iterator[Finding]:
     for below, rung in zip(found.rungs, found.rungs[1:], strict=False):
         has = count(rung.equations, "equation")
         if rung.transform in _CALLS:
-            yield Finding(f"{rung.transform} changes no equation: {rung.title} is one call of the "
-                          f"program below{_CALLS[rung.transform]}.")  # fmt: skip
+            yield Finding(
+                f"{rung.transform} changes no equation: {rung.title} is one call of the "
+                f"program below{_CALLS[rung.transform]}."
+            )
             continue
         words = f"{rung.transform} made {has} of the {below.equations:,} of {below.title}"
         if rung.backward and not below.backward:
@@ -333,11 +335,13 @@ def _rungs(found: Ladder) -> Table:
         kinds = dict.fromkeys(node.opcode for node in rung.module.nodes())
         new = [kind for kind in kinds if kind not in seen]
         seen.update(kinds)
-        rows.append((
-            Cell(rung.title),
-            *cells(rung.equations, rung.forward, len(rung.backward)),
-            Cell(listed(new, 8)),
-        ))  # fmt: skip
+        rows.append(
+            (
+                Cell(rung.title),
+                *cells(rung.equations, rung.forward, len(rung.backward)),
+                Cell(listed(new, 8)),
+            )
+        )
     columns = ("program", "equations", "forward", "backward", "primitives that are new")
     note = "Equations of bodies count once. Backward: added by transposition, as their scope says."
     return Table("Rungs", columns, tuple(rows), note, right=(1, 2, 3))

@@ -99,14 +99,20 @@ def replay(capture: Capture) -> Tracing:
             notes[n].append(f"raises {step.raised}")
     after = [s for s in recorded.steps if s.event == "after"]
     return Tracing(
-        recorded.steps, recorded.cut, tuple(loops), tuple(dict.fromkeys(branches)),
+        recorded.steps,
+        recorded.cut,
+        tuple(loops),
+        tuple(dict.fromkeys(branches)),
         tuple(dict.fromkeys(_where(s) for s in recorded.steps if s.printed)),
-        tuple(dict.fromkeys(f"{w.partition(':')[0]} ({_where(s)})" for s in recorded.steps
-                            for w in s.wrote)),
+        tuple(
+            dict.fromkeys(
+                f"{w.partition(':')[0]} ({_where(s)})" for s in recorded.steps for w in s.wrote
+            )
+        ),
         {n: tuple(said) for n, said in notes.items() if said},
         sum(len(s.made) for s in after),
         *(_elsewhere(capture) if not recorded.steps else (0, "")),
-    )  # fmt: skip
+    )
 
 
 def _elsewhere(capture: Capture) -> tuple[int, str]:
@@ -192,9 +198,15 @@ def _walk(
 
 
 def _decide(
-    header: TapeStep, now: TapeStep, n: int, at: int, known: _Blocks,
-    running: list[_Running], notes: dict[int, list[str]], branches: list[Branch],
-) -> None:  # fmt: skip
+    header: TapeStep,
+    now: TapeStep,
+    n: int,
+    at: int,
+    known: _Blocks,
+    running: list[_Running],
+    notes: dict[int, list[str]],
+    branches: list[Branch],
+) -> None:
     """What the step behind a header tells of it."""
     line = header.line
     if header.raised:

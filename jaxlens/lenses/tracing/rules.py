@@ -36,9 +36,7 @@ _SAME = "linear: nothing is kept"
 
 def _scaled(slope: str, *makes: str) -> Rules:
     """A function of each element: the cotangent is multiplied by the slope."""
-    return Rules(
-        _KEEPS.format(slope), f"multiplies ct by {slope}", frozenset({"mul", *makes})
-    )  # fmt: skip
+    return Rules(_KEEPS.format(slope), f"multiplies ct by {slope}", frozenset({"mul", *makes}))
 
 
 def _linear(backward: str, *makes: str, batch: str = _ALONG) -> Rules:
@@ -68,34 +66,56 @@ RULES: Mapping[str, Rules] = {
     "abs": _scaled("sign(x)", "sign", "select_n", "ge", "neg"),
     "square": _scaled("2 x"),
     "integer_pow": _scaled("n x^(n-1)", "integer_pow"),
-    "pow": _scaled("y x^(y-1), and log(x) x^y for the exponent", "pow", "sub", "log", "select_n",
-                   "eq"),
+    "pow": _scaled(
+        "y x^(y-1), and log(x) x^y for the exponent", "pow", "sub", "log", "select_n", "eq"
+    ),
     "atan2": _scaled("y/(x²+y²) and -x/(x²+y²)", "div", "square", "add", "neg", "integer_pow"),
     "asin": _scaled("1 / sqrt(1 - x²)", "rsqrt", "sub", "square", "one_minus_square"),
-    "acos": _scaled("-1 / sqrt(1 - x²)", "rsqrt", "sub", "square", "neg",
-                    "one_minus_square"),
-    "atan": Rules(_KEEPS.format("1 + x²"), "divides ct by 1 + x²",
-                  frozenset({"div", "square", "add", "integer_pow", "mul"})),
+    "acos": _scaled("-1 / sqrt(1 - x²)", "rsqrt", "sub", "square", "neg", "one_minus_square"),
+    "atan": Rules(
+        _KEEPS.format("1 + x²"),
+        "divides ct by 1 + x²",
+        frozenset({"div", "square", "add", "integer_pow", "mul"}),
+    ),
     "sinh": _scaled("cosh(x)", "cosh"),
     "cosh": _scaled("sinh(x)", "sinh"),
-    "max": _scaled("1 where this side is the larger, 1/2 where both are equal", "select_n", "eq",
-                   "gt", "div"),
-    "min": _scaled("1 where this side is the smaller, 1/2 where both are equal", "select_n", "eq",
-                   "gt", "lt", "div"),
-    "mul": Rules(_KEEPS.format("each factor that the other needs"),
-                 "multiplies ct by the other factor", frozenset({"mul"})),
-    "div": Rules(_KEEPS.format("the divisor, and for its own derivative -x/y²"),
-                 "divides ct by the divisor",
-                 frozenset({"div", "mul", "neg", "integer_pow", "square"})),
-    "add": _linear("hands ct to both sides; a side that was broadcast gets its sum", "reduce_sum",
-                   "add_any"),
+    "max": _scaled(
+        "1 where this side is the larger, 1/2 where both are equal", "select_n", "eq", "gt", "div"
+    ),
+    "min": _scaled(
+        "1 where this side is the smaller, 1/2 where both are equal",
+        "select_n",
+        "eq",
+        "gt",
+        "lt",
+        "div",
+    ),
+    "mul": Rules(
+        _KEEPS.format("each factor that the other needs"),
+        "multiplies ct by the other factor",
+        frozenset({"mul"}),
+    ),
+    "div": Rules(
+        _KEEPS.format("the divisor, and for its own derivative -x/y²"),
+        "divides ct by the divisor",
+        frozenset({"div", "mul", "neg", "integer_pow", "square"}),
+    ),
+    "add": _linear(
+        "hands ct to both sides; a side that was broadcast gets its sum", "reduce_sum", "add_any"
+    ),
     "add_any": _linear("hands ct to both sides"),
     "sub": _linear("hands ct to one side and -ct to the other", "neg", "reduce_sum"),
     "neg": _linear("negates ct", "neg"),
-    "select_n": Rules(_KEEPS.format("which case was chosen"), "hands ct to that case, zeros to the "
-                      "others", frozenset({"select_n", "broadcast_in_dim"})),
-    "clamp": Rules(_KEEPS.format("which elements lay inside"), "hands ct to those, zeros to the "
-                   "others", frozenset({"select_n", "and", "gt", "lt", "bitwise_and", "ge", "le"})),
+    "select_n": Rules(
+        _KEEPS.format("which case was chosen"),
+        "hands ct to that case, zeros to the others",
+        frozenset({"select_n", "broadcast_in_dim"}),
+    ),
+    "clamp": Rules(
+        _KEEPS.format("which elements lay inside"),
+        "hands ct to those, zeros to the others",
+        frozenset({"select_n", "and", "gt", "lt", "bitwise_and", "ge", "le"}),
+    ),
     "convert_element_type": _linear("converts ct back", "convert_element_type"),
     "copy": _linear("hands ct on", "copy"),
     # Whole arrays.
@@ -116,21 +136,58 @@ RULES: Mapping[str, Rules] = {
     "reduce_max": Rules(
         _KEEPS.format("where the largest stand, and how many"),
         "spreads ct over them in equal shares",
-        frozenset({"eq", "div", "reduce_sum", "mul", "broadcast_in_dim", "convert_element_type",
-                   "select_n", "reduce_and", "reshape"}),
+        frozenset(
+            {
+                "eq",
+                "div",
+                "reduce_sum",
+                "mul",
+                "broadcast_in_dim",
+                "convert_element_type",
+                "select_n",
+                "reduce_and",
+                "reshape",
+            }
+        ),
         _MOVED,
     ),
     "reduce_min": Rules(
         _KEEPS.format("where the smallest stand, and how many"),
         "spreads ct over them in equal shares",
-        frozenset({"eq", "div", "reduce_sum", "mul", "broadcast_in_dim", "convert_element_type",
-                   "select_n", "reduce_and", "reshape"}),
+        frozenset(
+            {
+                "eq",
+                "div",
+                "reduce_sum",
+                "mul",
+                "broadcast_in_dim",
+                "convert_element_type",
+                "select_n",
+                "reduce_and",
+                "reshape",
+            }
+        ),
         _MOVED,
     ),
     "reduce_prod": Rules(
-        _KEEPS.format("the products of all others"), "multiplies ct by them",
-        frozenset({"mul", "broadcast_in_dim", "reduce_prod", "slice", "pad", "concatenate",
-                   "reshape", "transpose", "squeeze", "cumprod", "rev"}), _MOVED,
+        _KEEPS.format("the products of all others"),
+        "multiplies ct by them",
+        frozenset(
+            {
+                "mul",
+                "broadcast_in_dim",
+                "reduce_prod",
+                "slice",
+                "pad",
+                "concatenate",
+                "reshape",
+                "transpose",
+                "squeeze",
+                "cumprod",
+                "rev",
+            }
+        ),
+        _MOVED,
     ),
     "reshape": _linear("reshapes ct back", "reshape", batch=_MOVED),
     "squeeze": _linear("puts the axes of size 1 back", "reshape", "broadcast_in_dim", batch=_MOVED),
@@ -138,33 +195,60 @@ RULES: Mapping[str, Rules] = {
     "transpose": _linear("transposes ct back", "transpose", batch=_MOVED),
     "rev": _linear("reverses ct", "rev", batch=_MOVED),
     "slice": _linear("pads ct with zeros to where the slice was", "pad", batch=_MOVED),
-    "pad": _linear("cuts ct to what was padded; the padding value gets the rest, summed", "pad",
-                   "slice", "reduce_sum", "sub", "neg", batch=_MOVED),
+    "pad": _linear(
+        "cuts ct to what was padded; the padding value gets the rest, summed",
+        "pad",
+        "slice",
+        "reduce_sum",
+        "sub",
+        "neg",
+        batch=_MOVED,
+    ),
     "concatenate": _linear("cuts ct into the pieces", "slice", "split", batch=_MOVED),
     "split": _linear("joins the pieces of ct", "concatenate", batch=_MOVED),
     "gather": Rules(
-        "linear in the array: keeps the indices", "adds ct at those places of an array of zeros",
+        "linear in the array: keeps the indices",
+        "adds ct at those places of an array of zeros",
         frozenset({"scatter-add", "broadcast_in_dim"}),
         "a gather with one axis of indices more",
     ),
     "scatter-add": Rules(
-        "linear: keeps the indices", "hands ct to the array, and what lies at the indices to the "
-        "updates", frozenset({"gather"}), "a scatter with one axis of indices more",
+        "linear: keeps the indices",
+        "hands ct to the array, and what lies at the indices to the updates",
+        frozenset({"gather"}),
+        "a scatter with one axis of indices more",
     ),
     "dynamic_slice": Rules(
-        "linear in the array: keeps where it begins", "writes ct there into an array of zeros",
+        "linear in the array: keeps where it begins",
+        "writes ct there into an array of zeros",
         frozenset({"dynamic_update_slice", "broadcast_in_dim", "dynamic_update_slice_add"}),
         "a gather, if each example begins elsewhere",
     ),
     "dynamic_update_slice": Rules(
-        "linear: keeps where it begins", "hands ct to the array with a hole there, and the piece "
-        "to the update", frozenset({"dynamic_slice", "dynamic_update_slice", "broadcast_in_dim"}),
+        "linear: keeps where it begins",
+        "hands ct to the array with a hole there, and the piece to the update",
+        frozenset({"dynamic_slice", "dynamic_update_slice", "broadcast_in_dim"}),
         "a scatter, if each example begins elsewhere",
     ),
     "cumsum": _linear("sums ct from the other end", "cumsum", batch=_MOVED),
-    "sort": Rules(_KEEPS.format("the order"), "puts ct back into the old order",
-                  frozenset({"iota", "gather", "scatter-add", "broadcast_in_dim", "sort",
-                             "concatenate", "lt", "add", "select_n"}), _MOVED),
+    "sort": Rules(
+        _KEEPS.format("the order"),
+        "puts ct back into the old order",
+        frozenset(
+            {
+                "iota",
+                "gather",
+                "scatter-add",
+                "broadcast_in_dim",
+                "sort",
+                "concatenate",
+                "lt",
+                "add",
+                "select_n",
+            }
+        ),
+        _MOVED,
+    ),
     # What has no derivative.
     "iota": Rules("a constant", "nothing", batch="made once for all examples"),
     "stop_gradient": Rules("the value as it is", "nothing: ct ends here"),
@@ -181,29 +265,52 @@ RULES: Mapping[str, Rules] = {
     # Control flow and calls.
     "cond": Rules(
         "every branch differentiated; a branch keeps what its backward pass needs, zeros for the "
-        "others'", "a cond over the same index, of the transposed branches", frozenset({"cond"}),
+        "others'",
+        "a cond over the same index, of the transposed branches",
+        frozenset({"cond"}),
         "stays a cond where all examples choose alike; else every branch runs for every example, "
         "and select_n chooses",
     ),
     "scan": Rules(
-        "the loop keeps what each step's backward pass needs, stacked", "a scan from the last step "
-        "to the first", frozenset({"scan"}), "one loop, its carry and inputs with one axis more",
+        "the loop keeps what each step's backward pass needs, stacked",
+        "a scan from the last step to the first",
+        frozenset({"scan"}),
+        "one loop, its carry and inputs with one axis more",
     ),
     "while": Rules(
         "forward mode only: reverse mode would have to keep an unknown number of steps",
-        "refused", frozenset({"while"}),
+        "refused",
+        frozenset({"while"}),
         "where examples end at different steps, it runs until the last ends, and select_n keeps "
         "those that are done",
     ),
-    "jit": Rules("the body differentiated", "a jit of the transposed body", frozenset({"jit"}),
-                 "the body batched"),
-    "custom_jvp_call": Rules("the function's own rule in the place of its equations",
-                             "that rule's linear part, transposed"),
+    "jit": Rules(
+        "the body differentiated",
+        "a jit of the transposed body",
+        frozenset({"jit"}),
+        "the body batched",
+    ),
+    "custom_jvp_call": Rules(
+        "the function's own rule in the place of its equations",
+        "that rule's linear part, transposed",
+    ),
     "custom_vjp_call": Rules("the function's own forward rule", "its own backward rule"),
-    "checkpoint": Rules("nothing but the inputs is kept", "the body computed again, then its "
-                        "backward pass", frozenset({"checkpoint"}), "the body batched"),
-    "remat2": Rules("nothing but the inputs is kept", "the body computed again, then its "
-                    "backward pass", frozenset({"checkpoint", "remat2"}), "the body batched"),
-    "psum": _linear("sums ct over the devices or examples of the axis", "psum", "pbroadcast",
-                    batch="a sum over the new axis, if it is the one named"),
-}  # fmt: skip
+    "checkpoint": Rules(
+        "nothing but the inputs is kept",
+        "the body computed again, then its backward pass",
+        frozenset({"checkpoint"}),
+        "the body batched",
+    ),
+    "remat2": Rules(
+        "nothing but the inputs is kept",
+        "the body computed again, then its backward pass",
+        frozenset({"checkpoint", "remat2"}),
+        "the body batched",
+    ),
+    "psum": _linear(
+        "sums ct over the devices or examples of the axis",
+        "psum",
+        "pbroadcast",
+        batch="a sum over the new axis, if it is the one named",
+    ),
+}

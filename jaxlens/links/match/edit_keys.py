@@ -121,9 +121,10 @@ def _kind(node: Node, module: Module) -> Key:
     told = tuple(
         (name, ADDRESS.sub("", text))
         for name, text in node.attrs.items()
-        if name not in NAMING and text != "None"  # as if it had not been said
+        if name not in NAMING
+        and text != "None"  # as if it had not been said
         and not any(inner in text for inner in node.regions)
-    )  # fmt: skip
+    )
     return (node.opcode, told, tuple(str(value.type) for value in node.results))
 
 

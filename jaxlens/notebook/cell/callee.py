@@ -131,9 +131,25 @@ def _knows_jax(name: str) -> bool:
 
 
 _PURE = {
-    "abs", "len", "range", "sum", "min", "max", "tuple", "list", "dict", "zip", "enumerate",
-    "reversed", "slice", "complex", "pow", "round", "isinstance", "sorted",
-}  # fmt: skip
+    "abs",
+    "len",
+    "range",
+    "sum",
+    "min",
+    "max",
+    "tuple",
+    "list",
+    "dict",
+    "zip",
+    "enumerate",
+    "reversed",
+    "slice",
+    "complex",
+    "pow",
+    "round",
+    "isinstance",
+    "sorted",
+}
 
 
 def is_pure(found: Any) -> bool:

@@ -80,8 +80,11 @@ def _inner(node: ast.AST) -> list[ast.AST]:
     statements: list[ast.AST] = []
     rest: list[ast.AST] = []
     for name, value in ast.iter_fields(node):
-        parts = [part for part in (value if isinstance(value, list) else [value])
-                 if isinstance(part, ast.AST) and not isinstance(part, _LATER)]  # fmt: skip
+        parts = [
+            part
+            for part in (value if isinstance(value, list) else [value])
+            if isinstance(part, ast.AST) and not isinstance(part, _LATER)
+        ]
         if name in _BODIES and isinstance(value, list):
             statements = [*reversed(parts), *statements]
         else:
@@ -138,8 +141,17 @@ def expression_in(statement: ast.stmt, names: Names) -> ast.expr | None:
 
 def _is_computing(node: ast.expr, names: Names) -> bool:
     """Whether all that an expression does is to compute, with JAX or on arrays."""
-    if not isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript
-                      | ast.Tuple | ast.List | _EACH):  # fmt: skip
+    if not isinstance(
+        node,
+        ast.Call
+        | ast.BinOp
+        | ast.UnaryOp
+        | ast.Compare
+        | ast.Subscript
+        | ast.Tuple
+        | ast.List
+        | _EACH,
+    ):
         return False
     works = on_arrays = False
     for part in _parts(node):
@@ -195,8 +207,19 @@ def _is_method(callee: ast.expr, names: Names) -> bool:
 
 
 _AT = ("set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply", "get")
-_LEAVING = ("item", "tolist", "tobytes", "tofile", "dump", "dumps", "fill", "itemset", "put",
-            "setfield", "setflags")  # fmt: skip
+_LEAVING = (
+    "item",
+    "tolist",
+    "tobytes",
+    "tofile",
+    "dump",
+    "dumps",
+    "fill",
+    "itemset",
+    "put",
+    "setfield",
+    "setflags",
+)
 
 
 def _is_of_jax(value: Any, names: Names) -> bool:

@@ -14,12 +14,22 @@ from jaxlens.notebook.cell.calls_in import Candidate
 from jaxlens.notebook.cell.run_cell import Cell
 
 _WORDS = {
-    ast.Assign: "an assignment", ast.AnnAssign: "an assignment", ast.AugAssign: "an assignment",
-    ast.Import: "an import", ast.ImportFrom: "an import", ast.ClassDef: "a class",
-    ast.AsyncFunctionDef: "an async def", ast.If: "an if statement", ast.For: "a for loop",
-    ast.While: "a while loop", ast.With: "a with statement", ast.Try: "a try statement",
-    ast.Delete: "a del statement", ast.Assert: "an assert", ast.Raise: "a raise statement",
-}  # fmt: skip
+    ast.Assign: "an assignment",
+    ast.AnnAssign: "an assignment",
+    ast.AugAssign: "an assignment",
+    ast.Import: "an import",
+    ast.ImportFrom: "an import",
+    ast.ClassDef: "a class",
+    ast.AsyncFunctionDef: "an async def",
+    ast.If: "an if statement",
+    ast.For: "a for loop",
+    ast.While: "a while loop",
+    ast.With: "a with statement",
+    ast.Try: "a try statement",
+    ast.Delete: "a del statement",
+    ast.Assert: "an assert",
+    ast.Raise: "a raise statement",
+}
 _LONGEST = 60
 
 

@@ -27,11 +27,15 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture  # %load_ext does without
 
 _KINDS = {
-    "jaxpr": JaxprOptions, "hlo": HloOptions, "compile": CompileOptions, "explore": ExploreOptions,
-}  # fmt: skip
+    "jaxpr": JaxprOptions,
+    "hlo": HloOptions,
+    "compile": CompileOptions,
+    "explore": ExploreOptions,
+}
 _PLAIN = {
-    "recompiles": ("-o", "-h", "--help"), "norecompile": ("--operations", "-h", "--help"),
-}  # fmt: skip
+    "recompiles": ("-o", "-h", "--help"),
+    "norecompile": ("--operations", "-h", "--help"),
+}
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_KINDS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")
 

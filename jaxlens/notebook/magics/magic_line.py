@@ -111,11 +111,15 @@ def _arguments(kind: type) -> list[Any]:
     shared = [_argument(f) for f in fields(TakeOptions) if f.metadata]
     transforms = [
         argument(
-            f"--{name}", dest="transforms", action=_Transform, default=(), help=help,
+            f"--{name}",
+            dest="transforms",
+            action=_Transform,
+            default=(),
+            help=help,
             **({"nargs": "?", "metavar": value} if value else {"nargs": 0}),
         )
         for name, (value, help) in TRANSFORMS.items()
-    ]  # fmt: skip
+    ]
     about_help = argument("-h", "--help", action="store_true", help="show this and do nothing")
     return [*own, *transforms, *shared, about_help]
 

@@ -65,10 +65,12 @@ def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
     end = min(int(asked["to"]), first + _LINES, total)
     if not 0 <= first <= end:
         raise OptionError(f"no lines {first} to {end} in a listing of {total}")
-    return lines_data((
-        *listing.lines[first:end],
-        *listing.more[max(first - shown, 0) : max(end - shown, 0)],
-    ))  # fmt: skip
+    return lines_data(
+        (
+            *listing.lines[first:end],
+            *listing.more[max(first - shown, 0) : max(end - shown, 0)],
+        )
+    )
 
 
 def _row(capture: Capture, document: Document, asked: Mapping[str, Any]) -> int:
@@ -119,5 +121,9 @@ def _panel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
 
 
 _ANSWERS: Mapping[str, Callable[[Capture, Document, Any], Any]] = {
-    "lines": _lines, "row": _row, "kernel": _kernel, "pass": _pass, "panel": _panel,
-}  # fmt: skip
+    "lines": _lines,
+    "row": _row,
+    "kernel": _kernel,
+    "pass": _pass,
+    "panel": _panel,
+}

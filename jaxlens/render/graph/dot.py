@@ -98,11 +98,15 @@ def _cluster(path: Path, box: Box) -> Any:
     return graphviz.Digraph(
         name=f"cluster_{_name(path)}",
         graph_attr={
-            "label": _escaped(words), "labeljust": "l", "style": "rounded,filled",
-            "fillcolor": LIGHT.panel, "color": tint.light, "fontname": "Courier",
+            "label": _escaped(words),
+            "labeljust": "l",
+            "style": "rounded,filled",
+            "fillcolor": LIGHT.panel,
+            "color": tint.light,
+            "fontname": "Courier",
             "tooltip": _escaped(box_hint(box)),
         },
-    )  # fmt: skip
+    )
 
 
 def _node(box: Box) -> dict[str, str]:
@@ -110,9 +114,13 @@ def _node(box: Box) -> dict[str, str]:
     lines = [line for line in (box_label(box), box_detail(box)) if line]
     tint = FAMILIES[box.kind]
     attrs = {
-        "label": _escaped(*lines), "shape": shape, "style": style, "color": tint.light,
-        "fillcolor": tint.light_fill, "tooltip": _escaped(box_hint(box)),
-    }  # fmt: skip
+        "label": _escaped(*lines),
+        "shape": shape,
+        "style": style,
+        "color": tint.light,
+        "fillcolor": tint.light_fill,
+        "tooltip": _escaped(box_hint(box)),
+    }
     if box.kind == "output":
         attrs["peripheries"] = "2"
     if box.kind == "quiet":

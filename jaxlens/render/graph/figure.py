@@ -9,9 +9,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 BoxKind = Literal[
-    "input", "output", "constant", "quiet", "elementwise", "matmul", "reduce", "move", "control",
-    "call", "random", "collective", "other",
-]  # fmt: skip
+    "input",
+    "output",
+    "constant",
+    "quiet",
+    "elementwise",
+    "matmul",
+    "reduce",
+    "move",
+    "control",
+    "call",
+    "random",
+    "collective",
+    "other",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,13 @@ _NUMBERED = re.compile(r"e(0|[1-9]\d*)")
 
 
 def graph_data(
-    figure: Figure, *, budget: int = _BUDGET, most: int = 100, edges: int = ANY,
+    figure: Figure,
+    *,
+    budget: int = _BUDGET,
+    most: int = 100,
+    edges: int = ANY,
     hues: Mapping[str, int] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Everything that the live drawing needs.
 
     Args:
@@ -126,7 +130,7 @@ def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, i
 
 def _taken(
     figure: Figure, budget: int, most: int, edges: int
-) -> tuple[list[list[Any]], list[list[Any]], int]:  # fmt: skip
+) -> tuple[list[list[Any]], list[list[Any]], int]:
     """Rows of the panels that fit, boxes of theirs that stay shut, and panels that do not fit."""
     panels = figure.named
     first = figure.panels[0].name
@@ -199,12 +203,22 @@ def _row_or_none(panel: Panel, first: bool) -> list[Any] | None:
 def _row(panel: Panel, placed: Layout) -> list[Any]:
     boxes = [
         [
-            clean(box.id), box_label(box), box_detail(box), KINDS.index(box.kind), _SHUT,
-            _hint(box), clean(box.line),
-            spot.x, spot.y, spot.w, spot.h, columns(box_label(box)), columns(box_detail(box)),
+            clean(box.id),
+            box_label(box),
+            box_detail(box),
+            KINDS.index(box.kind),
+            _SHUT,
+            _hint(box),
+            clean(box.line),
+            spot.x,
+            spot.y,
+            spot.w,
+            spot.h,
+            columns(box_label(box)),
+            columns(box_detail(box)),
         ]
         for box, spot in zip(panel.boxes, placed.spots, strict=True)
-    ]  # fmt: skip
+    ]
     free = int(panel.through or lone(panel))
     size = placed.w, placed.h
     return [shorten(panel.title, 60), free, *size, boxes, list(_edges(panel, placed))]

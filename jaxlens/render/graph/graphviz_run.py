@@ -189,8 +189,11 @@ def _run_binary(source: str, seconds: float, why: str) -> bytes:
     try:
         done = subprocess.run(
             [binary, f"-T{FORMAT}"],
-            input=source.encode(), capture_output=True, timeout=seconds, check=True,
-        )  # fmt: skip
+            input=source.encode(),
+            capture_output=True,
+            timeout=seconds,
+            check=True,
+        )
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"no layout within {seconds:g} s") from None
     except (OSError, subprocess.CalledProcessError) as error:

@@ -105,10 +105,18 @@ FAMILY_NAMES: Mapping[BoxKind, str] = {
 HUES: tuple[Tint, ...] = tuple(
     _tint(color, 0.22)
     for color in (
-        _BLUE, _ORANGE, _GREEN, _PURPLE, _YELLOW,
-        _VERMILION, _SKY, "#6a51a3", "#8c6d31", "#4d9221",
+        _BLUE,
+        _ORANGE,
+        _GREEN,
+        _PURPLE,
+        _YELLOW,
+        _VERMILION,
+        _SKY,
+        "#6a51a3",
+        "#8c6d31",
+        "#4d9221",
     )
-)  # fmt: skip
+)
 
 
 def line_hues(lines: Iterable[str]) -> Mapping[str, int]:

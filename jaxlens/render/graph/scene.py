@@ -41,9 +41,7 @@ class Scene:
     order: tuple[tuple[int, int], ...]
 
 
-def scene(
-    figure: Figure, open: Collection[Path], layout: Callable[[Panel], Layout]
-) -> Scene:  # fmt: skip
+def scene(figure: Figure, open: Collection[Path], layout: Callable[[Panel], Layout]) -> Scene:
     """The figure with the places `open` standing open.
 
     Args:
@@ -73,9 +71,7 @@ def scene(
     return Scene(page.w, page.h, tuple(boxes), tuple(wires), tuple(order))
 
 
-def _frames(
-    first: Panel, panels: Mapping[str, Panel], open: Collection[Path]
-) -> dict[Path, Panel]:  # fmt: skip
+def _frames(first: Panel, panels: Mapping[str, Panel], open: Collection[Path]) -> dict[Path, Panel]:
     """The panels on the page by place, outer before inner, in program order."""
     frames: dict[Path, Panel] = {(): first}
     waiting: list[Path] = [()]

@@ -40,9 +40,7 @@ def draw_wires(path: Path, panel: Panel, placed: Placed, origin: tuple[float, fl
     return wires
 
 
-def _bend(
-    old: Sequence[float], curve: Curve, placed: Placed
-) -> list[float]:  # fmt: skip
+def _bend(old: Sequence[float], curve: Curve, placed: Placed) -> list[float]:
     """A curve's points under the maps, its ends on the borders of their boxes.
 
     How far an end has to move from its image to the border fades out over the next points.
@@ -88,11 +86,15 @@ def _ahead(points: Sequence[float], n: int, t: float, step: float) -> tuple[floa
     x, y = sample(points, n // 6, t)
     p, q, r = 3 * u * u * step, 6 * u * t * step, 3 * t * t * step
     return (
-        x + p * (points[n + 2] - points[n]) + q * (points[n + 4] - points[n + 2])
+        x
+        + p * (points[n + 2] - points[n])
+        + q * (points[n + 4] - points[n + 2])
         + r * (points[n + 6] - points[n + 4]),
-        y + p * (points[n + 3] - points[n + 1]) + q * (points[n + 5] - points[n + 3])
+        y
+        + p * (points[n + 3] - points[n + 1])
+        + q * (points[n + 5] - points[n + 3])
         + r * (points[n + 7] - points[n + 5]),
-    )  # fmt: skip
+    )
 
 
 def _parts(points: Sequence[float]) -> list[int]:

@@ -31,9 +31,14 @@ _MOST = 1000  # lines of a program that are looked through; for longer ones all 
 _OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}\\n]+)")
 _OFTEN = 3  # values of one attribute that are looked into
 _KINDS: dict[str, Kind] = {
-    "jaxpr": "primitive", "stablehlo": "op", "hlo": "instruction", "optimized": "instruction",
-    "passes": "instruction", "llvm": "llvm", "asm": "asm",
-}  # fmt: skip
+    "jaxpr": "primitive",
+    "stablehlo": "op",
+    "hlo": "instruction",
+    "optimized": "instruction",
+    "passes": "instruction",
+    "llvm": "llvm",
+    "asm": "asm",
+}
 _IDS = re.compile(r"(?:(e)|(s))\d+")
 _KEY = re.compile(r"(?<![\w.-])[\w.-]++(?=(?:\[\d+\])? ?=)")
 _VALUE = re.compile(r"\b(?:k[A-Z]\w+|[A-Z][A-Z\d_]+)\b")

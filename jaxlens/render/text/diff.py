@@ -22,9 +22,10 @@ def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
     middle = max(map(len, fates), default=4) + 2
     side = max((width - middle - 4) // 2, 16)
     heads = zip_longest(
-        wrap(visible(diff.left), side), wrap(visible(diff.right), side),
+        wrap(visible(diff.left), side),
+        wrap(visible(diff.right), side),
         fillvalue="",
-    )  # fmt: skip
+    )
     lines = [_columns(left, "", right, side, middle) for left, right in heads]
     lines.append(_columns("-" * side, "", "-" * side, side, middle))
     for group in diff.groups:
@@ -57,9 +58,12 @@ def _wrapped(line: Line | None, side: int, full: bool) -> list[str]:
     words = line_text(line, full).lstrip()
     inset = "  " * min(line.indent, side // 8)
     return wrap(
-        inset + words, side, subsequent_indent=inset + "    ", break_on_hyphens=False,
+        inset + words,
+        side,
+        subsequent_indent=inset + "    ",
+        break_on_hyphens=False,
         replace_whitespace=False,
-    )  # fmt: skip
+    )
 
 
 def _columns(left: str, mark: str, right: str, side: int, middle: int) -> str:

@@ -123,9 +123,10 @@ def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:
     if form.full or not titles:
         return []
     return wrap(
-        f"Also here (.text(full=True) writes them): {', '.join(titles)}.", form.width,
+        f"Also here (.text(full=True) writes them): {', '.join(titles)}.",
+        form.width,
         subsequent_indent="  ",
-    )  # fmt: skip
+    )
 
 
 def _bounded(lines: list[str], form: Form, beyond: int) -> list[str]:
@@ -157,8 +158,11 @@ def block_lines(block: Block, form: Form) -> list[str]:
         case TapeReel():
             return table_lines(block.table, form.width)
         case Picture():
-            return [*_note(f"{block.title}:", form), *map(visible, block.text),
-                    *_note(block.note, form)]  # fmt: skip
+            return [
+                *_note(f"{block.title}:", form),
+                *map(visible, block.text),
+                *_note(block.note, form),
+            ]
         case Code():
             title = [f"{visible(block.title)}:"] if block.title else []
             lines = map(visible, block.text.rstrip("\n").split("\n"))

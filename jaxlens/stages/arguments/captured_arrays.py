@@ -154,9 +154,16 @@ def _constant(
     nearest = [held for held in names if held.function == reader]
     held = next(iter([*nearest, *names]), Held(f"constant {index}", "", "", None))
     return Constant(
-        held.name, type_of(captured.aval), captured.bytes, span,
-        held.how, held.function, held.span, captured.reads, captured.bodies,
-    )  # fmt: skip
+        held.name,
+        type_of(captured.aval),
+        captured.bytes,
+        span,
+        held.how,
+        held.function,
+        held.span,
+        captured.reads,
+        captured.bodies,
+    )
 
 
 def names(found: Survey, described: Sequence[Constant]) -> dict[Any, str]:

@@ -176,6 +176,10 @@ def _where(function: Any) -> Span | None:
     file = describe(code.co_filename)
     line = code.co_firstlineno
     return Span(
-        file.name, line, line, function=code.co_qualname, key=code.co_filename,
+        file.name,
+        line,
+        line,
+        function=code.co_qualname,
+        key=code.co_filename,
         library=file.library,
-    )  # fmt: skip
+    )

@@ -16,13 +16,21 @@ import numpy as np
 from jaxlens.errors import OptionError, nearest
 
 _SHORT = {
-    "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64",
-    "c64": "complex64", "c128": "complex128", "pred": "bool",
-    "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
-    **{f"{letter}{bits}": f"{word}{bits}"
-       for letter, word in (("i", "int"), ("s", "int"), ("u", "uint"))
-       for bits in (4, 8, 16, 32, 64)},
-}  # fmt: skip
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+    "c128": "complex128",
+    "pred": "bool",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    **{
+        f"{letter}{bits}": f"{word}{bits}"
+        for letter, word in (("i", "int"), ("s", "int"), ("u", "uint"))
+        for bits in (4, 8, 16, 32, 64)
+    },
+}
 _LONG = sorted({*_SHORT.values(), "float8_e4m3fn"})
 _SCALAR = re.compile(r"\b([A-Za-z]\w*)\s*\[\s*\]")
 

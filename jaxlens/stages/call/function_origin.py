@@ -82,9 +82,11 @@ def made_anew(name: str, place: Place) -> Change:
     elif wrapper:
         text = f"a new function that {wrapper} made of {inner}"
     else:
-        text = "a new function object of the same lambda" if inner == "<lambda>" else (
-            "a new function object of the same def"
-        )  # fmt: skip
+        text = (
+            "a new function object of the same lambda"
+            if inner == "<lambda>"
+            else ("a new function object of the same def")
+        )
     return Change("function", name, f"{text}{where}")
 
 

@@ -91,8 +91,10 @@ def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
         if unhook is not None:
             unhook()
         for name, listener in (
-            ("scalar", scalar), ("event_duration", duration), ("event", plain),
-        ):  # fmt: skip
+            ("scalar", scalar),
+            ("event_duration", duration),
+            ("event", plain),
+        ):
             unregister = getattr(monitoring, f"unregister_{name}_listener", None)
             if unregister is not None:  # the user may have cleared all listeners meanwhile
                 with contextlib.suppress(AssertionError, ValueError):
@@ -169,9 +171,17 @@ class Stack:
 
 
 _LOWERING = (
-    "in_shardings", "out_shardings", "in_layouts", "out_layouts", "donated_invars", "ctx_mesh",
-    "name", "keep_unused", "inline", "compiler_options_kvs",
-)  # fmt: skip
+    "in_shardings",
+    "out_shardings",
+    "in_layouts",
+    "out_layouts",
+    "donated_invars",
+    "ctx_mesh",
+    "name",
+    "keep_unused",
+    "inline",
+    "compiler_options_kvs",
+)
 LOWERING = _LOWERING
 """What stands at each place of `Stack.lowering`."""
 

@@ -11,8 +11,11 @@ UNNAMED = "<unnamed function>"
 
 # By the name of the code of what they return.
 _TRANSFORMS = {
-    "grad_f": "grad", "grad_f_aux": "grad", "value_and_grad_f": "value_and_grad", "vmap_f": "vmap",
-}  # fmt: skip
+    "grad_f": "grad",
+    "grad_f_aux": "grad",
+    "value_and_grad_f": "value_and_grad",
+    "vmap_f": "vmap",
+}
 
 
 def transform_name(f: Any) -> str:

@@ -29,10 +29,20 @@ _ENTRY = re.compile(rb"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w.$]+)", re.M
 _LIBRARY_KIND = re.compile(r'"kind":\s*"__(\w+?)(?:[_$]fusion)?"')
 
 # Nothing runs for these: they name, group or describe values.
-_SILENT = frozenset({
-    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all",
-    "add-dependency", "opt-barrier", "optimization-barrier", "domain",
-})  # fmt: skip
+_SILENT = frozenset(
+    {
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "after-all",
+        "add-dependency",
+        "opt-barrier",
+        "optimization-barrier",
+        "domain",
+    }
+)
 _CALLS = frozenset({"while", "conditional", "call", "async-start"})
 _ASYNC = frozenset({"copy-start", "copy-done", "async-start", "async-update", "async-done"})
 _LIBRARY = frozenset({"custom-call", "dot", "convolution", "fft", "cholesky", "triangular-solve"})

@@ -195,9 +195,8 @@ def _main(lines: Iterable[list[_Event]], module: str) -> list[_Event] | None:
 def _conversion(lines: Iterable[list[_Event]], first: _Event, tree: "_Tree") -> Iterator[Part]:
     """What went before XLA's compile: StableHLO is made HLO, which no event of its own says."""
     round_all = [
-        e for line in lines for e in line
-        if e.name == _BACKEND and e.start <= first.start < e.end
-    ]  # fmt: skip
+        e for line in lines for e in line if e.name == _BACKEND and e.start <= first.start < e.end
+    ]
     for whole in round_all[:1]:
         inner = [e.start for line in lines for e in line if whole.start < e.start < whole.end]
         begun = min((start for start in inner), default=whole.start)

@@ -166,8 +166,12 @@ def _counterpart(function: Any) -> Any:
     """The core's function of the name of one of JAX's, wherever JAX really keeps it."""
     name = str(getattr(function, "__name__", type(function).__name__))
     module = str(getattr(function, "__module__", ""))
-    for part, place in (("numpy", "jax.numpy"), ("lax", "jax.lax"), ("random", "jax.random"),
-                        ("nn", "jax.nn")):  # fmt: skip
+    for part, place in (
+        ("numpy", "jax.numpy"),
+        ("lax", "jax.lax"),
+        ("random", "jax.random"),
+        ("nn", "jax.nn"),
+    ):
         if part in module.split("."):
             return getattr(_Stand(place), name)
     return getattr(_Stand("jax"), name)

@@ -133,7 +133,7 @@ def named_call(name: str, inputs: tuple[Input, ...]) -> Call:
     """A call of which no more is known than a name and its inputs."""
     return Call(
         name, None, (), {}, inputs, (), None, (), None, _nothing, None, frozenset(), (), None
-    )  # fmt: skip
+    )
 
 
 def _nothing() -> None:

@@ -129,8 +129,10 @@ def compiled(request: dict[str, Any], asked: Asked, run: int) -> dict[str, Any]:
             done = subprocess.run(
                 [sys.executable, "-m", _CHILD, folder],
                 env=_environment(request["platform"], bool(request["target"])),
-                capture_output=True, timeout=TIMEOUT, check=False,
-            )  # fmt: skip
+                capture_output=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             doing = "compile and run it" if run else "compile it"
             raise UnavailableError(

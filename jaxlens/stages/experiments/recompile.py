@@ -34,9 +34,9 @@ class Measured:
     how: str
 
 
-def without(capture: Capture, names: str | Sequence[str], run: int = 0) -> tuple[
-    Capture, Measured | None
-]:  # fmt: skip
+def without(
+    capture: Capture, names: str | Sequence[str], run: int = 0
+) -> tuple[Capture, Measured | None]:
     """The same program compiled with passes left out or flags set.
 
     Args:

@@ -166,10 +166,12 @@ def _plan(body: Any, span: Loop) -> _Plan:
     carried: dict[tuple[int, int, int, int], int] = {}
     for offset in range(size):
         copies = [body.eqns[first + c * size + offset] for c in range(count)]
-        plan.reads.append([
-            _read(plan, [eqn.invars[n] for eqn in copies], made, carried)
-            for n in range(len(copies[0].invars))
-        ])  # fmt: skip
+        plan.reads.append(
+            [
+                _read(plan, [eqn.invars[n] for eqn in copies], made, carried)
+                for n in range(len(copies[0].invars))
+            ]
+        )
         plan.slices.update(_places(offset, copies))
     plan.later = _later(body, plan, made)
     return plan

@@ -286,9 +286,15 @@ def key_of(call: Opened, context: Any, rest: tuple[Any, ...]) -> Key:
     if trees and fixed and (user := equinox_calls.taken(call.function, trees, fixed[0])):
         held = equinox_calls.named(user, texts)
         return Key(
-            settings_of, options, held.statics, held.inputs, held.structures, mesh,
-            _defaults(signature_of(user.function)), frozenset(user.kwargs),
-        )  # fmt: skip
+            settings_of,
+            options,
+            held.statics,
+            held.inputs,
+            held.structures,
+            mesh,
+            _defaults(signature_of(user.function)),
+            frozenset(user.kwargs),
+        )
     structures = _structures(call, info, signature)
     paths = [path for root, tree in structures.items() for path in _paths(root, tree)]
     if call.names and len(call.names) == len(avals):

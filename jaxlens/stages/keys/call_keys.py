@@ -321,8 +321,9 @@ def _lowering(names: Sequence[str], new: tuple[Any, Any], old: tuple[Any, Any]) 
 
 
 def _donated(names: Sequence[str], new: Sequence[bool], old: Sequence[bool]) -> Iterable[Change]:
-    for name, now, was in zip(names, new[len(new) - len(names) :], old[len(old) - len(names) :],
-                              strict=False):  # fmt: skip
+    for name, now, was in zip(
+        names, new[len(new) - len(names) :], old[len(old) - len(names) :], strict=False
+    ):
         if now != was:
             yield Change("donated", name, *_DONATED[bool(now)])
 

@@ -210,6 +210,15 @@ def _following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
 def _frozen(step: _Step, made: tuple[str, ...]) -> TapeStep:
     file = describe(step.code.co_filename)
     return TapeStep(
-        step.event, step.code.co_filename, file.name, step.line, step.code.co_qualname, step.depth,
-        tuple(step.bound), made, step.printed, tuple(step.wrote), step.raised,
-    )  # fmt: skip
+        step.event,
+        step.code.co_filename,
+        file.name,
+        step.line,
+        step.code.co_qualname,
+        step.depth,
+        tuple(step.bound),
+        made,
+        step.printed,
+        tuple(step.wrote),
+        step.raised,
+    )

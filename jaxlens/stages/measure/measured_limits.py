@@ -16,8 +16,11 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.device_limits import Limits
 
 _TYPES: dict[str, Any] = {
-    "f16": jnp.float16, "bf16": jnp.bfloat16, "f32": jnp.float32, "f64": jnp.float64,
-}  # fmt: skip
+    "f16": jnp.float16,
+    "bf16": jnp.bfloat16,
+    "f32": jnp.float32,
+    "f64": jnp.float64,
+}
 _SIDES = {"cpu": (256, 512, 1024)}  # of the square matrices; elsewhere these:
 _OTHERS = (4096, 8192)
 _BYTES = {"cpu": 2**28}  # that are passed over, more than caches hold; elsewhere 1 GiB

@@ -342,7 +342,18 @@ def _lost(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
 
 _Propose = Callable[[Sequence[Call], Log, Met | None], Cure]
 _PROPOSALS: Mapping[str, _Propose] = {
-    "function": _hoist, "static": _unfix, "type": _type, "place": _place, "field": _field,
-    "structure": _structure, "new": _leaves, "gone": _leaves, "calling": _calling,
-    "lost": _lost, "setting": _setting, "donated": _options, "option": _options, "mesh": _mesh,
-}  # fmt: skip
+    "function": _hoist,
+    "static": _unfix,
+    "type": _type,
+    "place": _place,
+    "field": _field,
+    "structure": _structure,
+    "new": _leaves,
+    "gone": _leaves,
+    "calling": _calling,
+    "lost": _lost,
+    "setting": _setting,
+    "donated": _options,
+    "option": _options,
+    "mesh": _mesh,
+}

@@ -402,9 +402,14 @@ def _transform(stack: Stack) -> str:
 
 
 _TRANSFORMS = {
-    "grad_f": "grad", "value_and_grad_f": "value_and_grad", "jacfun": "a Jacobian",
-    "vmap_f": "vmap", "linearize": "linearize", "vjp": "vjp", "jvp": "jvp",
-}  # fmt: skip
+    "grad_f": "grad",
+    "value_and_grad_f": "value_and_grad",
+    "jacfun": "a Jacobian",
+    "vmap_f": "vmap",
+    "linearize": "linearize",
+    "vjp": "vjp",
+    "jvp": "jvp",
+}
 
 
 def _fingerprint(module: Any) -> str:

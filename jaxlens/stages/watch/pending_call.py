@@ -54,10 +54,20 @@ class Seen:
         if self.traced and told.earlier and not told.changes:
             told = Told((Change("other", self.function, UNNAMED),), told.earlier)
         return Call(
-            number, self.function, self.role, self.line, self.defined, tuple(self.steps),
-            self.layer, told.changes, told.earlier, self.parts, self.thread, self.under,
+            number,
+            self.function,
+            self.role,
+            self.line,
+            self.defined,
+            tuple(self.steps),
+            self.layer,
+            told.changes,
+            told.earlier,
+            self.parts,
+            self.thread,
+            self.under,
             self.program,
-        )  # fmt: skip
+        )
 
 
 def user_line(stack: Stack) -> Span | None:

@@ -37,13 +37,19 @@ _FAMILIES: dict[BoxKind, str] = {
     "stop_gradient add_any select_and igamma igammac bessel_i0e bessel_i1e regularized_incomplete "
     "optimization_barrier subtract multiply divide maximum minimum negate compare select convert "
     "exponential power cosine sine polygamma zeta mulhi",
-}  # fmt: skip
+}
 _FAMILY = {name: kind for kind, names in _FAMILIES.items() for name in names.split()}
 
 _PREFIXES: tuple[tuple[str, BoxKind], ...] = (
-    ("reduce_", "reduce"), ("scatter", "move"), ("random_", "random"), ("custom_", "call"),
-    ("all-", "collective"), ("arg", "reduce"), ("cum", "reduce"), ("conv", "matmul"),
-)  # fmt: skip
+    ("reduce_", "reduce"),
+    ("scatter", "move"),
+    ("random_", "random"),
+    ("custom_", "call"),
+    ("all-", "collective"),
+    ("arg", "reduce"),
+    ("cum", "reduce"),
+    ("conv", "matmul"),
+)
 
 _ORDER_WORDS = (
     "sub div pow rem atan2 gt lt ge le select_n clamp nextafter shift_left complex "
@@ -53,14 +59,29 @@ _ORDER_WORDS = (
 _ORDERED = frozenset(_ORDER_WORDS.split())
 # The one parameter that says most, for those primitives that have one.
 _TELLING = {
-    "transpose": "permutation", "integer_pow": "y", "convert_element_type": "new_dtype",
-    "concatenate": "dimension", "scan": "length", "iota": "dimension", "sort": "dimension",
-    "split": "axis", "squeeze": "dimensions", "rev": "dimensions", "psum": "axes",
-    "argmax": "axes", "argmin": "axes", "all_gather": "axis_name", "ppermute": "axis_name",
-    "reduce_precision": "mantissa_bits", "top_k": "k", "slice": "start_indices",
-    "axis_index": "axis_name", "reduce_scatter": "axis_name", "all_to_all": "axis_name",
+    "transpose": "permutation",
+    "integer_pow": "y",
+    "convert_element_type": "new_dtype",
+    "concatenate": "dimension",
+    "scan": "length",
+    "iota": "dimension",
+    "sort": "dimension",
+    "split": "axis",
+    "squeeze": "dimensions",
+    "rev": "dimensions",
+    "psum": "axes",
+    "argmax": "axes",
+    "argmin": "axes",
+    "all_gather": "axis_name",
+    "ppermute": "axis_name",
+    "reduce_precision": "mantissa_bits",
+    "top_k": "k",
+    "slice": "start_indices",
+    "axis_index": "axis_name",
+    "reduce_scatter": "axis_name",
+    "all_to_all": "axis_name",
     "fft": "fft_type",
-}  # fmt: skip
+}
 _NAMED = frozenset({"transpose", "convert_element_type"})  # whose parameter needs no name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
 _INNER_LITERAL = re.compile(r"^\w+\(([^,()]+)[,)].*$")

@@ -114,9 +114,10 @@ class Folding:
         closed: set[tuple[int, int]] = set()  # too many parts
         while True:
             long = [
-                n for n, part in enumerate(parts)
+                n
+                for n, part in enumerate(parts)
                 if part.copies == 1 and len(part) > room and (part.low, part.high) not in closed
-            ]  # fmt: skip
+            ]
             if not long:
                 return parts
             n = max(long, key=lambda n: (len(parts[n]), -n))

@@ -23,9 +23,12 @@ MOST = 60
 
 
 def figure(
-    module: Module, *, depth: int = jaxpr_figure.AUTO, max_boxes: int = MOST,
+    module: Module,
+    *,
+    depth: int = jaxpr_figure.AUTO,
+    max_boxes: int = MOST,
     outputs: Sequence[str] = (),
-) -> Figure:  # fmt: skip
+) -> Figure:
     """The program as panels of boxes.
 
     Args:
@@ -164,9 +167,14 @@ class _Worded(Mapping[str, Panel]):
         if opens and id not in plumbing.inner:
             old = replace(old, inside=node.regions[0])
         return hlo_labels.box(
-            old, node, plumbing.shown[id], plumbing.inner.get(id), plumbing.module,
-            plumbing.owners.get(id), tuple(dict.fromkeys(plumbing.aside.get(id, ()))),
-        )  # fmt: skip
+            old,
+            node,
+            plumbing.shown[id],
+            plumbing.inner.get(id),
+            plumbing.module,
+            plumbing.owners.get(id),
+            tuple(dict.fromkeys(plumbing.aside.get(id, ()))),
+        )
 
     def _port(self, panel: Panel, old: Box) -> Box:
         """An input stands for its parameter, and for what takes it out of a tuple."""

@@ -20,12 +20,31 @@ from jaxlens.lenses.lines import owners
 from jaxlens.views.figures.hlo_grouping import Origin, together
 
 # Attributes that say nothing about what is computed, or name computations.
-_SAID_ELSEWHERE = frozenset({
-    "metadata", "backend_config", "frontend_attributes", "sharding", "statistics", "origin",
-    "original_value", "calls", "to_apply", "condition", "body", "branch_computations",
-    "true_computation", "false_computation", "called_computations", "select", "scatter", "id",
-    "channel_id", "operand_precision", "control-predecessors",
-})  # fmt: skip
+_SAID_ELSEWHERE = frozenset(
+    {
+        "metadata",
+        "backend_config",
+        "frontend_attributes",
+        "sharding",
+        "statistics",
+        "origin",
+        "original_value",
+        "calls",
+        "to_apply",
+        "condition",
+        "body",
+        "branch_computations",
+        "true_computation",
+        "false_computation",
+        "called_computations",
+        "select",
+        "scatter",
+        "id",
+        "channel_id",
+        "operand_precision",
+        "control-predecessors",
+    }
+)
 _ALIASES = frozenset({"get-tuple-element", "bitcast", "tuple"})
 # What each region of a control instruction is for, in the order in which HLO calls them.
 _ROLES: Mapping[str, tuple[str, ...]] = {"while": ("condition", "body")}
@@ -66,10 +85,11 @@ class Plumbing:
             self.aside.setdefault(node.id, []).extend(within)
         self._names = _region_names(module)
         doors = {
-            name for node in self.whole.values()
+            name
+            for node in self.whole.values()
             if node.opcode == "fusion" and node.id not in self.inner
             for name in node.regions
-        }  # fmt: skip
+        }
         self.fused = tuple(name for name in module.regions if name in doors)
         self.shown: dict[str, Node] = {}
 

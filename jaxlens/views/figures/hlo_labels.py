@@ -16,16 +16,35 @@ _HEROES: tuple[BoxKind, ...] = ("matmul", "collective", "reduce", "random", "ele
 _QUIET = frozenset({"broadcast", "iota", "copy", "bitcast", "copy-start", "copy-done"})
 # The one attribute that says most.
 _TELLING: Mapping[str, str] = {
-    "transpose": "dimensions", "concatenate": "dimensions", "compare": "direction",
-    "slice": "slice", "pad": "padding", "iota": "iota_dimension", "reverse": "dimensions",
-    "sort": "dimensions", "all-gather": "dimensions", "all-to-all": "dimensions",
-    "dynamic-slice": "dynamic_slice_sizes", "fft": "fft_type", "convolution": "dim_labels",
-    "get-tuple-element": "index", "rng-bit-generator": "algorithm", "gather": "slice_sizes",
-}  # fmt: skip
-_REDUCING = frozenset({
-    "reduce", "reduce-window", "all-reduce", "all-reduce-start", "reduce-scatter", "scatter",
-    "select-and-scatter", "map",
-})  # fmt: skip
+    "transpose": "dimensions",
+    "concatenate": "dimensions",
+    "compare": "direction",
+    "slice": "slice",
+    "pad": "padding",
+    "iota": "iota_dimension",
+    "reverse": "dimensions",
+    "sort": "dimensions",
+    "all-gather": "dimensions",
+    "all-to-all": "dimensions",
+    "dynamic-slice": "dynamic_slice_sizes",
+    "fft": "fft_type",
+    "convolution": "dim_labels",
+    "get-tuple-element": "index",
+    "rng-bit-generator": "algorithm",
+    "gather": "slice_sizes",
+}
+_REDUCING = frozenset(
+    {
+        "reduce",
+        "reduce-window",
+        "all-reduce",
+        "all-reduce-start",
+        "reduce-scatter",
+        "scatter",
+        "select-and-scatter",
+        "map",
+    }
+)
 _OPCODES = 3  # named in a fusion's second line
 
 

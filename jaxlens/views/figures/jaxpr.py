@@ -163,16 +163,21 @@ def _sides(body: Body) -> tuple[Ports, Ports]:
 
 
 def _panel(
-    body: Body, name: str, title: str, run: Run, parts: Sequence[Run],
+    body: Body,
+    name: str,
+    title: str,
+    run: Run,
+    parts: Sequence[Run],
     sides: tuple[Ports, Ports] | None,
-) -> tuple[Panel, Mapping[str, Callable[[], Panel]]]:  # fmt: skip
+) -> tuple[Panel, Mapping[str, Callable[[], Panel]]]:
     """The panel of a run, and the lists that open in it."""
     boxes = [_box(body, part, run) for part in parts]
     flow, outside = _flow(body, run, parts)
     leaving = list(body.columns.results) if sides else _leaving(body, run)
     ins, outs = sides or (
-        inputs_of(body, name, outside, False), outputs_of(body, name, leaving, False)
-    )  # fmt: skip
+        inputs_of(body, name, outside, False),
+        outputs_of(body, name, leaving, False),
+    )
 
     starts = [body.columns.made[part.low] for part in parts]
     types = body.columns.types
@@ -190,9 +195,7 @@ def _panel(
     return Panel(name, title, shown, edges), {**ins.panels, **outs.panels}
 
 
-def _flow(
-    body: Body, run: Run, parts: Sequence[Run]
-) -> tuple[list[tuple[int, int]], list[int]]:  # fmt: skip
+def _flow(body: Body, run: Run, parts: Sequence[Run]) -> tuple[list[tuple[int, int]], list[int]]:
     """Values and the parts that read them, each pair once, and the values from outside."""
     pairs: list[tuple[int, int]] = []
     outside: dict[int, None] = {}

@@ -50,9 +50,7 @@ class Repeats:
                 yield run
                 n += used
 
-    def _repeat_at(
-        self, parts: list[Run], following: list[int], n: int
-    ) -> tuple[Run, int] | None:  # fmt: skip
+    def _repeat_at(self, parts: list[Run], following: list[int], n: int) -> tuple[Run, int] | None:
         """The longest repeat that begins with run `n`, and how many runs it takes, if any."""
         low, end = parts[n].low, parts[-1].high
         best: tuple[Run, int] | None = None

@@ -13,15 +13,24 @@ from jaxlens.render.document import Kind, Line, Piece
 
 _LONG = 60  # characters of a parameter that is folded for its length
 _QUIET_VALUES = frozenset({"None", "()", "Mesh()", "{}"})
-_QUIET = frozenset({
-    ("broadcast_in_dim", "shape", ""), ("broadcast_in_dim", "sharding", ""),
-    ("dot_general", "out_sharding", ""), ("convert_element_type", "sharding", ""),
-    ("custom_jvp_call", "num_consts", "0"), ("custom_vjp_call", "num_consts", "0"),
-    ("custom_jvp_call", "symbolic_zeros", "False"), ("custom_vjp_call", "out_trees", ""),
-    ("custom_vjp_call", "symbolic_zeros", "False"), ("convert_element_type", "weak_type", "False"),
-    ("pallas_call", "debug", "False"), ("get", "tree", ""), ("swap", "tree", ""),
-    ("addupdate", "tree", ""),
-})  # fmt: skip
+_QUIET = frozenset(
+    {
+        ("broadcast_in_dim", "shape", ""),
+        ("broadcast_in_dim", "sharding", ""),
+        ("dot_general", "out_sharding", ""),
+        ("convert_element_type", "sharding", ""),
+        ("custom_jvp_call", "num_consts", "0"),
+        ("custom_vjp_call", "num_consts", "0"),
+        ("custom_jvp_call", "symbolic_zeros", "False"),
+        ("custom_vjp_call", "out_trees", ""),
+        ("custom_vjp_call", "symbolic_zeros", "False"),
+        ("convert_element_type", "weak_type", "False"),
+        ("pallas_call", "debug", "False"),
+        ("get", "tree", ""),
+        ("swap", "tree", ""),
+        ("addupdate", "tree", ""),
+    }
+)
 _DTYPES = frozenset({"preferred_element_type", "dtype"})
 _UNSAID = re.compile(r"\((?:(?:None|False|UnspecifiedValue)(?:, |,?(?=\))))+\)")
 _TUPLE = re.compile(r"\((\d[\d, ]*?),?\)")

@@ -15,14 +15,34 @@ from jaxlens.render.document import Kind, Piece
 _LONG_TYPE = 48  # characters of a type that is folded
 _LONG_VALUE = 60
 _LITERAL = 40
-_FOLDED = frozenset({
-    "metadata", "backend_config", "frontend_attributes", "sharding", "operand_precision",
-    "statistics", "origin", "original_value", "is_scheduled", "custom_call_schedule",
-})  # fmt: skip
-_CALLS = frozenset({
-    "calls", "to_apply", "condition", "body", "branch_computations", "true_computation",
-    "false_computation", "called_computations", "select", "scatter",
-})  # fmt: skip
+_FOLDED = frozenset(
+    {
+        "metadata",
+        "backend_config",
+        "frontend_attributes",
+        "sharding",
+        "operand_precision",
+        "statistics",
+        "origin",
+        "original_value",
+        "is_scheduled",
+        "custom_call_schedule",
+    }
+)
+_CALLS = frozenset(
+    {
+        "calls",
+        "to_apply",
+        "condition",
+        "body",
+        "branch_computations",
+        "true_computation",
+        "false_computation",
+        "called_computations",
+        "select",
+        "scatter",
+    }
+)
 IN_BRACKETS = {"constant": "literal", "parameter": "index"}
 _ARRAY = r'[a-z][a-z0-9]*\[[^\]"]*\](?:\{[^{}"]*\})?'
 _TUPLE = r'\((?:[^()"]++|\([^()"]*\))*\)'

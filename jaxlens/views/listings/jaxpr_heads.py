@@ -13,9 +13,7 @@ _MANY = 24  # inputs named one by one, and results
 _FEW = 8  # rows of inputs that are shown whole; results where there are many
 
 
-def named_inputs(
-    module: Module, inputs: Sequence[str], captured: Sequence[str]
-) -> Iterator[Line]:  # fmt: skip
+def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str]) -> Iterator[Line]:
     """Says which letter is which input, and which are captured constants."""
     names = [value.name for value in module.body().parameters]
     split = _constants(module)

@@ -78,9 +78,12 @@ def rows_text(more: Rows, count: int) -> str:
     rows = [page.row(row) for row in more.stretches(count)]
     regions = [page.region(name, end) for name, end in page.ends.items()]
     head = {
-        "templates": page.templates, "places": page.places(), "lines": list(page.lines),
-        "regions": regions, "rows": rows,
-    }  # fmt: skip
+        "templates": page.templates,
+        "places": page.places(),
+        "lines": list(page.lines),
+        "regions": regions,
+        "rows": rows,
+    }
     return json.dumps(head, separators=(",", ":")) + "\n" + "".join(page.columns)
 
 
@@ -127,9 +130,11 @@ class _Page:
         names = self._module.value_numbers(name)[:values]
         steps = map(sub, names, chain((-1,), names))
         columns = (
-            self._templates_of(region, end), region.place[:end], region.back[:operands],
+            self._templates_of(region, end),
+            region.place[:end],
+            region.back[:operands],
             [2 * n - 2 if n > 0 else 1 - 2 * n for n in steps],
-        )  # fmt: skip
+        )
         self.columns += map(_characters, columns)
         runs = [(first, id) for first, id, _ in _ids(region).runs() if first < end]
         owner = self._owner(self._handed[name])

@@ -29,8 +29,11 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _KINDS: dict[str, Kind] = {
-    "name": "name", "keyword": "keyword", "literal": "literal", "type": "type",
-}  # fmt: skip
+    "name": "name",
+    "keyword": "keyword",
+    "literal": "literal",
+    "type": "type",
+}
 _KEYWORDS = frozenset({"return", "cond", "do", "module", "func.func", "public", "private"})
 
 Word = tuple[int, Kind, str]

@@ -19,14 +19,28 @@ from jaxlens.render.link_data import Web
 from jaxlens.views.passes.pane import beside, step
 
 MARKS: tuple[PassMark, ...] = (
-    "same", "adjusted", "moved", "renamed", "rewritten", "fused", "merged", "folded", "removed",
+    "same",
+    "adjusted",
+    "moved",
+    "renamed",
+    "rewritten",
+    "fused",
+    "merged",
+    "folded",
+    "removed",
     "added",
-)  # fmt: skip
+)
 _LETTERS = dict(zip(MARKS, "abcdefghij", strict=True))
 _KINDS: Mapping[Kind, str] = {
-    "op": "o", "type": "t", "literal": "l", "attr": "a", "comment": "c", "keyword": "k",
-    "warn": "w", "fold": "f",
-}  # fmt: skip
+    "op": "o",
+    "type": "t",
+    "literal": "l",
+    "attr": "a",
+    "comment": "c",
+    "keyword": "k",
+    "warn": "w",
+    "fold": "f",
+}
 
 
 def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, Any]:

@@ -173,9 +173,13 @@ def _label(
 def _tip(point: Point) -> str:
     kernel = point.kernel
     words = [
-        kernel.name, *kernel.lines[:2], amount(kernel.flops, "flop"), amount(kernel.bytes),
-        f"bound by {point.bound}", f"{duration(point.seconds)} at best",
-    ]  # fmt: skip
+        kernel.name,
+        *kernel.lines[:2],
+        amount(kernel.flops, "flop"),
+        amount(kernel.bytes),
+        f"bound by {point.bound}",
+        f"{duration(point.seconds)} at best",
+    ]
     words += [f"measured {duration(point.measured)}"] if point.measured else []
     return ", ".join(words)
 

@@ -73,18 +73,20 @@ def picture(found: Fusions) -> Picture | None:
     title = "What each fusion joined, and the bytes that this saved"
     alt = f"{count(len(shown), 'fusion')} as clusters; the most, {amount(top)}, by {shown[0].id}"
     return Picture(
-        title, alt, _drawing(shown, top), tuple(_text(shown, top)), "optimized",
+        title,
+        alt,
+        _drawing(shown, top),
+        tuple(_text(shown, top)),
+        "optimized",
         f"A frame is a fusion, a box an operation in the hue of its source line.{more}",
-    )  # fmt: skip
+    )
 
 
 def _drawing(shown: Sequence[Fused], top: int) -> str:
     hues = line_hues(line for one in shown for line in one.places)
     marks = [
-        mark
-        for n, one in enumerate(shown)
-        for mark in _cluster(one, _TOP + n * _ROW, top, hues)
-    ]  # fmt: skip
+        mark for n, one in enumerate(shown) for mark in _cluster(one, _TOP + n * _ROW, top, hues)
+    ]
     return chart.chart(_WIDTH, 2 * _TOP + len(shown) * _ROW, marks)
 
 

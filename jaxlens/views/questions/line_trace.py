@@ -25,9 +25,12 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
     found = replay(capture)
     module = capture.jaxpr.module
     reel = TapeReel(
-        found.steps, found.notes, _texts(capture, found), _Equations(module, found),
+        found.steps,
+        found.notes,
+        _texts(capture, found),
+        _Equations(module, found),
         table(found, capture),
-    )  # fmt: skip
+    )
     lines = jaxpr_lines.equations(module)
     help = "Go through the lines as they ran while JAX traced: arrows, or the slider."
     tabs = (

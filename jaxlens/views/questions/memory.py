@@ -112,11 +112,14 @@ def picture(capture: Capture) -> Picture | None:
         f"when {found.live.instruction} runs, of {amount(whole)} reserved"
     )
     return Picture(
-        f"{found.memory} over the schedule", alt, _drawing(bars, len(moments), peak, found),
-        tuple(_text(found, moments)), "optimized",
+        f"{found.memory} over the schedule",
+        alt,
+        _drawing(bars, len(moments), peak, found),
+        tuple(_text(found, moments)),
+        "optimized",
         "Left to right: instructions in XLA's order, a loop's body once. Upwards: bytes as XLA "
         "placed them; colours are source lines.",
-    )  # fmt: skip
+    )
 
 
 def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
@@ -146,9 +149,12 @@ def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
         inputs = {one.allocation for one in found.live.held if one.holder == "parameter"}
         size = sum(found.sizes[number] for number in inputs)
         every = replace(
-            given[0].owned, name="arguments", type=f"{len(inputs):,} arrays", bytes=size,
+            given[0].owned,
+            name="arguments",
+            type=f"{len(inputs):,} arrays",
+            bytes=size,
             instruction="",
-        )  # fmt: skip
+        )
         bars.append(_Bar(every, 0, len(moments) - 1, 0, size))
     return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
 

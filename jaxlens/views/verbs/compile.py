@@ -75,9 +75,11 @@ def document(
         return replace(changed, blocks=(*measured, *changed.blocks))
     shows = {**_ALONE, **_costs(run)}
     blocks = [
-        block for name, show in shows.items() if getattr(asked, name)
+        block
+        for name, show in shows.items()
+        if getattr(asked, name)
         for block in show(capture, asked)
-    ]  # fmt: skip
+    ]
     small = not blocks or _is_small(capture)
     if not blocks:
         blocks = _default(capture, asked.full)
@@ -145,18 +147,23 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     machines: tuple[Machine, ...] = ("llvm", "asm") if done else ()
     tabs = (
         pane(
-            "source", lambda: stage_blocks.costs(capture, done), title="Your code",
+            "source",
+            lambda: stage_blocks.costs(capture, done),
+            title="Your code",
             help="Your lines, tinted by flops, over the kernels that each became.",
         ),
         pane(
-            "kernels", lambda: [*kernels(done), *_computed_by(done)], title="Kernels", in_text=True,
+            "kernels",
+            lambda: [*kernels(done), *_computed_by(done)],
+            title="Kernels",
+            in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
         ),
         _figures("cost", "Cost", _beyond(costs, len(costs.findings))),
         _figures("memory", "Memory", _beyond(memory, _OF_MEMORY)),
         stage_pane(capture, "optimized", full),
         *(machine_pane(capture, done, stage) for stage in machines),
-    )  # fmt: skip
+    )
     # Asked for last, when all steps are done.
     seconds = pane("time", lambda: of_report(stages_report(capture)), title="Time", in_text=True)
     return [Findings(tuple(sentences)), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]

@@ -113,9 +113,7 @@ def source_tab(capture: Capture, module: Module, lines: LinesById) -> Tab:
     )
 
 
-def listing_tab(
-    capture: Capture, module: Module, options: JaxprOptions, lines: LinesById
-) -> Tab:  # fmt: skip
+def listing_tab(capture: Capture, module: Module, options: JaxprOptions, lines: LinesById) -> Tab:
     """The jaxpr, line by line."""
     inputs = [leaf.name for leaf in capture.program.inputs]
     limit = _FULL if options.full else jaxpr_lines.LIMIT

@@ -57,9 +57,9 @@ FORMS = {
     "comment": "add(%a, /*index=1*/%b)",
     "tight": "add(%a,%b)",
     "wide": "add( %a ,  %b )",
-    "tiled": "add(f32[2]{0:T(8,128)(2,1)S(1)} %a, f32[2]{0} %b), metadata={op_name=\"x\"}",
-    "attributes": "add(a, b), backend_config={\"x\":[1,{\"y\":\"}\"}]}, sharding={replicated}",
-}  # fmt: skip
+    "tiled": 'add(f32[2]{0:T(8,128)(2,1)S(1)} %a, f32[2]{0} %b), metadata={op_name="x"}',
+    "attributes": 'add(a, b), backend_config={"x":[1,{"y":"}"}]}, sharding={replicated}',
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -105,8 +105,11 @@ def test_a_literal_and_a_number_are_attributes():
     )
     assert found["p"].attrs == {"index": "0", "parameter_replication": "{false}"}
     assert [found[n].attrs["literal"] for n in "ctse"] == [
-        "{ { 1, 2 }, { -inf, nan } }", "(1, true)", "2.5e-06", "{...}",
-    ]  # fmt: skip
+        "{ { 1, 2 }, { -inf, nan } }",
+        "(1, true)",
+        "2.5e-06",
+        "{...}",
+    ]
     assert all(node.operands == () for node in found.values())
 
 
@@ -149,22 +152,31 @@ def test_called_computations_in_printed_order():
     bodies = "".join(
         f"%{name} {{\n  %{name}.p = f32[] parameter(0)\n}}\n\n" for name in ("f", "g", "h")
     )
-    text = HEAD + bodies + (
-        "ENTRY %e {\n"
-        "  %i = s32[] parameter(0)\n"
-        "  %x = f32[] parameter(1)\n"
-        "  %c = f32[] conditional(%i, %x, %x, %x), branch_computations={%g, %f, %g}\n"
-        "  %w = f32[] while(%c), condition=%h, body=%f\n"
-        "  %k = f32[] custom-call(%w), custom_call_target=\"t\", called_computations={%h}\n"
-        "  %p = pred[] parameter(2)\n"
-        "  %d = f32[] conditional(%p, %x, %x), true_computation=%f, false_computation=%h\n"
-        "  ROOT %s = f32[] select-and-scatter(%k, %d, %x), window={size=2}, select=%g, scatter=%f\n"
-        "}\n"
-    )  # fmt: skip
+    text = (
+        HEAD
+        + bodies
+        + (
+            "ENTRY %e {\n"
+            "  %i = s32[] parameter(0)\n"
+            "  %x = f32[] parameter(1)\n"
+            "  %c = f32[] conditional(%i, %x, %x, %x), branch_computations={%g, %f, %g}\n"
+            "  %w = f32[] while(%c), condition=%h, body=%f\n"
+            '  %k = f32[] custom-call(%w), custom_call_target="t", called_computations={%h}\n'
+            "  %p = pred[] parameter(2)\n"
+            "  %d = f32[] conditional(%p, %x, %x), true_computation=%f, false_computation=%h\n"
+            "  ROOT %s = f32[] select-and-scatter(%k, %d, %x), window={size=2}, select=%g, "
+            "scatter=%f\n"
+            "}\n"
+        )
+    )
     found = nodes(text)
     assert {n: found[n].regions for n in "cwkds"} == {
-        "c": ("g", "f", "g"), "w": ("h", "f"), "k": ("h",), "d": ("f", "h"), "s": ("g", "f"),
-    }  # fmt: skip
+        "c": ("g", "f", "g"),
+        "w": ("h", "f"),
+        "k": ("h",),
+        "d": ("f", "h"),
+        "s": ("g", "f"),
+    }
     assert next(iter(hlo.read(text).regions)) == "e"
 
 
@@ -194,9 +206,9 @@ def test_tuple_elements_that_jax_0_12_leaves_out():
         entry(
             "%t = (f32[2]{0}, (s32[], pred[])) parameter(0)",
             "%a = f32[2]{0} add(%t#0, %t#0)",
-            "ROOT %b = s32[] negate(%t#1#0), metadata={op_name=\"n\"}",
+            'ROOT %b = s32[] negate(%t#1#0), metadata={op_name="n"}',
         )
-    )  # fmt: skip
+    )
     assert list(found) == ["t", "t#0", "a", "t#1", "t#1#0", "b"]
     assert found["t#1#0"].operands == ("t#1",)
     assert found["t#1#0"].attrs == {"index": "0"}
@@ -237,10 +249,14 @@ StackFrames
 
 @pytest.mark.parametrize("parents", [(1, 2, 3, 4), (0, 1, 2, 3)], ids=["as printed", "as meant"])
 def test_frames_innermost_first_without_jax(parents):
-    text = HEAD.rstrip("\n") + TABLES.format(*parents) + (
-        '\nENTRY e {\n  a = f32[] parameter(0), metadata={op_name="x" stack_frame_id=4}\n'
-        '  b = f32[] copy(a), metadata={op_name="x;y" stack_frame_id=2}, backend_config={}\n}\n'
-    )  # fmt: skip
+    text = (
+        HEAD.rstrip("\n")
+        + TABLES.format(*parents)
+        + (
+            '\nENTRY e {\n  a = f32[] parameter(0), metadata={op_name="x" stack_frame_id=4}\n'
+            '  b = f32[] copy(a), metadata={op_name="x;y" stack_frame_id=2}, backend_config={}\n}\n'
+        )
+    )
     found = nodes(text)
     spans = found["a"].spans
     assert [(s.file, s.line, s.column, s.end_column, s.library) for s in spans] == [
@@ -307,7 +323,7 @@ BROKEN = {
     HEAD + "ENTRY e {\n}\nENTRY f {\n}\n": "got 'e' and 'f'",
     HEAD + "e {\n}\ne {\n}\n": "got 'e' again on line 5",
     HEAD + "e {\nf {\n}\n": "expected '}' to end computation 'e', got computation 'f' on line 4",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", BROKEN)
@@ -319,9 +335,29 @@ def test_broken_text_is_one_line(text):
 
 
 FOREIGN = [
-    "{", "}", "(", ")", '"', "\n", "\\", "[", "#", "=", ", ", "/*", "ENTRY ", "\x00", "é", "%",
-    "9" * 5000, " = ", "metadata={", "ROOT ", "\r", "\t",
-]  # fmt: skip
+    "{",
+    "}",
+    "(",
+    ")",
+    '"',
+    "\n",
+    "\\",
+    "[",
+    "#",
+    "=",
+    ", ",
+    "/*",
+    "ENTRY ",
+    "\x00",
+    "é",
+    "%",
+    "9" * 5000,
+    " = ",
+    "metadata={",
+    "ROOT ",
+    "\r",
+    "\t",
+]
 
 
 def mutated(text: str, dice: random.Random) -> str:

@@ -27,8 +27,10 @@ TEXTS = {
     "behind a literal": MAIN.format(
         "  k = f32[2]{0} constant({1, 2}) ROOT b = f32[2]{0} add(k, k)"
     ),
-    "a tuple": MAIN.format(f"  {A} t = (f32[2]{{0}}, f32[2]{{0}}) tuple(a, a) "
-                           "ROOT g = f32[2]{0} get-tuple-element(t), index=1"),
+    "a tuple": MAIN.format(
+        f"  {A} t = (f32[2]{{0}}, f32[2]{{0}}) tuple(a, a) "
+        "ROOT g = f32[2]{0} get-tuple-element(t), index=1"
+    ),
     "in quotes": MAIN.format(f'  {A}, metadata={{op_name="k b = f32[] add(c)"}}\n  ROOT {B}'),
     "in a comment": MAIN.format(f"  {A} // z = f32[2]{{0}} add(a, a)\n  ROOT {B}"),
     "between comments": MAIN.format(f"  {A} /* z = f32[2]{{0}} add(a, a) */ ROOT {B}"),
@@ -38,7 +40,7 @@ TEXTS = {
         "  ROOT z = f32[] add(x, y)\n}\n\nmain {\n  a = f32[2]{0} parameter(0)\n"
         "  c = f32[] constant(0)\n  ROOT r = f32[] reduce(a, c), dimensions={0}, to_apply=sum\n}\n"
     ),
-}  # fmt: skip
+}
 
 
 def theirs(text: str):

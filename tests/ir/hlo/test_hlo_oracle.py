@@ -21,11 +21,17 @@ pytestmark = pytest.mark.backend
 
 # Opcodes whose name in text is not the name of their constant with hyphens.
 WORDS = {
-    "clz": "count-leading-zeros", "cos": "cosine", "exp": "exponential",
-    "expm1": "exponential-minus-one", "log1p": "log-plus-one", "mulhi": "mulhi",
-    "optimization-barrier": "opt-barrier", "population-count": "popcnt", "sin": "sine",
+    "clz": "count-leading-zeros",
+    "cos": "cosine",
+    "exp": "exponential",
+    "expm1": "exponential-minus-one",
+    "log1p": "log-plus-one",
+    "mulhi": "mulhi",
+    "optimization-barrier": "opt-barrier",
+    "population-count": "popcnt",
+    "sin": "sine",
     "top-k": "topk",
-}  # fmt: skip
+}
 ASYNC = re.compile(r"-(start|update|done)$")
 
 
@@ -63,10 +69,16 @@ def linalg():
 PROGRAMS = {
     f.__name__: f
     for f in (
-        programs.mlp_step, programs.attention, programs.scan_rnn, programs.while_cond,
-        programs.conv_fft, indexing, randoms, linalg,
+        programs.mlp_step,
+        programs.attention,
+        programs.scan_rnn,
+        programs.while_cond,
+        programs.conv_fft,
+        indexing,
+        randoms,
+        linalg,
     )
-}  # fmt: skip
+}
 
 SHARDED = """
 import sys, jax, jax.numpy as jnp

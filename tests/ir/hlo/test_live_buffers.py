@@ -18,9 +18,10 @@ def test_what_lies_in_a_results_memory_and_is_gone_before_the_end_is_temporary()
     text = SHORT.replace(
         "allocation 4: size 192, preallocated-temp:", "allocation 4: size 192, maybe-live-out:"
     )
-    kinds = {one.buffer.instruction: (one.kind, one.holder) for one in live(
-        buffers.read(text + RANGES)
-    ).held}  # fmt: skip
+    kinds = {
+        one.buffer.instruction: (one.kind, one.holder)
+        for one in live(buffers.read(text + RANGES)).held
+    }
     assert kinds["a"] == ("temporary", "output")
     assert kinds["in_place"] == ("output", "output")
 

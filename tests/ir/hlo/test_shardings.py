@@ -26,16 +26,20 @@ def held(shape, order=None):
         ("{mesh['x'=4,'y'=2], [{'x'}, {}]}", 2, (4, 1), held((4, 2))),
         ("{mesh['x'=4,'y'=2], [{}, {'y'}]}", 2, (1, 2), held((4, 2), (1, 0))),
         (
-            "{mesh['x'=4,'y'=2], [{'x':(2)2}, {'y'}]}", 2, (2, 2),
+            "{mesh['x'=4,'y'=2], [{'x':(2)2}, {'y'}]}",
+            2,
+            (2, 2),
             held((2, 2, 2), (1, 2, 0)).reshape(4, 2),
         ),
         (
-            "{mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)), [{'y'}]}", 1, (4,),
+            "{mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)), [{'y'}]}",
+            1,
+            (4,),
             held((4, 2), (1, 0)).T,
         ),
         ("{mesh['x'=4,'y'=2], [{'y','x'}]}", 1, (8,), held((4, 2), (1, 0)).reshape(8, 1)),
     ],
-)  # fmt: skip
+)
 def test_tiles(text, rank, tiles, grid) -> None:
     found = tiling(text, rank, 8)
     assert found.tiles == tiles
@@ -52,10 +56,19 @@ def test_whole_and_one() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["{manual}", "{unknown}", "", "{devices=[2]<=[8]}", "{devices=[3,2]<=[8]}", "{{replicated}}",
-     "{devices=[1,8]<=[8] last_tile_dims={manual}}", "{mesh['x'=8], [{'z'}]}",
-     "{mesh['x'=8], [{'x':(3)2}]}", "{devices=[99999999999]<=[99999999999]}"],
-)  # fmt: skip
+    [
+        "{manual}",
+        "{unknown}",
+        "",
+        "{devices=[2]<=[8]}",
+        "{devices=[3,2]<=[8]}",
+        "{{replicated}}",
+        "{devices=[1,8]<=[8] last_tile_dims={manual}}",
+        "{mesh['x'=8], [{'z'}]}",
+        "{mesh['x'=8], [{'x':(3)2}]}",
+        "{devices=[99999999999]<=[99999999999]}",
+    ],
+)
 def test_what_is_not_known_is_none(text) -> None:
     assert tiling(text, 1, 8) is None
 
@@ -110,13 +123,20 @@ def test_groups(text, want) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "@mesh {'x'}", "mesh['x'=4,'y'=2] {'z'}", "mesh['x'=4,'y'=2] {'x':(3)2}",
+        "@mesh {'x'}",
+        "mesh['x'=4,'y'=2] {'z'}",
+        "mesh['x'=4,'y'=2] {'x':(3)2}",
         "mesh['x'=4,'y'=2], device_ids=(0,1) {'x'}",
         "mesh['x'=4,'y'=2], device_ids=([4,2]T(1,1)) {'x'}",
-        "mesh['x'=4,'y'=2], other=(1) {'x'}", "mesh['x'=99999,'y'=99999] {'x'}", "[4,2]<=[9]",
-        "[4,2]<=[8]T(1)", "{{0,1}", "{{0,1},{2,3}} more", "groups",
+        "mesh['x'=4,'y'=2], other=(1) {'x'}",
+        "mesh['x'=99999,'y'=99999] {'x'}",
+        "[4,2]<=[9]",
+        "[4,2]<=[8]T(1)",
+        "{{0,1}",
+        "{{0,1},{2,3}} more",
+        "groups",
     ],
-)  # fmt: skip
+)
 def test_groups_of_a_form_that_is_not_known_are_none(text) -> None:
     assert groups(text, 8) is None
 

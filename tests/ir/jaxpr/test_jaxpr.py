@@ -100,8 +100,9 @@ def long_bodies(x):
 def sharded(x):
     mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = PartitionSpec("i")
-    return jax.shard_map(lambda v: jax.lax.psum(v * 2, "i"), mesh=mesh, in_specs=spec,
-                         out_specs=PartitionSpec())(x)  # fmt: skip
+    return jax.shard_map(
+        lambda v: jax.lax.psum(v * 2, "i"), mesh=mesh, in_specs=spec, out_specs=PartitionSpec()
+    )(x)
 
 
 def pallas(x):
@@ -174,9 +175,17 @@ PROGRAMS = {
 
 # JAX prints a named tuple's jaxprs each with names from `a` on, and some jaxprs not at all.
 PRINTED_OTHERWISE = {
-    "pallas", "inverse", "solve", "grad of solve", "exponential", "conjugate gradient", "gmres",
-    "root", "scatter", "state",
-}  # fmt: skip
+    "pallas",
+    "inverse",
+    "solve",
+    "grad of solve",
+    "exponential",
+    "conjugate gradient",
+    "gmres",
+    "root",
+    "scatter",
+    "state",
+}
 
 
 def trace(f, *args):
@@ -245,8 +254,10 @@ def test_jaxprs_are_bodies_in_whatever_container_a_parameter_keeps_them(register
     closed = trace(lambda x: primitive.bind(x, rule=Box(Rule(body, others))))
     module = read(closed)
     assert [(r.name, len(r.nodes)) for r in module.regions.values()] == [
-        ("main", 1), ("own forward", 2), ("own back", 1),
-    ]  # fmt: skip
+        ("main", 1),
+        ("own forward", 2),
+        ("own back", 1),
+    ]
     rule = next(module.nodes()).attrs["rule"]
     assert "forward=own forward" in rule
     assert "back=(own back" in rule
@@ -256,9 +267,11 @@ def test_the_four_jaxprs_of_a_solve_are_called_as_jax_calls_them():
     module = read(program("conjugate gradient"))
     solve = next(node for node in module.nodes() if node.opcode == "custom_linear_solve")
     assert solve.regions == (
-        "custom_linear_solve matvec", "custom_linear_solve matvec",  # of a symmetric matrix
-        "custom_linear_solve solve", "custom_linear_solve transpose solve",
-    )  # fmt: skip
+        "custom_linear_solve matvec",
+        "custom_linear_solve matvec",  # of a symmetric matrix
+        "custom_linear_solve solve",
+        "custom_linear_solve transpose solve",
+    )
     assert solve.attrs["jaxprs"] == (
         "_LinearSolveTuple(matvec=custom_linear_solve matvec, vecmat=custom_linear_solve matvec, "
         "solve=custom_linear_solve solve, transpose_solve=custom_linear_solve transpose solve)"
@@ -281,9 +294,13 @@ def test_index_maps_of_a_kernel_are_bodies_behind_its_own():
 
     block = pl.BlockSpec((4, 4), lambda i: (i * 2 + 1 - i - 1, 0))
     call = pl.pallas_call(
-        double, jax.ShapeDtypeStruct((8, 4), "float32"), grid=(2,), in_specs=[block],
-        out_specs=block, interpret=True,
-    )  # fmt: skip
+        double,
+        jax.ShapeDtypeStruct((8, 4), "float32"),
+        grid=(2,),
+        in_specs=[block],
+        out_specs=block,
+        interpret=True,
+    )
     module = read(trace(call))
     (kernel,) = (node for node in module.nodes() if node.opcode == "pallas_call")
     sizes = [len(module.regions[name].nodes) for name in kernel.regions]
@@ -308,8 +325,12 @@ def test_variables_have_the_names_that_jax_prints(name):
 def test_every_run_reads_the_same_and_says_no_address(name):
     first = read(program(name))
     jax.clear_caches()
-    second = read(trace(PROGRAMS[name], *([jax.ShapeDtypeStruct((3, 8, 4), "float32")] if
-                                          name == "vmap" else [X])))  # fmt: skip
+    second = read(
+        trace(
+            PROGRAMS[name],
+            *([jax.ShapeDtypeStruct((3, 8, 4), "float32")] if name == "vmap" else [X]),
+        )
+    )
     assert first == second
     assert " at 0x" not in repr(first.regions)
 
@@ -424,8 +445,11 @@ def test_weak_types_and_symbolic_dimensions():
 
 
 def test_cells_of_a_notebook_are_named_by_their_number():
-    code = compile("import jax.numpy as jnp\ndef f(x):\n    return jnp.sin(x)\n",
-                   "<ipython-input-5-abcdef>", "exec")  # fmt: skip
+    code = compile(
+        "import jax.numpy as jnp\ndef f(x):\n    return jnp.sin(x)\n",
+        "<ipython-input-5-abcdef>",
+        "exec",
+    )
     space = {}
     exec(code, space)
     (sin,) = read(trace(space["f"])).body().nodes

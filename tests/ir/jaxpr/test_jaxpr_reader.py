@@ -17,9 +17,12 @@ def var():
 
 def eqn(primitive, invars, outvars, **params):
     return SimpleNamespace(
-        primitive=SimpleNamespace(name=primitive), invars=invars, outvars=outvars, params=params,
+        primitive=SimpleNamespace(name=primitive),
+        invars=invars,
+        outvars=outvars,
+        params=params,
         source_info=NOWHERE,
-    )  # fmt: skip
+    )
 
 
 def body(eqns, invars, outvars):

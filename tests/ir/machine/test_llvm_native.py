@@ -58,8 +58,17 @@ def test_functions_are_regions_and_instructions_nodes():
     assert module.attrs["target triple"] == '"x86_64-unknown-linux-gnu"'
     body = module.body()
     assert [node.opcode for node in body.nodes] == [
-        "getelementptr", "load", "call", "fcmp", "switch", "phi", "add", "fptosi", "br", "ret",
-    ]  # fmt: skip
+        "getelementptr",
+        "load",
+        "call",
+        "fcmp",
+        "switch",
+        "phi",
+        "add",
+        "fptosi",
+        "br",
+        "ret",
+    ]
     found = {node.name: node for node in body.nodes}
     assert found["%2"].operands == ("%0",)
     assert found["%4"].regions == ("inner f",)
@@ -68,9 +77,14 @@ def test_functions_are_regions_and_instructions_nodes():
     assert found["%8"].attrs == {"block": "6"}
     types = {name: node.type.dtype for name, node in found.items() if name.startswith("%")}
     assert types == {
-        "%2": "ptr", "%3": "ptr", "%4": "<8 x float>", "%5": "<8 x i1>", "%7": "i64", "%8": "i64",
+        "%2": "ptr",
+        "%3": "ptr",
+        "%4": "<8 x float>",
+        "%5": "<8 x i1>",
+        "%7": "i64",
+        "%8": "i64",
         "%9": "i32",
-    }  # fmt: skip
+    }
     assert body.results == ("%3",)
     assert [value.name for value in body.parameters] == ["%0"]
     assert [value.name for value in module.regions["inner f"].parameters] == ["%x"]
@@ -143,8 +157,13 @@ def test_disassembly():
     assert check(module) == []
     assert list(module.regions) == ["kernel", "helper"]
     assert [node.opcode for node in module.body().nodes] == [
-        "push", "mov", "mov", "vaddps", "call", "ret",
-    ]  # fmt: skip
+        "push",
+        "mov",
+        "mov",
+        "vaddps",
+        "call",
+        "ret",
+    ]
     assert module.body().nodes[3].attrs["operands"] == "ymm0, ymm1, ymmword ptr [rax + 4*rcx]"
     assert module.body().nodes[3].id == "kernel/a"
     assert module.body().nodes[4].regions == ("helper",)

@@ -46,8 +46,9 @@ def images(x):
 def sharded(x):
     mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = PartitionSpec("i")
-    return jax.shard_map(lambda v: jax.lax.psum(v * 2, "i"), mesh=mesh, in_specs=spec,
-                         out_specs=PartitionSpec())(x)  # fmt: skip
+    return jax.shard_map(
+        lambda v: jax.lax.psum(v * 2, "i"), mesh=mesh, in_specs=spec, out_specs=PartitionSpec()
+    )(x)
 
 
 def own_call(x):

@@ -163,10 +163,13 @@ def test_a_fingerprint_is_the_same_in_every_process():
     told = [
         subprocess.run(
             [sys.executable, "-c", SCRIPT],
-            env=environment(PYTHONHASHSEED=seed), capture_output=True, text=True, check=True,
+            env=environment(PYTHONHASHSEED=seed),
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.split()
         for seed in ("1", "2")
-    ]  # fmt: skip
+    ]
     mine = []
     for name in ("mlp_step", "scan_rnn", "while_cond"):
         f, args = getattr(programs, name)()

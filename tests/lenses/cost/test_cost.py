@@ -35,9 +35,13 @@ def program(**bodies: tuple[Node, ...]) -> Module:
 CONV = {
     "dimension_numbers": "ConvDimensionNumbers(lhs_spec=(0, 1, 2, 3), rhs_spec=(0, 1, 2, 3), "
     "out_spec=(0, 1, 2, 3))",
-    "window_strides": "(1, 1)", "padding": "((0, 0), (0, 0))", "lhs_dilation": "(1, 1)",
-    "rhs_dilation": "(1, 1)", "feature_group_count": "1", "batch_group_count": "1",
-}  # fmt: skip
+    "window_strides": "(1, 1)",
+    "padding": "((0, 0), (0, 0))",
+    "lhs_dilation": "(1, 1)",
+    "rhs_dilation": "(1, 1)",
+    "feature_group_count": "1",
+    "batch_group_count": "1",
+}
 DOT = {"dimension_numbers": "(((1,), (0,)), ((), ()))"}
 
 
@@ -48,26 +52,45 @@ DOT = {"dimension_numbers": "(((1,), (0,)), ((), ()))"}
         (eqn("dot_general", f32(128, 256), "a", "b", **DOT), {"a": f32(128, 784)}, 51_380_224),
         # Batched: 3 matrices of 4x5 by 5x6.
         (
-            eqn("dot_general", f32(3, 4, 6), "a", "b",
-                dimension_numbers="(((2,), (1,)), ((0,), (0,)))"),
-            {"a": f32(3, 4, 5)}, 3 * 2 * 4 * 5 * 6,
+            eqn(
+                "dot_general",
+                f32(3, 4, 6),
+                "a",
+                "b",
+                dimension_numbers="(((2,), (1,)), ((0,), (0,)))",
+            ),
+            {"a": f32(3, 4, 5)},
+            3 * 2 * 4 * 5 * 6,
         ),
         # 2 images, 4 output channels, 6x6 positions, 3 input channels, 3x3 taps.
         (
             eqn("conv_general_dilated", f32(2, 4, 6, 6), "a", "b", **CONV),
-            {"a": f32(2, 3, 8, 8), "b": f32(4, 3, 3, 3)}, 2 * 2 * 4 * 6 * 6 * 3 * 9,
+            {"a": f32(2, 3, 8, 8), "b": f32(4, 3, 3, 3)},
+            2 * 2 * 4 * 6 * 6 * 3 * 9,
         ),
         # One row of 4 with padding 1 and 3 taps: 2 + 3 + 3 + 2 pairs, and the same down.
         (
-            eqn("conv_general_dilated", f32(1, 1, 4, 4), "a", "b",
-                **{**CONV, "padding": "((1, 1), (1, 1))"}),
-            {"a": f32(1, 1, 4, 4), "b": f32(1, 1, 3, 3)}, 2 * 10 * 10,
+            eqn(
+                "conv_general_dilated",
+                f32(1, 1, 4, 4),
+                "a",
+                "b",
+                **{**CONV, "padding": "((1, 1), (1, 1))"},
+            ),
+            {"a": f32(1, 1, 4, 4), "b": f32(1, 1, 3, 3)},
+            2 * 10 * 10,
         ),
         # Two groups: each of 4 output channels sees 1 of 2 input channels.
         (
-            eqn("conv_general_dilated", f32(1, 4, 2, 2), "a", "b",
-                **{**CONV, "feature_group_count": "2"}),
-            {"a": f32(1, 2, 3, 3), "b": f32(4, 1, 2, 2)}, 2 * 4 * 4 * 1 * 4,
+            eqn(
+                "conv_general_dilated",
+                f32(1, 4, 2, 2),
+                "a",
+                "b",
+                **{**CONV, "feature_group_count": "2"},
+            ),
+            {"a": f32(1, 2, 3, 3), "b": f32(4, 1, 2, 2)},
+            2 * 4 * 4 * 1 * 4,
         ),
         (eqn("add", f32(8, 8), "a", "a"), {"a": f32(8, 8)}, 64),
         (eqn("reduce_sum", f32(8), "a", axes="(0,)"), {"a": f32(16, 8)}, 120),
@@ -80,7 +103,7 @@ DOT = {"dimension_numbers": "(((1,), (0,)), ((), ()))"}
         (eqn("add", Type("f32", ("n",)), "a"), {}, None),
         (eqn("dot_general", f32(2, 2), "a", "b", dimension_numbers="?"), {"a": f32(2, 2)}, None),
     ],
-)  # fmt: skip
+)
 def test_one_equation(node, types, expected) -> None:
     assert flops(node, types).arithmetic == expected
 
@@ -113,9 +136,14 @@ def test_loops_in_loops_multiply() -> None:
 
 def test_a_while_loop_counts_once_unless_its_trips_are_known() -> None:
     loop = eqn(
-        "while", f32(8, 8), "x", id="w", body_jaxpr="body", cond_jaxpr="cond",
+        "while",
+        f32(8, 8),
+        "x",
+        id="w",
+        body_jaxpr="body",
+        cond_jaxpr="cond",
         regions=("body", "cond"),
-    )  # fmt: skip
+    )
     module = program(
         main=(loop,),
         body=(eqn("mul", f32(8, 8), "x", "x", id="m"),),
@@ -213,11 +241,17 @@ def test_without_xlas_figure_the_count_stands_alone() -> None:
 def test_loops_of_unknown_length_are_said_to_be_so_in_one_sentence() -> None:
     loops = tuple(
         eqn(
-            "while", f32(8, 8), "x", id=id, line=2, body_jaxpr="body", cond_jaxpr="cond",
+            "while",
+            f32(8, 8),
+            "x",
+            id=id,
+            line=2,
+            body_jaxpr="body",
+            cond_jaxpr="cond",
             regions=("body", "cond"),
         )
         for id in ("u", "v")
-    )  # fmt: skip
+    )
     module = program(
         main=loops,
         body=(eqn("mul", f32(8, 8), "x", "x", id="m"),),
@@ -267,9 +301,14 @@ def test_where_something_has_no_rule_the_two_agree_as_far_as_there_are_rules() -
 def test_a_kernel_counts_for_each_point_of_its_grid() -> None:
     def module(grid: str) -> Module:
         call = eqn(
-            "pallas_call", f32(8, 8), "x", id="k", line=2, regions=("kernel",),
+            "pallas_call",
+            f32(8, 8),
+            "x",
+            id="k",
+            line=2,
+            regions=("kernel",),
             grid_mapping=f"GridMapping(grid={grid}, grid_names=None)",
-        )  # fmt: skip
+        )
         return program(main=(call,), kernel=(eqn("add", f32(8, 8), "x", "x", id="a", line=3),))
 
     found = count_module(module("(3, 2)"))

@@ -44,7 +44,7 @@ def program(**bodies) -> Module:
         ((eqn("a"),), "all in dot_general"),
         ((), ""),
     ],
-)  # fmt: skip
+)
 def test_the_first_split_that_tells(nodes, words) -> None:
     weights = {"a": 50, "b": 50, "c": 0}
     weights = {node.id: weights[node.id] for node in nodes}

@@ -73,8 +73,10 @@ ENTRY main (x: f32[100,64], w: f32[64,32]) -> f32[100,32] {
 
 def test_a_loops_kernels_count_for_every_trip():
     assert executed(fixed.module(LOOP)) == {
-        "main": (1, False), "body": (100, False), "cond": (101, False),
-    }  # fmt: skip
+        "main": (1, False),
+        "body": (100, False),
+        "cond": (101, False),
+    }
     found = costs(LOOP)
     assert sorted(found) == ["dot", "less", "stacked", "taken"]
     assert (found["stacked"].once, found["stacked"].flops) == (64, 6400)
@@ -182,8 +184,9 @@ def test_measured_times_stand_in_tables_that_a_comparison_leaves_out():
     tables = {table.title: table for table in report.tables}
     by_line = tables["Measured by line"]
     assert [(row[0].text, row[2].text) for row in by_line.rows] == [
-        ("<cell 3>:2", "75%"), ("<cell 3>:3", "25%"),
-    ]  # fmt: skip
+        ("<cell 3>:2", "75%"),
+        ("<cell 3>:3", "25%"),
+    ]
     each = tables["Measured by kernel"]
     assert [row[0].text for row in each.rows] == ["dot.1", "max_fusion"]
     assert each.rows[0][4].text == f"{128 / 0.003 / 1000:.3g} kflop/s"

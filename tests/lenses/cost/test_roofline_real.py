@@ -90,8 +90,11 @@ def test_kernels_are_timed_and_donated_inputs_stay_alive():
     assert titles[-2:] == ["Measured by line", "Measured by kernel"]
     text = str(answer)  # times were asked for
     assert "left out" not in text
-    (row,) = [line for line in text.partition("Measured by kernel")[2].splitlines()
-              if line.split()[:1] == [product.instruction]]  # fmt: skip
+    (row,) = [
+        line
+        for line in text.partition("Measured by kernel")[2].splitlines()
+        if line.split()[:1] == [product.instruction]
+    ]
     assert re.search(r"\d (ns|µs|ms|s)\b", row)
     assert jaxlens.compile(cap, cost=True, run=2).text(times=True).count("Measured by kernel") == 1
 

@@ -15,7 +15,7 @@ from tests.support.paths import RECORDS
 
 GPU = sorted(path.name for path in RECORDS.glob("*.gpu-*.jaxlens"))
 ALL = sorted(path.name for path in RECORDS.glob("*.jaxlens"))
-HEAD = "HloModule m\n\nENTRY %e (p: f32[8,4], i: s32[]) -> f32[8,4] {\n  %p = f32[8,4]{1,0} parameter(0)\n  %i = s32[] parameter(1)\n"  # fmt: skip # noqa: E501
+HEAD = "HloModule m\n\nENTRY %e (p: f32[8,4], i: s32[]) -> f32[8,4] {\n  %p = f32[8,4]{1,0} parameter(0)\n  %i = s32[] parameter(1)\n"  # noqa: E501
 
 
 def test_what_fusing_saved_is_counted_by_hand() -> None:
@@ -61,7 +61,7 @@ def test_what_still_travels_and_why() -> None:
         ("ROOT %r = f32[2,4]{1,0} slice(%p), slice={[0:2], [0:4]}", 2 * 32),
         ("ROOT %r = f32[8,4]{1,0} bitcast(%p)", 0),
     ],
-)  # fmt: skip
+)
 def test_bytes_of_an_instruction_by_itself(line: str, moved: int) -> None:
     module = fixed.module(f"{HEAD}  {line}\n}}\n")
     traffic = Traffic(module)

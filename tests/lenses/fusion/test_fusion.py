@@ -27,10 +27,18 @@ def fates(before: str, after: str, *passes):
 def test_each_instruction_is_swallowed_by_the_fusions_that_hold_it() -> None:
     found, change = fates(fixed.BEFORE, fixed.AFTER)
     assert {id: found[id][0] for id in found} == {
-        "x": "same", "w": "same", "b": "same", "dot.1": "same", "out": "same",
-        "bias.1": "fused", "add.1": "fused", "zero": "fused", "zeros": "fused",
-        "max.1": "fused", "gt.1": "fused",
-    }  # fmt: skip
+        "x": "same",
+        "w": "same",
+        "b": "same",
+        "dot.1": "same",
+        "out": "same",
+        "bias.1": "fused",
+        "add.1": "fused",
+        "zero": "fused",
+        "zeros": "fused",
+        "max.1": "fused",
+        "gt.1": "fused",
+    }
     assert change.swallowed == {
         "max_fusion": ("bias.5", "add.5", "zero.5", "zeros.5", "max.5"),
         "gt_fusion": ("bias.6", "add.6", "zero.6", "zeros.6", "gt.6"),
@@ -51,8 +59,11 @@ def test_the_report_counts_operations_on_both_sides() -> None:
     assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in found.findings[1].text
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in found.tables[0].rows}
     assert rows["max_fusion"] == [
-        "loop", "broadcast x 2, add, maximum", "<cell 3>:2, <cell 3>:3", "1",
-    ]  # fmt: skip
+        "loop",
+        "broadcast x 2, add, maximum",
+        "<cell 3>:2, <cell 3>:3",
+        "1",
+    ]
     assert len(operations(fixed.module(fixed.AFTER))) == 3
 
 
@@ -81,41 +92,66 @@ def test_long_dumps_are_not_read_and_the_note_says_so() -> None:
     ("before", "after", "id", "fate", "note"),
     [
         (
-            ("%a = f32[4]{0} tanh(%p)", "%b = f32[4]{0} tanh(%p)",
-             "ROOT %r = f32[4]{0} add(%a, %b)"),
+            (
+                "%a = f32[4]{0} tanh(%p)",
+                "%b = f32[4]{0} tanh(%p)",
+                "ROOT %r = f32[4]{0} add(%a, %b)",
+            ),
             ("%a = f32[4]{0} tanh(%p)", "ROOT %r = f32[4]{0} add(%a, %a)"),
-            "b", "merged", "with a",
+            "b",
+            "merged",
+            "with a",
         ),
         (
-            ("%c = f32[4]{0} constant({1,2,3,4})", "%n = f32[4]{0} negate(%c)",
-             "ROOT %r = f32[4]{0} add(%p, %n)"),
+            (
+                "%c = f32[4]{0} constant({1,2,3,4})",
+                "%n = f32[4]{0} negate(%c)",
+                "ROOT %r = f32[4]{0} add(%p, %n)",
+            ),
             ("%m = f32[4]{0} constant({-1,-2,-3,-4})", "ROOT %r = f32[4]{0} add(%p, %m)"),
-            "n", "folded", "into m",
+            "n",
+            "folded",
+            "into m",
         ),
         (
             ("%d = f32[4]{0} tanh(%p)", "ROOT %r = f32[4]{0} negate(%p)"),
             ("ROOT %r = f32[4]{0} negate(%p)",),
-            "d", "removed", "dead: nothing read it",
+            "d",
+            "removed",
+            "dead: nothing read it",
         ),
         (
-            ("%u = f32[4]{0} negate(%p)", "%v = f32[4]{0} negate(%u)",
-             "ROOT %r = f32[4]{0} tanh(%v)"),
+            (
+                "%u = f32[4]{0} negate(%p)",
+                "%v = f32[4]{0} negate(%u)",
+                "ROOT %r = f32[4]{0} tanh(%v)",
+            ),
             ("ROOT %r = f32[4]{0} tanh(%p)",),
-            "u", "removed", "gone with what read it",
+            "u",
+            "removed",
+            "gone with what read it",
         ),
         (
-            ("%k = f32[4]{0} tanh(%p)", "%o = f32[4]{0} abs(%k)", "%v = f32[4]{0} negate(%o)",
-             "ROOT %r = f32[4]{0} add(%v, %k)"),
+            (
+                "%k = f32[4]{0} tanh(%p)",
+                "%o = f32[4]{0} abs(%k)",
+                "%v = f32[4]{0} negate(%o)",
+                "ROOT %r = f32[4]{0} add(%v, %k)",
+            ),
             ("%k = f32[4]{0} tanh(%p)", "ROOT %r = f32[4]{0} add(%k, %k)"),
-            "v", "removed", "k is read in its place",
+            "v",
+            "removed",
+            "k is read in its place",
         ),
         (
             ('ROOT %d = f32[4]{0} divide(%p, %p), metadata={op_name="f/div"}',),
             ('ROOT %m = f32[4]{0} multiply(%p, %p), metadata={op_name="f/div"}',),
-            "d", "rewritten", "divide became multiply",
+            "d",
+            "rewritten",
+            "divide became multiply",
         ),
     ],
-)  # fmt: skip
+)
 def test_fates(before, after, id, fate, note) -> None:
     earlier, later = program(*before), program(*after)
     found, _ = fates(earlier, later, fixed.dump(1, "pipe", "some-pass", later))

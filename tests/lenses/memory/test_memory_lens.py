@@ -40,8 +40,11 @@ def test_what_is_there_at_the_peak_is_listed_by_line_and_by_buffer():
     ]
     assert [row[0].text for row in held.rows] == ["x", "dot.1", "gt_fusion"]
     assert [(row[0].text, row[1].text) for row in sizes.rows] == [
-        ("arguments", "200 B"), ("outputs", "40 B"), ("temporaries", "96 B"), ("aliases", "0 B"),
-    ]  # fmt: skip
+        ("arguments", "200 B"),
+        ("outputs", "40 B"),
+        ("temporaries", "96 B"),
+        ("aliases", "0 B"),
+    ]
     assert report.overlays[0].values["dot.1"] == 32.0
 
 
@@ -132,14 +135,20 @@ def test_residuals_are_what_backward_equations_read_of_others():
     body = Region("scan body", (Value("x", one),), (inner,), ("x", "y"), "jaxpr")
     nodes = (
         Node(
-            "e0", "scan", ("a",), (Value("c", one), Value("ys", stack)),
-            {"length": "10", "num_carry": "1"}, ("scan body",), "jvp()", fixed.at(2),
+            "e0",
+            "scan",
+            ("a",),
+            (Value("c", one), Value("ys", stack)),
+            {"length": "10", "num_carry": "1"},
+            ("scan body",),
+            "jvp()",
+            fixed.at(2),
         ),
         _node("e2", "mul", ("c", "c"), "d", one, "jvp()"),
         _node("e3", "neg", ("d",), "e", one, "transpose(jvp())"),
         _node("e4", "mul", ("ys", "a"), "f", stack, "transpose(jvp())"),
         _node("e5", "mul", ("e", "f"), "g", stack, "transpose(jvp())"),
-    )  # fmt: skip
+    )
     main = Region("main", (Value("a", one),), nodes, ("g",), "jaxpr")
     found = saved_in(Module("f", "jaxpr", "main", {"main": main, "scan body": body}))
     assert [(r.name, r.bytes, r.maker, r.opcode, r.trips) for r in found.residuals] == [
@@ -170,9 +179,9 @@ def _donating(aliases: str, inputs: tuple[Input, ...], outputs: tuple[Input, ...
 def test_donation_says_who_found_a_result_and_why_others_did_not():
     f32, i32 = Type("f32", (4, 8)), Type("i32", (4, 8))
     given = (Input("x", f32, donated=True), Input("w", f32, donated=True), Input("b", i32, True))
-    found = donations(_donating("input_output_alias={ {0}: (0, {}, may-alias) }", given, (
-        Input("result", f32),
-    )))  # fmt: skip
+    found = donations(
+        _donating("input_output_alias={ {0}: (0, {}, may-alias) }", given, (Input("result", f32),))
+    )
     assert [(d.name, d.result, d.why) for d in found] == [
         ("x", "result", ""),
         ("w", "", "1 result of type f32[4,8] for 2 donated inputs of it"),

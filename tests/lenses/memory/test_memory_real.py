@@ -189,7 +189,8 @@ LOSSES = {
     "custom_vjp": (lambda w, x: jnp.sum(clip(x @ w) ** 3), (W, ROWS)),
     "jit": (lambda w, x: jax.jit(lambda a: jnp.exp(a) * jnp.sin(a))(x @ w).sum(), (W, ROWS)),
     "checkpoint": (
-        lambda w, x: jax.checkpoint(lambda a: jnp.exp(a) * jnp.sin(a))(x @ w).sum(), (W, ROWS)
+        lambda w, x: jax.checkpoint(lambda a: jnp.exp(a) * jnp.sin(a))(x @ w).sum(),
+        (W, ROWS),
     ),
     "cond": (
         lambda w, x: jax.lax.cond(w[0, 0] > 0, jnp.sin, lambda y: y * jnp.exp(y), x @ w).sum(),
@@ -197,7 +198,7 @@ LOSSES = {
     ),
     "rnn": (rnn, (jnp.eye(16), jnp.ones((20, 16)))),
     "attention": (attention_loss, (PARAMS, X)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LOSSES)

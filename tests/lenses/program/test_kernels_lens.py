@@ -11,11 +11,23 @@ def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
     # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
     assert [[cell.text for cell in row] for row in report.tables[0].rows] == [
         ["dot.1", "library call", "dot", "<cell 3>:2", "192 B", "32 B"],
-        ["max_fusion", "kernel", "broadcast x 2, add, maximum", "<cell 3>:2 and <cell 3>:3",
-         "40 B", "32 B"],
-        ["gt_fusion", "kernel", "broadcast x 2, add, compare", "<cell 3>:2 and <cell 3>:3",
-         "40 B", "8 B"],
-    ]  # fmt: skip
+        [
+            "max_fusion",
+            "kernel",
+            "broadcast x 2, add, maximum",
+            "<cell 3>:2 and <cell 3>:3",
+            "40 B",
+            "32 B",
+        ],
+        [
+            "gt_fusion",
+            "kernel",
+            "broadcast x 2, add, compare",
+            "<cell 3>:2 and <cell 3>:3",
+            "40 B",
+            "8 B",
+        ],
+    ]
     assert report.overlays[0].values == {"dot.1": 224.0, "max_fusion": 72.0, "gt_fusion": 48.0}
 
 

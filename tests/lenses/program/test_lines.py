@@ -9,9 +9,7 @@ def at(line, file="m.py", library=False):
 
 
 def module(*regions):
-    made = {
-        name: Region(name, (), tuple(nodes), (), "jaxpr") for name, nodes in regions
-    }  # fmt: skip
+    made = {name: Region(name, (), tuple(nodes), (), "jaxpr") for name, nodes in regions}
     return Module("m", "jaxpr", regions[0][0], made)
 
 

@@ -23,9 +23,14 @@ class Written:
         name = f"v{len(self.nodes)}"
         spans = (Span("cell 1", line, line, 0, 9, "f", "<cell 1>"),)
         node = Node(
-            f"e{len(self.nodes)}", opcode, operands, (Value(name, type_),), more.get("attrs", {}),
-            tuple(more.get("regions", ())), spans=spans,
-        )  # fmt: skip
+            f"e{len(self.nodes)}",
+            opcode,
+            operands,
+            (Value(name, type_),),
+            more.get("attrs", {}),
+            tuple(more.get("regions", ())),
+            spans=spans,
+        )
         self.nodes.append(node)
         return name
 

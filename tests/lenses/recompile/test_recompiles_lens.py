@@ -96,21 +96,23 @@ def test_causes_in_words():
         Change("type", "x", "f32[5]", "f32[4]"): "x's length changed: 4, 5",
         Change("type", "x", "f32[2,5]", "f32[2,4]"): "x's second axis changed: 4, 5",
         Change("type", "x", "i32[2]", "f32[]"): "x's type changed: f32[], i32[2]",
-        Change("place", "w", "committed to cpu:1", "not committed to a device"):
-            "w became committed to cpu:1",
-        Change("place", "w", "committed to cpu:1", "committed to cpu:0"):
-            "w lies elsewhere: committed to cpu:0, committed to cpu:1",
-        Change("setting", "jax_enable_x64", "True", "False"):
-            "jax_enable_x64 changed: False, True",
+        Change(
+            "place", "w", "committed to cpu:1", "not committed to a device"
+        ): "w became committed to cpu:1",
+        Change(
+            "place", "w", "committed to cpu:1", "committed to cpu:0"
+        ): "w lies elsewhere: committed to cpu:0, committed to cpu:1",
+        Change("setting", "jax_enable_x64", "True", "False"): "jax_enable_x64 changed: False, True",
         Change("structure", "p", "[*]", "(*,)"): "p came in other containers: (*,), [*]",
         Change("donated", "x", "donated", "not donated"): "x was donated, and not donated before",
-        Change("function", "step", "a new functools.partial of f"):
-            "it was a new functools.partial of f",
+        Change(
+            "function", "step", "a new functools.partial of f"
+        ): "it was a new functools.partial of f",
         Change("new", "p['b']", "f32[]"): "p['b'] is new",
         Change("gone", "p['b']", "", "f32[]"): "p['b'] is gone",
         Change("option", "device", "cpu", "None"): "jit's device changed: None, cpu",
         Change("lost", "step", "the caches were cleared"): "the caches were cleared",
-    }  # fmt: skip
+    }
     for change, said in words.items():
         assert sentences(call(1), call(2, change))[0] == (
             f"step compiled 2 times in this cell; 1 of them because {said}."
@@ -186,8 +188,9 @@ Time of each step: left out, it changes from run to run; .text(times=True) write
 
 def test_the_text_is_stable_and_without_seconds():
     parts = (Part("x", "input", "f32[1,4]", "", "numpy.ndarray"),)
-    view = View(None, lambda: document(Log((call(1), call(2, size(1, 2), parts=parts))),
-                                       "in this cell"))  # fmt: skip
+    view = View(
+        None, lambda: document(Log((call(1), call(2, size(1, 2), parts=parts))), "in this cell")
+    )
     text = view.text()
     assert text.startswith(TEXT)
     assert "300 ms" not in text

@@ -71,13 +71,15 @@ def test_a_train_step_sums_activations_over_one_axis_and_gradients_over_the_othe
 
 
 PIECE = 32 * 128 * F32
-EXCHANGES = MappingProxyType({  # bytes, sent, trips, axis, the line
-    "all-reduce": (PIECE, 10 * PIECE, 10, "data", "psum(c"),
-    "all-gather": (2 * PIECE, PIECE, 1, "model", "all_gather"),
-    "collective-permute": (PIECE, PIECE, 1, "data", "ppermute"),
-    "reduce-scatter": (PIECE, PIECE / 2, 1, "model", "psum_scatter"),
-    "all-to-all": (PIECE, PIECE / 2, 1, "data", "all_to_all"),
-})  # fmt: skip
+EXCHANGES = MappingProxyType(
+    {  # bytes, sent, trips, axis, the line
+        "all-reduce": (PIECE, 10 * PIECE, 10, "data", "psum(c"),
+        "all-gather": (2 * PIECE, PIECE, 1, "model", "all_gather"),
+        "collective-permute": (PIECE, PIECE, 1, "data", "ppermute"),
+        "reduce-scatter": (PIECE, PIECE / 2, 1, "model", "psum_scatter"),
+        "all-to-all": (PIECE, PIECE / 2, 1, "data", "all_to_all"),
+    }
+)
 
 
 @pytest.mark.parametrize("opcode", EXCHANGES)
@@ -236,8 +238,11 @@ def altered(words: str) -> jaxlens.Capture:
     """The train step with other words for the groups of its collectives."""
     capture = jaxlens.load(RECORDS / "exchanges.tpu-v5e-2x2.jaxlens")
     stage = capture.driver.stage("optimized")
-    text = re.sub(r"replica_groups=(\{\{[\d,{}]*\}\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?)",
-                  f"replica_groups={words}", stage.raw)  # fmt: skip
+    text = re.sub(
+        r"replica_groups=(\{\{[\d,{}]*\}\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?)",
+        f"replica_groups={words}",
+        stage.raw,
+    )
     assert text != stage.raw
     driver = Altered(capture.driver, Stage(stage.info, lambda: text, lambda: hlo.read(text)))
     return replace(capture, driver=driver)

@@ -18,8 +18,11 @@ def seen(name: str) -> dict:
     with TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", SCRIPT, name, f"{folder}/kept.jaxlens"],
-            capture_output=True, text=True, check=False, env=environment(),
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -46,8 +49,10 @@ def test_one_all_reduce_where_the_sum_is_cut() -> None:
 def test_the_pieces_are_those_of_jax() -> None:
     found = seen("column_then_row")
     assert [spec for spec, _ in found["inputs"]] == [
-        "P(None, 'model')", "P('model', None)", "P('data', None)"
-    ]  # fmt: skip
+        "P(None, 'model')",
+        "P('model', None)",
+        "P('data', None)",
+    ]
     assert found["pieces"] == found["truth"]
     between = {name.split(".")[0]: spec for name, spec in found["values"]}
     assert between["dot_general"] == "P('data', 'model')"  # of x @ w1

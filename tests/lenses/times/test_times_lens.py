@@ -68,9 +68,11 @@ def test_the_first_sentence_names_what_took_most() -> None:
 
 def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None:
     llvm = (
-        Part("max_fusion", "llvm", 0.2, aside=True), Part("max_fusion", "code", 0.1, aside=True),
-        Part("gt_fusion", "llvm", 0.6, aside=True), Part("gt_fusion", "code", 0.3, aside=True),
-    )  # fmt: skip
+        Part("max_fusion", "llvm", 0.2, aside=True),
+        Part("max_fusion", "code", 0.1, aside=True),
+        Part("gt_fusion", "llvm", 0.6, aside=True),
+        Part("gt_fusion", "code", 0.3, aside=True),
+    )
     parts = compile_parts(Profile(2.0, (*fixed.PROFILE.parts, *llvm)))
     assert parts.groups == compile_parts(fixed.PROFILE).groups  # other threads' seconds
     assert (parts.of_llvm("gt_fusion"), parts.of_kernel("gt_fusion")) == pytest.approx((0.9, 1.0))
@@ -78,8 +80,9 @@ def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None
     assert report.findings[0].lead == "LLVM took 50% of 2 s, longest over `gt_fusion`. "
     table = next(t for t in report.tables if t.title == "Kernels")
     assert [[cell.text for cell in row][2:6] for row in table.rows] == [
-        ["100 ms", "600 ms", "300 ms", "1 s"], ["300 ms", "200 ms", "100 ms", "600 ms"],
-    ]  # fmt: skip
+        ["100 ms", "600 ms", "300 ms", "1 s"],
+        ["300 ms", "200 ms", "100 ms", "600 ms"],
+    ]
     without = next(t for t in times(fixed.capture()).tables if t.title == "Kernels")
     assert "LLVM passes" not in without.columns
 

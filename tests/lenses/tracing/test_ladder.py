@@ -176,22 +176,33 @@ def test_a_rule_of_ones_own_stands_for_the_rules_inside() -> None:
     twice.defvjp(lambda x: (twice(x), x), lambda x, ct: (ct * x * 3,))
     found = jaxlens.ladder(jax.grad(lambda x: twice(jnp.sin(x))), 1.0)
     assert [(u.primitive, u.rule) for u in found.rules] == [
-        ("sin", "forward"), ("sin", "backward"), ("custom_vjp_call", "backward")
-    ]  # fmt: skip
+        ("sin", "forward"),
+        ("sin", "backward"),
+        ("custom_vjp_call", "backward"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("f", "args", "titles"),
     [
-        (jax.grad(jax.checkpoint(loss)), (W, X), ["loss", "checkpoint(loss)",
-                                                  "grad(checkpoint(loss))"]),
-        (jax.vmap(jax.jit(jax.grad(loss)), (None, 0)), (W, X),
-         ["loss", "grad(loss)", "jit(grad(loss))", "vmap(jit(grad(loss)))"]),
+        (
+            jax.grad(jax.checkpoint(loss)),
+            (W, X),
+            ["loss", "checkpoint(loss)", "grad(checkpoint(loss))"],
+        ),
+        (
+            jax.vmap(jax.jit(jax.grad(loss)), (None, 0)),
+            (W, X),
+            ["loss", "grad(loss)", "jit(grad(loss))", "vmap(jit(grad(loss)))"],
+        ),
         (jax.hessian(loss), (W, X), ["loss", "jacrev(loss)", "jacfwd(jacrev(loss))"]),
-        (jax.grad(lambda w, x: (loss(w, x), x), has_aux=True), (W, X),
-         ["<lambda>", "grad(<lambda>)"]),
+        (
+            jax.grad(lambda w, x: (loss(w, x), x), has_aux=True),
+            (W, X),
+            ["<lambda>", "grad(<lambda>)"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_titles_name_every_transform(f, args, titles) -> None:
     found = jaxlens.ladder(f, *args)
     assert [r.title for r in found.rungs] == titles

@@ -223,13 +223,17 @@ ENTRY %e (p: {type_}) -> {type_} {{
 
 def test_a_loop_that_got_more_state_keeps_its_instructions() -> None:
     before = loop(
-        "a", ["f32[4]", "f32[4]"],
-        "  %up = f32[4] exponential(%a0)\n  %down = f32[4] subtract(%a1, %a0)", "%up, %down",
-    )  # fmt: skip
+        "a",
+        ["f32[4]", "f32[4]"],
+        "  %up = f32[4] exponential(%a0)\n  %down = f32[4] subtract(%a1, %a0)",
+        "%up, %down",
+    )
     after = loop(
-        "b", ["f32[4]", "f32[4]", "s32[]"],
-        "  %u = f32[4] exponential(%b0)\n  %d = f32[4] subtract(%b1, %b0)", "%u, %d, %b2",
-    )  # fmt: skip
+        "b",
+        ["f32[4]", "f32[4]", "s32[]"],
+        "  %u = f32[4] exponential(%b0)\n  %d = f32[4] subtract(%b1, %b0)",
+        "%u, %d, %b2",
+    )
     relation = linked(before, after)
     assert relation.forward("a.w") == ("b.w",)
     assert (relation.forward("up"), relation.forward("down")) == (("u",), ("d",))
@@ -238,9 +242,11 @@ def test_a_loop_that_got_more_state_keeps_its_instructions() -> None:
 
 def test_a_loop_that_lost_state_pairs_nothing_by_place_in_it() -> None:
     before = loop(
-        "a", ["f32[4]", "f32[4]", "s32[]"],
-        "  %up = f32[4] exponential(%a0)\n  %down = f32[4] exponential(%a1)", "%up, %down, %a2",
-    )  # fmt: skip
+        "a",
+        ["f32[4]", "f32[4]", "s32[]"],
+        "  %up = f32[4] exponential(%a0)\n  %down = f32[4] exponential(%a1)",
+        "%up, %down, %a2",
+    )
     after = loop("b", ["f32[4]", "s32[]"], "  %d = f32[4] exponential(%b0)", "%d, %b1")
     relation = linked(before, after)
     assert relation.forward("a.w") == ("b.w",)

@@ -86,7 +86,7 @@ NOTEBOOKS = {
         "with jax.default_matmul_precision('float32'):\n    out = loss(params, xs, ys)",
         "print(f'{jnp.linalg.norm(params[\"w\"]):.1f}', rng.integers(100))",
     ],
-}  # fmt: skip
+}
 
 
 def same(text: str, failed: bool) -> str:
@@ -157,8 +157,10 @@ print("@@", shell.run_cell("%pip --version").success)
 
 def test_the_shell_of_the_bench_has_no_way_out(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BENCH_SHELL], capture_output=True, text=True,
+        [sys.executable, "-c", BENCH_SHELL],
+        capture_output=True,
+        text=True,
         env=environment(IPYTHONDIR=str(tmp_path)),
-    )  # fmt: skip
+    )
     said = [line for line in done.stdout.splitlines() if line.startswith("@@")]
     assert said == ["@@ PermissionError"] * 3 + ["@@ False"], done.stdout + done.stderr

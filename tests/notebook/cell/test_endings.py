@@ -226,10 +226,16 @@ CHANGES = [
     ("rng = np.random.default_rng(0)\ndef h(x):\n    return x * rng.normal()", "rng.normal()"),
     ("def h(x):\n    return x * np.random.rand()\nnp.random.seed(0)", "np.random.rand()"),
     ("it = iter(range(9))\ndef h(x):\n    return x * next(it)", "next(it)"),
-    ("class C:\n    n = 0\n    def __call__(self, x):\n        self.n += 1\n        return x * self.n\nh = C()", "h.n"),
-    ("def outer():\n    n = 0\n    def h(x):\n        nonlocal n\n        n += 1\n        return x * n\n    return h\nh = outer()", "h(x)"),
+    (
+        "class C:\n    n = 0\n    def __call__(self, x):\n        self.n += 1\n        return x * self.n\nh = C()",
+        "h.n",
+    ),
+    (
+        "def outer():\n    n = 0\n    def h(x):\n        nonlocal n\n        n += 1\n        return x * n\n    return h\nh = outer()",
+        "h(x)",
+    ),
     ("import random\nr = random.Random(0)\ndef h(x):\n    return x * r.random()", "r.random()"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("setup", "state"), CHANGES)
@@ -248,18 +254,36 @@ def test_what_a_look_changes_is_put_back_before_the_call(
 
 
 SAYS = [
-    ("y: float = 2.0", "the cell ends in an assignment: end it with a call to look at, such as f(x)."),
-    ("if True:\n    y = 1", "the cell ends in an if statement: end it with a call to look at, such as f(x)."),
-    ("import math as y", "the cell ends in an import: end it with a call to look at, such as f(x)."),
+    (
+        "y: float = 2.0",
+        "the cell ends in an assignment: end it with a call to look at, such as f(x).",
+    ),
+    (
+        "if True:\n    y = 1",
+        "the cell ends in an if statement: end it with a call to look at, such as f(x).",
+    ),
+    (
+        "import math as y",
+        "the cell ends in an import: end it with a call to look at, such as f(x).",
+    ),
     ("class y: pass", "the cell ends in a class: end it with a call to look at, such as f(x)."),
-    ("def y(x): return x", 'the cell ends in def y: call it in the last line, or give shapes for its arguments: --in "f32[8,128], f32[128]".'),
+    (
+        "def y(x): return x",
+        'the cell ends in def y: call it in the last line, or give shapes for its arguments: --in "f32[8,128], f32[128]".',
+    ),
     ("y = 1\nprint(x.shape)", "end the cell with a call to look at, such as f(x)."),
     ("y = 1\n%cd -q .", "end the cell with a call to look at, such as f(x)."),
     ("y = 1\ny", "end the cell with a call to look at, such as f(x)."),
     ("y = 1\nnp.arange(3) + 1", "end the cell with a call to look at, such as f(x)."),
-    ("y = 1\nf", 'f is a function and no call: call it, or give shapes for its arguments: --in "f32[8,128], f32[128]".'),
-    ("y = 1\njax.config.update('jax_log_compiles', False)", "end the cell with a call to look at, such as f(x)."),
-]  # fmt: skip
+    (
+        "y = 1\nf",
+        'f is a function and no call: call it, or give shapes for its arguments: --in "f32[8,128], f32[128]".',
+    ),
+    (
+        "y = 1\njax.config.update('jax_log_compiles', False)",
+        "end the cell with a call to look at, such as f(x).",
+    ),
+]
 
 
 @pytest.mark.parametrize(("code", "says"), SAYS, ids=[code for code, _ in SAYS])
@@ -375,18 +399,22 @@ def test_the_core_is_looked_at_where_nobody_imported_jax(tmp_path: Any) -> None:
         "shell.run_cell('%jaxpr f(2.0)').raise_error()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
         env={**os.environ, "JAX_PLATFORMS": "cpu", "IPYTHONDIR": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert "sin a" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_cell_that_sets_jax_up_does_so(tmp_path: Any) -> None:
     """A magic above the first cell neither imports JAX before it nor starts a backend."""
     done = subprocess.run(
-        [sys.executable, "-c", FIRST], capture_output=True, text=True,
+        [sys.executable, "-c", FIRST],
+        capture_output=True,
+        text=True,
         env={**os.environ, "JAX_PLATFORMS": "cpu", "IPYTHONDIR": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert "3 float64" in done.stdout, done.stdout + done.stderr
 
 

@@ -70,7 +70,9 @@ def test_shapes_as_the_option_writes_them(run) -> None:
 @pytest.mark.parametrize("transforms", ["--grad", "--grad x", "--vmap 0,None", "--jvp", "--jit"])
 def test_shapes_by_name_may_stand_in_any_order(run, transforms) -> None:
     """Transforms go by position."""
-    ran = run(f'%%jaxpr {transforms} --in "w=f32[4], x=f32[3,4]"\n'
-              "def f(x, w, scale=2.0):\n    return (x * w).sum() * scale")  # fmt: skip
+    ran = run(
+        f'%%jaxpr {transforms} --in "w=f32[4], x=f32[3,4]"\n'
+        "def f(x, w, scale=2.0):\n    return (x * w).sum() * scale"
+    )
     assert ran.ok, ran.out
     assert "mul" in ran.shown

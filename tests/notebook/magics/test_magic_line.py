@@ -13,9 +13,15 @@ from jaxlens.options import HloOptions, JaxprOptions, flag, read_options
 
 # What %%jaxpr takes, in the order in which help lists it.
 KNOWN = [
-    *(flag(f.name) for f in fields(JaxprOptions)), *(f"--{name}" for name in TRANSFORMS),
-    "--in", "--target", "--core", "-o", "-h", "--help",
-]  # fmt: skip
+    *(flag(f.name) for f in fields(JaxprOptions)),
+    *(f"--{name}" for name in TRANSFORMS),
+    "--in",
+    "--target",
+    "--core",
+    "-o",
+    "-h",
+    "--help",
+]
 
 
 def asked(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> Asked:
@@ -71,15 +77,18 @@ def test_an_expression_stands_behind_the_options(
         ("hlo", "--stage", "%%hlo: argument --stage: expected one argument; see %%hlo -h"),
         ("hlo", "--diff hlo", "%%hlo: argument --diff: expected 2 arguments; see %%hlo -h"),
         ("hlo", "--stage stablhlo", "no stage 'stablhlo'; did you mean 'stablehlo'?"),
-        ("compile", "--run x",
-         "%%compile: argument --run: invalid int value: 'x'; see %%compile -h"),
+        (
+            "compile",
+            "--run x",
+            "%%compile: argument --run: invalid int value: 'x'; see %%compile -h",
+        ),
         ("compile", "--run -3", "run takes a count of 1 or more, got -3"),
         ("jaxpr", "f(x)", "%%jaxpr takes options only, got 'f(x)'; the code goes on the next line"),
         ("jaxpr", "-o 3x", "-o takes a name to store the view under, got '3x'"),
         ("jaxpr", "-o class", "-o takes a name to store the view under, got 'class'"),
         ("jaxpr", '--in "f32[3]', "%%jaxpr: a quote is not closed in '\"f32[3]'"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_line_is_answered_in_one(verb: str, line: str, says: str) -> None:
     with pytest.raises(OptionError) as error:
         asked(line, verb=verb)

@@ -23,9 +23,7 @@ CLOSE = 1e-6
 
 
 def overlap(a, b):
-    return (
-        abs(a.x - b.x) < (a.w + b.w) / 2 - CLOSE and abs(a.y - b.y) < (a.h + b.h) / 2 - CLOSE
-    )  # fmt: skip
+    return abs(a.x - b.x) < (a.w + b.w) / 2 - CLOSE and abs(a.y - b.y) < (a.h + b.h) / 2 - CLOSE
 
 
 def inside(inner, outer):

@@ -24,9 +24,21 @@ from tests.support.drawn_modules import HOSTILE, branching, hostile, layers, pre
 NS = "{http://www.w3.org/2000/svg}"
 ELEMENTS = {"svg", "style", "rect", "g", "title", "path", "text"}
 ATTRIBUTES = {
-    "class", "width", "height", "viewBox", "role", "aria-label", "rx", "data-id", "data-line",
-    "transform", "x", "y", "d", "textLength",
-}  # fmt: skip
+    "class",
+    "width",
+    "height",
+    "viewBox",
+    "role",
+    "aria-label",
+    "rx",
+    "data-id",
+    "data-line",
+    "transform",
+    "x",
+    "y",
+    "d",
+    "textLength",
+}
 
 
 def everywhere(name):

@@ -128,8 +128,11 @@ def test_first_tab_is_open_and_groups_differ():
     markup = body(of(tabs, tabs))
     opened = re.findall(r"<details name=(\S+) data-pane=\w+( open)?><summary>(\w)", markup)
     assert [(title, bool(is_open)) for _, is_open, title in opened] == [
-        ("a", True), ("b", True), ("c", False), ("d", False),
-    ] * 2  # fmt: skip
+        ("a", True),
+        ("b", True),
+        ("c", False),
+        ("d", False),
+    ] * 2
     assert len({group for group, _, _ in opened}) == 4
     assert body(Document("jaxpr", "other", (tabs,))) != body(of(tabs))
 

@@ -75,8 +75,10 @@ def test_times_are_left_out_with_a_line_that_says_how_to_get_them():
 
 
 def test_tables_align_numbers_right_and_wrap_words_but_not_names():
-    rows = ((Cell("a" * 30), Cell("words go on below their heading"), Cell("1")),
-            (Cell("b"), Cell(""), Cell("1,024")))  # fmt: skip
+    rows = (
+        (Cell("a" * 30), Cell("words go on below their heading"), Cell("1")),
+        (Cell("b"), Cell(""), Cell("1,024")),
+    )
     block = TableBlock(Table("T", ("name", "what", "count"), rows, right=(2,)))
     assert text(of(block), width=60).split("\n")[3:] == [
         "  name                            what                 count",

@@ -44,10 +44,14 @@ def test_a_step_that_is_not_jitted_has_its_updates(parts):
     outputs = [o.name for o in capture.outputs]
     assert outputs[0] == "result"
     assert outputs[1:] == [
-        "new model.first.bias.value", "new model.first.kernel.value", "new model.norm.bias.value",
-        "new model.norm.mean.value", "new model.norm.scale.value", "new model.norm.var.value",
+        "new model.first.bias.value",
+        "new model.first.kernel.value",
+        "new model.norm.bias.value",
+        "new model.norm.mean.value",
+        "new model.norm.scale.value",
+        "new model.norm.var.value",
         "new opt.step.value",
-    ]  # fmt: skip
+    ]
     # Flax's own jit of the function computes as much, by XLA's own count.
     real = nnx.jit(step).lower(model, opt, X, Y).compile().cost_analysis()
     assert capture.cost["flops"] == real["flops"]
@@ -84,8 +88,10 @@ def test_the_statistics_of_a_forward_pass(parts):
     _, model, _, _ = parts
     capture = jaxlens.capture(model, X)
     assert [o.name for o in capture.outputs] == [
-        "result", "new self.norm.mean.value", "new self.norm.var.value",
-    ]  # fmt: skip
+        "result",
+        "new self.norm.mean.value",
+        "new self.norm.var.value",
+    ]
     model.eval()
     capture = jaxlens.capture(model, X)
     assert [o.name for o in capture.outputs] == ["result"]
@@ -101,8 +107,10 @@ def test_what_is_written_into_a_dict_and_into_nothing():
     batch = {"x": X, "y": Y}
     capture = jaxlens.capture(scaled, batch, 2.0, mode="sum")
     assert [o.name for o in capture.outputs] == [
-        "result", "new batch['again'][0]", "new batch['x']",
-    ]  # fmt: skip
+        "result",
+        "new batch['again'][0]",
+        "new batch['x']",
+    ]
     assert batch.keys() == {"x", "y"}
     assert batch["x"] is X
 

@@ -132,8 +132,9 @@ def test_arrays_of_one_type_are_told_apart():
     assert names(lambda x: (TABLE @ x, jnp.maximum(TABLE, 0.5) @ x)) == ({"TABLE"}, 2)
     assert names(within) == ({"TABLE"}, 1)
     assert names(lambda x: jax.lax.fori_loop(0, 3, lambda _, c: c + (TABLE @ x)[0], 0.0)) == (
-        {"TABLE"}, 1
-    )  # fmt: skip
+        {"TABLE"},
+        1,
+    )
     assert names(lambda x: (TABLE + jnp.asarray(TABLE)[::-1]) @ x) == (set(), 1)
 
 
@@ -141,14 +142,25 @@ def test_a_stand_in_says_so_in_every_view_and_saved(limited, tmp_path):
     program = jaxlens.capture(reads, X)
     views = [
         verb(program)
-        for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile, jaxlens.explore, jaxlens.memory,
-                     jaxlens.times, jaxlens.captured, jaxlens.cost, jaxlens.fusion)
-    ]  # fmt: skip
+        for verb in (
+            jaxlens.jaxpr,
+            jaxlens.hlo,
+            jaxlens.compile,
+            jaxlens.explore,
+            jaxlens.memory,
+            jaxlens.times,
+            jaxlens.captured,
+            jaxlens.cost,
+            jaxlens.fusion,
+        )
+    ]
     for view in views:
         second = words(view).split("Not what runs: ", 1)[1]
-        assert second.startswith("from StableHLO on this is a stand-in that takes `TABLE` (f32[5000"
-                                 ",1000], 20 MB) as an argument, where jax.jit compiles it into "
-                                 "the program: the limit of that is 1 MB here.")  # fmt: skip
+        assert second.startswith(
+            "from StableHLO on this is a stand-in that takes `TABLE` (f32[5000"
+            ",1000], 20 MB) as an argument, where jax.jit compiles it into "
+            "the program: the limit of that is 1 MB here."
+        )
         assert "Not what runs: from StableHLO on" in view.html()
     assert "- Of the stand-in, " in jaxlens.times(program).text(times=True)
     assert f"Not what runs: {program.deviations[0]}" in jaxlens.receipt(program).stable

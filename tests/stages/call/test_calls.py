@@ -71,8 +71,12 @@ def test_keywords_and_stars_are_named_as_python_binds_them():
     taken = capture(f, (1.0, np.float32(2), jnp.ones(3)), {"z": 4, "k": 5.0})
     assert names(taken) == ["a", "rest[0]", "rest[1]", "k", "z"]
     assert [str(i.type) for i in taken.program.inputs] == [
-        "f32[]", "f32[]", "f32[3]", "f32[]", "i32[]",
-    ]  # fmt: skip
+        "f32[]",
+        "f32[]",
+        "f32[3]",
+        "f32[]",
+        "i32[]",
+    ]
     assert [i.type.weak for i in taken.program.inputs] == [True, False, False, True, True]
 
 
@@ -488,13 +492,21 @@ class TestNnx:
         assert words(taken.program).startswith("vmap(Linear)(")
 
     def test_a_model_keeps_its_state(self, model):
-        before = [np.asarray(jax.random.key_data(v) if jnp.issubdtype(v.dtype, jax.dtypes.prng_key)
-                             else v) for v in jax.tree.leaves(model)]  # fmt: skip
+        before = [
+            np.asarray(
+                jax.random.key_data(v) if jnp.issubdtype(v.dtype, jax.dtypes.prng_key) else v
+            )
+            for v in jax.tree.leaves(model)
+        ]
         taken = capture(model, (X,), name="model")
         assert any("model.linear.kernel" in name for name in names(taken))
         assert taken.stablehlo.text
-        after = [np.asarray(jax.random.key_data(v) if jnp.issubdtype(v.dtype, jax.dtypes.prng_key)
-                            else v) for v in jax.tree.leaves(model)]  # fmt: skip
+        after = [
+            np.asarray(
+                jax.random.key_data(v) if jnp.issubdtype(v.dtype, jax.dtypes.prng_key) else v
+            )
+            for v in jax.tree.leaves(model)
+        ]
         for old, new in zip(before, after, strict=True):
             np.testing.assert_array_equal(old, new)
         model(X)

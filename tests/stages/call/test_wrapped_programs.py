@@ -135,15 +135,19 @@ def test_looking_leaves_the_model_as_it_was(nnx, parts):
         lambda nnx, model, opt, step: (nnx.jit(step, donate_argnums=(0, 1)), (model, opt, X, Y)),
         lambda nnx, model, opt, step: (nnx.jit(lambda m, x: m(x)), (model, X)),
         lambda nnx, model, opt, step: (
-            nnx.jit(lambda m, x, n: m(x) * n, static_argnums=2), (model, X, 3),
+            nnx.jit(lambda m, x, n: m(x) * n, static_argnums=2),
+            (model, X, 3),
         ),
-        lambda nnx, model, opt, step: (nnx.jit(lambda both: both["m"](both["x"])),
-                                       ({"m": model, "x": X},)),
         lambda nnx, model, opt, step: (
-            nnx.jit(step, graph=True, graph_updates=False), (model, opt, X, Y),
+            nnx.jit(lambda both: both["m"](both["x"])),
+            ({"m": model, "x": X},),
+        ),
+        lambda nnx, model, opt, step: (
+            nnx.jit(step, graph=True, graph_updates=False),
+            (model, opt, X, Y),
         ),
     ],
-)  # fmt: skip
+)
 def test_every_kind_of_nnx_jit(nnx, parts, make):
     jitted, args = make(nnx, *parts)
     capture = jaxlens.capture(jitted, *args)
@@ -199,8 +203,10 @@ def test_nnx_scan_and_a_shared_layer(nnx):
     capture = jaxlens.capture(step, model, X)
     assert is_what_runs(capture, step.lower(model, X))
     assert [i.name for i in capture.program.inputs] == [
-        "model.first.bias", "model.first.kernel", "x",
-    ]  # fmt: skip
+        "model.first.bias",
+        "model.first.kernel",
+        "x",
+    ]
 
 
 def test_whether_a_call_of_a_librarys_jit_hits_is_known(nnx, eqx, parts):
@@ -208,12 +214,20 @@ def test_whether_a_call_of_a_librarys_jit_hits_is_known(nnx, eqx, parts):
     net = eqx.nn.Linear(8, 4, key=jax.random.key(0))
     evaluate = eqx.filter_jit(lambda net, x, flag: jax.vmap(net)(x) * (2 if flag else 1))
     for jitted, args, other, reason in (
-        (nnx.jit(train_step), (model, opt, X, Y), (model, opt, X[:3], Y[:3]),
-         ("x: f32[3,8], was f32[32,8]", "y: f32[3,4], was f32[32,4]")),
+        (
+            nnx.jit(train_step),
+            (model, opt, X, Y),
+            (model, opt, X[:3], Y[:3]),
+            ("x: f32[3,8], was f32[32,8]", "y: f32[3,4], was f32[32,4]"),
+        ),
         (evaluate, (net, X, True), (net, X, False), ("flag: static value False, was True",)),
-        (jax.pmap(lambda x: x * 2), (X[None],), (X[None, :3],),
-         ("x: f32[1,3,8], was f32[1,32,8]",)),
-    ):  # fmt: skip
+        (
+            jax.pmap(lambda x: x * 2),
+            (X[None],),
+            (X[None, :3],),
+            ("x: f32[1,3,8], was f32[1,32,8]",),
+        ),
+    ):
         never = jaxlens.key(jitted, *args).verdict
         assert (never.hit, never.reasons) == (False, ("never called before",))
         with Compiles() as truth, jaxlens.recompiles() as log:
@@ -234,9 +248,7 @@ def test_equinox_steps_with_their_statics_and_donation(eqx):
     net = eqx.nn.MLP(8, 4, 16, 2, key=jax.random.key(0))
 
     def step(net, x, y, rate=0.1):
-        loss, grads = eqx.filter_value_and_grad(
-            lambda n: jnp.mean((jax.vmap(n)(x) - y) ** 2)
-        )(net)  # fmt: skip
+        loss, grads = eqx.filter_value_and_grad(lambda n: jnp.mean((jax.vmap(n)(x) - y) ** 2))(net)
         return eqx.apply_updates(net, jax.tree.map(lambda g: -rate * g, grads)), loss
 
     for donate in ("none", "all", "all-except-first"):
@@ -248,8 +260,9 @@ def test_equinox_steps_with_their_statics_and_donation(eqx):
         )
         assert {s.name: s.text for s in capture.program.statics}["rate"] == "0.2"
         assert [o.name for o in capture.outputs][:2] == [
-            "marker of filter_jit", "result[0].layers[0].weight",
-        ]  # fmt: skip
+            "marker of filter_jit",
+            "result[0].layers[0].weight",
+        ]
         assert capture.outputs[-1].name == "result[1]"
 
 

@@ -70,13 +70,17 @@ def test_a_hit(called):
         (({"w": np.float32(1)}, X), 3, ("params['w']: f32[], was weak f32[]",)),
         (({"w": 1.0, "b": 2.0}, X), 3, ("params['b']: new",)),
         (({"v": 1.0}, X), 3, ("params['v']: new", "params['w']: gone")),
-        (({"w": 1}, X[:1]), 5, (
-            "n: static value 5, was 3",
-            "params['w']: weak i32[], was weak f32[]",
-            "x: f32[1,784], was f32[128,784]",
-        )),
+        (
+            ({"w": 1}, X[:1]),
+            5,
+            (
+                "n: static value 5, was 3",
+                "params['w']: weak i32[], was weak f32[]",
+                "x: f32[1,784], was f32[128,784]",
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_new_in_the_key(called, args, n, reasons):
     verdict = ask(called.f, *args, n=n)
     assert verdict == Verdict(False, "trace", reasons, 1)
@@ -110,9 +114,15 @@ def test_committing_an_array_compiles_without_a_trace(caplog):
     here = jax.device_put(X, jax.devices()[0])
     verdict = ask(counted.f, {"w": 1.0}, here)
     assert verdict == Verdict(
-        False, "compile", (f"x: committed to {here.device}, was not committed to a device".replace(
-            str(here.device), f"{here.device.platform}:{here.device.id}"),), 1
-    )  # fmt: skip
+        False,
+        "compile",
+        (
+            f"x: committed to {here.device}, was not committed to a device".replace(
+                str(here.device), f"{here.device.platform}:{here.device.id}"
+            ),
+        ),
+        1,
+    )
     counted.traces = 0
     assert compiles(caplog, lambda: counted.f({"w": 1.0}, here))
     assert counted.traces == 0

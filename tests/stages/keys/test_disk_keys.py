@@ -163,10 +163,12 @@ def test_the_persistent_cache(tmp_path):
     said = [
         subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), size],
-            capture_output=True, text=True, check=True,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for size in ("3", "3", "4")
-    ]  # fmt: skip
+    ]
     assert said[0].startswith("1 0 ")
     assert said[1].startswith("1 1 ")
     assert "1 program came out of the persistent cache" in said[1]

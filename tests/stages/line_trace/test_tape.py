@@ -250,11 +250,21 @@ def test_a_generator_goes_on_where_it_paused() -> None:
     assert loops == {f"test_tape.py:{inner}": (3, 3), f"test_tape.py:{outer}": (3, 5)}
     own = [s for s in found.steps if s.function.endswith("three")]
     assert [s.event for s in own if s.event != "line"] == [
-        "call", "yield", "resume", "yield", "resume", "yield", "resume", "return"
-    ]  # fmt: skip
+        "call",
+        "yield",
+        "resume",
+        "yield",
+        "resume",
+        "yield",
+        "resume",
+        "return",
+    ]
     assert [s.bound[-1].name for s in own if s.event in ("yield", "return")] == [
-        "yields", "yields", "yields", "returns"
-    ]  # fmt: skip
+        "yields",
+        "yields",
+        "yields",
+        "returns",
+    ]
 
 
 def test_a_condition_that_raises_decides_nothing() -> None:

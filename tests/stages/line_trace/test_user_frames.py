@@ -114,8 +114,7 @@ def turns(n):
         case 6:
             return "six"
         case _:
-            return (n +
-                    1)  # fmt: skip
+            return n + 1
 
 
 def everything():

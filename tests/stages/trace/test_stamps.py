@@ -357,6 +357,9 @@ assert "_jl" not in taken.optimized.text
 def test_a_matmul_over_eight_devices():
     done = subprocess.run(
         [sys.executable, "-c", SHARDED],
-        capture_output=True, text=True, timeout=300, env=environment(),
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(),
+    )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -152,12 +152,14 @@ def test_a_def_in_a_loop_that_closes_over_another_value():
     ("setting", "says"),
     [
         (lambda: jax.enable_x64(True), "jax_enable_x64: True, was False; x: weak f64[], was weak"),
-        (lambda: jax.default_matmul_precision("float32"),
-         "jax_default_matmul_precision: 'float32', was None"),
+        (
+            lambda: jax.default_matmul_precision("float32"),
+            "jax_default_matmul_precision: 'float32', was None",
+        ),
         (lambda: jax.numpy_dtype_promotion("strict"), "jax_numpy_dtype_promotion: "),
         (lambda: jax.default_device(jax.devices()[0]), "jax_default_device: "),
     ],
-)  # fmt: skip
+)
 def test_a_setting(setting, says):
     f = made()
 

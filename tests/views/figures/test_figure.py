@@ -192,23 +192,35 @@ def test_the_same_program_makes_the_same_figure():
         ("broadcast_in_dim", ("x",), {}, "broadcast_in_dim", "", "quiet"),
         ("reduce_max", ("x",), {"axes": "(1,)"}, "reduce_max", "axes=(1,)", "reduce"),
         (
-            "convert_element_type", ("x",), {"new_dtype": "bfloat16"},
-            "convert_element_type", "bfloat16", "elementwise",
+            "convert_element_type",
+            ("x",),
+            {"new_dtype": "bfloat16"},
+            "convert_element_type",
+            "bfloat16",
+            "elementwise",
         ),
         (
-            "convert_element_type", ("x",), {"new_dtype": "float32"},
-            "convert_element_type", "f32", "elementwise",
+            "convert_element_type",
+            ("x",),
+            {"new_dtype": "float32"},
+            "convert_element_type",
+            "f32",
+            "elementwise",
         ),
         ("transpose", ("x",), {"permutation": "(1, 0)"}, "transpose", "(1, 0)", "move"),
         (
-            "dot_general", ("x", "x"), {"dimension_numbers": "(((2,), (1,)), ((0,), (0,)))"},
-            "dot_general", "batch 0·0  2·1", "matmul",
+            "dot_general",
+            ("x", "x"),
+            {"dimension_numbers": "(((2,), (1,)), ((0,), (0,)))"},
+            "dot_general",
+            "batch 0·0  2·1",
+            "matmul",
         ),
         ("psum", ("x",), {"axes": "('i',)"}, "psum", "axes=('i',)", "collective"),
         ("random_bits", ("x",), {}, "random_bits", "", "random"),
         ("my_own_primitive", ("x",), {}, "my_own_primitive", "", "other"),
     ],
-)  # fmt: skip
+)
 def test_what_a_box_says(opcode, operands, attrs, label, detail, kind):
     main = region("main", ["x"], [equation(0, opcode, *operands, attrs=attrs)], ("v0",))
     box = boxes_of(figure(program(main)))["e0"]

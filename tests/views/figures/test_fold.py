@@ -108,10 +108,12 @@ def odd(k, change):
         lambda n, e, last: dense(n, e, last, first=f"v{e - 4}"),  # reads within the layer before
         lambda n, e, last: dense(n, e, last, second=f"w{n}"),  # reads its weight twice
         lambda n, e, last: [
-            *dense(n, e, last)[:2], node(e + 2, "tanh", f"v{e}", **AT)
+            *dense(n, e, last)[:2],
+            node(e + 2, "tanh", f"v{e}", **AT),
         ],  # wired otherwise inside
         lambda n, e, last: [
-            *dense(n, e, last)[:2], node(e + 2, "sin", f"v{e + 1}", **AT)
+            *dense(n, e, last)[:2],
+            node(e + 2, "sin", f"v{e + 1}", **AT),
         ],  # does something else
         lambda n, e, last: [
             *dense(n, e, last)[:2],
@@ -122,7 +124,7 @@ def odd(k, change):
             node(e + 2, "tanh", f"v{e + 1}", attrs={"accuracy": "1"}, **AT),
         ],  # with another parameter
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("k", [7, 19])
 def test_a_copy_that_differs_is_not_among_the_same(k, change):
     found = counted(chain(20, odd(k, change)))

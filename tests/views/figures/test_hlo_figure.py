@@ -74,9 +74,7 @@ def labels(panel):
 
 def ids(drawn: Figure) -> set[str]:
     """Every instruction that some box stands for."""
-    return {
-        id for panel in drawn.panels for box in panel.boxes for id in (box.id, *box.nodes)
-    }  # fmt: skip
+    return {id for panel in drawn.panels for box in panel.boxes for id in (box.id, *box.nodes)}
 
 
 @pytest.fixture(scope="module")

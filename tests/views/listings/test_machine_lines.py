@@ -62,8 +62,15 @@ def test_every_line_carries_its_kernels_name() -> None:
     found = listing(kernels(), "asm")
     assert found.stage == "asm"
     assert [line.id for line in found.lines] == [
-        "dot", "", "add", "add", "add", "add", "add.1", "while"
-    ]  # fmt: skip
+        "dot",
+        "",
+        "add",
+        "add",
+        "add",
+        "add",
+        "add.1",
+        "while",
+    ]
 
 
 def test_ptx_has_its_own_comments() -> None:

@@ -89,8 +89,12 @@ ENTRY main {
 }
 """
 SERIES = {
-    "algsimp": SIMPLER, "dce": LIVE, "cse": SHARED, "constant_folding": FOLDED, "fusion": FUSED,
-}  # fmt: skip
+    "algsimp": SIMPLER,
+    "dce": LIVE,
+    "cse": SHARED,
+    "constant_folding": FOLDED,
+    "fusion": FUSED,
+}
 
 
 class SeriesDriver(fixed.FixedDriver):
@@ -127,8 +131,19 @@ def test_what_is_gone_stands_where_it_was_and_says_why() -> None:
     assert differing(SIMPLER, LIVE) == [("removed", "dead", True, "dead: nothing read it")]
     found = [row.line.id for row in rows(between(fixed.module(SIMPLER), fixed.module(LIVE)))]
     assert found == [
-        "", "x", "m1", "m2", "dead", "two", "three", "six", "sixes", "e", "s", "r",
-    ]  # fmt: skip
+        "",
+        "x",
+        "m1",
+        "m2",
+        "dead",
+        "two",
+        "three",
+        "six",
+        "sixes",
+        "e",
+        "s",
+        "r",
+    ]
 
 
 def test_a_value_computed_twice_is_merged() -> None:
@@ -170,11 +185,15 @@ def test_a_fusion_takes_rows_from_the_entry_into_a_computation_of_its_own() -> N
         for name in ("m1", "constant.1", "sixes", "e", "s", "r")
     ]
     assert [(mark, id, note) for mark, id, was, note in found if not was] == [
-        ("added", "add_fusion", ""), ("added", "", ""), ("fused", "m1.1", "was m1"),
-        ("fused", "e.1", "was e"), ("fused", "s.1", "was s"),
-        ("fused", "constant.2", "was constant.1"), ("fused", "sixes.1", "was sixes"),
+        ("added", "add_fusion", ""),
+        ("added", "", ""),
+        ("fused", "m1.1", "was m1"),
+        ("fused", "e.1", "was e"),
+        ("fused", "s.1", "was s"),
+        ("fused", "constant.2", "was constant.1"),
+        ("fused", "sixes.1", "was sixes"),
         ("fused", "r.1", "was r"),
-    ]  # fmt: skip
+    ]
 
 
 def test_another_layout_or_attribute_or_place_is_told() -> None:
@@ -189,9 +208,10 @@ def test_another_layout_or_attribute_or_place_is_told() -> None:
 def test_a_computation_that_got_another_name_is_the_same_one() -> None:
     named = FUSED.replace("fused_computation", "fused_add")
     (row,) = [
-        row for row in rows(between(fixed.module(FUSED), fixed.module(named)))
+        row
+        for row in rows(between(fixed.module(FUSED), fixed.module(named)))
         if row.mark != "same" and not row.line.id
-    ]  # fmt: skip
+    ]
     assert (row.mark, row.gone, row.note) == ("renamed", False, "was fused_computation")
 
 
@@ -230,9 +250,12 @@ def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record) -> 
         found = rows(change)
         staying = [row.line.id for row in found if not row.gone and row.line.id]
         inner = {
-            node.id for name, region in after.regions.items() if name != after.entry
-            for node in region.nodes if node.opcode == "parameter"
-        }  # fmt: skip
+            node.id
+            for name, region in after.regions.items()
+            if name != after.entry
+            for node in region.nodes
+            if node.opcode == "parameter"
+        }
         assert staying == [node.id for node in after.nodes() if node.id not in inner]
         gone = {row.line.id: row for row in found if row.gone and row.line.id}
         for node in before.nodes():
@@ -322,8 +345,9 @@ def test_without_scripts_a_table_says_it() -> None:
 def test_text_is_the_timeline_and_what_passes_are_for() -> None:
     written = text(Document("hlo", "f", tuple(passes_blocks(capture()))))
     assert [line for line in written.splitlines() if line in ("Passes", "What they are for")] == [
-        "Passes", "What they are for",
-    ]  # fmt: skip
+        "Passes",
+        "What they are for",
+    ]
     (line,) = [line for line in written.splitlines() if line.split()[:2] == ["3", "cse"]]
     assert line.split() == ["3", "cse", "10", "9", "1", "merged"]
 
@@ -343,8 +367,9 @@ def test_a_large_program_counts_the_passes_it_dumped() -> None:
     assert isinstance(sentences, Findings)
     assert "only the passes that fuse were dumped" in sentences.findings[-1].text
     assert [(step.name, step.size, step.rows) for step in block.steps] == [
-        ("before_optimizations", 14, None), ("fusion", 9, None),
-    ]  # fmt: skip
+        ("before_optimizations", 14, None),
+        ("fusion", 9, None),
+    ]
 
 
 def test_names_are_data() -> None:

@@ -28,9 +28,13 @@ class Measured:
 
 
 TIMES = [
-    "Time per stage", "Within the compile", "HLO passes", "Kernels", "Kernels by line",
+    "Time per stage",
+    "Within the compile",
+    "HLO passes",
+    "Kernels",
+    "Kernels by line",
     "Equations by line",
-]  # fmt: skip
+]
 MEMORY = ["Memory at the peak, by line", "Buffers at the peak", "Memory"]
 
 
@@ -66,8 +70,14 @@ def test_the_verdict_comes_first_and_times_are_volatile() -> None:
 def test_tabs_by_default() -> None:
     found = tabs(document(fixed.capture()))
     assert list(found) == [
-        "Your code", "Kernels", "Cost", "Memory", "Optimised HLO", "LLVM IR", "Assembly"
-    ]  # fmt: skip
+        "Your code",
+        "Kernels",
+        "Cost",
+        "Memory",
+        "Optimised HLO",
+        "LLVM IR",
+        "Assembly",
+    ]
     assert titles(found["Kernels"]) == ["Kernels"]
     assert titles(found["Cost"]) == ["Cost", "Flops by line"]
     assert titles(found["Memory"]) == MEMORY
@@ -75,7 +85,7 @@ def test_tabs_by_default() -> None:
     assert [block.title for block in each.blocks] == [
         "max_fusion: broadcast x 2, add, maximum",
         "gt_fusion: broadcast x 2, add, compare",
-    ]  # fmt: skip
+    ]
 
 
 def test_the_users_lines_are_tinted_by_flops() -> None:

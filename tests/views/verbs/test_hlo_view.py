@@ -21,9 +21,13 @@ def test_tabs_by_default() -> None:
     found = document(fixed.capture())
     assert found.taken.startswith("layer(x, w, b) with x f32[4,8]")
     assert [tab.title for tab in blocks(found, Tabs)[0].tabs] == [
-        "Your code", "Before and after fusion", "StableHLO", "HLO before optimisation",
-        "Optimised HLO", "Passes",
-    ]  # fmt: skip
+        "Your code",
+        "Before and after fusion",
+        "StableHLO",
+        "HLO before optimisation",
+        "Optimised HLO",
+        "Passes",
+    ]
     said = [finding.text for finding in blocks(found, Findings)[0].findings]
     assert said[-1] == "It runs as 2 kernels and 1 library call."
 
@@ -36,9 +40,12 @@ def test_the_diff_shows_each_fusion_with_what_it_swallowed() -> None:
     )
     pairs = [(row.left and row.left.id, row.right and row.right.id) for row in first.rows]
     assert pairs == [
-        (None, "max_fusion"), ("bias.1", "bias.5"), ("add.1", "add.5"), ("zeros", "zeros.5"),
+        (None, "max_fusion"),
+        ("bias.1", "bias.5"),
+        ("add.1", "add.5"),
+        ("zeros", "zeros.5"),
         ("max.1", "max.5"),
-    ]  # fmt: skip
+    ]
     assert first.rows[2].note == "computed in gt_fusion too"
     assert second.rows[-1].left.id == "gt.1"
     assert [row.left.id for row in same.rows] == ["dot.1", "out"]

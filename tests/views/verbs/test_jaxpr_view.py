@@ -159,8 +159,9 @@ def test_the_backward_pass_is_counted_at_the_forward_line():
     assert backward
     assert more == f"{backward} backward"
     (listing,) = blocks_of(document(cap), Listing)
-    assert any(p.kind == "fold" and "transpose(" in p.text
-               for line in listing.lines for p in line.pieces)  # fmt: skip
+    assert any(
+        p.kind == "fold" and "transpose(" in p.text for line in listing.lines for p in line.pieces
+    )
 
 
 def test_text_draws_no_graph(monkeypatch):
