@@ -1,0 +1,275 @@
+"""Outputs in a form that a diff can be read of: HTML with its data unpacked, facts without types.
+
+Used by `outputs.py`. Nothing of jaxlens is imported: what is compared may not depend on itself.
+"""
+
+import base64
+import dataclasses
+import json
+import re
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+_WIDTH = 110
+_MOST = 20_000  # values in one dump of facts
+_DEEP = 7
+
+# Digits of base 85 in order, as `static/base85.js` reads them.
+_DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
+_STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
+_READ = bytes.maketrans(_DIGITS, _STANDARD)
+
+_STYLE = re.compile(r"(<style data-jl=)\"(\w+)\">(.*?)</style>", re.DOTALL)
+_INSTALL = re.compile(r"<script>\(\(\) => \{\n.*?</script>", re.DOTALL)
+_PACK = re.compile(r'const pack = "([^"]*)"')
+_KITS = re.compile(r'\[\["\w{8}","\w*"\](?:,\["\w{8}","\w*"\])*\]')
+_DATA = re.compile(r'(<script type="application/json"[^>]*>)("?)([^<]*?)\2</script>')
+_IMAGE = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
+
+_MASKS = (
+    (re.compile(r"\bjl[0-9a-f]{10}\b"), "jlKEY"),
+    (re.compile(r"0x[0-9a-f]{9,16}\b"), "0xADDRESS"),
+    (re.compile(r"IPY_MODEL_[0-9a-f]{32}"), "IPY_MODEL_ID"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "HEX32"),
+    (re.compile(r"/tmp/(?:tmp|jaxlens)[\w.-]+"), "/tmp/FOLDER"),
+    (re.compile(r"ipykernel_\d+/\d+"), "ipykernel_N/N"),
+    (re.compile(r"<ipython-input-(\d+)-[0-9a-f]+>"), r"<ipython-input-\1>"),
+)
+_TIMES = (
+    (re.compile(r"linear-gradient\([^)]*\)"), "BAR"),
+    (re.compile(r'style="([\w:-]+);background:BAR"'), r"style=\1"),
+    (
+        re.compile(
+            r"(?<![\w.#])~?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?:\s|&nbsp;)?(?:ns|µs|μs|us|ms|s|min)\b"
+        ),
+        "TIME",
+    ),
+    (re.compile(r"(?<![\w.#])\d+(?:\.\d+)?(?:e-\d+)?\s?%"), "SHARE"),
+    (re.compile(r"(?<![\w.#])x(?: |&nbsp;)\d+(?:\.\d+)?"), "RATIO"),
+    (re.compile(r"(?<![\w.#])\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)(?![\w.])"), "FLOAT"),
+)
+_BREAKS = (
+    (re.compile(r"--+"), "--"),
+    (re.compile(r"\s+"), " "),
+    (re.compile(r"(?<=[.:;\]]) "), "\n"),
+)
+
+
+def masked(text: str, paths: Mapping[str, str], timed: bool = False, prose: bool = False) -> str:
+    """Text without what differs from run to run.
+
+    Args:
+        text: Of one file.
+        paths: Folders with the words that stand for them.
+        timed: Take all durations, shares and ratios out too.
+        prose: It is wrapped after the length of its figures: one sentence on a line.
+    """
+    for path, name in paths.items():
+        text = text.replace(path, name)
+    more = (*(_TIMES if timed else ()), *(_BREAKS if timed and prose else ()))
+    for pattern, word in (*_MASKS, *more):
+        text = pattern.sub(word, text)
+    return text
+
+
+def timeless(value: Any) -> Any:
+    """JSON-able data without floats and durations."""
+    if isinstance(value, float):
+        return "FLOAT"
+    if isinstance(value, str):
+        return masked(value, {}, timed=True)
+    if isinstance(value, list):
+        return [timeless(v) for v in value]
+    return {k: timeless(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def fixed_times(manifest: Any) -> Any:
+    """The manifest of a saved capture with seconds that depend on names alone.
+
+    Threads of a compile are listed in the order in which they ended: theirs are sorted.
+    """
+    parts = manifest.get("facts", {}).get("profile", {}).get("parts", [])
+    if parts:
+        own = [n for n, part in enumerate(parts) if not part.get("aside")]
+        place = {n: k for k, n in enumerate(own)}
+        rest = [p for p in parts if p.get("aside") and p["kind"] != "step"]
+        for n in own:
+            if "inside" in parts[n]:
+                parts[n]["inside"] = place[parts[n]["inside"]]
+        made = [parts[n] for n in own]
+        made += sorted(rest, key=lambda p: (p["kind"], p["name"]))
+        for part in made:
+            part["seconds"] = _seconds(part["kind"] + part["name"])
+        for part in reversed(made):
+            if "inside" in part:
+                made[part["inside"]]["seconds"] += part["seconds"]
+        manifest["facts"]["profile"]["parts"] = made
+    _fix(manifest, "", left=parts and manifest["facts"]["profile"]["parts"])
+    return manifest
+
+
+def _fix(value: Any, path: str, left: Any) -> None:
+    """Sets every `seconds` by where it stands."""
+    if value is left and value:
+        return
+    for key, held in value.items() if isinstance(value, dict) else enumerate(value):
+        if key == "seconds" and isinstance(held, float):
+            value[key] = _seconds(path)
+        elif isinstance(held, (dict, list)):
+            _fix(held, f"{path}/{key}", left)
+
+
+def _seconds(name: str) -> float:
+    return (zlib.crc32(name.encode()) % 9_000 + 1_000) / 1e6
+
+
+def html_forms(html: str, assets: Callable[[str, str], None] | None = None) -> tuple[str, str]:
+    """HTML with placeholders for its data and its assets, tag by tag; and the data as text.
+
+    Args:
+        html: An output.
+        assets: Is given the name and text of each style and script.
+    """
+    data: list[str] = []
+
+    def style(match: re.Match[str]) -> str:
+        if assets:
+            assets(f"style{len(data)}.css", match[3].replace("}", "}\n"))
+        return "<style ASSET></style>"
+
+    def install(match: re.Match[str]) -> str:
+        pack, kits = _PACK.search(match[0]), _KITS.search(match[0])
+        if assets and pack:
+            for n, script in enumerate(unpacked(pack[1]).split("\0")):
+                assets(f"script{n}.js", script)
+            head = match[0].replace(pack[1], "PACK")
+            assets("install.js", _KITS.sub("KITS", head))
+        return f"<script ASSETS {kits[0].count('[') - 1 if kits else '?'}></script>"
+
+    def payload(match: re.Match[str]) -> str:
+        text = match[3]
+        try:
+            text = unpacked(text)
+        except (ValueError, zlib.error):
+            text = f"not packed: {text}"
+        data.append(f"=== {len(data)}: {match[1]}\n{data_text(text)}")
+        return f"{match[1]}DATA {len(data) - 1}</script>"
+
+    def image(match: re.Match[str]) -> str:
+        drawn = base64.b64decode(match[1]).decode()
+        data.append(f"=== {len(data)}: image\n{markup(drawn)}")
+        return f"data:image/svg+xml;DATA {len(data) - 1}"
+
+    html = _INSTALL.sub(install, _STYLE.sub(style, html))
+    html = _IMAGE.sub(image, _DATA.sub(payload, html))
+    return markup(html), "\n".join(data)
+
+
+def markup(text: str) -> str:
+    """A tag on each line; line breaks that were there before end with a sign."""
+    return text.replace("\n", "¶\n").replace("><", ">\n<")
+
+
+def unpacked(pack: str) -> str:
+    """What `packed` of the package wrote."""
+    data = base64.b85decode(pack.encode().translate(_READ))
+    return zlib.decompress(data, -15).decode(errors="surrogatepass")
+
+
+def data_text(text: str) -> str:
+    """A payload: JSON, or a line of JSON with rows of text below."""
+    head, _, rows = text.partition("\n")
+    try:
+        shown = pretty(json.loads(text if not rows else head))
+    except ValueError:
+        return signs(text)
+    if not rows:
+        return shown
+    return f"{shown}\nROWS\n{signs(rows)}"
+
+
+def signs(text: str) -> str:
+    """Control characters made visible."""
+    return "".join(c if c >= " " or c == "\n" else f"‹{ord(c)}›" for c in text)
+
+
+def pretty(value: Any, indent: int = 0) -> str:
+    """JSON whose short containers stand on one line, and whose long texts are lines."""
+    if isinstance(value, str) and "\n" in value:
+        lines = [json.dumps(line, ensure_ascii=False) for line in value.split("\n")]
+        return "TEXT " + f"\n{' ' * (indent + 1)}".join(lines)
+    if not isinstance(value, (dict, list)) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and all(isinstance(v, (int, float)) for v in value):
+        return _numbers(value, indent)
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + indent <= _WIDTH and "\\n" not in flat:
+        return flat
+    pad = " " * (indent + 1)
+    if isinstance(value, dict):
+        parts = [
+            f"{json.dumps(k, ensure_ascii=False)}: {pretty(v, indent + 1)}"
+            for k, v in value.items()
+        ]
+        return "{\n" + "\n".join(pad + part for part in parts) + "\n" + " " * indent + "}"
+    return "[\n" + "\n".join(pad + pretty(v, indent + 1) for v in value) + "\n" + " " * indent + "]"
+
+
+def _numbers(values: list[Any], indent: int) -> str:
+    """Numbers, twenty on a line."""
+    rows = [values[n : n + 20] for n in range(0, len(values), 20)]
+    return (
+        "[" + f"\n{' ' * (indent + 1)}".join(" ".join(map(json.dumps, row)) for row in rows) + "]"
+    )
+
+
+def facts(value: Any, timed: bool = False) -> str:
+    """Public values of an object by name, whatever its class is called."""
+    told = _Dump().of(value, 0, top=True)
+    return pretty(timeless(told) if timed else told)
+
+
+class _Dump:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def of(self, value: Any, depth: int, top: bool = False) -> Any:
+        self.count += 1
+        if value is None or isinstance(value, (str, bool, int, float)):
+            return repr(value) if value != value else value
+        if isinstance(value, (bytes, Path, complex)):
+            return str(value)
+        if callable(value) and not dataclasses.is_dataclass(value):
+            return "<callable>"
+        if depth > _DEEP or self.count > _MOST:
+            return "..."
+        if isinstance(value, Mapping):
+            return {str(k): self.of(v, depth + 1) for k, v in value.items()}
+        if isinstance(value, Set):
+            return sorted((self.of(v, depth + 1) for v in value), key=str)
+        if isinstance(value, Sequence):
+            return [self.of(v, depth + 1) for v in value]
+        return self._object(value, depth, top)
+
+    def _object(self, value: Any, depth: int, top: bool) -> Any:
+        names: Collection[str] = ()
+        if dataclasses.is_dataclass(value):
+            names = [f.name for f in dataclasses.fields(value) if not f.name.startswith("_")]
+        elif hasattr(value, "_fields"):
+            names = value._fields
+        if top:
+            names = [name for name in dir(value) if not name.startswith("_")]
+        if not names:
+            return f"<{type(value).__name__}>"
+        told = {}
+        for name in names:
+            try:
+                found = getattr(value, name)
+            except Exception as error:
+                told[name] = f"! {type(error).__name__}: {str(error)[:200]}"
+                continue
+            if not callable(found) or dataclasses.is_dataclass(found):
+                told[name] = self.of(found, depth + 1)
+        return told

@@ -1,0 +1,247 @@
+"""Holds what jaxlens says, text, HTML and data, while the code behind it is rebuilt.
+
+    python tests/bench/outputs.py DIR [--only NAME ...] [--quick] [--jobs 2]
+    python tests/bench/outputs.py --against BEFORE AFTER [--renamed old=new | FILE] [--leave GLOB]
+
+The first form writes into DIR what some 40 programs, the saved captures of `tests/records`, the
+magics, widgets, errors and the shell command say: one file for each program, question and face.
+HTML has a tag on a line, and its packed data beside it as readable text (`.html-data`). The
+package is the one that Python finds first: set PYTHONPATH to record another checkout with the
+same programs. `--list` names the groups; `--quick` takes some of them.
+
+The second form prints what differs, and exits with 1 where anything does. A rename on purpose is
+`old=new`, applied to BEFORE; `old => new` may hold equals signs, `re:old => new` is a regular
+expression, `class:old => new` a CSS class in markup. A FILE holds one such line each, `#` before
+comments, and `leave:GLOB` for files that differ on purpose.
+
+Left out or masked, as these differ from run to run with the same code: addresses, keys made of a
+hash, temporary folders; durations, shares and other floats wherever a profile, a run or the
+clock is asked for (`output_recorder.TIMED`: saved captures hold those views with fixed figures).
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FILES = ("output_forms.py", "output_programs.py", "output_recorder.py", "output_shell.py")
+QUICK = (
+    "matmul",
+    "scan_rnn",
+    "static_args",
+    "pytrees",
+    "record.scan_rnn.gpu-h100",
+    "cells.jaxpr",
+    "errors.python",
+    "help.all",
+    "assets.kits",
+)
+Change = Callable[[str], str]
+
+
+def groups() -> dict[str, list[str]]:
+    """Every group by name, with the words that its process is called with; the longest first."""
+    source = (HERE / "output_programs.py").read_text()
+    programs = re.findall(r"^@(?:program|sharded)\ndef (\w+)\(", source, re.MULTILINE)
+    records = sorted(p.name.removesuffix(".jaxlens") for p in records_folder().glob("*.jaxlens"))
+    others = [
+        ("cells", "jaxpr"),
+        ("cells", "hlo"),
+        ("cells", "compile"),
+        ("cells", "explore"),
+        ("cells", "compile-terminal"),
+        ("watches", "all"),
+        ("help", "all"),
+        ("errors", "python"),
+        ("widgets", "all"),
+        ("assets", "kits"),
+        ("command", "shell"),
+    ]
+    found = {name: ["program", name] for name in programs}
+    found |= {f"{kind}.{name}": [kind, name] for kind, name in others}
+    found |= {f"record.{name}": ["record", name] for name in records}
+    return found
+
+
+def records_folder() -> Path:
+    """The saved captures of this checkout."""
+    tests = HERE.parent
+    found = sorted(tests.rglob("attention.cpu.jaxlens"))
+    return found[0].parent if found else tests / "records"
+
+
+def write(folder: Path, names: list[str], jobs: int) -> int:
+    """Records groups, each in a process of its own; says how many failed."""
+    words = groups()
+    # Files are shown by their path, so they lie in the same place whatever is recorded.
+    content = b"".join((HERE / name).read_bytes() for name in FILES)
+    place = Path(tempfile.gettempdir()) / f"outputs-{hashlib.sha256(content).hexdigest()[:10]}"
+    place.mkdir(exist_ok=True)
+    for name in FILES:
+        if not (place / name).exists():
+            shutil.copyfile(HERE / name, place / f"{name}.{os.getpid()}")
+            os.replace(place / f"{name}.{os.getpid()}", place / name)
+    package = _package()
+    paths = {
+        str(place): "PROGRAMS",
+        str(package): "CHECKOUT",
+        str(HERE.parents[1]): "CHECKOUT",
+        sys.prefix: "PREFIX",
+        sys.base_prefix: "PYTHON",
+    }
+    sharded = re.findall(r"^@sharded\ndef (\w+)\(", (place / FILES[1]).read_text(), re.MULTILINE)
+
+    def one(name: str) -> int:
+        target = folder / name
+        shutil.rmtree(target, ignore_errors=True)
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(package), str(place)]),
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "JAX_PLATFORMS": "cpu",
+            "COLUMNS": "100",
+            "OUTPUTS_PATHS": json.dumps(paths),
+            "OUTPUTS_RECORDS": str(records_folder()),
+        }
+        if name in sharded:
+            environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+        log = folder / f"{name}.log"
+        with log.open("w") as errors:
+            done = subprocess.run(
+                [sys.executable, str(place / "output_recorder.py"), str(folder), *words[name]],
+                cwd=place,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                check=False,
+            )
+        failed = done.returncode or (target / "GROUP_FAILED.txt").exists()
+        said = done.stdout.strip().splitlines()[-1:] or [name]
+        print(f"{said[0]}{f' FAILED, see {log}' if failed else ''}", flush=True)
+        return int(bool(failed))
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return sum(pool.map(one, names))
+
+
+def _package() -> Path:
+    """The checkout of jaxlens that Python finds."""
+    import jaxlens
+
+    return Path(jaxlens.__file__).resolve().parents[1]
+
+
+def renames(given: list[str]) -> tuple[list[Change], list[str]]:
+    """Changes of BEFORE, and patterns of files that are left out."""
+    lines: list[str] = []
+    for word in given:
+        lines += Path(word).read_text().splitlines() if Path(word).is_file() else [word]
+    changes, left = [], []
+    for line in (line.strip() for line in lines):
+        if line.startswith("leave:"):
+            left.append(line.removeprefix("leave:").strip())
+        elif line and not line.startswith("#"):
+            changes.append(_change(line))
+    return changes, left
+
+
+def _change(line: str) -> Change:
+    kind, _, rest = line.partition(":") if line.startswith(("re:", "class:")) else ("", "", line)
+    old, _, new = rest.partition(" => ") if " => " in rest else rest.partition("=")
+    if kind == "re":
+        pattern = re.compile(old)
+        return lambda text: pattern.sub(new, text)
+    if kind == "class":
+        classes = re.compile(r"(class=)(\"[^\"]*\"|[\w-]+)")
+        word = re.compile(rf"(?<![\w-]){re.escape(old)}(?![\w-])")
+        return lambda text: classes.sub(lambda m: m[1] + word.sub(new, m[2]), text)
+    return lambda text: text.replace(old, new)
+
+
+def differences(
+    before: Path, after: Path, changes: list[Change], left: list[str], lines: int
+) -> Iterator[str]:
+    """A diff of each file that differs."""
+    recorded = {p.name for p in after.iterdir() if p.is_dir()}  # `--only` records some groups
+    was = {str(p.relative_to(before)) for p in before.rglob("*") if p.is_file()}
+    was = {name for name in was if name.split("/")[0] in recorded and "/" in name}
+    now = {str(p.relative_to(after)) for p in after.rglob("*") if p.is_file() and p.parent != after}
+    for name in sorted(was | now):
+        if any(fnmatch.fnmatch(name, pattern) for pattern in left):
+            continue
+        if name not in now or name not in was:
+            yield f"=== {name}: {'gone' if name in was else 'new'}"
+            continue
+        if (before / name).read_bytes() == (after / name).read_bytes():
+            continue
+        text = (before / name).read_text(errors="surrogatepass")
+        for change in changes:
+            text = change(text)
+        if text != (after / name).read_text(errors="surrogatepass"):
+            yield f"=== {name}\n{_diff(text, after / name, lines)}"
+
+
+def _diff(text: str, after: Path, lines: int) -> str:
+    done = subprocess.run(
+        ["diff", "-U1", "-", str(after)],
+        input=text.encode(errors="surrogatepass"),
+        capture_output=True,
+        check=False,
+    )
+    found = done.stdout.decode(errors="replace").splitlines()[2:]
+    more = [f"... {len(found) - lines} more lines"] if len(found) > lines else []
+    return "\n".join([row[:300] for row in found[:lines]] + more)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--against", nargs=2, type=Path, metavar=("BEFORE", "AFTER"))
+    parser.add_argument("--renamed", action="append", default=[], metavar="OLD=NEW")
+    parser.add_argument("--leave", action="append", default=[], metavar="GLOB")
+    parser.add_argument("--lines", type=int, default=30, help="of each diff")
+    asked = parser.parse_args()
+    if asked.list:
+        print("\n".join(groups()))
+        return 0
+    if asked.against:
+        changes, left = renames(asked.renamed)
+        count = 0
+        for found in differences(*asked.against, changes, left + asked.leave, asked.lines):
+            print(found)
+            count += 1
+        print(f"{count} files differ")
+        return int(count > 0)
+    if asked.folder is None:
+        parser.error("a folder to write into, or --against BEFORE AFTER")
+    names = asked.only or list(QUICK if asked.quick else groups())
+    unknown = set(names) - set(groups())
+    if unknown:
+        parser.error(f"no group {', '.join(sorted(unknown))}; --list names them")
+    start = time.perf_counter()
+    failed = write(asked.folder.resolve(), names, asked.jobs)
+    print(f"{len(names)} groups in {time.perf_counter() - start:.0f} s, {failed} failed")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
