@@ -1,7 +1,7 @@
 """Draws charts as SVG from a few kinds of marks; every text is escaped, nothing is markup.
 
 A chart stands in a page twice over: as an `<img>` on a card of its own, where no script runs, and
-in its place, themed, where one does (`static/chart.js` takes the style out; `static/chart.css` is
+in its place, themed, where one does (`chart/chart.js` takes the style out; `chart/chart.css` is
 `page_style`'s output, which a test compares). So marks have classes and no colours:
 
     c0 .. c9   hues of areas and bars, those of source lines; a colour is never the only carrier

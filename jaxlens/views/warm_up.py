@@ -1,6 +1,6 @@
 """Gets ready what a process's first picture needs, while the user's function is still traced.
 
-Graphviz has to be loaded and the page's scripts squeezed, once a process: some 0.1 s that nobody
+Graphviz has to be loaded and the page's scripts bundled, once a process: some 0.1 s that nobody
 waits for if a thread does it meanwhile. What fails here fails again, and is said, where it is used.
 """
 
@@ -23,5 +23,5 @@ def start() -> threading.Thread:
 def _get_ready() -> None:
     with suppress(Exception):
         graphviz_run.load()
-    assets.scripts(("lens", "graph"))
-    assets.scripts(("lens", "graph", "jaxpr"))
+    assets.scripts(("viewer", "graph"))
+    assets.scripts(("viewer", "graph", "jaxpr"))

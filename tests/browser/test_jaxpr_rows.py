@@ -21,6 +21,7 @@ READ = """([script, text]) => {
   return { html: all.map(n => rows.html(n)), text: all.map(n => rows.text(n)),
     id: all.map(n => rows.id(n)), owner: all.map(n => rows.owner(n)), wide: rows.wide };
 }"""
+FILES = ("viewer/rows.js", "listing/row_source.js", "listing/jaxpr_rows.js")
 HOSTILE = "</script><b>&lt;\u202e`${alert(1)}`\n\0\x07 $& \\1"
 
 
@@ -81,7 +82,7 @@ MADE = {name: (f, args) for name, f, args in made()}
 
 def checked(page, more):
     lines = list(more)
-    script = "\n".join(map(_script, ("rows.js", "row_source.js", "jaxpr_rows.js")))
+    script = "\n".join(map(_script, FILES))
     found = page.evaluate(READ, [script, rows_text(more, len(more))])
     assert found["html"] == [pieces(line) for line in lines]
     assert found["id"] == [visible(line.id) for line in lines]
@@ -109,7 +110,7 @@ def test_a_large_number_is_a_character_too(blank):
     f, args = programs.straight_line(60_000)
     module = jaxlens.capture(lambda x, y: f(x) + y, *args, args[0]).jaxpr.module
     more = listing(module, limit=LIMIT).more
-    script = "\n".join(map(_script, ("rows.js", "row_source.js", "jaxpr_rows.js")))
+    script = "\n".join(map(_script, FILES))
     found = blank.evaluate(READ, [script, rows_text(more, len(more))])
     assert len(found["html"]) == len(more)
     for n in (*range(0, len(more), 5_000), len(more) - 2, len(more) - 1):

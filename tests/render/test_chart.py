@@ -42,7 +42,7 @@ def test_text_says_the_same() -> None:
 
 
 def test_page_follows_the_theme() -> None:
-    kept = files("jaxlens.render").joinpath("static", "chart.css").read_text()
+    kept = files("jaxlens.render").joinpath("static", "chart/chart.css").read_text()
     assert chart.page_style() in kept
 
 

@@ -1,4 +1,4 @@
-"""The figure as JSON for `static/graph.js`: panels with the positions that Graphviz gave.
+"""The figure as JSON for `graph/drawing.js`: panels with the positions that Graphviz gave.
 
 Rows, not objects, because there are many: see `graph_data` for their columns.
 """

@@ -9,7 +9,7 @@ Boxes that were apart stay apart: the maps never bring two points nearer; the im
 open box's interval, to either side of its centre, has room for half of the grown box; and
 images of disjoint intervals are disjoint.
 
-`static/graph_stretch.js` does the arithmetic of this file, of `wires.py` and of `scene.py` in the
+`graph/stretch.js` does the arithmetic of this file, of `wires.py` and of `scene.py` in the
 same order; a test compares them.
 """
 

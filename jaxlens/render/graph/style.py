@@ -2,7 +2,7 @@
 
 Everything stands under `.jaxlens-figure`, so that a drawing pasted into a page styles
 nothing else. In a page, `light-dark()` takes the side that the page's `color-scheme` names;
-`static/graph.css` is this module's output (a test compares them).
+`graph/figure.css` is this module's output (a test compares them).
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@
   form follows the `color-scheme` of the page that it stands in.
 - Families differ in outline and border as well as in colour.
 
-`static/graph_paint.js` draws the same shapes live.
+`graph/paint.js` draws the same shapes live.
 """
 
 from collections.abc import Collection, Iterator

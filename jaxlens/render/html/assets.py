@@ -1,100 +1,73 @@
 """The CSS and scripts of an output, which install themselves once per page.
 
-Every output carries what it needs, for any of them may be the only one on a page. The first
-to run moves the style to the head of the document and starts the script; the rest throw
-their copies away and only announce themselves, so the first output may be deleted. Copies
-of another version have another name and do not meet.
+Every output carries its assets, since any of them may be the only one on a page. The first
+output that runs moves its style to the head of the document and starts the scripts; the others
+drop their copies, so the first output may be deleted. The name of an installed copy is a hash of
+its content, so that several versions can stand on one page. Scripts find the outputs of their
+version by its class names: where those change, the class of an output's root (`jl`) changes too,
+or a script of a saved output would bring new ones to life.
 
-A kit is a list of files in `static/`. Its scripts are ES modules, one subject each, that are
-joined in order in one function: `import` and `export` are taken off, so a name at the top
-level of a file must be the only one in its kit. The last of them exports `live(root)`, which
-brings every output under `root` to life that is not yet, and returns what ends it. Comments
-and needless blanks are dropped; names stay, so that what goes wrong can be read.
+A kit is an ES module in `static/` with all that it imports. The modules are joined in one
+function: `import` and `export` are removed, so a name at the top level of a module must be unique
+in its kit. The entry exports `live(root)`, which brings to life every output under `root` that is
+not yet, and returns a function that ends it.
 
-The scripts travel deflated, in five characters for four bytes, and so does the CSS of what they
-make; a browser that cannot unpack them (`DecompressionStream`, 2023) shows the output as it is
-without scripts.
+The scripts travel deflated (`packing.py`), as does the CSS of what they make; a browser that
+cannot inflate them (`DecompressionStream`, 2023) shows the output without scripts.
 """
 
-import base64
 import hashlib
+import posixpath
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-Kit = Literal["lens", "graph", "passes", "jaxpr", "chart", "tape"]
+from jaxlens.render.html.packing import BEST, packed
+
+Kit = Literal["viewer", "graph", "passes", "jaxpr", "chart", "line_trace"]
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The files of a kit.
+    """The files of a kit, as paths in `static/`.
 
     Attributes:
-        styles: CSS that the output needs before any script ran.
-        scripts: ES modules, each after those it imports from; the last exports `live`.
+        entry: ES module that exports `live`.
+        styles: CSS that the output needs before any script has run.
         late: CSS of what the scripts make.
-        needs: A kit from whose files it imports too, and which every output with it has.
+        needs: Kit whose modules this one imports from; every output with this one has it.
     """
 
-    styles: tuple[str, ...]
-    scripts: tuple[str, ...]
+    entry: str
+    styles: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
     needs: Kit | None = None
 
 
 KITS: Mapping[Kit, Parts] = {
-    "lens": Parts(
-        styles=("lens.css",),
-        scripts=(
-            "base85.js",
-            "pack.js",
-            "web_alike.js",
-            "web.js",
-            "rows.js",
-            "panes.js",
-            "links.js",
-            "row_source.js",
-            "virtual.js",
-            "search.js",
-            "ruler.js",
-            "about.js",
-            "reveal.js",
-            "follow.js",
-            "keys.js",
-            "help.js",
-            "lens.js",
-        ),
-        late=("viewer.css", "help.css"),
+    "viewer": Parts(
+        "viewer/viewer.js",
+        styles=("viewer/output.css",),
+        late=("viewer/viewer.css", "viewer/glossary_card.css"),
     ),
     "graph": Parts(
-        styles=("graph_pane.css",),
-        scripts=(
-            "base85.js",
-            "graph_stretch.js",
-            "graph_paint.js",
-            "graph_index.js",
-            "graph_doors.js",
-            "graph_view.js",
-            "graph_tools.js",
-            "graph_links.js",
-            "graph_keys.js",
-            "graph.js",
-        ),
-        late=("graph.css", "graph_live.css"),
+        "graph/drawing.js",
+        styles=("graph/pane.css",),
+        late=("graph/figure.css", "graph/drawing.css"),
     ),
     "passes": Parts(
-        styles=(),
-        scripts=("passes_rows.js", "passes_slide.js", "passes.js"),
-        late=("buttons.css", "passes.css"),
-        needs="lens",
+        "passes/scrubber.js", late=("viewer/buttons.css", "passes/scrubber.css"), needs="viewer"
     ),
-    "jaxpr": Parts(styles=(), scripts=("jaxpr_rows.js",), needs="lens"),
-    "tape": Parts(styles=(), scripts=("tape.js",), late=("buttons.css", "tape.css"), needs="lens"),
-    "chart": Parts(styles=(), scripts=("chart.js",), late=("chart.css",), needs="lens"),
+    "jaxpr": Parts("listing/jaxpr_rows.js", needs="viewer"),
+    "line_trace": Parts(
+        "line_trace/player.js",
+        late=("viewer/buttons.css", "line_trace/player.css"),
+        needs="viewer",
+    ),
+    "chart": Parts("chart/chart.js", late=("chart/chart.css",), needs="viewer"),
 }
 
 # An element's id is a property of `window` too, so the promise has a name of its own.
@@ -124,11 +97,6 @@ if (window.DecompressionStream) (window[name] ??= start()).then((live) => live(d
 });
 })();"""
 
-# Digits in order from "(" on, with two others for "<" and for a backslash.
-_DIGITS = bytes(range(40, 125)).translate(bytes.maketrans(b"<\\", b"}~"))
-_STANDARD = bytes(base64.b85encode(bytes([0, 0, 0, n]))[-1] for n in range(85))
-_WRITTEN, _READ = bytes.maketrans(_STANDARD, _DIGITS), bytes.maketrans(_DIGITS, _STANDARD)
-
 
 def _template(depth: int) -> str:
     """A template of JavaScript that holds others in what it computes, so many levels deep."""
@@ -148,10 +116,8 @@ _LITERAL = re.compile(
 )
 _BLANKS = re.compile(r" (?:(?<![\w$+/-] )|(?![\w$#+/-]))")
 _BREAKS = re.compile(r"\n(?:(?<=[;,{([]\n)|(?=[})\]?:.]))")
-_MUCH = 60_000  # characters, above which a twentieth more bytes take a quarter of the time
-_BEST, _QUICK = 9, 4
 _RUN = "document.currentScript.live = (needs) => {\n%s};"
-_IMPORT = re.compile(r"^import\b\s*\{([^}]*)\} from \"\./([\w.]+)\";$", re.MULTILINE)
+_IMPORT = re.compile(r"^import\b\s*\{([^}]*)\} from \"([^\"]+)\";$", re.MULTILINE)
 _STYLED = """{
 const style = document.createElement("style");
 style.textContent = %s;
@@ -160,7 +126,7 @@ document.head.append(style);
 """
 
 
-def styles(kits: Iterable[Kit] = ("lens",)) -> str:
+def styles(kits: Iterable[Kit] = ("viewer",)) -> str:
     """The `<style>` elements of an output."""
     styled = [kit for kit in kits if KITS[kit].styles]
     return "".join(
@@ -168,57 +134,71 @@ def styles(kits: Iterable[Kit] = ("lens",)) -> str:
     )
 
 
-def scripts(kits: Iterable[Kit] = ("lens",)) -> str:
+def scripts(kits: Iterable[Kit] = ("viewer",)) -> str:
     """The `<script>` element of an output."""
     return _element(tuple(kits))
 
 
 @cache
 def _element(kits: tuple[Kit, ...]) -> str:
-    pack = packed("\0".join(map(_program, kits)), _BEST)
+    pack = packed("\0".join(map(_program, kits)), BEST)
     names = ",".join(map(_names, kits))
-    return f"<script>{_INSTALL % (_script('base85.js'), pack, f'[{names}]')}</script>"
+    return f"<script>{_INSTALL % (_script('viewer/packing.js'), pack, f'[{names}]')}</script>"
+
+
+@cache
+def modules(kit: Kit) -> tuple[str, ...]:
+    """The ES modules of a kit, each after those it imports; without those of the kit it needs."""
+    needs = KITS[kit].needs
+    others = modules(needs) if needs else ()
+    own: list[str] = []
+
+    def visit(path: str) -> None:
+        if path not in own and path not in others:
+            for _, imported in _imports(path):
+                visit(imported)
+            own.append(path)
+
+    visit(KITS[kit].entry)
+    return tuple(own)
 
 
 @cache
 def script(kit: Kit) -> str:
-    """The scripts of a kit as the body of one function.
+    """The modules of a kit as the body of one function.
 
-    It takes what the kit named by `needs` returned, and returns `live`, with the names that
-    other kits import from this one as its properties.
+    Its parameter `needs` is what the function of the needed kit returned. It returns `live`, with
+    the names that other kits import from this one as properties.
     """
-    taken = ", ".join(_borrowed(kit))
-    head = f"const {{ {taken} }} = needs;\n" if taken else ""
-    others = [other for other, parts in KITS.items() if parts.needs == kit]
-    lent = ", ".join(sorted({name for other in others for name in _borrowed(other)}))
-    files = "".join(f"{_script(name)}\n" for name in KITS[kit].scripts)
-    return f"{head}{files}return {f'Object.assign(live, {{ {lent} }})' if lent else 'live'};\n"
+    borrowed = ", ".join(_borrowed(kit))
+    head = f"const {{ {borrowed} }} = needs;\n" if borrowed else ""
+    dependents = [other for other, parts in KITS.items() if parts.needs == kit]
+    lent = ", ".join(sorted({name for other in dependents for name in _borrowed(other)}))
+    body = "".join(f"{_script(path)}\n" for path in modules(kit))
+    return f"{head}{body}return {f'Object.assign(live, {{ {lent} }})' if lent else 'live'};\n"
 
 
 def _borrowed(kit: Kit) -> list[str]:
-    """What its files import from files of the kit that it needs."""
-    own = KITS[kit].scripts
-    found = [match for name in own for match in _IMPORT.findall(_read(name))]
-    names = {name.strip() for names, file in found if file not in own for name in names.split(",")}
-    return sorted(names - {""})
+    """Names that the modules of a kit import from the kit it needs."""
+    own = modules(kit)
+    imports = [one for path in own for one in _imports(path)]
+    return sorted({name for names, path in imports if path not in own for name in names})
 
 
-def packed(text: str, level: int | None = None) -> str:
-    """Text deflated, in characters that need no escape: what `static/base85.js` reads."""
-    level = level or (_BEST if len(text) < _MUCH else _QUICK)
-    engine = zlib.compressobj(level, zlib.DEFLATED, -15, 6)
-    data = engine.compress(text.encode(errors="surrogatepass")) + engine.flush()
-    return base64.b85encode(data).translate(_WRITTEN).decode()
-
-
-def unpacked(pack: str) -> str:
-    """The text that `packed` wrote, for tests and other readers."""
-    data = base64.b85decode(pack.encode().translate(_READ))
-    return zlib.decompress(data, -15).decode(errors="surrogatepass")
+def _imports(path: str) -> list[tuple[list[str], str]]:
+    """The imports of a module: names, and the path of the module that exports them."""
+    folder = posixpath.dirname(path)
+    return [
+        (
+            [name.strip() for name in names.split(",") if name.strip()],
+            posixpath.normpath(posixpath.join(folder, source)),
+        )
+        for names, source in _IMPORT.findall(_read(path))
+    ]
 
 
 def _names(kit: Kit) -> str:
-    """A kit's name, and that of the kit it needs."""
+    """The installed name of a kit, and that of the kit it needs."""
     needs = KITS[kit].needs
     return f'["{_key(kit)}","{_key(needs) if needs else ""}"]'
 
@@ -232,19 +212,19 @@ def _program(kit: Kit) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of JavaScript."""
+    """A JavaScript string literal."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @cache
 def _key(kit: Kit) -> str:
-    """Names this version of a kit by its content."""
-    words = f"{_INSTALL}{_css(KITS[kit].styles)}{_program(kit)}"
-    return hashlib.blake2b(words.encode(), digest_size=4).hexdigest()
+    """The installed name of a kit: a hash of its content."""
+    content = f"{_INSTALL}{_css(KITS[kit].styles)}{_program(kit)}"
+    return hashlib.blake2b(content.encode(), digest_size=4).hexdigest()
 
 
-def _read(name: str) -> str:
-    return files("jaxlens.render").joinpath("static", name).read_text("utf-8")
+def _read(path: str) -> str:
+    return files("jaxlens.render").joinpath("static", path).read_text("utf-8")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A chart as HTML: a picture that shows everywhere, which `static/chart.js` brings to life."""
+"""A chart as HTML: a picture that shows everywhere, which `chart/chart.js` brings to life."""
 
 import base64
 

@@ -6,7 +6,7 @@ they read off it: `data-pane` on each tab, `data-stage` on each program, `data-i
 shows nodes (several ids with blanks between), `data-file` on the user's lines, `data-line` on
 what a source line owns, and the data of `payload.py`.
 
-Keys while the focus is inside an output ("?" shows them there; `static/keys.js`): j and k or the
+Keys while the focus is inside an output ("?" shows them there; `keyboard.js`): j and k or the
 arrows go through the rows of a pane, Home and End to its ends, n and N through the lit ones; Enter
 pins, Escape lets go, Space opens; 1 to 9 choose panes, with Shift beside the others, [ and ] go
 from one to the next; / searches; c copies the row and C the pane; h tells what its words mean.
@@ -62,14 +62,14 @@ def html(document: Document) -> str:
         HTML, the same for the same document. Names of tab groups come from a hash of the
         content; `lens.js` tells equal outputs on one page apart.
     """
-    kits: list[Kit] = ["lens"]
+    kits: list[Kit] = ["viewer"]
     kinds = {type(step.part) for step in walk(document.blocks)}
     if any(issubclass(kind, GraphPane) for kind in kinds):
         kits.append("graph")
     if PassSteps in kinds:
         kits.append("passes")
     if TapeReel in kinds:
-        kits.append("tape")
+        kits.append("line_trace")
     if Picture in kinds:
         kits.append("chart")
     if any(isinstance(s.part, Listing) and fits(s.part.more) for s in walk(document.blocks)):

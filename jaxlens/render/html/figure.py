@@ -1,7 +1,7 @@
 """A figure as HTML: a picture that shows everywhere, and the data that brings it to life.
 
 Where no script runs (an untrusted notebook, GitHub) the `<img>` stays. Where one does,
-`static/graph.js` reads the data beside it, deflated JSON, and puts the live drawing in its place.
+`graph/drawing.js` reads the data beside it, deflated JSON, and puts the live drawing in its place.
 """
 
 import base64
@@ -14,7 +14,7 @@ from jaxlens.render.graph.figure import Figure
 from jaxlens.render.graph.figure_json import ANY, graph_data
 from jaxlens.render.graph.svg import svg
 from jaxlens.render.graph.text_width import clean
-from jaxlens.render.html.assets import packed
+from jaxlens.render.html.packing import packed
 
 _PANELS = 10  # that one output holds, 4 ms each; a live kernel has the others
 # A traced program that had to be folded is to be seen a tenth of its trace later, and 40 edges take

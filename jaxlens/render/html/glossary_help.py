@@ -1,6 +1,6 @@
 """Which words a document shows that the glossary knows, and what it says of them.
 
-Only what occurs travels with an output: `static/help.js` shows it when a word is pointed at.
+Only what occurs travels with an output: `viewer/glossary_card.js` shows it at a word.
 Words are looked up as they are displayed, so the viewer needs no rules of its own.
 """
 

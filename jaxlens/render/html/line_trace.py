@@ -1,4 +1,4 @@
-"""The steps of a trace as HTML: a table, which `static/tape.js` makes a player of."""
+"""The steps of a trace as HTML: a table, which `line_trace/player.js` makes a player of."""
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import TapeReel

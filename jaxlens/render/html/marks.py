@@ -2,7 +2,7 @@
 
 A notebook that is not trusted drops styles, scripts, ids and `data-` attributes and keeps
 inline `style=` of a known form; so the colours that carry meaning are inline, legible on
-white and on dark, and `static/lens.css` refines them where it runs. Elements are chosen for
+white and on dark, and `viewer/output.css` refines them where it runs. Elements are chosen for
 what they say, and because short names keep an output small.
 """
 
@@ -73,7 +73,7 @@ def pieces(line: Line) -> str:
 
 
 def marked(line: Line) -> str:
-    """The same for scripts (`static/row_source.js`): a sign of `MARKS` before each run of words.
+    """The same for scripts (`listing/row_source.js`): a sign of `MARKS` before each run of words.
 
     No text of a line holds these signs, for `visible` shows control characters as others.
     """

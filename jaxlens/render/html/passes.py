@@ -18,7 +18,7 @@ _SHARE = 1_500_000  # bytes of one output that rows of passes may take
 
 
 def passes_html(block: PassSteps, ink: Ink, room: Room | None = None) -> str:
-    """The timeline, with the data that `static/passes.js` makes a slider of."""
+    """The timeline, with the data that `passes/scrubber.js` makes a slider of."""
     room = room or Room()
     element, block = _fitting(block, ink, min(room.bytes, _SHARE))
     table = table_html(_timeline(block), inline=False, whole=True) if block.tables else ""

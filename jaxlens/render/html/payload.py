@@ -1,6 +1,6 @@
 """What an output carries for its viewer beside its HTML: links, and lines beyond those shown.
 
-It travels deflated in `<script type="application/json" data-jl=NAME>` (`static/pack.js` reads
+It travels deflated in `<script type="application/json" data-jl=NAME>` (`embedded_data.js` reads
 it), at most 5 MB in one output; what did not fit is counted and said. A notebook that is not
 trusted drops these elements and loses nothing that stood in its HTML before.
 """
@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
-from jaxlens.render.html.assets import packed
 from jaxlens.render.html.lazy_lines import Row, written
 from jaxlens.render.html.marks import MARKS
+from jaxlens.render.html.packing import packed
 from jaxlens.render.link_data import Alike, Web
 
 MOST = 5_000_000  # bytes of data in one output
@@ -102,7 +102,7 @@ def web_data(web: Web) -> dict[str, Any]:
     """A web as JSON-able data: names as the HTML has them, sets of atoms as `runs`.
 
     Where the jaxpr is the only stage, `alike` holds the runs of `Alike`, and what is said by
-    source line or by equation is said of groups instead (`static/web_alike.js` spreads it).
+    source line or by equation is said of groups instead (`viewer/link_groups.js` spreads it).
     """
     if web.alike is not None:
         return _alike_data(web.alike)
@@ -163,7 +163,7 @@ def runs(atoms: Iterable[int]) -> list[int]:
 
 
 def unrolled(written: int | Sequence[int]) -> list[int]:
-    """The atoms that `runs` wrote: what `static/web.js` does, for tests and other readers."""
+    """The atoms that `runs` wrote: what `viewer/link_data.js` does, for tests and other readers."""
     found: list[int] = []
     for number in [written] if isinstance(written, int) else written:
         found += range(found[-1] + 1, found[-1] + 1 - number) if number < 0 else [number]
@@ -171,7 +171,7 @@ def unrolled(written: int | Sequence[int]) -> list[int]:
 
 
 def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
-    """Lines for a viewer's list (`static/row_source.js`), from here or from a live kernel.
+    """Lines for a viewer's list (`listing/row_source.js`), from here or from a live kernel.
 
     Returns:
         `rows`: each line with signs before its kinds of words, joined by line breaks, which no

@@ -4,7 +4,7 @@ Equations are few templates with other variables: what types, primitive and para
 written as, once for all equations of a kind (see `Columns`), and for each equation its template,
 where it comes from, how far back its operands stand and what its results are called. That is a
 few bytes an equation and no `Line`, so all 18,104 equations of a train step travel.
-`static/jaxpr_rows.js` puts the rows together as `equation_lines.equation` does.
+`listing/jaxpr_rows.js` puts the rows together as `equation_lines.equation` does.
 """
 
 import json
@@ -23,8 +23,8 @@ from jaxlens.ir.jaxpr.types import notation
 from jaxlens.lenses.lines import handed
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line, Piece
-from jaxlens.render.html.assets import packed
 from jaxlens.render.html.marks import MARKS, marked
+from jaxlens.render.html.packing import packed
 from jaxlens.render.html.payload import Room
 from jaxlens.views.listings.equation import operands, params
 from jaxlens.views.listings.jaxpr_stretches import Rows, Stretch

@@ -1,4 +1,4 @@
-"""The steps through the passes as JSON-able data for `static/passes.js`, small once deflated.
+"""The steps through the passes as JSON-able data for `passes/scrubber.js`, small once deflated.
 
 Most lines are equal from pass to pass, so each stands once: in `lines`, with its atoms. A
 step's rows are three columns: the numbers of their lines, each as the step from the one before;

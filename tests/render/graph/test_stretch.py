@@ -200,9 +200,9 @@ def near(one, two):
 def test_the_script_does_the_same_arithmetic(tmp_path):
     node = shutil.which("node")
     if node is None:
-        pytest.skip("node is not on PATH; it runs static/graph_stretch.js without a browser")
+        pytest.skip("node is not on PATH; it runs static/graph/stretch.js without a browser")
     module = tmp_path / "graph_stretch.mjs"
-    module.write_text(files("jaxlens.render").joinpath("static", "graph_stretch.js").read_text())
+    module.write_text(files("jaxlens.render").joinpath("static", "graph/stretch.js").read_text())
     main = tmp_path / "main.mjs"
     main.write_text(SCRIPT % json.dumps(f"./{module.name}"))
     cases, wanted = [], []

@@ -16,8 +16,8 @@ from jaxlens.render.graph.figure_json import graph_data
 from jaxlens.render.graph.style import page_style
 from jaxlens.render.graph.svg import svg
 from jaxlens.render.graph.text_width import clean, columns, shorten
-from jaxlens.render.html.assets import unpacked
 from jaxlens.render.html.figure import graph_html
+from jaxlens.render.html.packing import unpacked
 from jaxlens.views.figures.jaxpr import figure
 from tests.support.drawn_modules import HOSTILE, branching, hostile, layers, predict, tangle
 
@@ -147,7 +147,7 @@ def test_the_container_shows_a_picture_where_no_script_runs():
 
 
 def test_the_pages_style_is_the_pictures():
-    kept = files("jaxlens.render").joinpath("static", "graph.css").read_text()
+    kept = files("jaxlens.render").joinpath("static", "graph/figure.css").read_text()
     assert kept.split("*/\n", 1)[1].replace("}\n", "}") == page_style()
 
 

@@ -25,10 +25,11 @@ from jaxlens.render.document import (
 )
 from jaxlens.render.fate_marks import mark
 from jaxlens.render.graph.palette import HUES
-from jaxlens.render.html.assets import styles, unpacked
+from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import block_html, body, html
 from jaxlens.render.html.listing import code_html
 from jaxlens.render.html.marks import attr, bar_color, escaped, ink, luminance, pieces
+from jaxlens.render.html.packing import unpacked
 from jaxlens.render.html.payload import Room
 from jaxlens.report import Cell, Finding, Table
 from jaxlens.views.listings.panes import HEAD

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from jaxlens.render.document import Document, Fold, Line, Listing, Piece, Tab, Tabs
-from jaxlens.render.html.assets import unpacked
 from jaxlens.render.html.document_html import body, pane_key
 from jaxlens.render.html.marks import MARKS
+from jaxlens.render.html.packing import unpacked
 from jaxlens.render.html.payload import (
     Room,
     data_html,

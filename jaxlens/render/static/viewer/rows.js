@@ -141,12 +141,12 @@ class Fixed {
   }
 }
 
-/** @typedef {Fixed | import("./virtual.js").Long} Section */
+/** @typedef {Fixed | import("../listing/long_list.js").Long} Section */
 /** @typedef {{section: Section, n: number}} Spot */
 
 /** A pane's rows: those in its HTML, with each long list where it stands. */
 export class PaneRows {
-  /** @param {HTMLElement} body @param {(list: Element) => import("./virtual.js").Long | undefined} listOf */
+  /** @param {HTMLElement} body @param {(list: Element) => import("../listing/long_list.js").Long | undefined} listOf */
   constructor(body, listOf) {
     this.body = body;
     this.listOf = listOf;

@@ -3,7 +3,7 @@
  * Data that Python put beside the HTML (`render/html/payload.py`): JSON, deflated.
  */
 
-import { bytesOf } from "./base85.js";
+import { bytesOf } from "./packing.js";
 
 /** @param {string} pack @returns {Promise<string>} */
 export async function inflated(pack) {

@@ -4,7 +4,7 @@
  * Rows were matched and marked in Python (`views/passes/rows.py`); rows without an id are titles of
  * computations. All words are text nodes.
  */
-import { unrolled } from "./web.js";
+import { unrolled } from "../viewer/link_data.js";
 
 /**
  * @typedef {[pieces: string[], id: string, owner: number, ...atoms: number[]]} PassLine

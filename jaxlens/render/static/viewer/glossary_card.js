@@ -7,7 +7,7 @@
  * so its link can be followed; Escape takes it away. Other scripts ask for a card by an event
  * `jl-help` on any element of the output: `{kind, word, x, y}`, or null to take it away.
  */
-import { unpacked } from "./pack.js";
+import { unpacked } from "./embedded_data.js";
 import { made } from "./panes.js";
 import { idOf, onPage, scrollTo, stageAt } from "./rows.js";
 
@@ -255,7 +255,7 @@ export class Help {
   }
 }
 
-/** Gives an output its cards; before `keys.js`, which takes Escape for itself. @param {HTMLElement} root @param {AbortSignal} signal */
+/** Gives an output its cards; before `keyboard.js`, which takes Escape for itself. @param {HTMLElement} root @param {AbortSignal} signal */
 export async function helpOf(root, signal) {
   const help = new Help(root, signal);
   help.data = (await unpacked(root, "help")) ?? help.data;

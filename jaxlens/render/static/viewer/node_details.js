@@ -5,8 +5,8 @@
  * It keeps its height, so that nothing moves while one points at things.
  */
 import { button, made } from "./panes.js";
-import { answeredSource } from "./row_source.js";
-import { listOf } from "./virtual.js";
+import { answeredSource } from "../listing/row_source.js";
+import { listOf } from "../listing/long_list.js";
 
 /** @typedef {{stage: string, id: string, line: string, atoms: Set<number>, calls: Set<number>}} Reach */
 

@@ -7,10 +7,10 @@
  * A folded run names all its nodes, with blanks between.
  */
 
-import { badge } from "./graph_paint.js";
+import { badge } from "./paint.js";
 
-/** @typedef {import("./graph_stretch.js").Drawn} Drawn */
-/** @typedef {import("./graph.js").Drawing} Drawing */
+/** @typedef {import("./stretch.js").Drawn} Drawn */
+/** @typedef {import("./drawing.js").Drawing} Drawing */
 /**
  * @typedef {{atoms?: Iterable<number>, calls?: Iterable<number>, stage?: string, id?: string,
  *   line?: string, pinned?: boolean}} Light

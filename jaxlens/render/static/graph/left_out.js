@@ -2,8 +2,8 @@
 /**
  * Boxes whose inside was left out of the output: where a kernel is alive it has them.
  *
- * @typedef {import("./graph_stretch.js").Box} Box
- * @typedef {import("./graph_stretch.js").Data} Data
+ * @typedef {import("./stretch.js").Box} Box
+ * @typedef {import("./stretch.js").Data} Data
  * @typedef {{row: any, shut: [number, string][]}} Sent
  */
 

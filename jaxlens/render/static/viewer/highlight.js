@@ -16,7 +16,7 @@ const MARKS = ["lit", "call", "at", "pin"];
 const NOT_A_CLICK = "button, input, label, a, select, .ph";
 
 export class Links {
-  /** @param {HTMLElement} root @param {import("./web.js").Web} web @param {AbortSignal} signal */
+  /** @param {HTMLElement} root @param {import("./link_data.js").Web} web @param {AbortSignal} signal */
   constructor(root, web, signal) {
     this.root = root;
     this.web = web;

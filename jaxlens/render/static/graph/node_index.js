@@ -2,11 +2,11 @@
 /**
  * Which boxes stand for which nodes, and which boxes are neighbours. Nothing here is drawn.
  *
- * @typedef {import("./graph_stretch.js").Box} Box
- * @typedef {import("./graph_stretch.js").Data} Data
+ * @typedef {import("./stretch.js").Box} Box
+ * @typedef {import("./stretch.js").Data} Data
  */
 
-import { within } from "./graph_stretch.js";
+import { within } from "./stretch.js";
 
 const PORTS = ["input", "output", "constant"];
 

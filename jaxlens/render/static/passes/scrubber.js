@@ -6,15 +6,15 @@
  * The rows have the stage `pass:INDEX`, so that pointing and lighting work as in any listing.
  * All is built when the pane is first seen; without it a table says the same.
  */
-import { unpacked } from "./pack.js";
-import { scrollTo } from "./rows.js";
+import { unpacked } from "../viewer/embedded_data.js";
+import { scrollTo } from "../viewer/rows.js";
 import {
   passAtoms, passEnds, passFilled, passPart, passPlan, passRead, passRow,
-} from "./passes_rows.js";
-import { PassSlide, passButton } from "./passes_slide.js";
+} from "./rows.js";
+import { PassSlide, passButton } from "./slider.js";
 
-/** @typedef {import("./passes_rows.js").PassData} PassData */
-/** @typedef {import("./passes_rows.js").PassStepData} PassStepData */
+/** @typedef {import("./rows.js").PassData} PassData */
+/** @typedef {import("./rows.js").PassStepData} PassStepData */
 /** @typedef {{stage?: string, id?: string} | null} PassSpot */
 
 const PASS_ROWS = 1500; // drawn at once; more on demand

@@ -7,19 +7,19 @@
  * `atoms(stage, id)`, `ids(stage, atom)`, `lines`, `panes`, `links`, and `fetch(what)`, which
  * a live kernel puts there.
  */
-import { unfurled, unpacked } from "./pack.js";
-import { Web } from "./web.js";
+import { unfurled, unpacked } from "./embedded_data.js";
+import { Web } from "./link_data.js";
 import { panesOf } from "./panes.js";
-import { Links } from "./links.js";
+import { Links } from "./highlight.js";
 import { splitCode } from "./rows.js";
-import { longLists } from "./virtual.js";
+import { longLists } from "../listing/long_list.js";
 import { searchIn } from "./search.js";
-import { rulers } from "./ruler.js";
-import { about } from "./about.js";
+import { rulers } from "./overview_ruler.js";
+import { about } from "./node_details.js";
 import { reveals } from "./reveal.js";
 import { follows } from "./follow.js";
-import { keysIn } from "./keys.js";
-import { helpOf } from "./help.js";
+import { keysIn } from "./keyboard.js";
+import { helpOf } from "./glossary_card.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement, signal: AbortSignal) => void)[]} */
 const PARTS = [searchIn, reveals, about, helpOf, keysIn, rulers, longLists, follows];

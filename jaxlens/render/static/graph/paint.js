@@ -5,10 +5,10 @@
  * All text of the program becomes text nodes and attribute values, never markup.
  */
 
-import { ADVANCE, DETAIL, EDGE, HEADER, LABEL, within } from "./graph_stretch.js";
-/** @typedef {import("./graph_stretch.js").Drawn} Drawn */
-/** @typedef {import("./graph_stretch.js").Wire} Wire */
-/** @typedef {import("./graph_stretch.js").Data} Data */
+import { ADVANCE, DETAIL, EDGE, HEADER, LABEL, within } from "./stretch.js";
+/** @typedef {import("./stretch.js").Drawn} Drawn */
+/** @typedef {import("./stretch.js").Wire} Wire */
+/** @typedef {import("./stretch.js").Data} Data */
 
 /** @param {number} value */
 export const num = (value) => String(Math.round(value * 10) / 10);

@@ -1,7 +1,7 @@
 // @ts-check
 /** The buttons over a drawing, and what its "?" says. */
 
-/** Keys and what they do; `graph_keys.js` acts on them. @type {[string, string][]} */
+/** Keys and what they do; `keyboard.js` acts on them. @type {[string, string][]} */
 const KEYS = [
   ["↓ ↑", "along the edges: to what reads the box, to what it reads; into and out of an open box"],
   ["← →", "to the box beside it"],

@@ -6,9 +6,9 @@
  * `root.jaxlens.fetch`, which a live kernel puts there and tells by `jl-kernel`. Each is a source
  * (`row_source.js`).
  */
-import { inflated } from "./pack.js";
+import { inflated } from "../viewer/embedded_data.js";
 import { answeredSource, readers, ShownRows } from "./row_source.js";
-import { onPage } from "./rows.js";
+import { onPage } from "../viewer/rows.js";
 
 /** @typedef {import("./row_source.js").Source} Source */
 

@@ -4,8 +4,8 @@
  * the variables as they were and the equations recorded so far. What it shows is Python's data
  * (`render/html/line_trace.py`); a step back is all steps up to it played again, so both ways say the same.
  */
-import { unpacked } from "./pack.js";
-import { button, made } from "./panes.js";
+import { unpacked } from "../viewer/embedded_data.js";
+import { button, made } from "../viewer/panes.js";
 
 /** @typedef {[number, number, number, number, number, string[], string[], string, string[]]} TapeStep */
 /** @typedef {{files: [string, [number, string][]][], names: string[], steps: TapeStep[], eqns: Record<string, string>}} TapeData */

@@ -12,7 +12,7 @@
  * @property {(n: number) => string} id its node, "" for none
  * @property {(n: number) => string} owner the source line that owns it ("cell 3:4"), "" for none
  */
-import { idOf } from "./rows.js";
+import { idOf } from "../viewer/rows.js";
 
 /** @typedef {{rows: string[], ids: (number | string)[], lines: string[], owner: number[], wide: number}} Written */
 

@@ -5,7 +5,7 @@
  */
 import { button, made } from "./panes.js";
 import { PaneRows } from "./rows.js";
-import { listOf } from "./virtual.js";
+import { listOf } from "../listing/long_list.js";
 
 /** @typedef {import("./rows.js").Spot} Spot */
 /** @typedef {import("./panes.js").Pane} Pane */

@@ -1,10 +1,10 @@
 // @ts-check
-/** Walking over a drawing by keyboard. `graph_tools.js` says the same in words. */
+/** Walking over a drawing by keyboard. `tools.js` says the same in words. */
 
-import { homeOf, linked } from "./graph_index.js";
+import { homeOf, linked } from "./node_index.js";
 
-/** @typedef {import("./graph_stretch.js").Drawn} Drawn */
-/** @typedef {import("./graph.js").Drawing} Drawing */
+/** @typedef {import("./stretch.js").Drawn} Drawn */
+/** @typedef {import("./drawing.js").Drawing} Drawing */
 
 /** The box nearest to where one was, from left to right. @param {Drawn[]} boxes @param {Drawn} from */
 function nearest(boxes, from) {

@@ -4,7 +4,7 @@
  * all in common (`Alike` in `render/link_data.py`), and this makes of it what every other web is. The
  * atom of `eN` is N.
  *
- * @typedef {import("./web.js").Runs} Runs
+ * @typedef {import("./link_data.js").Runs} Runs
  */
 
 /** Runs of equations that follow each other, as first and count. @typedef {[number, number][]} Stretch */

@@ -3,9 +3,9 @@
  * What moves the pass scrubber: a bar for the instructions after each step, the slider under
  * them, and buttons. It knows which step it stands at, and tells when that changes.
  */
-import { passPart } from "./passes_rows.js";
+import { passPart } from "./rows.js";
 
-/** @typedef {import("./passes_rows.js").PassStepData} PassStepData */
+/** @typedef {import("./rows.js").PassStepData} PassStepData */
 
 const PASS_PACE = 1400; // milliseconds of a step at play; twice that where motion is unwelcome
 

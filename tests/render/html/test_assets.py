@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from jaxlens.render.document import Document, Tab, Tabs
-from jaxlens.render.html import assets
+from jaxlens.render.html import assets, packing
 from jaxlens.render.html.document_html import html
 from tests.support import sample_documents as sample
 
@@ -22,19 +22,19 @@ def run(script):
     return subprocess.run([node, "-e", script], capture_output=True, text=True, check=False)
 
 
-def element(kit="lens"):
+def element(kit="viewer"):
     return re.fullmatch(r"<script>(.*)</script>", assets.scripts([kit]), re.DOTALL)[1]
 
 
-def unpacked(kit="lens"):
+def unpacked(kit="viewer"):
     """What a browser inserts and runs."""
-    return assets.unpacked(re.search(r'^const pack = "([^"\s]+)";$', element(kit), re.M)[1])
+    return packing.unpacked(re.search(r'^const pack = "([^"\s]+)";$', element(kit), re.M)[1])
 
 
 KITS = get_args(assets.Kit)
 
 
-@pytest.mark.parametrize(("kit", "most"), [("lens", 36_000), ("graph", 20_000)])
+@pytest.mark.parametrize(("kit", "most"), [("viewer", 36_000), ("graph", 20_000)])
 def test_assets_are_small(kit, most):
     assert len(assets.styles([kit])) + len(assets.scripts([kit])) < most
 
@@ -116,10 +116,10 @@ def test_modules_lose_import_export_and_comments_only(kit):
 @pytest.mark.parametrize("size", [*range(10), 4096])
 def test_the_page_reads_the_bytes_that_were_written(size):
     text = "".join(chr(33 + n * n * 7 % 9000) for n in range(size))
-    pack = assets.packed(text)
-    assert assets.unpacked(pack) == text
+    pack = packing.packed(text)
+    assert packing.unpacked(pack) == text
     assert not set(pack) & set('<>&"\\$') - {">"}
-    script = assets._script("base85.js") + (
+    script = assets._script("viewer/packing.js") + (
         f"const bytes = bytesOf({json.dumps(pack)});"
         "process.stdout.write(require('zlib').inflateRawSync(bytes).toString());"
     )
@@ -128,15 +128,15 @@ def test_the_page_reads_the_bytes_that_were_written(size):
 
 def files_of(kit):
     """A kit's files, after those of the kit that it needs."""
-    parts = assets.KITS[kit]
-    return (*(assets.KITS[parts.needs].scripts if parts.needs else ()), *parts.scripts)
+    needs = assets.KITS[kit].needs
+    return (*(assets.modules(needs) if needs else ()), *assets.modules(kit))
 
 
 @pytest.mark.parametrize("kit", KITS)
 def test_names_at_the_top_of_a_kits_files_differ(kit):
     names = re.findall(
         r"^(?:export )?(?:async )?(?:const|let|class|function\*?) (\w+)",
-        "\n".join(assets._read(name) for name in assets.KITS[kit].scripts),
+        "\n".join(assets._read(name) for name in assets.modules(kit)),
         re.MULTILINE,
     )
     assert len(names) == len(set(names))
@@ -147,8 +147,8 @@ def test_a_file_imports_only_what_files_before_it_export(kit):
     exported = {}
     for name in files_of(kit):
         text = assets._read(name)
-        for names, file in assets._IMPORT.findall(text):
-            assert {n.strip() for n in names.split(",")} - {""} <= exported[file], (name, file)
+        for names, file in assets._imports(name):
+            assert set(names) <= exported[file], (name, file)
         assert len(assets._IMPORT.findall(text)) == len(
             re.findall(r"^import\b", text, re.MULTILINE)
         )
@@ -158,29 +158,34 @@ def test_a_file_imports_only_what_files_before_it_export(kit):
 
 
 def test_a_kit_hands_out_what_others_import_from_it():
-    lent = re.search(r"return Object\.assign\(live, \{ (.*) \}\);\n\};$", unpacked("lens"))[1]
+    lent = re.search(r"return Object\.assign\(live, \{ (.*) \}\);\n\};$", unpacked("viewer"))[1]
     taken = [
         match[1].split(", ")
         for kit, parts in assets.KITS.items()
-        if parts.needs == "lens"
+        if parts.needs == "viewer"
         and (match := re.search(r"const \{ (.*) \} = needs;", unpacked(kit)))
     ]
     assert lent.split(", ") == sorted({name for names in taken for name in names})
-    assert f'["{assets._key("passes")}","{assets._key("lens")}"]' in element("passes")
+    assert f'["{assets._key("passes")}","{assets._key("viewer")}"]' in element("passes")
 
 
 def test_every_file_is_in_a_kit():
-    listed = {n for p in assets.KITS.values() for n in (*p.styles, *p.scripts, *p.late)}
-    static = {path.name for path in files("jaxlens.render").joinpath("static").iterdir()}
+    listed = {n for p in assets.KITS.values() for n in (*p.styles, *p.late)}
+    listed |= {name for kit in KITS for name in assets.modules(kit)}
+    folders = list(files("jaxlens.render").joinpath("static").iterdir())
+    static = {f"{folder.name}/{path.name}" for folder in folders for path in folder.iterdir()}
     assert sorted(listed) == sorted(static)
+    assert all(len(list(folder.iterdir())) <= 20 for folder in folders)
 
 
 def test_the_page_gets_the_css_of_what_scripts_make(monkeypatch):
-    for cached in (assets._css, assets._program, assets._element, assets._key, assets.script):
-        cached.cache_clear()
-    monkeypatch.setitem(assets.KITS, "graph", assets.Parts((), ("graph.js",), ("graph.css",)))
+    cached = (assets._css, assets._program, assets._element, assets._key, assets.script)
+    for function in cached:
+        function.cache_clear()
+    parts = assets.Parts("graph/drawing.js", late=("graph/figure.css",))
+    monkeypatch.setitem(assets.KITS, "graph", parts)
     program = unpacked("graph")
     css = json.loads(re.search(r"style.textContent = (.*);", program)[1])
-    assert css == assets._css(("graph.css",))
-    for cached in (assets._css, assets._program, assets._element, assets._key, assets.script):
-        cached.cache_clear()
+    assert css == assets._css(("graph/figure.css",))
+    for function in cached:
+        function.cache_clear()

@@ -6,7 +6,7 @@
  * with Ctrl (or a pinch) the wheel zooms.
  */
 
-import { num } from "./graph_paint.js";
+import { num } from "./paint.js";
 
 const LEAST = 0.1;
 const MOST = 3;

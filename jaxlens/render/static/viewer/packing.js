@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Bytes as `render/html/assets.py` writes them: five characters for four bytes, none of which HTML, JSON or a
+ * Bytes as `html/packing.py` writes them: five characters for four bytes, none of which HTML, JSON or a
  * string of JavaScript would escape.
  */
 

@@ -11,7 +11,7 @@
  *   alike?: number[]}} WebData
  */
 
-import { spread } from "./web_alike.js";
+import { spread } from "./link_groups.js";
 
 const ORDER = ["kernels", "optimized", "hlo", "stablehlo", "jaxpr"];
 

@@ -7,18 +7,18 @@
  * a click pins a box, its marker or a double click opens it.
  */
 
-import { bytesOf } from "./base85.js";
-import { alone, FREE, scene, within } from "./graph_stretch.js";
-import { boxElement, element, num, remark, wireElements } from "./graph_paint.js";
-import { around, homeOf, linked, NodeIndex } from "./graph_index.js";
-import { Doors } from "./graph_doors.js";
-import { View } from "./graph_view.js";
-import { keyTable, toolbar } from "./graph_tools.js";
-import { Links } from "./graph_links.js";
-import { keyPressed } from "./graph_keys.js";
+import { bytesOf } from "../viewer/packing.js";
+import { alone, FREE, scene, within } from "./stretch.js";
+import { boxElement, element, num, remark, wireElements } from "./paint.js";
+import { around, homeOf, linked, NodeIndex } from "./node_index.js";
+import { Doors } from "./left_out.js";
+import { View } from "./view.js";
+import { keyTable, toolbar } from "./tools.js";
+import { Links } from "./links.js";
+import { keyPressed } from "./keyboard.js";
 
-/** @typedef {import("./graph_stretch.js").Data} Data */
-/** @typedef {import("./graph_stretch.js").Drawn} Drawn */
+/** @typedef {import("./stretch.js").Data} Data */
+/** @typedef {import("./stretch.js").Drawn} Drawn */
 
 const FARTHEST = 2;
 const TOLD_AFTER = 600; // ms on a box
