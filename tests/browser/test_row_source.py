@@ -58,7 +58,7 @@ def blank(chromium):
 
 def read(page, lines):
     """What the script makes of lines."""
-    script = f"{_script('rows.js')}\n{_script('row_source.js')}"
+    script = f"{_script('viewer/rows.js')}\n{_script('listing/row_source.js')}"
     return page.evaluate(READ, [script, payload.lines_data(lines)])
 
 
