@@ -44,10 +44,9 @@ from jaxlens.render.html.line_trace import tape_html
 from jaxlens.render.html.listing import code_html, listing_html
 from jaxlens.render.html.marks import Ink, attr, escaped, ink, note
 from jaxlens.render.html.passes import passes_html
-from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Room, data_html, web_html
+from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Room, data_html, packs, web_html
 from jaxlens.render.html.source import source_html
 from jaxlens.render.html.table import findings_html, table_html
-from jaxlens.views.listings.jaxpr_rows import fits
 
 _KEY = "\0"  # stands for the hash until it is known; no escaped text holds this character
 
@@ -72,7 +71,7 @@ def html(document: Document) -> str:
         kits.append("line_trace")
     if Picture in kinds:
         kits.append("chart")
-    if any(isinstance(s.part, Listing) and fits(s.part.more) for s in walk(document.blocks)):
+    if any(isinstance(s.part, Listing) and packs(s.part.more) for s in walk(document.blocks)):
         kits.append("jaxpr")
     with paused():  # else the many short texts of a large program set off a collection or two
         return f"{styles(kits)}{body(document)}{scripts(kits)}"

@@ -6,8 +6,7 @@ from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Code, Line, Listing
 from jaxlens.render.html.lazy_lines import LateLines
 from jaxlens.render.html.marks import Ink, attr, escaped, has_folds, note, row, style
-from jaxlens.render.html.payload import Room, more_html
-from jaxlens.views.listings.jaxpr_rows import fits, rows_html
+from jaxlens.render.html.payload import Room, more_html, packs
 
 _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
 _STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
@@ -32,11 +31,11 @@ def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
     label = attr("aria-label", f"{listing.stage} listing")
     room = room or Room(0, 0)
     more = listing.more
-    data, left = rows_html(more, room) if fits(more) else more_html(more, room)
+    data, left = more.packed(room) if packs(more) else more_html(more, room)
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
-    told = _remark(listing.note, "b") if fits(more) and not left else note(listing.note)
+    told = _remark(listing.note, "b") if packs(more) and not left else note(listing.note)
     long = _long(room.listings, len(listing.lines) + len(more)) if more else ""
     room.listings += 1
     return (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
@@ -56,6 +56,23 @@ class Room:
         self.bytes -= len(element)
         self.rows -= rows
         return element
+
+
+@runtime_checkable
+class PackedLines(Protocol):
+    """Lines beyond those shown that have a shorter form than text, read by a script of theirs."""
+
+    @property
+    def packable(self) -> bool:
+        """Whether there are enough of them for that form."""
+
+    def packed(self, room: Room) -> tuple[str, int]:
+        """What `more_html` gives, in that form."""
+
+
+def packs(more: Sequence[Line]) -> TypeGuard[PackedLines]:
+    """Whether lines travel in a form of their own."""
+    return isinstance(more, PackedLines) and more.packable
 
 
 def data_html(name: str, data: object) -> str:

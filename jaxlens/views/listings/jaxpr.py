@@ -14,7 +14,8 @@ from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.report import count
 from jaxlens.views.listings.equation import equation, left, operands, params, scope
 from jaxlens.views.listings.jaxpr_heads import binders, named_inputs, results
-from jaxlens.views.listings.jaxpr_stretches import Page, Rows, Stretch
+from jaxlens.views.listings.jaxpr_rows import ColumnRows
+from jaxlens.views.listings.jaxpr_stretches import Page, Stretch
 from jaxlens.views.listings.lines_by_id import LinesById
 
 _WORD = re.compile(r"\w{1,40}$")
@@ -47,7 +48,7 @@ def listing(
         with bodies both have its id. Lines beyond the limit are made when looked at.
     """
     page = _page(module, known or equations(module))
-    rows = Rows(page, _all_rows(page, inputs, captured))
+    rows = ColumnRows(page, _all_rows(page, inputs, captured))
     kept = rows[:limit]
     total = sum(len(region.nodes) for region in module.regions.values())
     left = total - len({line.id for line in kept if line.id})

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import chain
 from operator import sub
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 from jaxlens.ir.columns import Columns, ColumnsModule, Pool
 from jaxlens.ir.graph import Module, Span
@@ -38,27 +38,30 @@ Template: TypeAlias = tuple[list[str], str, list[str], int]
 """Types of results, words, literals, and how many operands there are."""
 
 
-def fits(more: Sequence[Line]) -> TypeGuard[Rows]:
-    """Whether lines are those of a traced program, and enough of them to travel as columns."""
-    return isinstance(more, Rows) and isinstance(more.module, ColumnsModule) and len(more) > _FEW
+class ColumnRows(Rows):
+    """Lines of a jaxpr that travel as columns (`payload.PackedLines`)."""
 
+    @property
+    def packable(self) -> bool:
+        """Whether they are those of a traced program, and enough to be worth a script."""
+        return isinstance(self.module, ColumnsModule) and len(self) > _FEW
 
-def rows_html(more: Rows, room: Room) -> tuple[str, int]:
-    """The lines beyond those shown, all that there is room for, as `html_data.more_html`.
+    def packed(self, room: Room) -> tuple[str, int]:
+        """All lines that there is room for, as `payload.more_html`.
 
-    Returns:
-        The element, "" for none; and how many lines were left out.
-    """
-    count = min(len(more), _MOST)
-    for _ in range(_TRIES):
-        if not count:
-            break
-        text = packed(rows_text(more, count))
-        element = f'<script type="application/json" data-jl=jaxpr>{text}</script>'
-        if len(element) <= room.bytes:
-            return room.take(element), len(more) - count
-        count = int(count * room.bytes / len(element) * 0.9)
-    return "", len(more)
+        Returns:
+            The element, "" for none; and how many lines were left out.
+        """
+        count = min(len(self), _MOST)
+        for _ in range(_TRIES):
+            if not count:
+                break
+            text = packed(rows_text(self, count))
+            element = f'<script type="application/json" data-jl=jaxpr>{text}</script>'
+            if len(element) <= room.bytes:
+                return room.take(element), len(self) - count
+            count = int(count * room.bytes / len(element) * 0.9)
+        return "", len(self)
 
 
 def rows_text(more: Rows, count: int) -> str:
