@@ -186,14 +186,14 @@ def captured(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     from jaxlens.lenses.constants.facts import of
     from jaxlens.render.document import Document
     from jaxlens.views.header import taken
-    from jaxlens.views.verbs.hlo import of_report
+    from jaxlens.views.report_blocks import report_blocks
 
     cap = _captured("captured", f, args, kwargs)
     known = cache(lambda: of(cap))
     return Answer(
         cap,
         lambda: Document(
-            "compile", taken(cap.program), tuple(of_report(report(cap, found=known())))
+            "compile", taken(cap.program), tuple(report_blocks(report(cap, found=known())))
         ),
         lambda: report(cap, found=known()),
         known,

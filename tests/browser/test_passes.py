@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 import jaxlens
+from jaxlens.notebook.widgets.viewer_requests import step_rows
 from jaxlens.render.blocks import walk
 from jaxlens.render.document import Document, Line, PassRow, PassSteps, Piece
 from jaxlens.render.html.document_html import html
-from jaxlens.views.passes.data import step_rows
 from jaxlens.views.verbs.explore import document
 from tests.browser.test_faces import CONTRAST
 from tests.support import programs

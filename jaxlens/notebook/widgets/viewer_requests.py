@@ -13,11 +13,13 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, ReadError, nearest
 from jaxlens.lenses.program.kernels import works
 from jaxlens.render.blocks import walk
-from jaxlens.render.document import Document, GraphPane, Listing
+from jaxlens.render.document import Document, GraphPane, Listing, PassSteps
+from jaxlens.render.html import passes_data
 from jaxlens.render.html.payload import lines_data
+from jaxlens.render.link_data import Web
 from jaxlens.views.listings.jaxpr_stretches import Rows
 from jaxlens.views.listings.machine import Machine, kernel_lines
-from jaxlens.views.passes.data import step_rows
+from jaxlens.views.passes.pane import beside, step
 
 _LINES = 20_000  # lines in one answer
 _ROOT = re.compile(r"<div class=jl data-key=(\w+)")
@@ -105,6 +107,22 @@ def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> d
     if name not in done:
         raise OptionError(f"no kernel {name!r}; {nearest(name, done)}")
     return lines_data(kernel_lines(done[name], "asm" if stage == "asm" else "llvm").lines)
+
+
+def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str, Any]:
+    """One step through the passes with its rows, as `passes_data.data` writes it.
+
+    Args:
+        capture: The program.
+        index: `PassStep.index`.
+        web: The links of the output that asks; the rows are linked in its numbers.
+
+    Raises:
+        OptionError: There is no such step.
+        UnavailableError: The backend dumps no passes.
+    """
+    atoms = beside(capture, web) if web else None
+    return passes_data.data(PassSteps((step(capture, index, atoms),), ()))
 
 
 def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:

@@ -1,18 +1,17 @@
 """The steps through the passes as HTML: the timeline as a table, and what the viewer slides over.
 
 The table says all without scripts: a bar for each step's instructions, what the step did and
-what such a pass is for. The rows of each step travel deflated beside it (`data.py`).
+what such a pass is for. The rows of each step travel deflated beside it (`passes_data.py`).
 """
 
 from dataclasses import replace
 
 from jaxlens.render.document import PassSteps
 from jaxlens.render.html.marks import Ink, note
+from jaxlens.render.html.passes_data import data
 from jaxlens.render.html.payload import Room, data_html
 from jaxlens.render.html.table import table_html
-from jaxlens.report import Cell, Table
-from jaxlens.views.passes.data import data
-from jaxlens.views.passes.pane import left_out
+from jaxlens.report import Cell, Table, count
 
 _SHARE = 1_500_000  # bytes of one output that rows of passes may take
 
@@ -40,6 +39,16 @@ def _cut(block: PassSteps, kept: int) -> PassSteps:
     """The block with the rows of its first steps."""
     bare = [replace(step, rows=None, atoms={}) for step in block.steps[kept:]]
     return replace(block, steps=(*block.steps[:kept], *bare), note=left_out(len(bare)))
+
+
+def left_out(steps: int) -> str:
+    """The note under a timeline that lacks the rows of some steps."""
+    if not steps:
+        return ""
+    return (
+        f"The rows of {count(steps, 'step')} are left out here; a live kernel shows them, "
+        "and so does --pass with the step's number."
+    )
 
 
 def _timeline(block: PassSteps) -> Table:

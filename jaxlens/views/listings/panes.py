@@ -8,14 +8,18 @@ from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.program.kernels import Work
 from jaxlens.render.document import Block, Findings, Listing, Tab
 from jaxlens.render.html.lazy_lines import LateLines
 from jaxlens.report import Finding
+from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import machine as machine_lines
 from jaxlens.views.listings import stage_blocks
+from jaxlens.views.listings.lines_by_id import LinesById
 
+_EVERYTHING = 1 << 30
 HEAD = 18  # lines of a program that stand in the page where many do; the rest is deflated
 
 
@@ -54,6 +58,25 @@ def stage_pane(
         lambda: [stage_blocks.listing(capture.stage(name), full, alone=False, head=head)],
         title=title,
     )
+
+
+def jaxpr_tab(capture: Capture, module: Module, lines: LinesById, full: bool) -> Tab:
+    """The jaxpr, line by line, with the names of its inputs and captured arrays.
+
+    Args:
+        capture: The program.
+        module: Its jaxpr.
+        lines: The equations as lines, those made before.
+        full: Leave nothing out.
+    """
+    listing = jaxpr_lines.listing(
+        module,
+        inputs=[leaf.name for leaf in capture.program.inputs],
+        captured=[constant.name for constant in capture.constants],
+        limit=_EVERYTHING if full else jaxpr_lines.LIMIT,
+        known=lines,
+    )
+    return Tab("jaxpr", (listing,), in_text=True, help=capture.jaxpr.info.meaning, key="jaxpr")
 
 
 def shortened(tab: Tab, head: int) -> Tab:

@@ -17,8 +17,9 @@ from jaxlens.lenses.program.passes import Step, begin, did, meaning, named, repo
 from jaxlens.links.linked import Linked
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
+from jaxlens.render.html.passes import left_out
 from jaxlens.render.link_data import Web
-from jaxlens.report import Finding, Table, count
+from jaxlens.report import Finding, Table
 from jaxlens.views.passes.hlo_programs import fusing
 from jaxlens.views.passes.rows import Known, rows, whole
 
@@ -91,16 +92,6 @@ def _block(
         room -= len(made or ())
         found.append(_step(each, made if room >= 0 else None, atoms))
     return PassSteps(tuple(found), tables, left_out(sum(step.rows is None for step in found)))
-
-
-def left_out(steps: int) -> str:
-    """What stands under a timeline that has not the rows of all its steps."""
-    if not steps:
-        return ""
-    return (
-        f"The rows of {count(steps, 'step')} are left out here; a live kernel shows them, "
-        "and so does --pass with the step's number."
-    )
 
 
 def _start(

@@ -3,7 +3,7 @@
 from jaxlens.ir.compile_log import CallKey
 from jaxlens.lenses.recompile.call_key import key, key_table
 from jaxlens.render.document import Document, Fold, TableBlock
-from jaxlens.views.verbs.hlo import of_report
+from jaxlens.views.report_blocks import report_blocks
 
 
 def document(call: CallKey) -> Document:
@@ -15,4 +15,4 @@ def document(call: CallKey) -> Document:
         if call.rest
         else ()
     )
-    return Document("key", taken, (*of_report(key(call)), *rest))
+    return Document("key", taken, (*report_blocks(key(call)), *rest))

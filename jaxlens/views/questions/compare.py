@@ -29,7 +29,7 @@ from jaxlens.views.header import taken
 from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.passes.change_diff import diff as change_diff
-from jaxlens.views.verbs.hlo import of_report
+from jaxlens.views.report_blocks import report_blocks
 
 _MOST = 300  # rows of equations
 _LARGE = 1000  # equations
@@ -94,7 +94,7 @@ def blocks(
     if compared.instructions is not None:
         shown = _unlinked(change_diff(change(compared.instructions), *called, full=full))
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
-    return [*of_report(compare.report(compared, called, seconds)), Tabs(tuple(tabs))]
+    return [*report_blocks(compare.report(compared, called, seconds)), Tabs(tuple(tabs))]
 
 
 def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:

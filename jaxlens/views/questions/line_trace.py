@@ -12,8 +12,8 @@ from jaxlens.views.header import taken
 from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.equation import equation
+from jaxlens.views.listings.panes import jaxpr_tab
 from jaxlens.views.source_pane import extents
-from jaxlens.views.verbs.jaxpr import listing_tab
 
 
 def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
@@ -35,7 +35,7 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
     help = "Go through the lines as they ran while JAX traced: arrows, or the slider."
     tabs = (
         Tab("Tape", (reel,), True, help, "tape"),
-        listing_tab(capture, module, options or JaxprOptions(), lines),
+        jaxpr_tab(capture, module, lines, bool(options and options.full)),
     )
     told = Findings(tuple(findings(found)))
     return Document("tape", taken(capture.program), (told, Tabs(tabs)), weave(capture, ("jaxpr",)))

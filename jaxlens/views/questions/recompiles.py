@@ -6,7 +6,7 @@ from jaxlens.ir.compile_log import Call, Log
 from jaxlens.lenses.recompile.call_key import disk_table, key_table
 from jaxlens.lenses.recompile.report import recompiles
 from jaxlens.render.document import Block, Document, Fold, TableBlock
-from jaxlens.views.verbs.hlo import of_report
+from jaxlens.views.report_blocks import report_blocks
 
 _KEYS = 50  # calls whose keys travel with an output
 
@@ -18,7 +18,9 @@ def document(log: Log, where: str = "") -> Document:
         log: What was watched.
         where: "in this cell", or "".
     """
-    return Document("recompiles", _first(log), (*of_report(recompiles(log, where)), *_keys(log)))
+    return Document(
+        "recompiles", _first(log), (*report_blocks(recompiles(log, where)), *_keys(log))
+    )
 
 
 def _first(log: Log) -> str:

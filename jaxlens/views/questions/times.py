@@ -11,7 +11,7 @@ from jaxlens.render import chart
 from jaxlens.render.document import Block, Picture
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.report import Report, count
-from jaxlens.views.verbs.hlo import of_report
+from jaxlens.views.report_blocks import report_blocks
 
 _WIDTH, _ROW, _PAD = 800.0, 22.0, 8.0
 _LETTER = 7.3  # pixels of the font
@@ -37,8 +37,8 @@ def tried(capture: Capture, options: CompileOptions) -> list[Block]:
 def shown(capture: Capture, found: Times) -> list[Block]:
     """The facts of a capture as blocks."""
     report = times(capture, found)
-    head = of_report(Report(report.title, report.findings))
-    tables = of_report(Report(report.title, (), report.tables))
+    head = report_blocks(Report(report.title, report.findings))
+    tables = report_blocks(Report(report.title, (), report.tables))
     return [*head, *flame(found.equations), *tables]
 
 

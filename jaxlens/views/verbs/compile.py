@@ -37,7 +37,7 @@ from jaxlens.views.questions import cost as cost_view
 from jaxlens.views.questions import memory as memory_view
 from jaxlens.views.questions import sharding as sharding_view
 from jaxlens.views.questions import times as times_view
-from jaxlens.views.verbs.hlo import of_report
+from jaxlens.views.report_blocks import report_blocks
 
 _OF_MEMORY = 2  # findings of that report that stand above the tabs: the peak and the sizes
 _SMALL = 4_000  # instructions
@@ -105,7 +105,7 @@ def _is_small(capture: Capture) -> bool:
 def _reported(
     lens: Callable[[Capture], Report],
 ) -> Callable[[Capture, CompileOptions], list[Block]]:
-    return lambda capture, _: of_report(lens(capture))
+    return lambda capture, _: report_blocks(lens(capture))
 
 
 def _costs(
@@ -165,12 +165,14 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         *(machine_pane(capture, done, stage) for stage in machines),
     )
     # Asked for last, when all steps are done.
-    seconds = pane("time", lambda: of_report(stages_report(capture)), title="Time", in_text=True)
+    seconds = pane(
+        "time", lambda: report_blocks(stages_report(capture)), title="Time", in_text=True
+    )
     return [Findings(tuple(sentences)), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
 
 
 def _figures(key: str, title: str, report: Report) -> Tab:
-    return Tab(title, tuple(of_report(report)), True, "", key)
+    return Tab(title, tuple(report_blocks(report)), True, "", key)
 
 
 def counted_works(capture: Capture) -> tuple[Sequence[Work], Finding]:

@@ -18,7 +18,7 @@ from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import MOST
-from jaxlens.views.listings.panes import machine_pane, pane, shortened, stage_pane
+from jaxlens.views.listings.panes import jaxpr_tab, machine_pane, pane, shortened, stage_pane
 from jaxlens.views.passes.hlo_programs import fusing
 from jaxlens.views.passes.pane import Atoms, beside, passes_blocks
 from jaxlens.views.verbs import compile as compile_view
@@ -83,12 +83,11 @@ def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
     module = _equations(capture)
     if module is None:
         return [source, pane("jaxpr", lambda: [stage_blocks.listing(capture.jaxpr)])]
-    options, lines = JaxprOptions(), jaxpr_lines.equations(module)
-    jaxpr = jaxpr_view.listing_tab(capture, module, options, lines)
+    jaxpr = jaxpr_tab(capture, module, jaxpr_lines.equations(module), full=False)
     return [
         source,
         shortened(replace(jaxpr, in_text=False), _HEAD),
-        jaxpr_view.graph_tab(capture, module, options),
+        jaxpr_view.graph_tab(capture, module, JaxprOptions()),
     ]
 
 

@@ -15,8 +15,8 @@ from jaxlens.lenses.program.fusion_change import findings as fusion_findings
 from jaxlens.lenses.program.kernels import tally, works
 from jaxlens.lenses.program.passes import meaning, size, what
 from jaxlens.links.match.instruction_fates import Change, between
-from jaxlens.render.document import Block, Document, Findings, Fold, Tab, TableBlock, Tabs
-from jaxlens.report import Finding, Report, count
+from jaxlens.render.document import Block, Document, Findings, Fold, Tab, Tabs
+from jaxlens.report import Finding, count
 from jaxlens.views.header import taken
 from jaxlens.views.links import weave
 from jaxlens.views.listings import stage_blocks
@@ -184,9 +184,3 @@ def _pass(capture: Capture, name: str, full: bool) -> list[Block]:
     listed = Fold("The program after it", (stage_blocks.listing(program.stage, full),))
     found = Findings(tuple(Finding(text) for text in sentences if text))
     return [found, change_diff(change, title_of(earlier), program.title, "", full), listed]
-
-
-def of_report(report: Report) -> list[Block]:
-    """A report's sentences and tables as blocks."""
-    found: list[Block] = [Findings(report.findings)] if report.findings else []
-    return [*found, *(TableBlock(table) for table in report.tables)]

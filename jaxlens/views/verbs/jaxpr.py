@@ -20,9 +20,9 @@ from jaxlens.views.header import taken
 from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.lines_by_id import LinesById
+from jaxlens.views.listings.panes import jaxpr_tab
 from jaxlens.views.questions import compare as comparison
 
-_FULL = 1 << 30
 _LARGE = 1_000_000  # bytes of constants from which advice is given
 _KINDS = 4  # primitives named in the summary
 
@@ -56,7 +56,7 @@ def _document(capture: Capture, module: Module, options: JaxprOptions) -> Docume
         source = source_tab(capture, module, lines)
         tabs += [source] if source.blocks else []
     if options.text or not alone:
-        tabs.append(listing_tab(capture, module, options, lines))
+        tabs.append(jaxpr_tab(capture, module, lines, options.full))
     if options.graph or not alone:
         tabs.append(graph_tab(capture, module, options))
     summary = Findings(findings(capture, module))
@@ -111,17 +111,6 @@ def source_tab(capture: Capture, module: Module, lines: LinesById) -> Tab:
     return Tab(
         "Your code", panes, help="Your lines, tinted by the equations each became.", key="source"
     )
-
-
-def listing_tab(capture: Capture, module: Module, options: JaxprOptions, lines: LinesById) -> Tab:
-    """The jaxpr, line by line."""
-    inputs = [leaf.name for leaf in capture.program.inputs]
-    limit = _FULL if options.full else jaxpr_lines.LIMIT
-    captured = [constant.name for constant in capture.constants]
-    listing = jaxpr_lines.listing(
-        module, inputs=inputs, captured=captured, limit=limit, known=lines
-    )
-    return Tab("jaxpr", (listing,), in_text=True, help=capture.jaxpr.info.meaning, key="jaxpr")
 
 
 def graph_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:

@@ -11,13 +11,14 @@ from jaxlens.captures import Capture, load
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.lenses.program.passes import what
 from jaxlens.links.match.instruction_fates import between
+from jaxlens.notebook.widgets.viewer_requests import step_rows
 from jaxlens.render.document import Document, Findings, Line, PassRow, PassSteps, Piece
 from jaxlens.render.html.document_html import body
 from jaxlens.render.html.marks import ink
 from jaxlens.render.html.passes import passes_html
+from jaxlens.render.html.passes_data import MARKS, data
 from jaxlens.render.html.payload import unrolled
 from jaxlens.render.text.document_text import text
-from jaxlens.views.passes.data import MARKS, data, step_rows
 from jaxlens.views.passes.pane import passes_blocks
 from jaxlens.views.passes.rows import rows
 from tests.support import fixed_captures as fixed

@@ -3,20 +3,16 @@
 Most lines are equal from pass to pass, so each stands once: in `lines`, with its atoms. A
 step's rows are three columns: the numbers of their lines, each as the step from the one before;
 a letter for each mark, capital for a row that is gone; and places in `notes` from 1, 0 for none.
-`step_rows` gives one step alike.
 """
 
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from jaxlens.captures import Capture
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Kind, Line, PassMark, PassStep, PassSteps
 from jaxlens.render.fate_marks import mark
 from jaxlens.render.html.payload import runs
-from jaxlens.render.link_data import Web
-from jaxlens.views.passes.pane import beside, step
 
 MARKS: tuple[PassMark, ...] = (
     "same",
@@ -60,22 +56,6 @@ def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, A
     written = [_step(each, pool) for each in block.steps]
     marks = {_LETTERS[name]: [name, mark(name).sign, mark(name).tint] for name in MARKS}
     return {"marks": marks, "note": visible(block.note), "steps": written, **pool.columns()}
-
-
-def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str, Any]:
-    """One step with its rows, as `data` has it: what a live kernel answers.
-
-    Args:
-        capture: The program.
-        index: `PassStep.index`.
-        web: The web of the output that asks, in whose numbers the rows are linked.
-
-    Raises:
-        OptionError: There is no such step.
-        UnavailableError: The backend dumps no passes.
-    """
-    atoms = beside(capture, web) if web else None
-    return data(PassSteps((step(capture, index, atoms),), ()))
 
 
 def _step(each: PassStep, pool: "_Pool") -> dict[str, Any]:
