@@ -108,3 +108,11 @@ def amount(
         value, index = value / 1000, index + 1
     digits = f"{value:.3g}" if index or value != int(value) else f"{int(value)}"
     return f"{digits} {steps[index]}{unit}"
+
+
+def duration(seconds: float) -> str:
+    """`12.3 ms`, `1.25 s`, `840 µs`: three significant digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
+        if seconds >= 0.9995 * scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return "0 s" if seconds <= 0 else f"{seconds / 1e-9:.3g} ns"

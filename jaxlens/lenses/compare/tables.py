@@ -11,9 +11,8 @@ from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.lenses.compare.figures import FIGURES, Figure
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import opcodes
-from jaxlens.lenses.times.facts import duration
 from jaxlens.links.match.across_edits import Pairs
-from jaxlens.report import Cell, Table, amount, cells, count
+from jaxlens.report import Cell, Table, amount, cells, count, duration
 
 _ROWS = 60
 

@@ -17,12 +17,11 @@ from jaxlens.ir.facts import CONVERSION, Constant, PassStage, Stage, Timing
 from jaxlens.ir.graph import Node, Type
 from jaxlens.ir.hlo import buffers
 from jaxlens.lenses.constants.conversion_folds import conversion_folds
+from jaxlens.lenses.program.compile_parts import compile_parts
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.times.compile_parts import compile_parts
-from jaxlens.lenses.times.facts import duration
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.links.match.numbered import Programs
-from jaxlens.report import Cell, Finding, Report, Table, amount, count
+from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
 FOLDING = "constant_folding"
 _ROWS = 30

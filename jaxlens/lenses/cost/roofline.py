@@ -19,8 +19,7 @@ from jaxlens.lenses.cost.facts import of as cost_of
 from jaxlens.lenses.cost.published_limits import published
 from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.times.facts import duration
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration
 
 Bound = Literal["memory", "compute", "unknown"]
 PETA = ("", "k", "M", "G", "T", "P")

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.compile_log import Call, Log
 from jaxlens.ir.graph import Span
-from jaxlens.lenses.times.facts import duration
-from jaxlens.report import Cell, Table
+from jaxlens.report import Cell, Table, duration
 
 _ROWS = 200
 DONE = {"trace": "traced", "lower": "lowered", "compile": "compiled"}

@@ -1,9 +1,9 @@
-"""Where compile time goes: seconds by stage, pass and kernel, and the lines that made the work.
+"""Where compile time goes: seconds by stage, pass and kernel, and the lines that cause them.
 
-Seconds are measured, once, on this machine: stages by a clock, the parts of the compile by XLA's
-own profile (`compile_parts.py`). What a program costs to compile grows with what it says, so the
-equations are counted by line (`program/equations.py`), and loops that tracing wrote out are
-looked for (`unrolled.py`); a trial, where one is run, says what `lax.scan` in their place saves.
+Seconds are measured once, on this machine: stages by a clock, the parts of the compile by XLA's
+own profile (`program/compile_parts.py`). Compile time grows with the size of the program, so the
+equations are counted by line (`program/equations.py`), and loops that tracing unrolled are
+looked for (`program/unrolled.py`). A trial measures what `lax.scan` in their place saves.
 """
 
 from collections import Counter
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import Timing, Trial
+from jaxlens.lenses.program.compile_parts import CompileParts, compile_parts
 from jaxlens.lenses.program.equations import Equations, equations
 from jaxlens.lenses.program.python_loops import looped
 from jaxlens.lenses.program.unrolled import Unrolled, unrolled
-from jaxlens.lenses.times.compile_parts import CompileParts, compile_parts
 from jaxlens.links.links import NO_EQUATIONS
-from jaxlens.report import Cell, Finding, Report, Table
+from jaxlens.report import Cell, Finding, Report, Table, duration
 
 _WORDS = 200  # characters of what JAX says of a program that we made
 
@@ -142,11 +142,3 @@ def stages(capture: Capture) -> Report:
     if not steps:
         return Report("Times", (Finding("Nothing was timed.", "unknown"),))
     return Report("Times", (), (table,))
-
-
-def duration(seconds: float) -> str:
-    """`12.3 ms`, `1.25 s`, `840 µs`: three significant digits."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
-        if seconds >= 0.9995 * scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return "0 s" if seconds <= 0 else f"{seconds / 1e-9:.3g} ns"

@@ -13,13 +13,13 @@ from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import CONVERSION, Trial
 from jaxlens.lenses.constants import facts as constants
 from jaxlens.lenses.lines import lines
+from jaxlens.lenses.program.compile_parts import LLVM, PASSES, REST, CompileParts
 from jaxlens.lenses.program.equations import Equations
 from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.program.unrolled import Unrolled, nested
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.times.compile_parts import LLVM, PASSES, REST, CompileParts
-from jaxlens.lenses.times.facts import Times, duration, instructions, of, stages, written_out
-from jaxlens.report import Cell, Finding, Report, Table, amount, count
+from jaxlens.lenses.times.facts import Times, instructions, of, stages, written_out
+from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
 _ROWS = 12
 _SHARE, _MANY = 0.5, 200  # from where on an unrolled loop is told unasked

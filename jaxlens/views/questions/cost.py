@@ -12,12 +12,11 @@ from jaxlens.errors import LensError
 from jaxlens.lenses.cost.report import cost
 from jaxlens.lenses.cost.roofline import PETA, Facts, Point, facts, limits_of, roofline
 from jaxlens.lenses.program.kernels import Work, works
-from jaxlens.lenses.times.facts import duration
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
-from jaxlens.report import amount
+from jaxlens.report import amount, duration
 from jaxlens.views.listings import stage_blocks
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 92.0, 16.0, 24.0, 320.0

@@ -20,12 +20,12 @@ from jaxlens.lenses.program.kernels import Work, table, tally, what, works
 from jaxlens.lenses.recompile.verdict import verdict as verdict_report
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.sharding.facts import devices
-from jaxlens.lenses.times.facts import duration, instructions
+from jaxlens.lenses.times.facts import instructions
 from jaxlens.lenses.times.facts import stages as stages_report
 from jaxlens.lenses.times.report import alarm as unrolled_loop
 from jaxlens.options import CompileOptions
 from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
-from jaxlens.report import Finding, Report, Table, amount, cells
+from jaxlens.report import Finding, Report, Table, amount, cells, duration
 from jaxlens.views.header import taken
 from jaxlens.views.links import weave
 from jaxlens.views.listings import hlo as hlo_lines

@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.ir.facts import Verdict
 from jaxlens.lenses.recompile.verdict import sentence
-from jaxlens.lenses.times.facts import duration
+from jaxlens.report import duration
 
 
 @pytest.mark.parametrize(

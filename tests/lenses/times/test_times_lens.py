@@ -9,8 +9,8 @@ from jaxlens.captures import load
 from jaxlens.ir.facts import Part, Profile, Source
 from jaxlens.ir.graph import Span
 from jaxlens.ir.saved.facts import from_json, to_json
+from jaxlens.lenses.program.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
 from jaxlens.lenses.program.python_loops import looped
-from jaxlens.lenses.times.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
 from jaxlens.lenses.times.facts import of
 from jaxlens.lenses.times.report import times
 from jaxlens.options import CompileOptions
