@@ -2,6 +2,8 @@
 
     python3 .dev tour               open the tour in JupyterLab
     python3 .dev tour --headless    run the tour and write it as a page, no browser needed
+    python3 .dev try                open a scratch notebook; it follows what you change in jaxlens/
+    python3 .dev try --headless     run the scratch notebook and write it as a page
     python3 .dev test [ARGS]        pass the tests; ARGS go to pytest
     python3 .dev lint               ruff and mypy
     python3 .dev lessons            run every lesson again and write its outputs
@@ -14,6 +16,7 @@ their own. A second call installs nothing that is there already.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -24,6 +27,7 @@ ENVS = ROOT / ".venv"
 CONSTRAINTS = ROOT / "binder" / "constraints.txt"
 GROUPS = {
     "tour": [],
+    "try": [],
     "lessons": ["test"],
     "test": ["test", "models", "browser"],
     "lint": ["test", "models", "browser", "lint"],
@@ -35,9 +39,10 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run(*command: str | Path) -> None:
+def run(*command: str | Path, **variables: str) -> None:
     """Runs a command in the checkout; its failure is ours."""
-    done = subprocess.run([str(part) for part in command], cwd=ROOT, check=False)
+    env = {**os.environ, **variables}
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, check=False, env=env)
     if done.returncode:
         sys.exit(done.returncode)
 
@@ -66,18 +71,54 @@ def environment(task: str, newest: bool) -> Path:
     return env / BIN
 
 
-def tour(programs: Path, headless: bool) -> None:
-    """Opens the tour, or runs it and writes the page."""
-    notebook = ROOT / "notebooks" / "00_tour.ipynb"
+def notebook(programs: Path, path: Path, headless: bool, **variables: str) -> None:
+    """Opens a notebook in JupyterLab, or runs it and writes the page."""
     if not headless:
         # In a container everybody is root, whom Jupyter turns away unless told.
         root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
-        run(programs / "jupyter", "lab", *root, notebook)
+        run(programs / "jupyter", "lab", *root, path, **variables)
         return
-    page = ENVS / "tour.html"
+    page = ENVS / f"{path.stem}.html"
     convert = [programs / "jupyter", "nbconvert", "--log-level=WARN", "--execute"]
-    run(*convert, "--to=html", f"--output={page}", notebook)
-    say(f"jaxlens: ran the tour; read {page.relative_to(ROOT)} in a browser")
+    run(*convert, "--to=html", f"--output={page}", path, **variables)
+    say(f"jaxlens: ran {path.name}; read {page.relative_to(ROOT)} in a browser")
+
+
+def tour(programs: Path, headless: bool) -> None:
+    notebook(programs, ROOT / "notebooks" / "00_tour.ipynb", headless)
+
+
+SCRATCH = [
+    "# Edit a file in jaxlens/, save it, and run a cell again: it runs with the new code.\n"
+    "%load_ext jaxlens_reload",
+    "import jax\nimport jax.numpy as jnp\n\n\n"
+    "def f(x, w):\n    return jnp.tanh(x @ w).sum()\n\n\n"
+    "x, w = jnp.ones((8, 128)), jnp.ones((128, 4))",
+    "%%jaxpr\nf(x, w)",
+    "%%compile\njax.grad(f)(x, w)",
+]
+
+
+def scratch() -> Path:
+    """The notebook of `try`: the developer's own once it is there, and ignored by git."""
+    path = ENVS / "try" / "scratch.ipynb"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        empty: dict[str, object] = {"metadata": {}, "execution_count": None, "outputs": []}
+        cells = [
+            {"cell_type": "code", "id": f"cell{number}", "source": source, **empty}
+            for number, source in enumerate(SCRATCH)
+        ]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        book = {"cells": cells, "metadata": {"kernelspec": kernel}}
+        path.write_text(json.dumps({**book, "nbformat": 4, "nbformat_minor": 5}, indent=1))
+    return path
+
+
+def try_changes(programs: Path, headless: bool) -> None:
+    """Opens the scratch notebook; its kernel finds `jaxlens_reload` beside this file."""
+    paths = [str(Path(__file__).resolve().parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    notebook(programs, scratch(), headless, PYTHONPATH=os.pathsep.join(paths))
 
 
 def tests(programs: Path, extra: list[str]) -> None:
@@ -104,8 +145,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python3 .dev", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("task", choices=["tour", "test", "lint", "lessons", "pin"])
-    parser.add_argument("--headless", action="store_true", help="tour: run without a browser")
+    parser.add_argument("task", choices=["tour", "try", "test", "lint", "lessons", "pin"])
+    parser.add_argument("--headless", action="store_true", help="tour, try: run without a browser")
     parser.add_argument("--newest", action="store_true", help="install the newest releases")
     options, extra = parser.parse_known_args()
     if extra and options.task != "test":
@@ -116,6 +157,8 @@ def main() -> None:
     programs = environment(options.task, options.newest)
     if options.task == "tour":
         tour(programs, options.headless)
+    elif options.task == "try":
+        try_changes(programs, options.headless)
     elif options.task == "test":
         tests(programs, extra)
     elif options.task == "lessons":
