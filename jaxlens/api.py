@@ -15,12 +15,11 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from jaxlens.captures import Capture
-from jaxlens.errors import CellError, OptionError, UnavailableError
+from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.options import (
     CompileOptions,
@@ -29,6 +28,7 @@ from jaxlens.options import (
     JaxprOptions,
     read_options,
 )
+from jaxlens.render.document import Document
 from jaxlens.views.view import View
 
 Function = Callable[..., Any]
@@ -139,15 +139,18 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option or kernel that does not exist.
     """
-    from jaxlens.views.verbs.compile import document
+    from jaxlens.views.verbs.compile import document, needs
 
     cap, options = _asked(CompileOptions, f, args, kwargs)
     if options.without:
         return _without(cap, options.without, options.run, options.full)
     watched = options.cost or bool(options.roofline)
-    if options.times or options.scan:
-        return View(cap, lambda: document(_profiled(cap), options, _run(cap, options.run, watched)))
-    return View(cap, lambda: document(cap, options, _run(cap, options.run, watched)))
+
+    def build() -> Document:
+        cap.gather(needs(cap, options))
+        return document(cap, options, _run(cap, options.run, watched))
+
+    return View(cap, build)
 
 
 def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -213,13 +216,6 @@ def watched(cap: Capture, n: int) -> Any:
         UnavailableError: The program cannot run here, or cannot be watched.
     """
     return _run(cap, n, True)
-
-
-def _profiled(cap: Capture) -> Capture:
-    """The capture; compiled under the profiler, where nothing else has compiled it before."""
-    with suppress(UnavailableError):
-        cap.profile  # noqa: B018 - asked for first, so that one compile serves all
-    return cap
 
 
 def _run(cap: Capture, n: int, watched: bool = False) -> Any:

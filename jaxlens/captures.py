@@ -5,10 +5,11 @@ It can be saved to one file, and loaded where there is no JAX device, or no JAX.
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
-from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
+from jaxlens.ir.driver import Attempt, Driver, Loop, Needs, Variant
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -47,6 +48,14 @@ class Capture:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", Links(self.driver))
+
+    def gather(self, needs: Needs) -> None:
+        """Records what questions need, with at most one compile; `a | b` is what two need.
+
+        What this backend does not give raises no sooner than it is read.
+        """
+        with suppress(UnavailableError):
+            self.driver.gather(needs)
 
     def stage(self, name: str) -> Stage:
         """The stage of that name.

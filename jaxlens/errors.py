@@ -6,7 +6,7 @@ is never wrapped and keeps its own traceback.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class LensError(Exception):
@@ -67,6 +67,15 @@ def missing_package(needed_by: str, error: ImportError) -> PackageError:
         )
     line = (str(error).splitlines() or ["no reason given"])[0][:160]
     return PackageError(f"{needed_by} needs {package or 'a package'}, which does not load: {line}")
+
+
+def why_unavailable(read: Callable[[], object]) -> str:
+    """Why something cannot be read, as a sentence; "" where it can."""
+    try:
+        read()
+    except LensError as why:
+        return str(why)
+    return ""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ import jax
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.driver import Attempt, Extra, Loop, Variant
+from jaxlens.ir.driver import Attempt, Extra, Loop, Needs, Passes, Variant
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -172,7 +172,21 @@ class LiveDriver(Running):
         return self.staging.lowered
 
     def passes(self) -> tuple[PassStage, ...]:
-        return self.compiling.passes
+        return self.compiling.compiled(passes=True).passes
+
+    def gather(self, needs: Needs) -> None:
+        if needs.line_trace:
+            self.tape()
+        if needs.verdict:
+            self.verdict()
+        if needs.compiled or needs.passes or needs.profile:
+            self.compiling.compiled(self._dumped(needs.passes), needs.profile)
+
+    def _dumped(self, passes: Passes) -> bool | str:
+        """The passes to dump; of a small program dumps of all cost next to nothing."""
+        if passes != "fusing":
+            return passes == "all"
+        return len(self.stage("stablehlo").text) <= _SMALL or FUSING
 
     def recorded(self) -> frozenset[Extra]:
         compiled = self.compiling.recorded()
@@ -180,9 +194,9 @@ class LiveDriver(Running):
 
     def fusing(self) -> tuple[PassStage, ...]:
         """Dumps of the passes that fuse; of a small program those of every pass."""
-        if "passes" in self.recorded() or len(self.stage("stablehlo").text) <= _SMALL:
+        if "passes" in self.recorded():
             return self.passes()
-        return self.compiling.compiled(passes=FUSING).passes
+        return self.compiling.compiled(self._dumped("fusing")).passes
 
     def kernels(self) -> tuple[Kernel, ...]:
         return tuple(self.compiling.compiled().kernels)

@@ -37,6 +37,11 @@ class View:
             return built
         return replace(built, deviations=self.capture.deviations)
 
+    def compute(self) -> "View":
+        """Builds the document now, where an error can be caught."""
+        _ = self.document
+        return self
+
     def __str__(self) -> str:
         return self.text()
 

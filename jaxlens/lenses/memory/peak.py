@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, why_unavailable
 from jaxlens.ir.graph import Span
 from jaxlens.ir.hlo import buffers, memory_spaces
 from jaxlens.ir.hlo.buffers import Kind as Allocated
@@ -176,17 +176,8 @@ def of(capture: Capture) -> Use:
         found.unplaced if found else 0,
         memory_spaces.name(0, capture.program.target.platform),
         spaces(capture, assigned, kept) if assigned is not None else (),
-        "" if found else _missing(capture),
+        "" if found else why_unavailable(lambda: capture.buffers),
     )
-
-
-def _missing(capture: Capture) -> str:
-    """Why there is no buffer assignment; "" where there is one without live ranges."""
-    try:
-        capture.buffers  # noqa: B018 - says why
-    except LensError as why:
-        return str(why)
-    return ""
 
 
 def _by_line(held: Iterable[Owned]) -> dict[str, int]:

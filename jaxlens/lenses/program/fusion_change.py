@@ -48,9 +48,7 @@ def across_fusion(
     """
     programs = capture.links.programs()
     try:
-        passes = (
-            capture.passes if dumps is None else dumps
-        )  # first: a compile made without the dumps would be made again
+        passes = capture.passes if dumps is None else dumps
     except UnavailableError as why:
         before, after = capture.hlo.module, capture.optimized.module
         change = between(before, after, (), programs)

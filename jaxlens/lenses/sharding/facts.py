@@ -141,7 +141,7 @@ def spread(capture: Capture) -> Sharding:
         inputs = tuple(_alone(one, "input") for one in capture.program.inputs)
         outputs = tuple(_alone(one, "output") for one in capture.outputs)
         return Sharding(1, (), inputs, outputs, (), ())
-    dumps = _dumps(capture)  # first: a compile made without them would be made again
+    dumps = _dumps(capture)
     optimized, hlo, mesh = capture.optimized.module, capture.hlo.module, axes(_head(capture))
     given = _given(dumps, hlo)
     inputs = _inputs(capture.program.inputs, given or hlo, optimized, count, mesh)

@@ -80,8 +80,8 @@ def of(capture: Capture, scan: bool = False, run: bool = False) -> Times:
     seconds: Counter[str] = Counter()
     for step in _timings(capture):
         seconds[step.step] += step.seconds  # type: ignore[assignment]
-    made = instructions(capture)  # behind the profile, so that one compile gives both
-    return Times(dict(seconds), parts, missing, counted, loops, trial, untried, lacking, made)
+    size = instructions(capture)
+    return Times(dict(seconds), parts, missing, counted, loops, trial, untried, lacking, size)
 
 
 def written_out(capture: Capture) -> tuple[Equations, tuple[Unrolled, ...]]:

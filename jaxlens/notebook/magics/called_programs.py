@@ -123,8 +123,7 @@ def _traced(asked: Asked, program: CalledProgram) -> "Capture | None":
     for way in ways:
         with suppress(Exception):  # what cannot be traced is not shown
             capture = way()
-            if capture is not None:
-                capture.jaxpr  # noqa: B018 - traces it
+            if capture is not None and capture.jaxpr:  # traced here, where an error is caught
                 return capture
     return None
 
@@ -134,10 +133,9 @@ def _shown(asked: Asked, capture: "Capture") -> "View | None":
 
     try:
         view: View = getattr(api, asked.verb)(capture, **asked.show)
-        view.document  # noqa: B018 - computed here, where an error is caught
+        return view.compute()
     except Exception:
         return None
-    return view
 
 
 def _inputs(capture: "Capture") -> str:

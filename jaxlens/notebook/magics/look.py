@@ -397,11 +397,10 @@ class Looking:
             if results and not api.is_jitted(taken.function) and not capture.outputs:
                 raise EmptyError
             try:
-                seen: View = getattr(api, asked.verb)(capture, **asked.show)
-                seen.document  # noqa: B018 - computed here, where an error is caught
+                shown: View = getattr(api, asked.verb)(capture, **asked.show)
+                return shown.compute()
             except LensError as error:
                 raise LineError(error) from None
-            return seen
 
         try:
             found: View = cells.call_at(self._shell, code, taken.call, view)

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Extra
-from jaxlens.ir.facts import PassStage, Profile, Timing
+from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.stages.arguments.captured_limits import OverdueError
 from jaxlens.stages.compile.xla import Compiled, compile_lowered
@@ -38,11 +37,23 @@ class Compiling:
         self.made: Compiled | None = None
         self.times: tuple[Timing, ...] = ()
 
-    def compiled(self, passes: bool | str = False) -> Compiled:
-        """The compiled program; made once, and once more if passes are wanted and missing."""
+    def compiled(self, passes: bool | str = False, profiled: bool = False) -> Compiled:
+        """The compiled program; made once, and once more for what the first compile left out.
+
+        Args:
+            passes: The passes whose dumps are wanted; see `compile_lowered`.
+            profiled: Whether `profile` is wanted.
+        """
         with self._staging.lock:
-            if self.made is None or not self.made.gives(passes):
-                self.made = self._compile("passes", passes=passes)
+            dumps = self.made is None or not self.made.gives(passes)
+            profile = profiled and self._profile is None
+            if dumps or profile:
+                wanted = passes if dumps else False
+                what = "passes" if dumps else "profile"
+                done = self._compile(what, passes=wanted, profiled=profile)
+                self.made = done if dumps else self.made
+                self._profile = done.profile if profile else self._profile
+            assert self.made is not None
             return self.made
 
     def _compile(self, what: str, **asked: Any) -> Compiled:
@@ -75,20 +86,11 @@ class Compiling:
                 **asked,
             )
 
-    @cached_property
-    def passes(self) -> tuple[PassStage, ...]:
-        """Dumps of all passes that changed something."""
-        return self.compiled(passes=True).passes
-
     def profile(self) -> Profile:
         """What a compile spent its time on."""
-        with self._staging.lock:
-            if self._profile is None:
-                done = self._compile("profile", profiled=True)
-                self.made = self.made or done
-                assert done.profile is not None  # asked for
-                self._profile = done.profile
-            return self._profile
+        self.compiled(profiled=True)
+        assert self._profile is not None
+        return self._profile
 
     def recorded(self) -> frozenset[Extra]:
         """The extras that the compiles made so far have recorded."""

@@ -107,22 +107,26 @@ class Staging:
     @property
     def lowered(self) -> Any:
         """JAX's own lowered object, each op's location with a stamp of its own."""
-        self.stamps  # noqa: B018 - puts them there
-        return self.lowering.lowered
+        return self._stamped[0]
 
-    @cached_property
+    @property
     def stamps(self) -> tuple[Paths, ...]:
         """The equations that each op came from; worked out no earlier than something needs it."""
-        return stamp.ops(self.lowering.lowered, self.lowering.ids)
+        return self._stamped[1]
+
+    @cached_property
+    def _stamped(self) -> tuple[Any, tuple[Paths, ...]]:
+        """The lowered object with its stamps, which are put there now, and the stamps."""
+        lowered = self.lowering.lowered
+        return lowered, stamp.ops(lowered, self.lowering.ids)
 
     @cached_property
     def lowering(self) -> lower.Lowering:
         """The one lowering, whose ops need not have their stamps yet."""
         with self.as_called():
             done = self._lowered()
-        self.constants  # noqa: B018 - these two are the last that need the arguments
-        self.verdict  # noqa: B018
-        self.earlier  # noqa: B018
+        # The facts that only the arguments can tell are kept, and the arguments let go of.
+        vars(self).update(constants=self.constants, verdict=self.verdict, earlier=self.earlier)
         self._release()
         return done
 
@@ -160,7 +164,7 @@ class Staging:
         """Lowers a stand-in in the place of a program that XLA took too long for."""
         with self.lock, self.as_called():
             done = self._lowered_stand_in()  # of a call with shapes in the place of arrays by now
-            self.__dict__.pop("stamps", None)
+            self.__dict__.pop("_stamped", None)
             self.__dict__["lowering"] = done
             self._overdue = True
 
@@ -195,13 +199,18 @@ class Staging:
         Raises:
             UnavailableError: There was no such call: the program was made for a trial.
         """
+        self._check_called()
         opened = self.call.core or self.call.opened
-        if opened is None:
+        assert opened is not None
+        return opened
+
+    def _check_called(self) -> None:
+        """Refuses a trial's program: the function that it was traced from is a wrapper of ours."""
+        if self.call.core is None and self.call.opened is None:
             raise UnavailableError(
                 "this program was traced for a trial only, from no call of its own: ask about the "
                 "capture that the trial was made of"
             )
-        return opened
 
     def tape(self) -> Tape:
         """What the function's lines did while it was traced; a trace made before is made again.
@@ -211,7 +220,7 @@ class Staging:
         """
         with self.lock:
             if self._tape is None:
-                self.opened  # noqa: B018 - a trial's function was wrapped, and its own is not it
+                self._check_called()
                 isolate.retire()  # else JAX would serve a trace that was made before
                 recorder = Recorder()
                 done = self._traced(recorder.recording())

@@ -64,9 +64,8 @@ def find(capture: Capture, name: str) -> Named:
         return Named(capture.hlo.title, capture.hlo, 0, stages[0] if stages else None)
     found = _named(stages, name)
     if not found:
-        if not stages:
-            capture.passes  # noqa: B018 - says why there are none
-        known = dict.fromkeys((*_ENDS, *(stage.name for stage in stages if stage.changed)))
+        changed = (stage.name for stage in stages or capture.passes if stage.changed)
+        known = dict.fromkeys((*_ENDS, *changed))
         raise OptionError(f"no pass or HLO stage {name!r}; {nearest(name, known)}")
     first = next((stage for stage in found if stage.changed), found[0])
     others = sum(stage.changed for stage in found) - first.changed

@@ -6,10 +6,10 @@ With options only what they name is shown; without, the user's lines and a tab f
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Protocol
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, nearest
+from jaxlens.ir.driver import Needs, Run
 from jaxlens.ir.facts import Program
 from jaxlens.lenses.constants.facts import alarm as large_arrays
 from jaxlens.lenses.constants.facts import captured as captured_report
@@ -43,15 +43,6 @@ _OF_MEMORY = 2  # findings of that report that stand above the tabs: the peak an
 _SMALL = 4_000  # instructions
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 _LINKED = ("jaxpr", "optimized", "kernels")
-
-
-class Run(Protocol):
-    """Seconds of some executions and how they were measured; see `stages/measure/execute.py`."""
-
-    @property
-    def seconds(self) -> tuple[float, ...]: ...
-    @property
-    def how(self) -> str: ...
 
 
 def document(
@@ -90,6 +81,17 @@ def document(
     return Document("compile", taken(program), (*measured, *blocks), web, timed=timed)
 
 
+def needs(capture: Capture, asked: CompileOptions) -> Needs:
+    """What is needed for all that is shown."""
+    several = asked.sharding and devices(capture) > 1
+    alone = any(getattr(asked, name) for name in _ALONE if name not in ("why", "sharding"))
+    return Needs(
+        compiled=alone or not (asked.why or asked.sharding),
+        passes="all" if asked.captured or several else "",
+        profile=asked.times or asked.scan,
+    )
+
+
 def _spread(capture: Capture) -> Program:
     """The program on as many devices as it is for: a `shard_map` may name more than its inputs."""
     program = capture.program
@@ -112,7 +114,7 @@ def _costs(
     run: Run | None,
 ) -> dict[str, Callable[[Capture, CompileOptions], list[Block]]]:
     """What `--cost` and `--roofline` show, with the seconds of a watched run."""
-    seconds = getattr(run, "instructions", None)
+    seconds = run.instructions if run else None
 
     def shown(capture: Capture, options: CompileOptions) -> list[Block]:
         return cost_view.blocks(capture, options.roofline, seconds)
@@ -164,7 +166,6 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         stage_pane(capture, "optimized", full),
         *(machine_pane(capture, done, stage) for stage in machines),
     )
-    # Asked for last, when all steps are done.
     seconds = pane(
         "time", lambda: report_blocks(stages_report(capture)), title="Time", in_text=True
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.driver import Needs
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.cost.report import cost as cost_report
 from jaxlens.lenses.memory.report import memory as memory_report
@@ -19,7 +20,6 @@ from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import MOST
 from jaxlens.views.listings.panes import jaxpr_tab, machine_pane, pane, shortened, stage_pane
-from jaxlens.views.passes.hlo_programs import fusing
 from jaxlens.views.passes.pane import Atoms, beside, passes_blocks
 from jaxlens.views.verbs import compile as compile_view
 from jaxlens.views.verbs import jaxpr as jaxpr_view
@@ -41,7 +41,7 @@ def document(capture: Capture, options: ExploreOptions | None = None) -> Documen
     """
     options = options or ExploreOptions()
     module = _equations(capture)
-    fusing(capture)  # first: a compile made without the dumps would be made again
+    capture.gather(Needs(passes="fusing"))
     done, runs = compile_view.counted_works(capture)
     web = weave(capture, _LINKED)
     first = jaxpr_view.findings(capture, module) if module else ()

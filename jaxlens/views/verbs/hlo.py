@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.driver import Needs
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.fusion import facts as fused
 from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, length
@@ -55,6 +56,10 @@ def document(
         OptionError: There is no stage or pass of that name.
         UnavailableError: What was asked for alone is not given by this backend.
     """
+    if passes or diff or pass_name or fusion:
+        capture.gather(Needs(passes="all"))
+    elif not stage:
+        capture.gather(Needs(passes="fusing"))
     programs = capture.links.programs()  # held: fates and comparisons number each program once
     blocks: list[Block] = []
     if stage:
@@ -71,7 +76,6 @@ def document(
         blocks += fusion_view.blocks(capture, found, full)
         web = fusion_view.web(capture, found)
     if not blocks:
-        fusing(capture)  # first: a compile made without the dumps would be made again
         web = weave(capture, _LINKED, fates=capture.has_all_passes)  # without, few could be told
         blocks = _default(capture, full, beside(capture, web) if web else None)
     del programs
@@ -146,7 +150,6 @@ def _stage(capture: Capture, name: str, full: bool) -> list[Block]:
 
 def _compared(capture: Capture, left: str, right: str, full: bool) -> list[Block]:
     """Any two HLO programs of the compile."""
-    dumps(capture)  # first: a compile made without the dumps would be made again
     a, b = find(capture, left), find(capture, right)
     if b.index < a.index:
         a, b = b, a
