@@ -1,10 +1,9 @@
 """What `%%compile` shows by default and for each option."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from jaxlens.errors import OptionError
+from jaxlens.ir.driver import Run
 from jaxlens.options import CompileOptions
 from jaxlens.render.document import (
     Code,
@@ -19,12 +18,6 @@ from jaxlens.render.document import (
 from jaxlens.render.text.document_text import text
 from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
-
-
-@dataclass(frozen=True)
-class Measured:
-    seconds: tuple[float, ...]
-    how: str
 
 
 TIMES = [
@@ -165,7 +158,7 @@ def test_costs_stand_in_tabs_your_lines_first() -> None:
 
 
 def test_a_run_is_shown_with_how_it_was_measured() -> None:
-    run = Measured((0.002, 0.001, 0.004), "wall clock, block_until_ready")
+    run = Run((0.002, 0.001, 0.004), 1, "wall clock, block_until_ready", None)
     table = document(fixed.capture(), CompileOptions(cost=True), run).blocks[0].table
     assert [cell.text for cell in table.rows[0]] == ["3", "2 ms", "1 ms", "4 ms"]
     assert table.note == "wall clock, block_until_ready"
