@@ -19,7 +19,6 @@ from jaxlens.render.text.document_text import text
 from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
 
-
 TIMES = [
     "Time per stage",
     "Within the compile",
