@@ -56,7 +56,7 @@ def document(
         OptionError: There is no stage or pass of that name.
         UnavailableError: What was asked for alone is not given by this backend.
     """
-    if passes or diff or pass_name or fusion:
+    if passes or diff or pass_name:
         capture.gather(Needs(passes="all"))
     elif not stage:
         capture.gather(Needs(passes="fusing"))
