@@ -28,7 +28,6 @@ from jaxlens.options import (
     JaxprOptions,
     read_options,
 )
-from jaxlens.render.document import Document
 from jaxlens.views.view import View
 
 Function = Callable[..., Any]
@@ -146,11 +145,10 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
         return _without(cap, options.without, options.run, options.full)
     watched = options.cost or bool(options.roofline)
 
-    def build() -> Document:
-        cap.gather(needs(cap, options))
-        return document(cap, options, _run(cap, options.run, watched))
-
-    return View(cap, build)
+    return View(
+        cap,
+        lambda: document(cap.gather(needs(cap, options)), options, _run(cap, options.run, watched)),
+    )
 
 
 def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:

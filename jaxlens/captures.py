@@ -49,13 +49,14 @@ class Capture:
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", Links(self.driver))
 
-    def gather(self, needs: Needs) -> None:
-        """Records what questions need, with at most one compile; `a | b` is what two need.
+    def gather(self, needs: Needs) -> "Capture":
+        """Records what questions need, with at most one compile, and returns itself.
 
         What this backend does not give raises no sooner than it is read.
         """
         with suppress(UnavailableError):
             self.driver.gather(needs)
+        return self
 
     def stage(self, name: str) -> Stage:
         """The stage of that name.
