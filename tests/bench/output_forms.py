@@ -204,17 +204,16 @@ def pretty(value: Any, indent: int = 0) -> str:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list) and all(isinstance(v, (int, float)) for v in value):
         return _numbers(value, indent)
-    flat = json.dumps(value, ensure_ascii=False)
-    if len(flat) + indent <= _WIDTH and "\\n" not in flat:
-        return flat
-    pad = " " * (indent + 1)
+    first, last = "{}" if isinstance(value, dict) else "[]"
     if isinstance(value, dict):
-        parts = [
-            f"{json.dumps(k, ensure_ascii=False)}: {pretty(v, indent + 1)}"
-            for k, v in value.items()
-        ]
-        return "{\n" + "\n".join(pad + part for part in parts) + "\n" + " " * indent + "}"
-    return "[\n" + "\n".join(pad + pretty(v, indent + 1) for v in value) + "\n" + " " * indent + "]"
+        keys = [json.dumps(key, ensure_ascii=False) for key in value]
+        parts = [f"{k}: {pretty(v, indent + 1)}" for k, v in zip(keys, value.values(), strict=True)]
+    else:
+        parts = [pretty(v, indent + 1) for v in value]
+    if sum(map(len, parts)) + indent < _WIDTH and not any("\n" in part for part in parts):
+        return f"{first}{', '.join(parts)}{last}"
+    inner = f"\n{' ' * (indent + 1)}".join(["", *parts])
+    return f"{first}{inner}\n{' ' * indent}{last}"
 
 
 def _numbers(values: list[Any], indent: int) -> str:

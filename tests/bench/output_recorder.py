@@ -215,8 +215,9 @@ def program(out: Out, name: str, options: list[str]) -> None:
     out.view("compare-traced", lambda: jaxlens.compare(cap, take(), compiled=False))
     saved(out, cap)
     out.prefix = ""
-    if name in ("matmul", "mlp_step", "scan_rnn", "unrolled_loop", "sharded_step"):
+    if name in ("matmul", "mlp_step", "unrolled_loop"):
         tried(out, take)
+    if name in ("matmul", "mlp_step", "scan_rnn", "unrolled_loop", "sharded_step"):
         other = programs.PROGRAMS["vmap_grad" if name == "matmul" else "matmul"]()
         before = jaxlens.capture(other[0], *other[1], **other[2])
         out.view("compare-other", lambda: jaxlens.compare(before, cap))
@@ -236,6 +237,8 @@ def views(out: Out, cap: Any, large: bool = False, faces: str = "tfhjsd") -> Non
         for name, options in variants.items():
             if large and ("full" in name or name in ("hlo-stage-llvm", "jaxpr-text")):
                 chosen = "t"
+            elif large:
+                chosen = faces.replace("j", "")
             elif name.endswith("-full"):
                 chosen = "th"
             else:
@@ -332,13 +335,12 @@ def watched(out: Out, f: Any, args: Any, kwargs: Any) -> None:
     with jaxlens.recompiles() as log:
         for _ in range(2):
             jitted(*jax.tree.map(lambda x: x + 0 if hasattr(x, "dtype") else x, args), **kwargs)
-        wide = jax.tree.map(lambda x: x.astype("float16") if hasattr(x, "astype") else x, args)
-        jitted(*wide, **kwargs)
+        jitted(*_halved(args), **kwargs)
     out.view("recompiles", lambda: log.answer)
     step = jaxlens.watch(jitted)
-    step(*wide, **kwargs)
+    step(*_halved(args), **kwargs)
     out.view("watch", lambda: step.log.answer)
-    out.view("key-after", lambda: jaxlens.key(jitted, *wide, **kwargs))
+    out.view("key-after", lambda: jaxlens.key(jitted, *_halved(args), **kwargs))
 
     def limited() -> str:
         with jaxlens.assert_compiles(0):
@@ -346,6 +348,13 @@ def watched(out: Out, f: Any, args: Any, kwargs: Any) -> None:
         return "nothing"
 
     out.said("assert-compiles", "txt", limited)
+
+
+def _halved(args: Any) -> Any:
+    """The arguments in half precision, in buffers of their own, as some calls donate them."""
+    import jax
+
+    return jax.tree.map(lambda x: (x + 0).astype("float16") if hasattr(x, "astype") else x, args)
 
 
 def record(out: Out, name: str, options: list[str]) -> None:

@@ -47,6 +47,14 @@ QUICK = (
     "help.all",
     "assets.kits",
 )
+LONG = (
+    "many_equations",
+    "gpt_layers",
+    "widgets.all",
+    "random_dropout",
+    "unrolled_loop",
+    "mlp_step",
+)
 Change = Callable[[str], str]
 
 
@@ -133,6 +141,7 @@ def write(folder: Path, names: list[str], jobs: int) -> int:
         return int(bool(failed))
 
     folder.mkdir(parents=True, exist_ok=True)
+    names = sorted(names, key=lambda name: name not in LONG)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         return sum(pool.map(one, names))
 
