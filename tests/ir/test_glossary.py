@@ -9,7 +9,7 @@ import pytest
 import jaxlens
 from jaxlens.ir import glossary
 from jaxlens.ir.glossary import address, entry
-from tests.support.paths import RECORDS
+from tests.support.paths import CAPTURES, RECORDS
 
 ROWS = [
     line.split("\t")
@@ -48,7 +48,7 @@ def test_every_opcode_and_attribute_of_hlo_has_an_entry() -> None:
     assert [word for word in HLO["attributes"] if entry("attribute", word) is None] == []
 
 
-@pytest.mark.parametrize("file", sorted(RECORDS.glob("*.jaxlens")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("file", CAPTURES, ids=lambda path: path.stem)
 def test_every_word_of_the_records_has_an_entry(file: Path) -> None:
     capture = jaxlens.load(file)
     met = {("pass", word) for s in capture.passes for word in (s.name, s.pipeline, s.before)}

@@ -10,7 +10,7 @@ from jaxlens.lenses.cost.roofline import facts, limits_of, points, roofline
 from jaxlens.lenses.program.kernel_cost import executed, kernel_costs
 from jaxlens.views.questions import cost as cost_view
 from tests.support import fixed_captures as fixed
-from tests.support.paths import RECORDS
+from tests.support.paths import CAPTURES, RECORDS
 
 ROOF = Limits("a slow one", {"f32": 100.0}, None, 10.0, "made up")
 
@@ -151,7 +151,7 @@ def test_products_and_the_rest_have_limits_of_their_own():
         assert all(1e13 < rate < 1e16 for rate in limits.products.values())
 
 
-@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.jaxlens")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
 def test_records_of_all_devices(path):
     cap = jaxlens.load(path)
     answer = jaxlens.cost(cap, roofline="h200")

@@ -17,7 +17,7 @@ from jaxlens.lenses.memory.report import facts, memory
 from jaxlens.lenses.memory.residuals import saved_in
 from jaxlens.views.questions import memory as memory_view
 from tests.support import fixed_captures as fixed
-from tests.support.paths import RECORDS
+from tests.support.paths import CAPTURES, RECORDS
 
 
 def test_the_answer_stands_first():
@@ -57,7 +57,7 @@ def test_without_live_ranges_the_sizes_stay():
     assert memory_view.picture(fixed.capture("buffers")) is None
 
 
-@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.jaxlens")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
 def test_records_of_all_devices_have_a_peak_with_owners(path):
     cap = jaxlens.load(path)
     use = of(cap)

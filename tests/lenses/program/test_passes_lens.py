@@ -6,7 +6,7 @@ from jaxlens.captures import load
 from jaxlens.errors import UnavailableError
 from jaxlens.lenses.program.passes import instructions, meaning, passes
 from tests.support import fixed_captures as fixed
-from tests.support.paths import RECORDS
+from tests.support.paths import CAPTURES
 
 
 def test_a_dump_that_changed_something_has_a_row_with_counts() -> None:
@@ -30,7 +30,7 @@ def test_a_backend_without_dumps_says_so() -> None:
         passes(fixed.capture("passes"))
 
 
-@pytest.mark.parametrize("record", sorted(RECORDS.glob("*.jaxlens")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("record", CAPTURES, ids=lambda p: p.stem)
 def test_every_pass_that_changed_a_recorded_program_has_a_sentence(record) -> None:
     told = {stage.name: meaning(stage) for stage in load(record).passes if stage.changed}
     assert [name for name, sentence in told.items() if not sentence.endswith(".")] == []
@@ -46,7 +46,7 @@ def test_long_dumps_are_counted_and_not_compared() -> None:
     )
 
 
-@pytest.mark.parametrize("record", sorted(RECORDS.glob("*.jaxlens")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("record", CAPTURES, ids=lambda p: p.stem)
 def test_instructions_are_counted_without_reading(record) -> None:
     for stage in load(record).passes:
         spelt_out = [node for node in stage.stage.module.nodes() if "#" not in node.id]

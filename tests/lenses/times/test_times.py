@@ -19,7 +19,7 @@ from jaxlens.stages.compile import profile
 from jaxlens.stages.compile.profile import Session
 from jaxlens.stages.experiments import scan
 from tests.support import programs
-from tests.support.monitored import Compiles
+from tests.support.jax_events import Compiles
 
 pytestmark = pytest.mark.backend
 

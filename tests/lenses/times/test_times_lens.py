@@ -17,7 +17,7 @@ from jaxlens.options import CompileOptions
 from jaxlens.render.text.document_text import text
 from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
-from tests.support.paths import RECORDS
+from tests.support.paths import CAPTURES
 
 
 def test_groups_add_up_to_the_compile() -> None:
@@ -111,7 +111,7 @@ def test_a_profile_is_read_as_it_was_saved() -> None:
     assert from_json(Profile, to_json(fixed.PROFILE)) == fixed.PROFILE
 
 
-@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.jaxlens")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_records_of_other_devices_are_counted(path: Path) -> None:
     taken = load(path)
     found = of(taken)

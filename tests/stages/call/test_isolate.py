@@ -12,7 +12,7 @@ import pytest
 
 from jaxlens.stages.call import isolate
 from jaxlens.stages.driver import capture
-from tests.support.monitored import EVENTS, listeners  # noqa: F401 (a fixture)
+from tests.support.jax_events import EVENTS, listeners  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.backend
 

@@ -14,7 +14,7 @@ import jaxlens
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.stablehlo.assignment import assign
 from jaxlens.stages.trace import stamp
-from tests.support.monitored import EVENTS, listeners  # noqa: F401 (a fixture)
+from tests.support.jax_events import EVENTS, listeners  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.backend
 

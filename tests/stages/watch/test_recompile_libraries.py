@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from tests.support.monitored import Compiles
+from tests.support.jax_events import Compiles
 
 pytestmark = pytest.mark.backend
 

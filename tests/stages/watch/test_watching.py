@@ -11,7 +11,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import LensError, OptionError
-from tests.support.monitored import Compiles
+from tests.support.jax_events import Compiles
 
 pytestmark = pytest.mark.backend
 

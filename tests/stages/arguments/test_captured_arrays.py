@@ -29,8 +29,8 @@ def test_names_sizes_and_lines():
         return x @ params["w"][0]  # reads params
 
     assert facts(capture(f, (jnp.ones((2, 3)),))) == [
-        ("GLOBAL", "f32[2,3]", 24, f"test_constants.py:{line('reads GLOBAL')}"),
-        ("params['w'][0]", "f32[3,4]", 48, f"test_constants.py:{line('reads params')}"),
+        ("GLOBAL", "f32[2,3]", 24, f"test_captured_arrays.py:{line('reads GLOBAL')}"),
+        ("params['w'][0]", "f32[3,4]", 48, f"test_captured_arrays.py:{line('reads params')}"),
     ]
 
 

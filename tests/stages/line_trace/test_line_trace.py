@@ -47,7 +47,7 @@ FIRST = model.__code__.co_firstlineno
 
 
 def at(offset: int) -> str:
-    return f"test_tape.py:{FIRST + offset}"
+    return f"test_line_trace.py:{FIRST + offset}"
 
 
 def test_steps_are_the_lines_that_python_ran() -> None:
@@ -120,7 +120,7 @@ def test_what_was_printed_is_kept_and_still_printed(capsys) -> None:
     out = sys.stdout
     found = jaxlens.tape(f, jnp.ones(3))
     line = f.__code__.co_firstlineno + 1
-    assert found.printed == (f"test_tape.py:{line}",)
+    assert found.printed == (f"test_line_trace.py:{line}",)
     assert sys.stdout is out
     assert capsys.readouterr().out == "shape (3,)\n"
 
@@ -247,7 +247,7 @@ def test_a_generator_goes_on_where_it_paused() -> None:
     found = jaxlens.tape(f, 1.0)
     loops = {one.line: (one.times, one.equations) for one in found.loops}
     inner, outer = three.__code__.co_firstlineno + 1, f.__code__.co_firstlineno + 2
-    assert loops == {f"test_tape.py:{inner}": (3, 3), f"test_tape.py:{outer}": (3, 5)}
+    assert loops == {f"test_line_trace.py:{inner}": (3, 3), f"test_line_trace.py:{outer}": (3, 5)}
     own = [s for s in found.steps if s.function.endswith("three")]
     assert [s.event for s in own if s.event != "line"] == [
         "call",

@@ -8,7 +8,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, ReadError, TargetError, UnavailableError
-from tests.support.monitored import Compiles
+from tests.support.jax_events import Compiles
 
 KINDS = ("traced", "lowered", "compiled", "exported", "stablehlo", "hlo", "optimized", "folder")
 LATER = ("stablehlo", "hlo", "optimized", "llvm", "asm")

@@ -10,8 +10,8 @@ import pytest
 from jaxlib import _hlo
 
 import jaxlens
+from tests.support.jax_events import EVENTS, Compiles, listeners  # noqa: F401
 from tests.support.model_programs import MARKS
-from tests.support.monitored import EVENTS, Compiles, listeners  # noqa: F401
 
 pytestmark = [pytest.mark.backend, *MARKS]
 

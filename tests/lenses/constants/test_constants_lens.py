@@ -12,7 +12,7 @@ from jaxlens.options import CompileOptions
 from jaxlens.render.text.document_text import text
 from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
-from tests.support.paths import RECORDS
+from tests.support.paths import CAPTURES
 
 BEFORE = """HloModule m
 
@@ -80,7 +80,7 @@ def test_copies_of_jitted_functions_are_counted() -> None:
     )
 
 
-@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.jaxlens")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_records(path: Path) -> None:
     taken = load(path)
     found = of(taken)

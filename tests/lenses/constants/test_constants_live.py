@@ -164,7 +164,7 @@ def test_a_known_fold() -> None:
     answer = jaxlens.captured(f, X)
     (one,) = [c for c in answer.folded if c.type == "f32[300]"]
     assert (one.opcode, one.bytes) == ("scatter", 300 * 4)
-    assert one.line == f"test_captured.py:{line('folds')}"
+    assert one.line == f"test_constants_live.py:{line('folds')}"
     assert one.by == "constant_folding"
     before, after = (answer.capture.passes[n].stage.text for n in (one.step - 1, one.step))
     assert "f32[300]{0} constant({" in after or "f32[300] constant({" in after

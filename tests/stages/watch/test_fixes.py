@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from tests.support.monitored import Compiles
+from tests.support.jax_events import Compiles
 
 pytestmark = pytest.mark.backend
 
@@ -569,7 +569,7 @@ def test_an_optimiser_made_anew_is_named_by_the_users_line():
         "because tx is static and each time another GradientTransformationExtraArgs."
     )
     assert the_cure(log).text == (
-        f"make tx once, and pass that object (test_recompile_cures.py:{line}: tx = optax.adam(0.1))"
+        f"make tx once, and pass that object (test_fixes.py:{line}: tx = optax.adam(0.1))"
     )
 
 
@@ -593,6 +593,6 @@ def test_an_optimiser_within_an_object_made_anew():
     assert "because optimizer.tx is kept in the pytree and was made anew." in log.findings[0].text
     assert the_cure(log).text == (
         "make optimizer.tx once, and use the same object each time "
-        f"(test_recompile_cures.py:{again.line.line}: "
+        f"(test_fixes.py:{again.line.line}: "
         "nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param))"
     )
