@@ -22,15 +22,9 @@ from jaxlens.lenses.constants.facts import of as captured_of
 from jaxlens.lenses.cost.facts import of as cost_of
 from tests.backend.test_models import NAMES, capture, program
 from tests.lenses.memory.test_memory_real import _temporaries, heap_peak
+from tests.support.model_programs import MARKS
 
-pytestmark = [
-    pytest.mark.backend,
-    pytest.mark.models,
-    # The libraries' own deprecations are not ours to forbid.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = [pytest.mark.backend, *MARKS]
 DTYPES = {"float32": "f32", "int32": "i32", "bool": "bool"}
 
 

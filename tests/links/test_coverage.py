@@ -1,7 +1,6 @@
 """Links reach nearly all of real programs, and known equations meet the fates that they must."""
 
 import functools
-import importlib.util
 import json
 import subprocess
 import sys
@@ -18,21 +17,11 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.links.name_stack import forward_text, is_backward, made
 from jaxlens.views.links import weave
 from tests.support import programs
+from tests.support.model_programs import LIBRARY_WARNINGS, require
 from tests.support.paths import ROOT, environment
 
-pytestmark = [
-    pytest.mark.backend,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = [pytest.mark.backend, *LIBRARY_WARNINGS]
 BENCH = ROOT / "tests" / "bench" / "coverage.py"
-NEEDS = {
-    "flax_nnx": "flax",
-    "equinox_optax": "equinox",
-    "diffrax_solve": "diffrax",
-    "numpyro_potential": "numpyro",
-}
 LEAST = {"conv_fft": 0.85}
 
 
@@ -46,8 +35,7 @@ def capture(name):
 
 @pytest.mark.parametrize("name", [*programs.SMALL, *programs.MODELS])
 def test_nearly_every_instruction_and_equation_is_linked(name) -> None:
-    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
-        pytest.skip(f"needs {NEEDS[name]}")
+    require(name)
     found = capture(name).links.coverage()
     assert found.counted[1] == sum(1 for _ in capture(name).jaxpr.module.nodes())
     assert found.instructions >= LEAST.get(name, 0.95), found.missing

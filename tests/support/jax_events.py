@@ -1,6 +1,8 @@
-"""What JAX tells its listeners, as the truth that tests hold answers against."""
+"""Events that JAX sends to its listeners: the reference for what jaxlens says of recompiles."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import pytest
@@ -10,7 +12,7 @@ EVENTS: list[object] = []
 
 @pytest.fixture(scope="module", autouse=True)
 def listeners() -> Iterator[None]:
-    """Appends every event of a module that imports it to `EVENTS`, which a test may clear."""
+    """Appends every event to `EVENTS` while the tests of a module that imports this run."""
 
     def lasting(name: str, _: float, **about: object) -> None:
         EVENTS.append((name, about.get("fun_name")))
@@ -26,7 +28,7 @@ def listeners() -> Iterator[None]:
 
 
 class Compiles:
-    """Compiles as JAX itself tells of them: the truth that a log is held against."""
+    """The names of the functions that JAX compiles while a block runs."""
 
     def __init__(self):
         self.names = []
@@ -41,3 +43,13 @@ class Compiles:
     def _hear(self, event, _, **about):
         if event.endswith("backend_compile_duration"):
             self.names.append(about["fun_name"])
+
+
+def jitted_sum(**settings: Any) -> Callable[..., Any]:
+    """A new jitted function that has not been called; `settings` go to `jax.jit`."""
+
+    @functools.partial(jax.jit, **settings)
+    def f(x, n=1):
+        return jax.tree.map(lambda leaf: (leaf * n).sum(), x)
+
+    return f

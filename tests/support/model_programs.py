@@ -8,13 +8,13 @@ import pytest
 
 from tests.support import programs
 
-MARKS = [
-    pytest.mark.models,
-    # The libraries' own deprecations are not ours to forbid.
+# The libraries' own deprecations are not ours to forbid.
+LIBRARY_WARNINGS = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
+MARKS = [pytest.mark.models, *LIBRARY_WARNINGS]
 NAMES = [*programs.MODELS, "gpt_step"]
 NEEDS = {
     "flax_nnx": "flax",
@@ -24,11 +24,16 @@ NEEDS = {
 }
 
 
-@functools.cache
-def program(name: str) -> Any:
-    """A program of that name with its arguments; the test is skipped where its library lacks."""
+def require(name: str) -> None:
+    """Skips the test where the library of a program is not installed."""
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
+
+
+@functools.cache
+def program(name: str) -> Any:
+    """A program of that name with its arguments; skips the test where its library is missing."""
+    require(name)
     return {**programs.MODELS, "gpt_step": programs.gpt_step}[name]()
 
 

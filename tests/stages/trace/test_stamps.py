@@ -15,21 +15,10 @@ from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.trace import stamp
 from tests.support import programs
+from tests.support.model_programs import LIBRARY_WARNINGS, require
 from tests.support.paths import environment
 
-pytestmark = [
-    pytest.mark.backend,
-    # The libraries' own deprecations are not ours to forbid.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
-NEEDS = {
-    "flax_nnx": "flax",
-    "equinox_optax": "equinox",
-    "diffrax_solve": "diffrax",
-    "numpyro_potential": "numpyro",
-}
+pytestmark = [pytest.mark.backend, *LIBRARY_WARNINGS]
 NAMES = [
     *programs.SMALL,
     *(pytest.param(name, marks=pytest.mark.models) for name in programs.MODELS),
@@ -40,8 +29,7 @@ STAGES = ("jaxpr", "stablehlo", "hlo", "optimized")
 
 @functools.cache
 def program(name):
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+    require(name)
     made = {**programs.SMALL, **programs.MODELS, "gpt_step": lambda: programs.gpt_step(layers=1)}
     return made[name]()
 

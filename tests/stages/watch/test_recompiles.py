@@ -12,21 +12,11 @@ import numpy as np
 import pytest
 
 import jaxlens
-from tests.support.jax_events import Compiles
+from tests.support.jax_events import Compiles, jitted_sum
 
 pytestmark = pytest.mark.backend
 
 X = np.ones((128, 784), np.float32)
-
-
-def made(**settings):
-    """A jitted function that nobody has called."""
-
-    @functools.partial(jax.jit, **settings)
-    def f(x, n=1):
-        return jax.tree.map(lambda leaf: (leaf * n).sum(), x)
-
-    return f
 
 
 def watched(*calls):
@@ -48,48 +38,48 @@ def reasons(log):
 
 
 def test_shape():
-    f = made()
+    f = jitted_sum()
     log = watched(lambda: f(X), lambda: f(X[:64]))
     assert reasons(log) == ["x: f32[64,784], was f32[128,784]"]
     assert log.findings[0].text == "f compiled again: x's first axis changed: 128, 64."
 
 
 def test_rank():
-    f = made()
+    f = jitted_sum()
     assert reasons(watched(lambda: f(X), lambda: f(X[None]))) == [
         "x: f32[1,128,784], was f32[128,784]"
     ]
 
 
 def test_dtype():
-    f = made()
+    f = jitted_sum()
     log = watched(lambda: f(X), lambda: f(X.astype(np.float16)))
     assert reasons(log) == ["x: f16[128,784], was f32[128,784]"]
     assert log.findings[0].text == "f compiled again: x's dtype changed: f32, f16."
 
 
 def test_static_value():
-    f = made(static_argnames="n")
+    f = jitted_sum(static_argnames="n")
     log = watched(lambda: f(X, n=3), lambda: f(X, n=4))
     assert reasons(log) == ["n: static value 4, was 3"]
     assert log.findings[0].text == ("f compiled again: n is static and its value changed: 3, 4.")
 
 
 def test_weak_type():
-    f = made()
+    f = jitted_sum()
     log = watched(lambda: f(np.float32(1)), lambda: f(1.0))
     assert reasons(log) == ["x: weak f32[], was f32[]"]
     assert "weak type changed" in log.findings[0].text
 
 
 def test_pytree_structure():
-    f = made()
+    f = jitted_sum()
     (reason,) = reasons(watched(lambda: f((1.0, 2.0)), lambda: f([1.0, 2.0])))
     assert reason == "x: pytree PyTreeDef([*, *]), was PyTreeDef((*, *))"
 
 
 def test_a_key_more_in_a_dict():
-    f = made()
+    f = jitted_sum()
     log = watched(lambda: f({"w": 1.0}), lambda: f({"w": 1.0, "b": 2.0}))
     assert reasons(log) == ["x['b']: new"]
     assert log.findings[0].text == "f compiled again: x['b'] is new."
@@ -161,7 +151,7 @@ def test_a_def_in_a_loop_that_closes_over_another_value():
     ],
 )
 def test_a_setting(setting, says):
-    f = made()
+    f = jitted_sum()
 
     def under():
         with setting():
@@ -172,7 +162,7 @@ def test_a_setting(setting, says):
 
 
 def test_debug_nans_is_no_part_of_the_key():
-    f = made()
+    f = jitted_sum()
 
     def under():
         with jax.debug_nans(True):
@@ -202,7 +192,7 @@ def test_an_option_of_jit():
 
 
 def test_committed():
-    f = made()
+    f = jitted_sum()
     here = jnp.asarray(X)
     log = watched(lambda: f(here), lambda: f(jax.device_put(here, jax.devices()[0])))
     (call,) = log.log.recompiles
@@ -213,7 +203,7 @@ def test_committed():
 
 
 def test_a_numpy_array_after_a_jax_array_compiles_nothing():
-    f = made()
+    f = jitted_sum()
     with jaxlens.recompiles() as log:
         f(jnp.asarray(X))
         f(X)
@@ -290,7 +280,7 @@ def test_the_import_of_a_module_that_has_settings():
 
 
 def test_cached_calls_are_not_told_of():
-    f = made()
+    f = jitted_sum()
     f(X)
     with jaxlens.recompiles() as log:
         f(X)
@@ -343,7 +333,7 @@ def test_a_jitted_function_under_grad():
 
 
 def test_traced_lowered_and_compiled_step_by_step():
-    f = made()
+    f = jitted_sum()
     with jaxlens.recompiles() as log:
         lowered = f.lower(X)
         lowered.compile()
@@ -364,7 +354,7 @@ def test_a_new_jit_of_the_same_function_compiles_nothing():
 
 
 def test_caches_that_were_cleared():
-    f = made()
+    f = jitted_sum()
     with jaxlens.recompiles() as log:
         f(X)
         jax.clear_caches()
@@ -374,7 +364,7 @@ def test_caches_that_were_cleared():
 
 
 def test_our_own_looks_are_not_the_users():
-    f = made()
+    f = jitted_sum()
     with jaxlens.recompiles() as log:
         str(jaxlens.hlo(f, X))
     assert [c for c in log.log.calls if c.role == "user"] == []
@@ -384,7 +374,7 @@ def test_our_own_looks_are_not_the_users():
 
 
 def test_the_nearest_earlier_key_is_named():
-    f = made(static_argnames="n")
+    f = jitted_sum(static_argnames="n")
     f(X, n=2)
     f(X[:64], n=8)
     with jaxlens.recompiles() as log:
@@ -397,7 +387,7 @@ def test_a_static_object_that_equals_no_other():
     class Config:
         pass
 
-    f = made(static_argnames="n")
+    f = jitted_sum(static_argnames="n")
     f = jax.jit(lambda x, n: x * 2, static_argnames="n")
     log = watched(lambda: f(X, Config()), lambda: f(X, Config()))
     assert "another " in reasons(log)[0]

@@ -11,21 +11,11 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import LensError, OptionError
-from tests.support.jax_events import Compiles
+from tests.support.jax_events import Compiles, jitted_sum
 
 pytestmark = pytest.mark.backend
 
 X = np.ones((128, 784), np.float32)
-
-
-def made(**settings):
-    """A jitted function that nobody has called."""
-
-    @functools.partial(jax.jit, **settings)
-    def f(x, n=1):
-        return jax.tree.map(lambda leaf: (leaf * n).sum(), x)
-
-    return f
 
 
 def listeners():
@@ -42,10 +32,10 @@ def listeners():
 def test_no_listener_is_left_behind():
     before = listeners()
     with jaxlens.recompiles(), jaxlens.recompiles():
-        made()(X)
+        jitted_sum()(X)
     with pytest.raises(ZeroDivisionError), jaxlens.recompiles():
         1 / 0
-    f = jaxlens.watch(made())
+    f = jaxlens.watch(jitted_sum())
     assert listeners() != before
     del f
     gc.collect()
@@ -53,7 +43,7 @@ def test_no_listener_is_left_behind():
 
 
 def test_watches_nest():
-    f = made()
+    f = jitted_sum()
     with jaxlens.recompiles() as outer:
         f(X)
         with jaxlens.recompiles() as inner:
@@ -74,7 +64,7 @@ def test_a_trace_that_fails():
 
 
 def test_a_log_that_is_still_written():
-    f = made()
+    f = jitted_sum()
     with jaxlens.recompiles() as log:
         f(X)
         assert log.compiles == 1
@@ -85,7 +75,7 @@ def test_a_log_that_is_still_written():
 
 
 def test_threads_are_named():
-    f = made()
+    f = jitted_sum()
 
     def work():
         f(X[:7])
@@ -115,7 +105,7 @@ def test_threads_at_once():
 def test_it_keeps_no_array_alive():
     import weakref
 
-    f = made()
+    f = jitted_sum()
     x = jnp.ones((3, 9))
     held = weakref.ref(x)
     with jaxlens.recompiles() as log:
@@ -150,7 +140,7 @@ def program(f):
 def test_a_watched_program_compiles_as_often_as_an_unwatched_one():
     def counted(watch):
         jax.clear_caches()
-        f = made()
+        f = jitted_sum()
         with Compiles() as truth:
             if watch:
                 with jaxlens.recompiles() as log:
@@ -166,7 +156,7 @@ def test_a_watched_program_compiles_as_often_as_an_unwatched_one():
 def test_without_jaxs_stack_the_steps_are_still_counted(monkeypatch):
     monkeypatch.setattr("jaxlens.stages.compat.events._PJIT", ("nowhere.py",))
     monkeypatch.setattr("jaxlens.stages.compat.events._hook", lambda note: None)
-    f = made()
+    f = jitted_sum()
     with jaxlens.recompiles() as log:
         f(X)
         f(X[:9])
@@ -178,10 +168,10 @@ def test_without_jaxs_stack_the_steps_are_still_counted(monkeypatch):
 
 
 def test_watch_is_the_function_and_a_log():
-    f = made(static_argnames="n")
+    f = jitted_sum(static_argnames="n")
     g = jaxlens.watch(f)
     assert g(X, n=2) == f(X, n=2)
-    made()(X)  # not its call
+    jitted_sum()(X)  # not its call
     g(X[:3], n=2)
     assert g.log.compiles == 2
     assert g.log.log.calls[1].reason == "x: f32[3,784], was f32[128,784]"
@@ -216,7 +206,7 @@ def test_watched_exceptions_are_the_functions():
 
 
 def test_assert_compiles():
-    f = made()
+    f = jitted_sum()
     with jaxlens.assert_compiles(1) as log:
         f(X)
         f(X)
@@ -231,7 +221,7 @@ def test_assert_compiles():
 
 
 def test_assert_compiles_as_a_decorator():
-    f = made()
+    f = jitted_sum()
 
     @jaxlens.assert_compiles(1)
     def test(n):
@@ -246,7 +236,7 @@ def test_assert_compiles_as_a_decorator():
 
 def test_assert_compiles_leaves_other_errors_alone():
     def fails():
-        made()(X)
+        jitted_sum()(X)
         raise KeyError("mine")
 
     with pytest.raises(KeyError), jaxlens.assert_compiles(0):
