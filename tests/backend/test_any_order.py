@@ -1,4 +1,4 @@
-"""Whatever is asked of a capture, in whatever order, has the answer that it has alone."""
+"""Questions about a capture have the same answers in any order as when asked alone."""
 
 import functools
 import gc

@@ -1,4 +1,4 @@
-"""The line that calls jaxlens is no part of the program, and owns nothing of it."""
+"""No stage of a program has the line that calls jaxlens in its frames."""
 
 import types
 
@@ -16,7 +16,7 @@ HERE = __name__.rpartition(".")[2] + ".py"
 
 @pytest.fixture(scope="module")
 def library() -> types.ModuleType:
-    """A library's function, as JAX sees one: its file is an installed package's."""
+    """A function whose file name is that of an installed package."""
     text = (
         "import jax, jax.numpy as jnp\n"
         "def loss(x):\n"

@@ -1,4 +1,4 @@
-"""Every verb and lens works on functions of the core's, picked up without an option."""
+"""Every verb and lens works on functions of `jaxlens.core`, without an option."""
 
 import subprocess
 import sys

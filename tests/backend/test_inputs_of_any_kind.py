@@ -1,4 +1,4 @@
-"""Inputs of every kind that JAX has go through all three views, and so does having none."""
+"""All three views work for inputs of every kind that JAX has, and for no inputs."""
 
 import sys
 

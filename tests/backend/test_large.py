@@ -1,4 +1,4 @@
-"""Large programs, small: what is folded, listed and read of an unrolled train step."""
+"""Output size and lazy reading for an unrolled train step: folds, listings, nodes read."""
 
 import re
 
@@ -76,7 +76,7 @@ def test_no_panel_is_large(drawn):
 
 
 def test_folds_stand_for_all_equations_of_the_entry(capture, drawn):
-    """Their ids, the calls' bodies among them, follow each other without a gap."""
+    """Ids are consecutive, those inside the bodies of calls included."""
     runs = [box.nodes or (f"{box.id}-{box.id}",) for box in steps_of(drawn)]
     ends = [re.fullmatch(r"e(\d+)-e(\d+)", run[0]).groups() for run in runs]
     numbers = [(int(first), int(last)) for first, last in ends]
@@ -185,7 +185,7 @@ def calls(x):
 
 @pytest.mark.parametrize("program", ["calls", "gpt"])
 def test_a_traced_program_s_links_are_those_of_each_equation(program, capture):
-    """`weave` goes by groups of equations; here one equation after the other is asked."""
+    """`weave` works on groups of equations; this compares it with one query per equation."""
     if program == "calls":
         capture = jaxlens.capture(jax.grad(calls), jnp.ones(8))
     web = weave(capture, ("jaxpr",))

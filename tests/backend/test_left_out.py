@@ -1,4 +1,4 @@
-"""Each package that one thing needs, left out in turn: it costs that thing, in a line, no other."""
+"""Without an optional package only the feature that needs it fails, with a one-line error."""
 
 import json
 import subprocess

@@ -115,7 +115,7 @@ def test_lines_of_the_user_own_what_libraries_do_for_them() -> None:
 
 
 def held(jaxpr) -> Iterator[np.ndarray]:
-    """Every array that a closed jaxpr within holds."""
+    """Constants of all closed jaxprs nested in a jaxpr."""
     bodies = [jaxpr]
     for _, eqn in all_eqns(jaxpr.jaxpr, revisit_inner_jaxprs=False):
         for value in eqn.params.values():

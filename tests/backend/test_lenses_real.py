@@ -46,7 +46,7 @@ def test_every_instruction_is_followed_through_fusion(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_link_what_metadata_says_is_the_same(name: str) -> None:
-    """Names of operations are XLA's own record; values were found without them."""
+    """Links by value, found without metadata, against XLA's own `op_name` metadata."""
     change, _ = across_fusion(captured(name))
     old = {node.id: node for node in change.before.nodes()}
     new = {node.id: node for node in change.after.nodes()}

@@ -1,4 +1,4 @@
-"""Real programs written by others go through all three verbs, counted as JAX counts them."""
+"""All three verbs on programs of other libraries, with equation counts compared to JAX."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Each rule of `check` is broken once and named."""
+"""Each rule of `check` is violated once; the error names it."""
 
 from dataclasses import replace
 

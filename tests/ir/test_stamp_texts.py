@@ -1,4 +1,4 @@
-"""Stamps come out of every text as if they had never been in it."""
+"""Stamps are removed from every kind of text without a trace."""
 
 import pytest
 

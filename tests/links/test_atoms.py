@@ -1,4 +1,4 @@
-"""Atoms keep the calls of one function apart, and every node has those that it came from."""
+"""Atoms distinguish the calls of one function, and every node has its origins' atoms."""
 
 import time
 
@@ -12,7 +12,7 @@ from tests.support import linked_modules as by_hand
 
 
 def sharing(linked: Linked, id: str, at: str, to: str) -> set[str]:
-    """What shares an atom with a node."""
+    """The nodes that share an atom with a node."""
     mine = set(linked.of(at).get(id, ()))
     return {other for other, theirs in linked.of(to).items() if mine & set(theirs)}
 

@@ -1,4 +1,4 @@
-"""Links reach nearly all of real programs, and known equations meet the fates that they must."""
+"""Coverage of links on real programs, and the fates of known equations."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""What becomes of equations in programs whose every fate was decided by hand."""
+"""Fates of equations in hand-written programs."""
 
 from collections.abc import Mapping
 
@@ -49,7 +49,7 @@ def _module(stage: str, nodes: list[Node], x: str) -> Module:
 def judged(
     modules: tuple[Module, Module], before: str, after: str, *dumps: tuple[str, str, str]
 ) -> Mapping[str, EquationFate]:
-    """The fates; dumps are (pipeline, pass, text), HLO before optimisation in front of them."""
+    """The fates; each dump is (pipeline, pass, text), after the HLO before optimisation."""
     linked = Linked(
         {
             "jaxpr": modules[0],

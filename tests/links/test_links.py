@@ -1,4 +1,4 @@
-"""`cap.links`: from any stage to any other, how it is known, and what a wrong question gets."""
+"""`capture.links`: queries between any two stages, their evidence, and their errors."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.support import linked_modules as by_hand
 
 
 class CountingDriver(Driver):
-    """Answers from the program written by hand, and counts what it was asked for."""
+    """A driver with the hand-written program that counts its queries."""
 
     def __init__(self, dumps: bool = True, missing: tuple[str, ...] = ()) -> None:
         self.asked: list[str] = []

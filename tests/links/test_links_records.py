@@ -1,4 +1,4 @@
-"""Recorded programs of CPU, TPU and GPU carry their exact ids: everything in them is linked."""
+"""Records of CPU, TPU and GPU contain stamps: every instruction is linked."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which equations a result depends on, through bodies and round loops."""
+"""Which equations a result depends on, through nested bodies and loops."""
 
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.links.live_equations import needed

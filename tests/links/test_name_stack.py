@@ -1,4 +1,4 @@
-"""Which transforms made an equation, from scopes as JAX writes them."""
+"""Which transforms produced an equation, from JAX's name stacks."""
 
 import pytest
 

@@ -46,7 +46,7 @@ def one_shell() -> Iterator[InteractiveShell]:
 
 @pytest.fixture
 def shell(one_shell: InteractiveShell) -> Iterator[InteractiveShell]:
-    """An empty namespace, and the magics loaded."""
+    """A shell with an empty namespace and the magics loaded."""
     one_shell.reset(new_session=True)
     # A reset collects all garbage: a second each time behind some thousand tests, and half of one
     # once the compiler is loaded, unless what is left then is out of sight of the next.
@@ -75,7 +75,7 @@ Look = Callable[..., Any]
 
 @pytest.fixture(params=["verb", "magic", "line magic"])
 def look(request: Any, shell: InteractiveShell, run: Callable[[str], Ran]) -> Look:
-    """Looks at a call, `look("jaxpr", "f(x)")`, by each of the three ways; gives the view."""
+    """`look("jaxpr", "f(x)") -> view`, by verb, cell magic and line magic."""
 
     def look(verb: str, function: str, arguments: str = "") -> Any:
         call = f"{function}({arguments})"

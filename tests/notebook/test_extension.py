@@ -76,7 +76,7 @@ def test_loading_imports_nothing_heavy() -> None:
 
 
 def test_cells_have_numbers_without_a_magic(shell, monkeypatch) -> None:
-    """The kernel's files of cells are known by their numbers to verbs too."""
+    """Verbs too name the kernel's files of cells by execution number."""
     from jaxlens.ir import spans
 
     key = "/tmp/ipykernel_1/123.py"

@@ -1,4 +1,4 @@
-"""The magics in a real kernel: interrupts, its running loop, and what a killed one leaves."""
+"""The magics in a real kernel: interrupts, the running event loop, and a killed kernel."""
 
 import os
 import queue

@@ -1,4 +1,4 @@
-"""No lesson is committed stripped, with widget state, or with something of the machine in it."""
+"""Committed lessons have outputs, no widget state, and no paths of a machine."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Charts: what stands in them is text and no markup, in both faces and both themes."""
+"""Charts: labels are escaped, in text and HTML and in both themes."""
 
 import re
 import xml.etree.ElementTree as ET

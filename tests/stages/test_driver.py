@@ -1,4 +1,4 @@
-"""A live capture from end to end: every fact, once, and only when asked."""
+"""A live capture: every property is computed once, and only when it is read."""
 
 import gc
 import linecache

@@ -1,4 +1,4 @@
-"""What JAX itself compiles when a call is made: the truth that a capture is held against."""
+"""The program that JAX itself compiles for a call: the reference for captures."""
 
 import difflib
 import re
@@ -40,7 +40,7 @@ class Executables:
 
 
 def ran(f: Callable[..., Any], args: Any, kwargs: Any) -> str:
-    """The program that a call runs: it is made, and the last that was compiled is returned.
+    """The program that a call runs: calls the function and returns the last compiled program.
 
     Those before it are of single operations, which cut or convert arguments.
     """

@@ -1,4 +1,4 @@
-"""Looks at programs that see values which hold themselves; run as a script by a test.
+"""Looks at programs with cyclic values; run as a script by `test_cyclic_values.py`.
 
 Prints a line of JSON: of each look, what it ended in, how many levels of recursion it cost in
 Python, and whether C code still recurses as deep as before. A look that costs all of them would
@@ -110,7 +110,7 @@ def weight(value: Any) -> Any:
 
 
 def looks(value: Any) -> dict[str, Callable[[], Any]]:
-    """The looks at a value: closed over, as an argument, made by the trace, compared."""
+    """Looks at a value that is closed over, an argument, created by the trace, or compared."""
 
     def closes(x: Any) -> Any:
         return (x * weight(value)).sum()

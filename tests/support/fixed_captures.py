@@ -1,4 +1,4 @@
-"""A capture made of texts and tables written by hand, so that every truth can be counted."""
+"""A capture from hand-written texts and tables, whose every figure is known."""
 
 from collections.abc import Mapping
 
@@ -130,7 +130,7 @@ PROFILE = Profile(
 
 
 class FixedDriver(RecordedDriver):
-    """Answers from the texts above; what is named in `missing` is not given."""
+    """A driver with the texts above, without the stages named in `missing`."""
 
     def __init__(self, missing: tuple[str, ...] = ()) -> None:
         self.missing = missing
@@ -201,7 +201,7 @@ class FixedDriver(RecordedDriver):
 
 
 def capture(*missing: str) -> Capture:
-    """The layer at every stage that is not named."""
+    """The layer at every stage but those in `missing`."""
     inputs = (
         Input("x", Type("f32", (4, 8))),
         Input("w", Type("f32", (8, 2))),

@@ -1,4 +1,4 @@
-"""Counts over HLO text by lines alone: a truth beside what jaxlens reads of it."""
+"""Counts over the lines of HLO text, independent of the reader of jaxlens."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What tests ask of HTML: that its tags balance, and what is left where it is not trusted."""
+"""Checks of HTML: balanced tags, and what JupyterLab keeps of it in an untrusted notebook."""
 
 import re
 from html import escape

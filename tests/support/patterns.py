@@ -1,4 +1,4 @@
-"""Every regular expression of the package, how it is used, and texts that are hard for it."""
+"""Every regular expression of the package, its uses, and texts that are slow to match."""
 
 import ast
 import importlib
@@ -20,7 +20,7 @@ _FLAGS = {"MULTILINE": re.M, "VERBOSE": re.X, "DOTALL": re.S, "IGNORECASE": re.I
 
 @dataclass(frozen=True)
 class Use:
-    """A pattern and the ways in which it is asked.
+    """A pattern and the methods that it is used with.
 
     Attributes:
         name: "ir/hlo/reader.py: _LINE", or with the line number where it has no name.

@@ -1,4 +1,4 @@
-"""The HLO reader on text: every form, what is unknown, what is broken, and how long it takes."""
+"""The HLO reader: every form, unknown and malformed text, and running time."""
 
 import copy
 import json
@@ -292,7 +292,7 @@ def test_every_opcode(opcode):
 
 @pytest.mark.parametrize("key", FEATURES["attributes"])
 def test_every_attribute(key):
-    """Each is kept as it is, whatever stands in it."""
+    """The text of every attribute is preserved."""
     values = ["{1,2}", '"a, {b"', "true", "bf01_io01->bf01", "[2,4]<=[8]", '{"k":[{"x":"\\"}"}]}']
     for value in values:
         line = f"b = f32[] copy(a), x=1, {key}={value}, y=2"
@@ -439,7 +439,7 @@ def test_computations_that_nothing_reaches_and_circles():
 
 
 def test_late_fields_are_fields():
-    """Copies, comparisons and pickles see what is not made yet."""
+    """Copying, comparing and pickling compute lazy fields first."""
     module = hlo.read(SAMPLE)
     assert pickle.loads(pickle.dumps(module)) == module == copy.deepcopy(module)
     assert replace(module) == hlo.read(SAMPLE)

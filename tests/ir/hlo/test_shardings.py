@@ -1,4 +1,4 @@
-"""Reading of shardings and groups, held to NumPy doing what the notation says."""
+"""Shardings and replica groups, compared with NumPy carrying out the notation."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from jaxlens.ir.hlo.shardings import axes, groups, partitions, parts, tiling, wh
 
 
 def held(shape, order=None):
-    """Devices 0.. in that shape, transposed, as a grid."""
+    """Device numbers in a shape, transposed by `order`."""
     grid = np.arange(np.prod(shape)).reshape(shape)
     return grid.transpose(order) if order else grid
 

@@ -229,7 +229,7 @@ class Box(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """What a primitive of a user's own may keep its jaxprs in, not registered with JAX."""
+    """A container of jaxprs in a user's primitive; not a registered pytree."""
 
     forward: object
     others: dict

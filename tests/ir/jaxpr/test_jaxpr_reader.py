@@ -30,7 +30,7 @@ def body(eqns, invars, outvars):
 
 
 def nested(levels):
-    """sin, wrapped in so many calls."""
+    """`sin` in `depth` nested calls."""
     x, y = var(), var()
     inner = body([eqn("sin", [x], [y])], [x], [y])
     for _ in range(levels):

@@ -143,7 +143,7 @@ def test_only_what_is_asked_for(tmp_path):
 
 
 def test_files_keep_the_names_they_had(tmp_path):
-    """What was cell 3 there is cell 3 here, whatever this process would call the file."""
+    """A file saved as cell 3 is loaded as cell 3, whatever its name in this process."""
     found = parts(CPU)
     sources = json.loads(found["sources.json"])
     key = next(k for k in sources if "programs" in k)

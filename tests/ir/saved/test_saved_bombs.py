@@ -1,4 +1,4 @@
-"""Forged saved files: what a small file may stand for is bounded in bytes, and refused in a line.
+"""Forged saved files: memory is bounded, and the error is one line.
 
 Each bomb is a record with one part forged; it stands for gigabytes, or for work without end. The
 bound on memory is that of the promise: ten times the file and 64 MiB.
@@ -70,7 +70,7 @@ def _read_stage(get: Callable[[], Stage]) -> None:
 
 
 def bounded(path: Path) -> str:
-    """What reading ends in, having checked what it took."""
+    """The error of reading a file, after a check of the time and memory used."""
     tracemalloc.start()
     try:
         told = read_all(path)

@@ -1,4 +1,4 @@
-"""A saved capture shows in a process without JAX what the live one showed."""
+"""A saved capture gives the same views in a process without JAX as the live capture."""
 
 import json
 import subprocess

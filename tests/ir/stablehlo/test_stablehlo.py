@@ -1,4 +1,4 @@
-"""The StableHLO reader on real programs: ops, names and places are those MLIR prints."""
+"""The StableHLO reader on real programs: ops, names and locations as MLIR prints them."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What changed: jaxprs and HLO of which every difference is known, and records of three devices."""
+"""Comparison of programs whose every difference is known, and of records of three devices."""
 
 from dataclasses import replace
 
@@ -121,7 +121,7 @@ def test_five_thousand_levels_are_paired_without_recursion() -> None:
 
 
 def programs() -> tuple[Module, Module]:
-    """The layer before fusion and after it, as if two compiles had given them."""
+    """The layer before and after fusion, as the results of two compiles."""
     read = [hlo.read(text_, stage="optimized") for text_ in (BEFORE, AFTER)]
     return read[0], read[1]
 
@@ -137,7 +137,7 @@ def test_instructions_are_the_same_inside_a_fusion_and_outside() -> None:
 
 
 def edited(capture: Capture, **given: object) -> Capture:
-    """The same capture with other answers of its driver."""
+    """The same capture with some attributes of its driver replaced."""
     driver = fixed_captures.FixedDriver()
     for name, answer in given.items():
         if name in ("optimized", "jaxpr"):

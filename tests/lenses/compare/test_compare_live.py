@@ -1,4 +1,4 @@
-"""Two live programs compared, and receipts over processes: truths that were made, or counted."""
+"""Comparison of live programs with known differences, and receipts across processes."""
 
 import subprocess
 import sys

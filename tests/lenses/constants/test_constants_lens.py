@@ -1,4 +1,4 @@
-"""What is captured, on dumps written by hand and on records: every byte can be counted."""
+"""The constants lens on hand-written dumps and on records, byte by byte."""
 
 from pathlib import Path
 

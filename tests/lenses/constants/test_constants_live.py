@@ -1,4 +1,4 @@
-"""What is captured: arrays of known size, held in every way that Python has, and a known fold."""
+"""The constants lens on live programs: arrays of known size, captured in every way Python has."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Flops of kernels and of libraries' programs: a headline is never empty."""
+"""Flops of kernels and of programs that are library calls: the first finding has a figure."""
 
 import jax
 import jax.numpy as jnp

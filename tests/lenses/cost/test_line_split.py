@@ -1,4 +1,4 @@
-"""What one line's work is made of: the first split that tells something."""
+"""The cost of one line, split by the first property that separates its equations."""
 
 import pytest
 

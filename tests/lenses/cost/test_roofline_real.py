@@ -59,7 +59,7 @@ def test_a_while_loop_of_unknown_trips_says_so():
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Small and short measurements: a test asks whether they are made, not how well."""
+    """Short measurements: these tests do not depend on their precision."""
     monkeypatch.setattr(measured_limits, "_SIDES", {"cpu": (128, 256)})
     monkeypatch.setattr(measured_limits, "_BYTES", {"cpu": 2**22})
     monkeypatch.setattr(measured_limits, "_SECONDS", 0.02)

@@ -1,4 +1,4 @@
-"""What fusing saved, counted by hand on written HLO, and XLA's own reasons in records of a GPU."""
+"""Memory traffic saved by fusion on hand-written HLO, and XLA's reasons in records of a GPU."""
 
 import pytest
 

@@ -46,7 +46,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _heap_peak(assignment: bytes) -> int:
-    """Bytes at the worst moment of XLA's heap simulator: its trace, replayed."""
+    """Peak bytes of XLA's heap simulator trace, replayed."""
     sizes, traces = {}, []
     for number, value in _fields(assignment):
         if number == 1:  # a logical buffer: id, size
@@ -290,7 +290,7 @@ def scanned_loss(layers, x):
 
 
 def temporaries(loss) -> int:
-    """What XLA says that a gradient of it takes."""
+    """Bytes of temporaries of the gradient, by XLA's memory analysis."""
     compiled = jax.jit(jax.value_and_grad(loss)).lower(LAYERS, MANY_ROWS).compile()
     return compiled.memory_analysis().temp_size_in_bytes
 

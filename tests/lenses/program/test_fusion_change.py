@@ -1,4 +1,4 @@
-"""What became of each instruction, in which fusion, and which pass is named for it."""
+"""The fate of each instruction: which fusion it is in, and which pass removed it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Trips of loops in HLO: what XLA says, and what is read off a loop that counts."""
+"""Trip counts of loops in HLO: XLA's own, and those derived from a counting loop."""
 
 import pytest
 

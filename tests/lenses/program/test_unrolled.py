@@ -1,4 +1,4 @@
-"""Unrolled loops: jaxprs put together by hand, so that repetitions and blocks can be counted."""
+"""Unrolled loops in hand-written jaxprs whose repetitions and blocks are known."""
 
 from collections.abc import Sequence
 
@@ -136,7 +136,7 @@ def test_a_body_that_calls_counts_what_it_calls() -> None:
 
 
 def separate() -> Module:
-    """The same work on twelve inputs: for vmap, and for no scan."""
+    """The same work on twelve inputs: a case for `vmap`, not for `scan`."""
     jaxpr = Written([f"x{n}" for n in range(12)])
     y = ""
     for n in range(12):

@@ -1,4 +1,4 @@
-"""A log's sentences and tables, from a log written by hand: no JAX is needed."""
+"""The report of a hand-written compile log; JAX is not needed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The cache's verdict in sentences, and times in a table that is not part of the stable text."""
+"""The cache verdict in sentences, and times in a table that the stable text leaves out."""
 
 import pytest
 

@@ -28,7 +28,7 @@ def record(name: str) -> jaxlens.Capture:
 
 
 def line(words: str) -> str:
-    """Where the programs have these words, as the records hold their text."""
+    """The `file:line` of these words in the source text that the records contain."""
     (source,) = {one.text for one in record("exchanges").sources.values() if words in one.text}
     lines = source.splitlines()
     start = next(n for n, text in enumerate(lines) if "def sharded_step" in text)
@@ -235,7 +235,7 @@ def test_the_target_is_one_that_is_not_here() -> None:
 
 
 def altered(words: str) -> jaxlens.Capture:
-    """The train step with other words for the groups of its collectives."""
+    """The train step with the replica groups of its collectives replaced."""
     capture = jaxlens.load(RECORDS / "exchanges.tpu-v5e-2x2.jaxlens")
     stage = capture.driver.stage("optimized")
     text = re.sub(

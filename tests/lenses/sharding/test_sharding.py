@@ -1,4 +1,4 @@
-"""Who holds what and what travels: collectives of known programs, on eight virtual devices."""
+"""Shardings and collectives of known programs on eight virtual devices."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Where compile time goes, on live programs: a clock, the dumps and the results are the truths."""
+"""Compile times of live programs, compared with a clock, XLA's dumps and the results."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""The ladder: rungs, ties and rules, held to what JAX itself traces for each rung."""
+"""The ladder of transforms, compared with JAX's own trace of each rung."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What is said of JAX's rules, held to what JAX does: each rule is run."""
+"""Each documented rule of JAX is checked by running it."""
 
 import jax
 import jax.numpy as jnp

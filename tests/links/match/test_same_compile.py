@@ -1,4 +1,4 @@
-"""Instructions are followed by value, name and place; nothing is linked that is not the same."""
+"""Instructions are matched by value, name and position; different ones are never linked."""
 
 import time
 
@@ -195,7 +195,7 @@ def test_many_equal_instructions_make_no_quadratic_work() -> None:
 
 
 def loop(name: str, state: list[str], body: str, root: str) -> str:
-    """A module with one loop; `state` are the types of what it carries, all read from `p`."""
+    """A module with one loop whose carry has the types `state`, all taken from `p`."""
     type_ = f"({', '.join(state)})"
     parts = "\n".join(
         f"  %{name}{i} = {t} get-tuple-element(%{name}.s), index={i}" for i, t in enumerate(state)

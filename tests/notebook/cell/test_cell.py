@@ -113,7 +113,7 @@ def test_a_function_of_an_earlier_cell_keeps_its_number(cell: Any, shell: Any) -
 
 
 def test_a_librarys_equations_are_at_the_call(cell: Any, shell: Any) -> None:
-    """No frame of the user's is within; the magic's own line is none of the program's."""
+    """No frame of the user's is inside; the line of the magic is not part of the program."""
     cell("import jax.nn as library\nsoftmax = [library.softmax]")
     assert cell("%%jaxpr -o view\ny = 1\nsoftmax[0](x)").ok
     here = f"cell {shell.execution_count - 1}:3"

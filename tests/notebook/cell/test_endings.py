@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - the messages stand here as they are shown
-"""What each kind of last line means, and what is said where there is nothing to look at."""
+"""What a magic shows for each kind of last line, and its message where there is no program."""
 
 import os
 import re

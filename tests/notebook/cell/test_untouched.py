@@ -1,4 +1,4 @@
-"""A look leaves no trace: nothing ran, nothing changed, nothing stayed, by each magic."""
+"""No magic has side effects: nothing runs, no state changes, no file stays."""
 
 import logging
 import os
@@ -43,7 +43,7 @@ jitted = jax.jit(lambda x: jnp.sin(x) * 2)
 
 @pytest.fixture
 def cell(run: Callable[..., Any], tmp_path: Path, monkeypatch: Any) -> Callable[..., Any]:
-    """Runs a cell where a new file, in the working folder or among temporary ones, shows."""
+    """Runs a cell in a folder of its own, so that every new file is noticed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -89,7 +89,7 @@ def test_all_is_as_before(cell: Any, shell: Any, verb: str, call: str) -> None:
 def test_the_next_call_is_as_if_nobody_had_looked(
     cell: Any, shell: Any, caplog: Any, verb: str
 ) -> None:
-    """It compiles once; and once it has compiled, a look makes it forget nothing."""
+    """It compiles once, and a look does not clear its cache."""
     steps = ("Finished tracing <lambda>", "Finished XLA compilation of jit(<lambda>)")
 
     def done() -> list[int]:

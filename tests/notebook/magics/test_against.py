@@ -1,4 +1,4 @@
-"""`--against NAME`: what changed since a view was stored; the name is looked up and never run."""
+"""`--against NAME`: changes since a view was stored; NAME is looked up, not evaluated."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tab on a magic's line, as IPython and ipykernel ask for it, with jedi and without."""
+"""Completion of a magic's line, as IPython and ipykernel request it, with and without jedi."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxlens.notebook.magics import complete
 
 @pytest.fixture(params=[True, False], ids=["jedi", "no jedi"])
 def tab(request: Any, shell: Any) -> Any:
-    """What Tab offers at the end of a text."""
+    """The completions at the end of a text."""
     before = shell.Completer.use_jedi
     shell.Completer.use_jedi = request.param
 

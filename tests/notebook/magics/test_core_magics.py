@@ -1,4 +1,4 @@
-"""The magics on functions of the core's, and `--core` on functions for `jax.numpy`."""
+"""The magics on functions of `jaxlens.core`, and `--core` on functions of `jax.numpy`."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The line of a magic: options, transforms, help, and errors of one line."""
+"""The line of a magic: options, transforms, help, and one-line errors."""
 
 from collections.abc import Callable
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Compile time and captured arrays asked for in a notebook: the first sentence is the answer."""
+"""Compile times and captured arrays in a notebook: the first sentence is the answer."""
 
 import re
 from typing import Any

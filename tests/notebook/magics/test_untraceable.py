@@ -1,4 +1,4 @@
-"""Code that cannot be traced shows the user's own lines, and the shell lives on."""
+"""Errors of tracing show the user's own lines, and the shell goes on working."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Each behaviour by verb, by magic and by line magic: one meaning."""
+"""Each behaviour is the same by verb, cell magic and line magic."""
 
 from typing import Any
 

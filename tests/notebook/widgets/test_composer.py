@@ -1,4 +1,4 @@
-"""The composer: transforms in any order, on arguments that fit them, and refusals in a line."""
+"""The composer: transforms in any order, their arguments, and one-line errors."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The line between a kernel and its outputs: when it opens, what it answers, when it closes."""
+"""The comm between a kernel and its outputs: when it opens, its answers, when it closes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The widget that says hit or miss, held against what the call then does."""
+"""The key player's prediction, cache hit or miss, compared with the call itself."""
 
 import functools
 

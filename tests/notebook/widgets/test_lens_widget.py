@@ -1,4 +1,4 @@
-"""The widget of all lenses: the answer that the verb gives, and what a question is told."""
+"""The lens widget: its answers are those of the verbs, and its error messages."""
 
 import jax
 import jax.numpy as jnp

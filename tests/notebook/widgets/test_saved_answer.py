@@ -1,4 +1,4 @@
-"""Widgets leave their last answer as HTML and text in what they display."""
+"""Widgets keep their last answer as HTML and text in their output."""
 
 import json
 

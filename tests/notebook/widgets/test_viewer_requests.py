@@ -1,4 +1,4 @@
-"""What a live kernel answers: each question gets data or a sentence, never an exception."""
+"""Requests of the viewer to a live kernel: data or an error message, never an exception."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""DOT for other tools: what a name says is shown, and never obeyed."""
+"""DOT for other tools: names are escaped."""
 
 import json
 

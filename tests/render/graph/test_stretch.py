@@ -1,4 +1,4 @@
-"""Opening boxes in place: nothing ever overlaps, in Python and in the page's script."""
+"""Opening boxes in place: no overlap, and Python and JavaScript agree."""
 
 import json
 import shutil
@@ -163,7 +163,7 @@ console.log(JSON.stringify(answers));
 
 
 def in_python(drawn, opened):
-    """The scene as the script's answer is: rows per panel."""
+    """The scene in the form of the script's result: rows per panel."""
     shown = scene(drawn, opened, layout)
     rows, box_at, wire_at = [], 0, 0
     for boxes, wires in shown.order:

@@ -1,4 +1,4 @@
-"""The alarm rings for calls that take too long, and for no others."""
+"""The time limit stops calls that take too long, and no others."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Which words of a document travel with it, and what is said of them."""
+"""Which glossary entries an HTML document contains, and their text."""
 
 from jaxlens.ir.glossary import address, entry
 from jaxlens.render.document import (

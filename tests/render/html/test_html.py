@@ -1,4 +1,4 @@
-"""HTML of documents: well formed, small, safe, and still an answer where little is allowed."""
+"""HTML of documents: well formed, small, escaped, and readable where it is not trusted."""
 
 import json
 import re
@@ -86,7 +86,7 @@ def test_html_is_the_same_each_time():
 
 
 def headed(block):
-    """A listing as one pane among many: its head stands in the page, the rest travels deflated."""
+    """A listing as one pane among many: its head is markup, the rest compressed data."""
     if not isinstance(block, Listing):
         return block
     return replace(block, lines=block.lines[:HEAD], more=block.lines[HEAD:])

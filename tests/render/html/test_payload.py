@@ -1,4 +1,4 @@
-"""Data that travels beside the HTML: it comes back whole, stays small, and cannot break out."""
+"""Data embedded in the HTML: it round-trips, stays small, and cannot break out of its element."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Text of documents: equal to the approved text, stable, bounded, within its width."""
+"""Text of documents: equal to the approved text, stable, and within length and width."""
 
 import re
 from dataclasses import replace

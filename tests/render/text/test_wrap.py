@@ -1,4 +1,4 @@
-"""Wrapping keeps the names of places whole."""
+"""Wrapping does not break `file:line` names."""
 
 from jaxlens.render.text.table import table_lines
 from jaxlens.render.text.wrap import wrap

@@ -1,4 +1,4 @@
-"""Captured arrays are found and named."""
+"""Captured arrays and their names."""
 
 import jax
 import jax.numpy as jnp

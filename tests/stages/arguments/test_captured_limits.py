@@ -1,4 +1,4 @@
-"""Programs with large captured arrays: compiled as they are, or a stand-in that says so."""
+"""Programs with large captured arrays: compiled as they are, or with arguments in their place."""
 
 import subprocess
 import sys

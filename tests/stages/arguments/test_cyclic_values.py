@@ -1,4 +1,4 @@
-"""A look at a program that sees a value which holds itself leaves Python as deep as it was.
+"""A look at a program with a cyclic value does not reduce the available recursion depth.
 
 What a process can still recurse is measured after each look, in a process of its own: jaxlib's
 flattening of a cyclic container takes the levels for good, and nothing raises at the time.

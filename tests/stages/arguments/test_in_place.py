@@ -1,4 +1,4 @@
-"""What a function that is not jitted writes into its arguments is in its program, and said."""
+"""Writes of an unjitted function into its arguments are part of its program, and reported."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Written shapes, and transforms put round a function."""
+"""Arguments from written shapes, and transforms applied to a function."""
 
 import jax
 import jax.numpy as jnp

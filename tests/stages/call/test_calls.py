@@ -1,4 +1,4 @@
-"""Every kind of call becomes the program that the call would run, with its inputs named."""
+"""Every kind of call gives the program that the call would run, with named inputs."""
 
 import dataclasses
 import enum
@@ -113,7 +113,7 @@ def test_a_transform_of_a_model_is_named_after_its_class():
 
 
 class Nameless:
-    """As a Flax module: its attributes are looked up in a way of its own, so it has no name."""
+    """A callable without `__name__`, whose attribute lookup is its own, as a Flax module's."""
 
     def __getattr__(self, name):
         raise AttributeError(name)

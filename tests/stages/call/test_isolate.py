@@ -1,4 +1,4 @@
-"""Looking is not touching, measured from outside: what the user's own next call then does."""
+"""A look does not affect the user's next call: its traces, compiles and caches."""
 
 import gc
 import os
@@ -36,7 +36,7 @@ class Program:
         self.inner, self.outer = inner, outer
 
     def call(self, name, x):
-        """Calls it, and says all that can be seen of what JAX did for it."""
+        """Calls it, and returns everything observable of what JAX did."""
         self.traces.clear()
         EVENTS.clear()
         function = getattr(self, name)
@@ -54,7 +54,7 @@ def look(f, *args):
 
 
 def history(look_before):
-    """Four calls from a fresh process's caches, with a look before the given one."""
+    """Observations of four calls with empty caches, with a look before one of them."""
     jax.clear_caches()
     program, x = Program(), np.ones(3, np.float32)
     seen = []

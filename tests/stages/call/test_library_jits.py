@@ -1,4 +1,4 @@
-"""A library's jit is looked at as the program that it runs: what it hands to the jit inside it."""
+"""A library's jit wrapper shows the program that it runs: that of the `jax.jit` inside it."""
 
 import functools
 import inspect
@@ -350,7 +350,7 @@ def test_wrong_arguments_are_the_librarys_own_error(eqx, parts):
 
 
 def test_another_threads_lowering_is_its_own(eqx):
-    """While one thread is handed a call over, another may lower what it likes."""
+    """A library's call is intercepted in its own thread only."""
     import threading
 
     inside, done = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Programs that are there already: what is shown is what JAX's own objects say, and no other."""
+"""JAX's stage objects, opened: what is shown equals what the objects themselves print."""
 
 import jax
 import jax.export

@@ -1,4 +1,4 @@
-"""Where a program is to run: what is here, what is described, and what to do about the rest."""
+"""Targets: devices of this process, described devices, and errors for the others."""
 
 import importlib.util
 import os

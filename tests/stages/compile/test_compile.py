@@ -1,4 +1,4 @@
-"""One compile with dumps: what it gives, what it leaves, and that it leaves nothing behind."""
+"""One compile with dumps: its results, and that no file, option or thread is left."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def lowered():
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """Sends dumps to a folder of the test's; what is left in it afterwards is a leak."""
+    """Sends dumps to a folder of the test; a file left in it is a leak."""
     monkeypatch.setattr(dump, "_memory", lambda: str(tmp_path))
     monkeypatch.setattr(dump.tempfile, "tempdir", str(tmp_path))
     return tmp_path
@@ -141,7 +141,7 @@ class _Slow:
 
 @pytest.fixture
 def interruptible():
-    """An interrupt is heard, also where the tests run in the background and ignore it."""
+    """Handles SIGINT even if the tests run in the background, where it is ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""A disk that takes no more: what was not written is said, and JAX's profiler is left as it was."""
+"""A full disk: the error names what was not written, and JAX's profiler is stopped."""
 
 import json
 import subprocess

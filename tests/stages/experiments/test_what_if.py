@@ -1,4 +1,4 @@
-"""A program compiled without a pass or with a flag: XLA's own figures are the truth beside ours."""
+"""Compiles without a pass or with a flag, compared with XLA's own figures."""
 
 import subprocess
 import sys

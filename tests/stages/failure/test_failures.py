@@ -1,4 +1,4 @@
-"""What is said where tracing fails: the line, the traced value, and what to write instead."""
+"""Explanations of failed traces: the line, the traced value, and what to write instead."""
 
 import inspect
 import subprocess
@@ -282,7 +282,7 @@ CASES = [
 
 
 def raised(f, *args, verb=jaxlens.jaxpr):
-    """What a look at a call raises."""
+    """The exception of a look at a call."""
     try:
         verb(f, *args).text()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The verdict before a call, held against what JAX then does."""
+"""The cache verdict before a call, compared with what JAX then does."""
 
 import functools
 import gc

@@ -1,4 +1,4 @@
-"""The key of a call before the call, held against what JAX then does."""
+"""The cache key of a call, computed before it, compared with what JAX then does."""
 
 import functools
 import subprocess

@@ -1,4 +1,4 @@
-"""What the persistent cache's key differs in, provoked part by part, each in one process."""
+"""Differences of persistent cache keys, produced one by one in separate processes."""
 
 import json
 import logging
@@ -76,7 +76,7 @@ def run(code, folder, *more):
 
 @pytest.fixture(scope="module")
 def looked(tmp_path_factory):
-    """What one process finds, and the folder of its cache."""
+    """The results of one process, and the folder of its cache."""
     folder = tmp_path_factory.mktemp("cache")
     unkept, found = run(ONE_BY_ONE, folder).splitlines()
     return unkept, json.loads(found), folder

@@ -1,4 +1,4 @@
-"""The trace tape: steps, variables, equations and notes, of functions whose course is known."""
+"""The line trace of known functions: steps, variables, equations and notes."""
 
 import gc
 import sys

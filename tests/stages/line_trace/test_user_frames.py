@@ -1,4 +1,4 @@
-"""Both ways of following the user's functions, beside what Python's own trace function is told."""
+"""Both ways of following the user's functions, compared with `sys.settrace`."""
 
 import sys
 import threading
@@ -136,7 +136,7 @@ def stops(error):
 
 
 class Heard:
-    """Notes what it is told, as Python's trace function would be told it."""
+    """Records events in the form of `sys.settrace`."""
 
     def __init__(self):
         self.events = []

@@ -1,4 +1,4 @@
-"""Stamping leaves the user's own objects, caches and threads as they were."""
+"""Stamping does not change the user's objects, caches and threads."""
 
 import sys
 import threading
@@ -144,7 +144,7 @@ def test_the_jaxpr_looks_untouched_while_another_thread_lowers():
 
 @pytest.fixture
 def hurried():
-    """Threads take turns so often that what they share is shared."""
+    """Switches threads as often as possible, so that races show."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield

@@ -1,4 +1,4 @@
-"""A stamped program is the same program: proved against looks without stamps, and bare JAX."""
+"""A stamped program equals the program without stamps, and bare JAX's."""
 
 import functools
 import subprocess

@@ -1,4 +1,4 @@
-"""One trace, one lowering, and none before it is asked for."""
+"""One trace and one lowering, and none before a stage is read."""
 
 import sys
 

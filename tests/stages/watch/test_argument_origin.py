@@ -1,4 +1,4 @@
-"""Where an argument of a call was made, by the text round the call."""
+"""Where an argument of a call was created, from the source around the call."""
 
 import linecache
 import textwrap

@@ -1,4 +1,4 @@
-"""Each cure is applied as it is written, and JAX's own count of compiles says whether it is one."""
+"""Each proposed fix is applied as written and checked against JAX's count of compiles."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Recompiles provoked in every way there is, each named rightly, and counted as JAX counts them."""
+"""Every cause of a recompile: the reason given, and the count compared with JAX's."""
 
 import functools
 import gc
@@ -20,7 +20,7 @@ X = np.ones((128, 784), np.float32)
 
 
 def watched(*calls):
-    """The log of calls, after the first of them; JAX's count is the log's."""
+    """The log of all calls but the first; its count of compiles must be JAX's."""
     calls[0]()
     with Compiles() as truth, jaxlens.recompiles() as log:
         for call in calls[1:]:

@@ -1,4 +1,4 @@
-"""The way recompiles are watched: listeners, threads, nesting, `watch` and `assert_compiles`."""
+"""Watching for recompiles: listeners, threads, nesting, `watch` and `assert_compiles`."""
 
 import functools
 import gc
