@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, owner
+from jaxlens.ir.lazy import same_fields
 
 K = TypeVar("K", bound=Hashable)
 LITERAL = 0  # "made 0 values before": no step reads what it makes
@@ -116,10 +117,18 @@ class Program:
         return sum(map(len, self.regions.values()))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ColumnsModule(Module):
-    """A Module that its reader made from columns: its nodes are made when looked at."""
+    """A Module that its reader made from columns: its nodes are made when looked at.
 
-    __slots__ = ("columns", "locate", "value_name", "value_numbers")
+    Attributes:
+        columns: The columns.
+        locate: Region and step of an id; raises KeyError where there is none.
+        value_name: The name of a value, by its region and number.
+        value_numbers: What the names of a region's values stand for: the place of their letters
+            in the order a, b, ..., or a negative number for `_`.
+    """
+
     columns: Program
     locate: Callable[[str], tuple[str, int]]
     value_name: Callable[[str, int], str]
@@ -131,40 +140,9 @@ class ColumnsModule(Module):
         return self.regions[region].nodes[step]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Module) and _fields(self) == _fields(other)
+        return isinstance(other, Module) and same_fields(Module, self, other)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def from_columns(
-    name: str,
-    stage: str,
-    entry: str,
-    regions: Mapping[str, Region],
-    attrs: Mapping[str, str],
-    columns: Program,
-    locate: Callable[[str], tuple[str, int]],
-    value_name: Callable[[str, int], str],
-    value_numbers: Callable[[str], "array[int]"],
-) -> Module:
-    """A module whose reader has its columns.
-
-    `locate` gives region and step of an id, or raises KeyError; `value_name` the name of a
-    value by its region and number; `value_numbers` what the names of a region's values stand for,
-    the place of their letters in the order a, b, ..., or a negative number for `_`.
-    """
-    module: ColumnsModule = object.__new__(ColumnsModule)
-    fields = {"name": name, "stage": stage, "entry": entry, "regions": regions, "attrs": attrs}
-    late = {
-        "unknown": (),
-        "columns": columns,
-        "locate": locate,
-        "value_name": value_name,
-        "value_numbers": value_numbers,
-    }
-    for key, value in (fields | late).items():
-        object.__setattr__(module, key, value)
-    return module
 
 
 def columns(module: Module) -> Program:
@@ -224,65 +202,6 @@ def finder(module: Module) -> Callable[[str], Node]:
     if isinstance(module, ColumnsModule):
         return module.node
     return {node.id: node for node in module.nodes()}.__getitem__
-
-
-def _fields(module: Module) -> tuple[object, ...]:
-    return (
-        module.name,
-        module.stage,
-        module.entry,
-        dict(module.regions),
-        dict(module.attrs),
-        module.unknown,
-    )
-
-
-class LateNodes(Sequence[Node]):
-    """The nodes of a region, each made when it is first looked at and then kept."""
-
-    __slots__ = ("_kept", "_make", "_size", "_whole")
-
-    def __init__(self, size: int, make: Callable[[int], Node]) -> None:
-        self._size = size
-        self._make = make
-        self._kept: dict[int, Node] = {}
-        self._whole: tuple[Node, ...] | None = None
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return tuple(self[n] for n in range(*index.indices(self._size)))
-        step = index + self._size if index < 0 else index
-        if not 0 <= step < self._size:
-            raise IndexError(index)
-        return self._node(step)
-
-    def __iter__(self) -> Iterator[Node]:
-        if self._whole is None:
-            if len(self._kept) < self._size:
-                return map(self._node, range(self._size))
-            self._whole = tuple([self._kept[step] for step in range(self._size)])
-        return iter(self._whole)
-
-    def _node(self, step: int) -> Node:
-        node = self._kept.get(step)
-        if node is None:
-            node = self._kept[step] = self._make(step)
-        return node
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return tuple, (tuple(self),)
 
 
 def blank(name: str, ids: Sequence[str], steps: Sequence[int]) -> Columns:

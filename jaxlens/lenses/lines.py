@@ -8,12 +8,12 @@ lines reach it, to a library's line or to none, and the count of the latter is g
 
 from array import array
 from collections import Counter
-from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from jaxlens.ir.columns import ColumnsModule, Place
 from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.lazy import LazyDict
 
 _BACKWARD = "transpose("
 
@@ -58,33 +58,20 @@ def spot(span: Span) -> Spot:
     return span.key or span.file, span.line
 
 
-class Owners(Mapping[str, Span]):
+class Owners(LazyDict[Span]):
     """The span that owns each node, by id; nodes that no line owns are left out."""
 
     def __init__(
         self, module: Module, rows: Sequence["_Rows"], handed: Mapping[str, Span | None]
     ) -> None:
+        super().__init__(lambda: _spans(rows, handed))
         self._locate = module.locate if isinstance(module, ColumnsModule) else None
-        self._rows, self._handed = rows, handed
-
-    @cached_property
-    def _spans(self) -> dict[str, Span]:
-        found = {}
-        for row in self._rows:
-            handed = self._handed[row.name]
-            owners = {n: _owner(row.places[n], handed) for n in set(row.place)}
-            for ident, place in zip(row.ids, row.place, strict=True):
-                if (owner := owners[place]) is not None:
-                    found[ident] = owner
-        return found
-
-    @cached_property
-    def _row(self) -> dict[str, "_Rows"]:
-        return {row.name: row for row in self._rows}
+        self._row = {row.name: row for row in rows}
+        self._handed = handed
 
     def __getitem__(self, ident: str) -> Span:
         if self._locate is None:
-            return self._spans[ident]
+            return super().__getitem__(ident)
         owner = self.at(*self._locate(ident))
         if owner is None:
             raise KeyError(ident)
@@ -95,15 +82,15 @@ class Owners(Mapping[str, Span]):
         row = self._row[region]
         return _owner(row.places[row.place[step]], self._handed[region])
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._spans)
 
-    def items(self) -> ItemsView[str, Span]:
-        """All of them, without a look-up each."""
-        return self._spans.items()
-
-    def __len__(self) -> int:
-        return len(self._spans)
+def _spans(rows: Sequence["_Rows"], handed: Mapping[str, Span | None]) -> dict[str, Span]:
+    found = {}
+    for row in rows:
+        owners = {n: _owner(row.places[n], handed[row.name]) for n in set(row.place)}
+        for ident, place in zip(row.ids, row.place, strict=True):
+            if (owner := owners[place]) is not None:
+                found[ident] = owner
+    return found
 
 
 def owners(module: Module) -> Owners:

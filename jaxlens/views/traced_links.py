@@ -6,50 +6,27 @@ travels. Who reads the web in Python sees mappings as in any other, made when fi
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, chain, repeat
-from typing import Generic, TypeVar
 
+from jaxlens.ir.lazy import LazyDict
 from jaxlens.links.call_stacks import owner
 from jaxlens.links.traced_links import Group, Traced
 from jaxlens.render.link_data import Alike, Web
-
-V = TypeVar("V")
 
 
 def web(traced: Traced) -> Web:
     """Links of equations with lines of Python, in time linear in their runs."""
     alike = _alike(traced)
     return Web(
-        atoms={"jaxpr": _Late(lambda: {f"e{n}": (n,) for n in range(alike.size)})},
-        lines=_Late(lambda: _atoms(alike, alike.lines)),
-        calls=_Late(lambda: _atoms(alike, alike.calls)),
+        atoms={"jaxpr": LazyDict(lambda: {f"e{n}": (n,) for n in range(alike.size)})},
+        lines=LazyDict(lambda: _atoms(alike, alike.lines)),
+        calls=LazyDict(lambda: _atoms(alike, alike.calls)),
         stacks=alike.stacks,
-        stack=_Late(lambda: {id: n for id, g in _every(alike) if (n := alike.stack[g]) >= 0}),
-        made=_Late(lambda: {id: names for id, g in _every(alike) if (names := alike.made[g])}),
+        stack=LazyDict(lambda: {id: n for id, g in _every(alike) if (n := alike.stack[g]) >= 0}),
+        made=LazyDict(lambda: {id: names for id, g in _every(alike) if (names := alike.made[g])}),
         alike=alike,
     )
-
-
-class _Late(Mapping[str, V], Generic[V]):
-    """A dictionary that is made when it is first looked at."""
-
-    def __init__(self, make: Callable[[], dict[str, V]]) -> None:
-        self._make = make
-
-    @cached_property
-    def _made(self) -> dict[str, V]:
-        return self._make()
-
-    def __getitem__(self, name: str) -> V:
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
 
 
 def _alike(traced: Traced) -> Alike:

@@ -5,14 +5,12 @@ a large program is never looked at that closely.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
 
 from jaxlens.ir.graph import Node, Span, Type, Value
 from jaxlens.ir.hlo.frames import Frames, Told, origin
 from jaxlens.ir.hlo.line import instruction_attributes
 from jaxlens.ir.hlo.text import read_type
-from jaxlens.ir.lazy import fill
+from jaxlens.ir.lazy import LazyFields
 from jaxlens.ir.stamps import apart, unstamped
 
 # A frozen dataclass assigns each field through a call; filling its slots takes half the time.
@@ -20,13 +18,12 @@ _set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
 _set_scope, _set_spans, _set_stamps = (
     vars(Node)[name].__set__ for name in ("scope", "spans", "stamps")
 )
-_TOLD = {"scope": 0, "spans": 1, "stamps": 2}
 _NOTHING: Told = "", (), ()
 _BEFORE = ", metadata={op_name="
 _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 
-class Instruction(Node):
+class Instruction(LazyFields, Node):
     """A Node of which all but id, opcode, operands and regions is made when first read."""
 
     __slots__ = ("_frames", "_line", "said", "shape")
@@ -34,10 +31,14 @@ class Instruction(Node):
     _line: str  # as printed, with stamps
     said: str | None  # what stands between operands and metadata; None where it is no plain text
     shape: str  # the type as printed
-
-    def __getattr__(self, name: str) -> Any:
-        place = _TOLD.get(name)
-        return fill(self, name, _MAKERS) if place is None else _told(self)[place]
+    _makers = {  # noqa: RUF012
+        "text": lambda node: unstamped(node._line),
+        "results": lambda node: _results(node),
+        "attrs": lambda node: instruction_attributes(node.text),
+        "scope": lambda node: _told(node)[0],
+        "spans": lambda node: _told(node)[1],
+        "stamps": lambda node: _told(node)[2],
+    }
 
 
 def _results(node: Instruction) -> tuple[Value, ...]:
@@ -91,13 +92,6 @@ def printed(node: Instruction) -> str | None:
     if end >= 0 and line.find("}", end) != len(line) - 1:
         return None
     return line[start : end if end >= 0 else None]
-
-
-_MAKERS: Mapping[str, Callable[[Instruction], object]] = {
-    "text": lambda node: unstamped(node._line),
-    "results": _results,
-    "attrs": lambda node: instruction_attributes(node.text),
-}
 
 
 def stamped(node: Node) -> str:

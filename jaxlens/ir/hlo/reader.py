@@ -17,17 +17,20 @@ first reader.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.ir.hlo import lazy_module
 from jaxlens.ir.hlo import text as hlo_text
 from jaxlens.ir.hlo.computations import HEADER, Block, find_blocks
 from jaxlens.ir.hlo.frames import Frames, Origins
 from jaxlens.ir.hlo.instruction import Instruction
+from jaxlens.ir.hlo.lazy_module import Computation
 from jaxlens.ir.hlo.line import cut, instructions
+from jaxlens.ir.lazy import lazy, unfilled
 from jaxlens.ir.region_order import callers_first, in_order
 
 _LINE = re.compile(
@@ -128,6 +131,11 @@ Calls = dict[str | None, tuple[str, tuple[str, ...]]]
 """Texts of attributes, each with itself and the computations that it names: few differ."""
 
 
+def _unknown(computations: Iterable[Computation]) -> Iterator[str]:
+    """Lines that are not understood: to ask for them is to read all computations."""
+    return chain.from_iterable(computation.unknown for computation in computations)
+
+
 def _read_block(
     text: str, block: Block, frames: Frames, calls: Calls
 ) -> tuple[Region, tuple[str, ...]]:
@@ -165,16 +173,24 @@ class _Reader:
 
     def _late_module(self, name: str, stage: str, blocks: list[Block]) -> Module:
         """A module whose computations are read when they are looked at."""
-        regions: dict[str, Region] = {}
+        computations: dict[str, Computation] = {}
         for block in blocks:
             body = partial(_read_block, self.text, block, self.frames, self.calls)
-            regions[block.name] = lazy_module.computation(block.name, body)
+            computations[block.name] = unfilled(
+                Computation, name=block.name, kind="computation", _read=body
+            )
             for key, value in hlo_text.attributes(block.footer).items():
                 self.attrs[f"{block.name}.{key}"] = value
         entry = next(block.name for block in blocks if block.entry)
-        ordered = in_order(regions, {block.name: block.calls for block in blocks}, entry)
-        return lazy_module.module(
-            name, stage, entry, ordered, self.attrs, self.unknown, list(regions)
+        calls = {block.name: block.calls for block in blocks}
+        return lazy(
+            Module,
+            {"unknown": lambda _: (*self.unknown, *_unknown(computations.values()))},
+            name=name,
+            stage=stage,
+            entry=entry,
+            regions=in_order(computations, calls, entry),
+            attrs=self.attrs,
         )
 
     def block(self, block: Block) -> tuple[Region, tuple[str, ...]]:

@@ -9,14 +9,16 @@ import heapq
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
+
+from jaxlens.ir.lazy import ComputedSequence
 
 _NAME = 80  # characters of a body's name
 
 
-class Ids(Sequence[str]):
+class Ids(ComputedSequence[str]):
     """Ids of a body's equations: numbers that run on, but jump over nested bodies.
 
     Only the jumps are kept, so a million equations take no room.
@@ -40,14 +42,9 @@ class Ids(Sequence[str]):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(self._count))]
-        step = index + self._count if index < 0 else index
-        if not 0 <= step < self._count:
-            raise IndexError(index)
-        run = bisect_right(self._steps, step) - 1
-        return f"e{self._numbers[run] + step - self._steps[run]}"
+    def _item(self, index: int) -> str:
+        run = bisect_right(self._steps, index) - 1
+        return f"e{self._numbers[run] + index - self._steps[run]}"
 
     def __iter__(self) -> Iterator[str]:
         for first, number, stop in self.runs():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from jaxlens.ir.columns import LITERAL, LateNodes, Program, calls, from_columns
+from jaxlens.ir.columns import LITERAL, ColumnsModule, Program, calls
 from jaxlens.ir.gc_pause import paused
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.jaxpr import columns as jaxpr_columns
@@ -21,7 +21,7 @@ from jaxlens.ir.jaxpr.frames import Resolver, resolver
 from jaxlens.ir.jaxpr.names import Names
 from jaxlens.ir.jaxpr.params import unsaid
 from jaxlens.ir.jaxpr.types import notation, type_of
-from jaxlens.ir.lazy import fill
+from jaxlens.ir.lazy import LazyFields, LazySequence, same_fields, unfilled
 
 _NUMBERS: tuple[type, ...] = (bool, int, float, complex)
 _PRINTED = {"jvp_jaxpr_fun": "jvp", "fwd_jaxpr_thunk": "fwd"}
@@ -52,20 +52,23 @@ def read(
         reader = _Reader(found)
         program = jaxpr_columns.program(found, spans or resolver(), scope, reader.words)
     reader.columns = program
-    regions = {body.name: _late(reader, body) for body in found.values()}
+    regions: dict[str, Region] = {
+        body.name: unfilled(_Region, name=body.name, kind="jaxpr", _body=body, _reader=reader)
+        for body in found.values()
+    }
     main = next(iter(found.values()))
     constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
     attrs = {"constants": constants} if constants else {}
-    return from_columns(
+    return ColumnsModule(
         name,
         "jaxpr",
         main.name,
         regions,
         attrs,
-        program,
-        reader.locate,
-        reader.name,
-        reader.numbers,
+        columns=program,
+        locate=reader.locate,
+        value_name=reader.name,
+        value_numbers=reader.numbers,
     )
 
 
@@ -83,38 +86,22 @@ def occurrences(module: Module) -> dict[str, int]:
     return times
 
 
-class _Region(Region):
+class _Region(LazyFields, Region):
     """A Region whose parameters and results are named, and nodes made, when first looked at."""
 
     __slots__ = ("_body", "_reader")
     _body: Body
     _reader: "_Reader"
-
-    def __getattr__(self, name: str) -> Any:
-        return fill(self, name, _MAKERS)
+    _makers = {  # noqa: RUF012
+        "parameters": lambda region: region._reader.parameters(region._body),
+        "nodes": lambda region: region._reader.nodes(region._body),
+        "results": lambda region: region._reader.results(region._body),
+    }
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Region) and all(
-            getattr(self, key) == getattr(other, key)
-            for key in ("name", "parameters", "nodes", "results", "kind")
-        )
+        return isinstance(other, Region) and same_fields(Region, self, other)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _late(reader: "_Reader", body: Body) -> Region:
-    region: _Region = object.__new__(_Region)
-    fields = {"name": body.name, "kind": "jaxpr", "_body": body, "_reader": reader}
-    for key, value in fields.items():
-        object.__setattr__(region, key, value)
-    return region
-
-
-_MAKERS: Mapping[str, Callable[[_Region], object]] = {
-    "parameters": lambda region: region._reader.parameters(region._body),
-    "nodes": lambda region: region._reader.nodes(region._body),
-    "results": lambda region: region._reader.results(region._body),
-}
 
 
 class _Reader:
@@ -160,7 +147,7 @@ class _Reader:
 
     def nodes(self, body: Body) -> Sequence[Node]:
         """The equations of a body."""
-        return LateNodes(len(body.ids), partial(self._node, body))
+        return LazySequence(len(body.ids), partial(self._node, body))
 
     def parameters(self, body: Body) -> tuple[Value, ...]:
         """Constants and inputs of a body."""

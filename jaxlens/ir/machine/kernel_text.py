@@ -5,63 +5,49 @@ needs none of it. Whoever reads a `Kernel` sees plain strings.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from jaxlens.ir.facts import Kernel
+from jaxlens.ir.lazy import lazy
 
 Text = Literal["llvm_before", "llvm_after", "asm"]
 Kind = Literal["kernel", "library call", "thunk"]
 
 
+_TEXTS: tuple[Text, ...] = ("llvm_before", "llvm_after", "asm")
+
+
 class LazyKernel(Kernel):
-    """A Kernel that asks for its texts when they are first read.
+    """A Kernel whose `repr` makes no text."""
 
-    Its properties hide the fields of the same names. Two are equal if all their texts are.
-    """
-
-    __slots__ = ("_made", "_makers")
-    _makers: Mapping[Text, Callable[[], str]]
-    _made: dict[Text, str]
-
-    def __init__(
-        self,
-        name: str,
-        instruction: str,
-        kind: Kind,
-        note: str = "",
-        makers: Mapping[Text, Callable[[], str]] | None = None,
-        launch: str = "",
-    ) -> None:
-        """As `Kernel`, but with a function for each text that there is."""
-        fields: dict[str, Any] = {
-            "name": name,
-            "instruction": instruction,
-            "kind": kind,
-            "note": note,
-            "launch": launch,
-            "_makers": makers or {},
-            "_made": {},
-        }
-        for key, value in fields.items():
-            object.__setattr__(self, key, value)
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name} of {self.instruction or 'no instruction'}>"
 
-    @property
-    def llvm_before(self) -> str:
-        return self._text("llvm_before")
 
-    @property
-    def llvm_after(self) -> str:
-        return self._text("llvm_after")
+def lazy_kernel(
+    name: str,
+    instruction: str,
+    kind: Kind,
+    note: str = "",
+    texts: Mapping[Text, Callable[[], str]] | None = None,
+    launch: str = "",
+) -> Kernel:
+    """As `Kernel`, but with a function for each text that there is."""
+    makers: dict[str, Callable[[Kernel], str]] = {
+        text: _maker((texts or {}).get(text, str)) for text in _TEXTS
+    }
+    return lazy(
+        LazyKernel,
+        makers,
+        name=name,
+        instruction=instruction,
+        kind=kind,
+        note=note,
+        launch=launch,
+    )
 
-    @property
-    def asm(self) -> str:
-        return self._text("asm")
 
-    def _text(self, key: Text) -> str:
-        if key not in self._made:
-            make = self._makers.get(key)
-            self._made[key] = make() if make else ""
-        return self._made[key]
+def _maker(make: Callable[[], str]) -> Callable[[Kernel], str]:
+    return lambda _: make()

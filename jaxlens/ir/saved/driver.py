@@ -26,7 +26,7 @@ from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
 from jaxlens.ir.line_trace import Tape
 from jaxlens.ir.machine import llvm, native
-from jaxlens.ir.machine.kernel_text import LazyKernel, Text
+from jaxlens.ir.machine.kernel_text import Text, lazy_kernel
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
 from jaxlens.ir.saved.facts import from_json
@@ -256,7 +256,7 @@ class SavedDriver(RecordedDriver):
     @cached_property
     def _kernels(self) -> tuple[Kernel, ...]:
         return tuple(
-            LazyKernel(
+            lazy_kernel(
                 row.kernel.name,
                 row.kernel.instruction,
                 row.kernel.kind,

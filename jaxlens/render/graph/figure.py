@@ -4,9 +4,10 @@
 `svg.py` draws it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Literal, overload
 
 BoxKind = Literal[
     "input",
@@ -76,15 +77,31 @@ class Panel:
 
 
 class Panels(Sequence[Panel]):
-    """Panels that are drawn when they are first asked for.
-
-    A program has far more of them than one output shows.
+    """Panels that are drawn when they are first asked for: a program has far more than are shown.
 
     Attributes:
-        named: They by name; asking for one draws no other.
+        named: They by name, the first one first; asking for one draws no other.
     """
 
-    named: Mapping[str, Panel]
+    def __init__(self, named: Mapping[str, Panel]) -> None:
+        self.named = named
+
+    @cached_property
+    def _all(self) -> tuple[Panel, ...]:
+        return tuple(map(self.named.__getitem__, self.named))
+
+    @overload
+    def __getitem__(self, index: int) -> Panel: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Panel, ...]: ...
+    def __getitem__(self, index: int | slice) -> Panel | tuple[Panel, ...]:
+        return self.named[next(iter(self.named))] if index == 0 else self._all[index]
+
+    def __iter__(self) -> Iterator[Panel]:
+        return map(self.named.__getitem__, self.named)
+
+    def __len__(self) -> int:
+        return len(self.named)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)

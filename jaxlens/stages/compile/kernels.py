@@ -16,7 +16,7 @@ from functools import cache, partial
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.machine import launches
-from jaxlens.ir.machine.kernel_text import Kind, LazyKernel, Text
+from jaxlens.ir.machine.kernel_text import Kind, Text, lazy_kernel
 from jaxlens.stages.compile.disassemble import disassemble, missing, readable, symbols
 from jaxlens.stages.compile.dump import Dump
 from jaxlens.stages.compile.shared_kernels import owners
@@ -86,7 +86,7 @@ def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
         code.share(module, [node for node in running if node.opcode == "fusion"])
     found = [_kernel(node, code, platform) for node in running]
     rest = [
-        LazyKernel(
+        lazy_kernel(
             name, "", "kernel", "no instruction has its name: XLA may share it", code.texts(name)
         )
         for name in code.units
@@ -202,7 +202,7 @@ def _running(module: Module, code: _Code) -> Iterator[Node]:
                 pending += [iter(module.regions[r].nodes) for r in reversed(fresh)]
 
 
-def _kernel(node: Node, code: _Code, platform: str) -> LazyKernel:
+def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
     symbol = code.symbol(node)
     if symbol is None and node.id in code.shared:
         return _sharing(node, code)
@@ -211,24 +211,24 @@ def _kernel(node: Node, code: _Code, platform: str) -> LazyKernel:
     if symbol is None:
         if launch is not None and launch.kind not in _CODE and node.opcode == "fusion":
             note = _RUNTIME.get(launch.kind, f"the runtime does it as {launch.kind[1:]}")
-            return LazyKernel(node.id, node.id, "thunk", note)
+            return lazy_kernel(node.id, node.id, "thunk", note)
         kind, note = _kind(node, platform), _note(node, platform)
-        return LazyKernel(node.id, node.id, kind, note, launch=wide)
+        return lazy_kernel(node.id, node.id, kind, note, launch=wide)
     owner = code.taken.setdefault(symbol, node.id)
     if owner != node.id:
         note = f"equal to {owner}: XLA compiles equal fusions once"
-        return LazyKernel(node.id, node.id, "kernel", note, code.texts(symbol), wide)
+        return lazy_kernel(node.id, node.id, "kernel", note, code.texts(symbol), wide)
     if node.opcode == "sort" and symbol in node.regions:
-        return LazyKernel(node.id, node.id, "thunk", _THUNKS["sort"], code.texts(symbol))
-    return LazyKernel(symbol, node.id, "kernel", "", code.texts(symbol), wide)
+        return lazy_kernel(node.id, node.id, "thunk", _THUNKS["sort"], code.texts(symbol))
+    return lazy_kernel(symbol, node.id, "kernel", "", code.texts(symbol), wide)
 
 
-def _sharing(node: Node, code: _Code) -> LazyKernel:
+def _sharing(node: Node, code: _Code) -> Kernel:
     """A fusion that runs the code of an equal one; its texts are that one's."""
     owner = code.shared[node.id]
     symbol = next(n for n in _names(owner) if n in code.units)
     note = f"equal to {owner}: XLA compiles equal fusions once"
-    return LazyKernel(node.id, node.id, "kernel", note, code.texts(symbol))
+    return lazy_kernel(node.id, node.id, "kernel", note, code.texts(symbol))
 
 
 def _names(instruction: str) -> list[str]:

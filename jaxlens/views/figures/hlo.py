@@ -7,11 +7,10 @@ words of HLO, and `hlo_dataflow.py` takes out what only packs and unpacks.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module
-from jaxlens.ir.lazy import fill
+from jaxlens.ir.lazy import LazyMapping, lazy
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
 from jaxlens.report import count
@@ -48,41 +47,29 @@ def figure(
         outputs=outputs,
     )
     note = plain.note.replace(" equations ", " instructions ", 1)
-    made = Figure(HloPanels(plain, plumbing, max_boxes), max(1, depth), note, module.stage)
+    panels = Panels(_WordedPanels(plain.named, plumbing, max_boxes))
+    drawing = Figure(panels, max(1, depth), note, module.stage)
     if depth != jaxpr_figure.AUTO:
-        return made
-    return replace(made, depth=jaxpr_figure.fitting_depth(made))
+        return drawing
+    return replace(drawing, depth=jaxpr_figure.fitting_depth(drawing))
 
 
 def pane(capture: Capture) -> GraphPane:
-    """The graph of what runs, drawn when it is first looked at.
+    """The graph of what runs, drawn when it is first looked at: text does without.
 
     Raises:
         UnavailableError: This backend gives no optimised HLO.
     """
-    made: _LatePane = object.__new__(_LatePane)
-    object.__setattr__(made, "_asked", (capture, capture.optimized.module))
-    return made
+    module = capture.optimized.module
 
+    def describe(pane: GraphPane) -> str:
+        boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
+        return f"Graph of {capture.program.name} as it runs: {boxes} at the top level."
 
-class _LatePane(GraphPane):
-    """A GraphPane that is drawn when it is first looked at: text does without."""
+    def draw(_: GraphPane) -> Figure:
+        return figure(module, outputs=[leaf.name for leaf in capture.outputs])
 
-    __slots__ = ("_asked",)
-    _asked: tuple[Capture, Module]
-
-    def __getattr__(self, name: str) -> Any:
-        return fill(self, name, {"figure": _figure, "alt": _alt})
-
-
-def _figure(made: _LatePane) -> Figure:
-    capture, module = made._asked
-    return figure(module, outputs=[leaf.name for leaf in capture.outputs])
-
-
-def _alt(made: _LatePane) -> str:
-    boxes = count(len(made.figure.panels[0].boxes), "box", "boxes")
-    return f"Graph of {made._asked[0].program.name} as it runs: {boxes} at the top level."
+    return lazy(GraphPane, {"figure": draw, "alt": describe})
 
 
 def _instructions(words: str) -> str:
@@ -97,42 +84,23 @@ def _inputs(module: Module) -> list[str]:
     return [scopes.get(value.name) or value.name for value in body.parameters]
 
 
-class HloPanels(Panels):
+class _WordedPanels(LazyMapping[Panel]):
     """A program's panels with the words of HLO; those of a fusion are made when it opens."""
 
-    def __init__(self, plain: Figure, plumbing: Plumbing, max_boxes: int) -> None:
-        self.named = _Worded(plain.named, plumbing, max_boxes)
-        self._first = plain.panels[0].name
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.named[self._first] if index == 0 else tuple(self)[index]
-
-    def __iter__(self) -> Iterator[Panel]:
-        return map(self.named.__getitem__, self.named)
-
-    def __len__(self) -> int:
-        return len(self.named)
-
-
-class _Worded(Mapping[str, Panel]):
-    """Panels by name, each worded when it is asked for."""
-
     def __init__(self, plain: Mapping[str, Panel], plumbing: Plumbing, max_boxes: int) -> None:
+        super().__init__()
         self._main, self._plumbing, self._most = plain, plumbing, max_boxes
         self._fused = frozenset(plumbing.fused)
         self._other: dict[str, Mapping[str, Panel]] = {}  # panels that are not the entry's
-        self._worded: dict[str, Panel] = {}
 
-    def __getitem__(self, name: str) -> Panel:
-        if name not in self._worded:
-            plain = self._plain(name)
-            panel = plain[name]
-            boxes = tuple(self._box(panel, box) for box in panel.boxes)
-            if plain is not self._main:
-                inner = (box.inside for box in panel.boxes if box.inside in plain)
-                self._other.update((door, plain) for door in inner if door not in self._main)
-            self._worded[name] = replace(panel, boxes=boxes)
-        return self._worded[name]
+    def _value(self, key: str) -> Panel:
+        plain = self._plain(key)
+        panel = plain[key]
+        boxes = tuple(self._box(panel, box) for box in panel.boxes)
+        if plain is not self._main:
+            inner = (box.inside for box in panel.boxes if box.inside in plain)
+            self._other.update((door, plain) for door in inner if door not in self._main)
+        return replace(panel, boxes=boxes)
 
     def _plain(self, name: str) -> Mapping[str, Panel]:
         """The panels among which that one is."""
@@ -154,9 +122,6 @@ class _Worded(Mapping[str, Panel]):
                 yield name
                 inner = (box.inside for box in reversed(self[name].boxes))
                 waiting += [d for d in inner if d in self._other and d not in self._fused]
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
     def _box(self, panel: Panel, old: Box) -> Box:
         plumbing, id = self._plumbing, old.id

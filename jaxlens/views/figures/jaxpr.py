@@ -7,9 +7,9 @@ Made for jaxprs; any module will do. The work is linear in the program's size.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.lazy import LazyMapping
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels
 from jaxlens.render.graph.open_boxes import Path, open_paths
 from jaxlens.views.figures.body import Body, bodies_of, plain
@@ -48,7 +48,7 @@ def figure(
         Every panel that can be opened, the whole program first.
     """
     bodies = bodies_of(module, max(8, max_boxes), inputs, outputs)
-    panels = ProgramPanels(bodies)
+    panels = Panels(_DrawnPanels(bodies))
     note = _note(bodies[module.entry], panels[0])
     drawn = Figure(panels, max(1, depth), note)
     return drawn if depth != AUTO else Figure(panels, fitting_depth(drawn), note)
@@ -76,48 +76,24 @@ def _note(body: Body, top: Panel) -> str:
     return f"{len(body):,} equations folded into {shown} boxes; every box opens"
 
 
-class ProgramPanels(Panels):
-    """The panels of a program's regions, of their folds, and of the lists that open in them."""
+class _DrawnPanels(LazyMapping[Panel]):
+    """The panels of a program's regions, of their folds, and of the lists that open in them.
+
+    The panels inside another one are known once that one is drawn.
+    """
 
     def __init__(self, bodies: Mapping[str, Body]) -> None:
-        self.named = _Drawn(bodies)
-        self._first = next(iter(bodies))
-        self._all: tuple[Panel, ...] | None = None
-
-    def __getitem__(self, index: Any) -> Any:
-        if index == 0:
-            return self.named[self._first]
-        if self._all is None:
-            self._all = tuple(self.named[name] for name in self.named)
-        return self._all[index]
-
-    def __iter__(self) -> Iterator[Panel]:
-        return map(self.named.__getitem__, self.named)
-
-    def __len__(self) -> int:
-        return len(self.named)
-
-
-class _Drawn(Mapping[str, Panel]):
-    """Panels by name. The panels inside another one are known once that one is drawn."""
-
-    def __init__(self, bodies: Mapping[str, Body]) -> None:
+        super().__init__()
         self._bodies = bodies
-        self._drawn: dict[str, Panel] = {}
-        self._late: dict[str, Callable[[], Panel]] = {}
+        self._lists: dict[str, Callable[[], Panel]] = {}
         self._folds: dict[str, tuple[Body, Run]] = {}
 
-    def __getitem__(self, name: str) -> Panel:
-        if name not in self._drawn:
-            late = self._late.pop(name, None)
-            if late is not None:
-                self._drawn[name] = late()
-            else:
-                self._draw(name)
-        return self._drawn[name]
+    def _value(self, key: str) -> Panel:
+        lists = self._lists.pop(key, None)
+        return lists() if lists is not None else self._draw(key)
 
     def __contains__(self, name: object) -> bool:
-        known = self._drawn, self._late, self._folds, self._bodies
+        known = self._kept, self._lists, self._folds, self._bodies
         return any(name in names for names in known)
 
     def __iter__(self) -> Iterator[str]:
@@ -130,10 +106,7 @@ class _Drawn(Mapping[str, Panel]):
                 inner = (box.inside for box in reversed(self[name].boxes))
                 waiting += [door for door in inner if door and door not in self._bodies]
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def _draw(self, name: str) -> None:
+    def _draw(self, name: str) -> Panel:
         """The panel, the lists of its inputs and outputs, and doors to what is folded."""
         sides = None
         if name in self._bodies:
@@ -146,14 +119,14 @@ class _Drawn(Mapping[str, Panel]):
             parts = body.folding.children(run, body.most, _ROOM)
             title = fold_title(body, run)
         panel, lists = _panel(body, name, title, run, parts, sides)
-        self._drawn[name] = panel
-        self._late |= lists
+        self._lists |= lists
         for part in parts:
             if len(part) > 1:
                 self._folds[fold_name(body, part)] = body, part
             elif len(body.columns.calls.get(part.low, ())) > 1:
                 node = body.node(part.low)
-                self._drawn[_bodies_name(node)] = _bodies_panel(node)
+                self._kept[_bodies_name(node)] = _bodies_panel(node)
+        return panel
 
 
 def _sides(body: Body) -> tuple[Ports, Ports]:

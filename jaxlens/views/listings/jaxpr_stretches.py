@@ -4,14 +4,14 @@ Most lines are equations in a row, one each: what stands for them is where they 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import overload
 
 from jaxlens.ir.columns import ColumnsModule
 from jaxlens.ir.graph import Module, Region
+from jaxlens.ir.lazy import ComputedSequence
 from jaxlens.render.document import Line
 from jaxlens.views.listings.lines_by_id import LinesById
 
@@ -36,7 +36,7 @@ class Page:
     calls: Mapping[str, Mapping[int, tuple[str, ...]]]
 
 
-class Rows(Sequence[Line]):
+class Rows(ComputedSequence[Line]):
     """All lines of a listing; those of equations without new bodies are made when looked at."""
 
     def __init__(self, page: Page, rows: Iterable[Line | Stretch], first: int = 0) -> None:
@@ -75,24 +75,6 @@ class Rows(Sequence[Line]):
     def __len__(self) -> int:
         return max(0, self._starts[-1] - self._first)
 
-    @overload
-    def __getitem__(self, place: int) -> Line: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Line, ...]: ...
-    def __getitem__(self, place: int | slice) -> Line | tuple[Line, ...]:
-        if isinstance(place, slice):
-            return tuple(self._line(n) for n in range(*place.indices(len(self))))
-        index = place + len(self) if place < 0 else place
-        if not 0 <= index < len(self):
-            raise IndexError(place)
-        return self._line(index)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(len(self))
-
     def place(self, id: str) -> int | None:
         """Which of these lines is the first with a node's id; None for none."""
         where = _where(self._page.module, id)
@@ -109,7 +91,7 @@ class Rows(Sequence[Line]):
                 return found - self._first
         return None
 
-    def _line(self, index: int) -> Line:
+    def _item(self, index: int) -> Line:
         place = bisect_right(self._starts, index + self._first) - 1
         row = self._rows[place]
         if isinstance(row, Line):

@@ -3,15 +3,16 @@
 A source line shows a few of the nodes under it; a big program has many more.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from jaxlens.ir.columns import finder
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.lazy import LazyMapping
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Line
 
 
-class LinesById(Mapping[str, Line]):
+class LinesById(LazyMapping[Line]):
     """Line by node id.
 
     Args:
@@ -23,34 +24,28 @@ class LinesById(Mapping[str, Line]):
     """
 
     def __init__(self, module: Module, make: Callable[[Node, str], Line]) -> None:
+        super().__init__()
         self._module = module
         self._node = finder(module)
         self.owners = owners(module)
         self._make = make
-        self._made: dict[str, Line] = {}
 
     def owner(self, ident: str) -> str:
         """Name of the source line that owns a node, "" for none."""
         span = self.owners.get(ident)
         return str(span) if span else ""
 
-    def __getitem__(self, ident: str) -> Line:
-        line = self._made.get(ident)
-        if line is None:
-            line = self._made[ident] = self._make(self._node(ident), self.owner(ident))
-        return line
+    def _value(self, key: str) -> Line:
+        return self._make(self._node(key), self.owner(key))
 
     def at(self, region: Region, step: int) -> Line:
         """The line of a node by its place, which saves looking for it."""
         node = region.nodes[step]
-        line = self._made.get(node.id)
+        line = self._kept.get(node.id)
         if line is None:
             span = self.owners.at(region.name, step)
-            line = self._made[node.id] = self._make(node, str(span) if span else "")
+            line = self._kept[node.id] = self._make(node, str(span) if span else "")
         return line
 
     def __iter__(self) -> Iterator[str]:
         return (node.id for node in self._module.nodes())
-
-    def __len__(self) -> int:
-        return sum(len(region.nodes) for region in self._module.regions.values())

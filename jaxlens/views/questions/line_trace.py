@@ -1,10 +1,8 @@
 """What `%%jaxpr --tape` shows: the function's lines as they ran while JAX traced them."""
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module
+from jaxlens.ir.lazy import LazyDict
 from jaxlens.lenses.tracing.line_trace import Tracing, findings, replay, table
 from jaxlens.options import JaxprOptions
 from jaxlens.render.document import Document, Findings, Tab, Tabs, TapeReel
@@ -28,7 +26,7 @@ def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
         found.steps,
         found.notes,
         _texts(capture, found),
-        _Equations(module, found),
+        LazyDict(lambda: _equations(module, found)),  # text has no use for them
         table(found, capture),
     )
     lines = jaxpr_lines.equations(module)
@@ -53,29 +51,11 @@ def _texts(capture: Capture, found: Tracing) -> dict[str, tuple[tuple[int, str],
     return shown
 
 
-class _Equations(Mapping[str, str]):
-    """Each recorded equation in JAX's notation, what is folded left out.
-
-    Written when the player is: the text of a tape has no use for them.
-    """
-
-    def __init__(self, module: Module, found: Tracing) -> None:
-        self._module, self._found = module, found
-
-    @cached_property
-    def _written(self) -> dict[str, str]:
-        wanted = {id for step in self._found.steps for id in step.made}
-        return {
-            node.id: "".join(p.text for p in equation(node).pieces if p.kind != "fold")
-            for node in self._module.nodes()
-            if node.id in wanted
-        }
-
-    def __getitem__(self, id: str) -> str:
-        return self._written[id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._written)
-
-    def __len__(self) -> int:
-        return len(self._written)
+def _equations(module: Module, found: Tracing) -> dict[str, str]:
+    """Each recorded equation in JAX's notation, what is folded left out."""
+    wanted = {id for step in found.steps for id in step.made}
+    return {
+        node.id: "".join(p.text for p in equation(node).pieces if p.kind != "fold")
+        for node in module.nodes()
+        if node.id in wanted
+    }

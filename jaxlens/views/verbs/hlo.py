@@ -3,8 +3,9 @@
 A stage that this backend does not give is a sentence in its place.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
@@ -84,13 +85,13 @@ def document(
 
 def _default(capture: Capture, full: bool, atoms: Atoms | None) -> list[Block]:
     """All tabs, with the sentences above them."""
-    found = _Once(capture)
-    sentences = tuple(_sentences(capture, found))
+    change = cache(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture)))
+    sentences = tuple(_sentences(capture, change))
     tabs = (
         pane("source", lambda: stage_blocks.became(capture), title="Your code"),
         pane(
             "change",
-            lambda: [change_diff(found.change[0], "Before fusion", "After", found.change[1], full)],
+            lambda: [change_diff(change()[0], "Before fusion", "After", change()[1], full)],
             title="Before and after fusion",
             in_text=True,
             help="Each fusion with the instructions it swallowed, then all else that changed.",
@@ -116,23 +117,9 @@ def _is_given(capture: Capture, name: str) -> bool:
     return True
 
 
-class _Once:
-    """The change across fusion, computed when first asked for and no second time."""
-
-    def __init__(self, capture: Capture) -> None:
-        self._capture = capture
-        self._change: tuple[Change, str] | None = None
-
-    @property
-    def change(self) -> tuple[Change, str]:
-        if self._change is None:
-            self._change = across_fusion(self._capture, GLANCE_LIMIT, fusing(self._capture))
-        return self._change
-
-
-def _sentences(capture: Capture, found: _Once) -> Iterator[Finding]:
+def _sentences(capture: Capture, change: Callable[[], tuple[Change, str]]) -> Iterator[Finding]:
     try:
-        yield from fusion_findings(found.change[0])
+        yield from fusion_findings(change()[0])
         yield Finding(tally(works(capture)))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")

@@ -1,14 +1,12 @@
 """What `%%jaxpr` shows: the user's lines, the jaxpr beside them, and the graph."""
 
-from typing import Any
-
 from jaxlens.captures import Capture
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.gc_pause import paused
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr.reader import occurrences
-from jaxlens.ir.lazy import fill
+from jaxlens.ir.lazy import lazy
 from jaxlens.lenses.compare import facts as compared
 from jaxlens.lenses.constants.facts import captured as captured_report
 from jaxlens.options import JaxprOptions
@@ -114,35 +112,22 @@ def source_tab(capture: Capture, module: Module, lines: LinesById) -> Tab:
 
 
 def graph_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
-    """The jaxpr as a drawing, made when it is looked at."""
-    pane: _LatePane = object.__new__(_LatePane)
-    object.__setattr__(pane, "_asked", (capture, module, options))
+    """The jaxpr as a drawing, made when it is looked at: text does without."""
+
+    def draw(_: GraphPane) -> Figure:
+        from jaxlens.views.figures.jaxpr import figure
+
+        return figure(
+            module,
+            depth=options.depth,
+            inputs=[leaf.name for leaf in capture.program.inputs],
+            outputs=[leaf.name for leaf in capture.outputs],
+        )
+
+    def describe(pane: GraphPane) -> str:
+        boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
+        return f"Graph of {capture.program.name}: {boxes} at the top level."
+
+    pane = lazy(GraphPane, {"figure": draw, "alt": describe})
     help = "Equations as boxes, values as arrows; a box with a nested jaxpr opens in place."
     return Tab("Graph", (pane,), help=help, key="graph")
-
-
-class _LatePane(GraphPane):
-    """A GraphPane that is drawn when it is first looked at: text does without."""
-
-    __slots__ = ("_asked",)
-    _asked: tuple[Capture, Module, JaxprOptions]
-
-    def __getattr__(self, name: str) -> Any:
-        return fill(self, name, {"figure": _figure, "alt": _alt})
-
-
-def _figure(pane: _LatePane) -> Figure:
-    from jaxlens.views.figures.jaxpr import figure
-
-    capture, module, options = pane._asked
-    return figure(
-        module,
-        depth=options.depth,
-        inputs=[leaf.name for leaf in capture.program.inputs],
-        outputs=[leaf.name for leaf in capture.outputs],
-    )
-
-
-def _alt(pane: _LatePane) -> str:
-    boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
-    return f"Graph of {pane._asked[0].program.name}: {boxes} at the top level."
