@@ -109,7 +109,8 @@ class LazyDict(Mapping[str, V]):
 class LazyMapping(Mapping[str, V]):
     """A mapping whose values are made one by one when first asked for, and then kept.
 
-    A subclass gives `_value`, `__iter__`, and `__contains__` where that needs no value.
+    A subclass gives `_value` and `__iter__`, and `__contains__` and `__len__` where these need
+    no value (`if mapping:` asks for the length).
     """
 
     def __init__(self) -> None:

@@ -49,3 +49,6 @@ class LinesById(LazyMapping[Line]):
 
     def __iter__(self) -> Iterator[str]:
         return (node.id for node in self._module.nodes())
+
+    def __len__(self) -> int:
+        return sum(len(region.nodes) for region in self._module.regions.values())
