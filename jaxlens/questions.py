@@ -156,7 +156,7 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer:
         misses), `.reasons` (what differs from the nearest earlier key) and `.parts`.
     """
     from jaxlens.lenses.recompile.call_key import key as report
-    from jaxlens.stages.keys.one_key import call_key
+    from jaxlens.stages.keys.look_up import call_key
     from jaxlens.views.questions.call_key import document
 
     if isinstance(f, Capture) or is_program(f):
@@ -202,7 +202,7 @@ def captured(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
 
 def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Slot]:
     """What `varied_key` can change in a call."""
-    from jaxlens.stages.keys.key_slots import slots
+    from jaxlens.stages.keys.look_up import slots
 
     return slots(f, args, kwargs)
 
@@ -216,7 +216,7 @@ def varied_key(
         OptionError: What is written for one of them is no type or literal.
     """
     from jaxlens.lenses.recompile.call_key import key as report
-    from jaxlens.stages.keys.key_slots import varied
+    from jaxlens.stages.keys.look_up import varied
     from jaxlens.views.questions.call_key import document
 
     found = varied(f, args, kwargs, changed)

@@ -40,6 +40,9 @@ class Place:
         return Span(file.name, self.line, self.line, -1, -1, name, self.file, file.library)
 
 
+UNKNOWN = Place((), "", 0, "")
+
+
 def place_of(fun: Any) -> Place:
     """Where a function object came from, partials, methods and transforms opened."""
     wrappers: list[str] = []

@@ -5,6 +5,7 @@ what the wrapper does with results: `nnx.jit` writes the new state into the mode
 given, so that the state is no result of the wrapper's, and what computes it would be dead.
 """
 
+import itertools
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +17,10 @@ import jax
 
 from jaxlens.ir.facts import Static
 from jaxlens.stages import compat
-from jaxlens.stages.arguments import equinox_calls, flax_models
+from jaxlens.stages.arguments import flax_models
 from jaxlens.stages.arguments.inputs import Leaf, leaves, root_names, signature_of, static_text
-from jaxlens.stages.call import isolate
+from jaxlens.stages.call import equinox_calls, isolate
+from jaxlens.stages.call.numbered_call import ArrayLeaf, leaf_paths, named_leaves
 from jaxlens.stages.call.opened import Opened
 
 
@@ -60,11 +62,11 @@ class Inner:
             written = flax_models.updates(filled) or []
             last = max((root for root, _ in written if isinstance(root, int)), default=-1)
             roots = root_names(last + 1, self.call.signature)
-            own = list(_paths("result", filled[0]))
+            own = _paths("result", filled[0])
             new = [f"new {roots[r] if isinstance(r, int) else r}{path}" for r, path in written]
             if len(own) + len(new) == count:
                 return own + new
-        return list(_paths("result", filled))
+        return _paths("result", filled)
 
     def _of_flax(self, filled: Any) -> Iterator[str]:
         """`nnx.jit` gives back its arguments' state, then what the function returned."""
@@ -164,13 +166,14 @@ def _names(
     Where the containers tell, earlier calls of the same function are named by theirs.
     """
     if equinox_calls.is_equinox(fun):
-        trees = [jax.tree_util.tree_structure(arg) for arg in inside.args[:2]]
-        user = equinox_calls.taken(fun, trees, inside.args[2:])
-        if user is not None:
-            named = equinox_calls.named(user, [""] * len(found))
-            if len(named.inputs) == len(found):
-                statics = (Static(n, static_text(v)) for n, v in named.statics.items())
-                return list(named.inputs), tuple(statics), False
+        dynamic, static = inside.args[:2], inside.args[2:]
+        numbers = map(ArrayLeaf, itertools.count())
+        arrays = jax.tree_util.tree_map(lambda _: next(numbers), dynamic)
+        user = equinox_calls.user_call(replace(inside, function=fun, args=(*arrays, *static)))
+        paths, others = named_leaves(user) if user is not None else ({}, {})
+        if user is not None and len(paths) == len(found):
+            statics = (Static(name, static_text(value)) for name, value in others.items())
+            return list(paths.values()), tuple(statics), False
     if any(map(flax_models.is_states, _nodes(inside))):
         names = list(_of_states(inside))
         if len(names) == len(found):
@@ -195,12 +198,8 @@ def _of_states(call: Opened) -> Iterator[str]:
         yield from _paths(name, value)
 
 
-def _paths(root: str, tree: Any) -> Iterator[str]:
-    """The path of each leaf, those of a model that Flax took apart by its attributes."""
-    found, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=flax_models.is_states)
-    for path, leaf in found:
-        inside = flax_models.paths(leaf) if flax_models.is_states(leaf) else [""]
-        yield from (root + jax.tree_util.keystr(path) + step for step in inside)
+def _paths(root: str, tree: Any) -> list[str]:
+    return [path for path, _ in leaf_paths(root, tree)]
 
 
 def _by_identity(call: Opened, found: Sequence[Leaf]) -> list[str]:

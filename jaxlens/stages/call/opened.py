@@ -17,7 +17,7 @@ import jax
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import flax_models, pytrees
 from jaxlens.stages.arguments.arrays import is_array
-from jaxlens.stages.arguments.inputs import root_names, signature_of
+from jaxlens.stages.arguments.inputs import keyword_name, root_names, signature_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,15 @@ class Opened:
     signature: inspect.Signature | None
     owner: Any = None
     names: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name, positional ones first."""
+        names = (
+            *root_names(len(self.args), self.signature),
+            *(keyword_name(name, self.signature) for name in self.kwargs),
+        )
+        return dict(zip(names, (*self.args, *self.kwargs.values()), strict=True))
 
 
 def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Opened:
@@ -62,10 +71,10 @@ def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str =
         elif (cached := flax_models.cached(f)) is not None:
             f, args, signature = cached[0], (*cached[1], *args), None
         elif _is_method(f):
-            owner, signature = f.__self__, _with_owner(f, name)
+            owner, signature = f.__self__, with_owner(f, name)
             f, args = f.__func__, (owner, *args)
         elif not _is_jitted(f) and _is_callable_tree(f):
-            owner, signature = f, _with_owner(f, name)
+            owner, signature = f, with_owner(f, name)
             f, args = type(f).__call__, (owner, *args)
         else:
             return _checked(Opened(f, args, kwargs, signature or signature_of(f), owner))
@@ -151,8 +160,13 @@ def _is_callable_tree(f: Any) -> bool:
     return any(is_array(leaf) for _, leaf in pytrees.leaves(f))
 
 
-def _with_owner(f: Callable[..., Any], name: str) -> inspect.Signature | None:
-    """The signature of what `f` is bound to, its object first, called what the user calls it."""
+def with_owner(f: Callable[..., Any], name: str = "") -> inspect.Signature | None:
+    """The signature of what `f` is bound to, with a first parameter for the object.
+
+    Args:
+        f: A bound method, or a callable object.
+        name: What the user calls the object; "self" by default.
+    """
     bound = signature_of(f)
     if bound is None:
         return None

@@ -30,8 +30,9 @@ from jaxlens.stages.call.calls import Call
 from jaxlens.stages.call.opened import Opened
 from jaxlens.stages.call.target import Place
 from jaxlens.stages.core.program import written
-from jaxlens.stages.keys import cache, core_cache
+from jaxlens.stages.keys.core_keys import CoreKeys
 from jaxlens.stages.keys.earlier_trace import difference
+from jaxlens.stages.keys.jax_keys import JaxKeys
 from jaxlens.stages.line_trace.record import Recorder
 from jaxlens.stages.trace import lower, stamp, trace
 
@@ -250,8 +251,8 @@ class Staging:
         core = self.call.core
         with self.as_called():
             if core is not None:
-                return core_cache.verdict(core.function, core.args, core.kwargs, self.call.name)
-            return cache.verdict(opened, self.call.name)
+                return CoreKeys(core.function, core.args, core.kwargs, self.call.name).verdict()
+            return JaxKeys(opened, self.call.name).verdict()
 
     @cached_property
     def earlier(self) -> str:

@@ -17,7 +17,7 @@ from jaxlens.captures import Capture
 from jaxlens.ir.cell_calls import CalledProgram, CallSite
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
-from jaxlens.stages.arguments import equinox_calls
+from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.calls import function_name
 from jaxlens.stages.call.function_origin import is_jaxs, place_of
 from jaxlens.stages.compat import events as compat_events

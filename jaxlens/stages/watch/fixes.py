@@ -22,7 +22,7 @@ from typing import Any
 from jaxlens.ir.compile_log import Call, Change, Cure, Log, container, remade, root
 from jaxlens.stages.arguments import value_diff
 from jaxlens.stages.arguments.inputs import signature_of
-from jaxlens.stages.keys.call_keys import Met
+from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.watch import retrace, type_fixes
 from jaxlens.stages.watch.argument_origin import made_at
 from jaxlens.stages.watch.type_fixes import few, split, values
@@ -31,7 +31,7 @@ _ALONE = "the nearest earlier key differs in nothing else, so that call would ha
 _HALVES = {"f64": "f32", "i64": "i32", "u64": "u32", "c128": "c64"}
 
 
-def cured(log: Log, keys: Mapping[int, Met]) -> Log:
+def cured(log: Log, keys: Mapping[int, JaxKey]) -> Log:
     """The log with a cure at the last recompile of each cause.
 
     Args:
@@ -96,7 +96,7 @@ def _all(count: int) -> str:
 # ---- functions ----------------------------------------------------------------------------------
 
 
-def _hoist(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _hoist(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     """Makes the function once."""
     last = calls[-1]
     at = f" at {last.line.file}:{last.line.line}" if last.line else ""
@@ -119,7 +119,7 @@ def _hoist(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     return Cure(f"{text}, and call that object, with what it closes over as arguments", tried)
 
 
-def _parameters(text: str, names: Sequence[str], calls: Sequence[Call], key: Met) -> Cure:
+def _parameters(text: str, names: Sequence[str], calls: Sequence[Call], key: JaxKey) -> Cure:
     """Makes what the function closes over arguments of it."""
     told = few(names)
     failed = retrace.closed_as_data(key, names)
@@ -143,7 +143,7 @@ def _parameters(text: str, names: Sequence[str], calls: Sequence[Call], key: Met
 # ---- static values ------------------------------------------------------------------------------
 
 
-def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _unfix(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     """Makes a static argument data."""
     last = calls[-1]
     name = last.main.name
@@ -163,7 +163,7 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     if failed:
         tried = f"with {name} as data tracing fails ({failed}): it must stay static"
         return replace(keep, tried=tried, traced=True)
-    whole = name in key.key.statics
+    whole = name in key.statics
     how = "take it out of static_argnames" if whole else "in an argument that is not static"
     if "_filter_jit" in getattr(getattr(key.inner(), "__code__", None), "co_qualname", ""):
         how = "as a jax.Array"
@@ -175,9 +175,9 @@ def _unfix(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     )
 
 
-def _static(key: Met | None, name: str) -> Any:
+def _static(key: JaxKey | None, name: str) -> Any:
     """A static value, or the part of one that a path names."""
-    statics = key.key.statics if key is not None else {}
+    statics = key.statics if key is not None else {}
     root = max((root for root in statics if name.startswith(root)), key=len, default=None)
     if root is None:
         return None
@@ -199,9 +199,9 @@ def _no_data(name: str, value: Any) -> str:
     return ""
 
 
-def _made_at(call: Call, key: Met | None) -> str:
+def _made_at(call: Call, key: JaxKey | None) -> str:
     """The line that made an object which is another at each call, in brackets."""
-    function = key.fun() if key is not None else None
+    function = key.function() if key is not None else None
     signature = signature_of(function) if function is not None else None
     if call.line is None or signature is None:
         return ""
@@ -238,11 +238,11 @@ def _same(was: str, now: str) -> bool:
 # ---- arguments ----------------------------------------------------------------------------------
 
 
-def _type(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _type(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     return type_fixes.cure(calls, key, _alone(calls[-1]))
 
 
-def _place(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _place(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     last = calls[-1]
     moved = list(dict.fromkeys(c.name for c in last.changes if c.kind == "place"))
     names = container(moved) if len(moved) > 1 else ""
@@ -250,12 +250,12 @@ def _place(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     return Cure(f"put {names} in one place with jax.device_put before the first call", _alone(last))
 
 
-def _structure(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _structure(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     name = calls[-1].main.name
     return Cure(f"build {name} of the same containers each time", _alone(calls[-1]))
 
 
-def _field(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _field(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     """What a pytree keeps beside its arrays."""
     last = calls[-1]
     tried = _equal(calls, log) or _alone(last)
@@ -267,7 +267,7 @@ def _field(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)
 
 
-def _leaves(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _leaves(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     last = calls[-1]
     if len({call.main.name for call in calls}) > 1:
         return Cure(
@@ -286,7 +286,7 @@ def _leaves(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     )
 
 
-def _calling(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _calling(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     last = calls[-1]
     names = few([c.name for c in last.changes if c.kind == "calling"])
     return Cure(f"pass {names} always by position, or always by keyword", _alone(last))
@@ -295,7 +295,7 @@ def _calling(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
 # ---- settings and options -----------------------------------------------------------------------
 
 
-def _setting(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _setting(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     last = calls[-1]
     name = last.main.name
     if not name.isidentifier():
@@ -320,16 +320,16 @@ def _narrow(dtype: str) -> str:
     return f"{weak} {_HALVES.get(kind, kind)}"
 
 
-def _options(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _options(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     tried = _alone(calls[-1], lambda change: change.kind in ("donated", "option"))
     return Cure("jit the function once, and call that object everywhere", tried)
 
 
-def _mesh(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _mesh(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     return Cure("set the mesh once, round all of the calls", _alone(calls[-1]))
 
 
-def _lost(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
+def _lost(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     """A key that JAX had; where no trace failed, the caches were cleared or were full."""
     name = calls[-1].function
     if any(step.failed for call in log.calls if call.function == name for step in call.steps):
@@ -340,7 +340,7 @@ def _lost(calls: Sequence[Call], log: Log, key: Met | None) -> Cure:
     )
 
 
-_Propose = Callable[[Sequence[Call], Log, Met | None], Cure]
+_Propose = Callable[[Sequence[Call], Log, JaxKey | None], Cure]
 _PROPOSALS: Mapping[str, _Propose] = {
     "function": _hoist,
     "static": _unfix,

@@ -17,16 +17,17 @@ from typing import Any
 
 from jaxlens.ir.compile_log import LOOPS, DiskKey, Log, Part, Step, StepKind
 from jaxlens.ir.spans import describe
-from jaxlens.stages.arguments import equinox_calls
+from jaxlens.stages.arguments.inputs import signature_of
+from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.calls import function_name
 from jaxlens.stages.call.function_origin import Place, is_jaxs, place_of
+from jaxlens.stages.call.opened import Opened
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.compat.events import Caller, Stack
-from jaxlens.stages.keys import call_keys, disk_keys
-from jaxlens.stages.keys.cache import aval_text
-from jaxlens.stages.keys.call_keys import Met, Told
+from jaxlens.stages.keys import disk_keys, explain
+from jaxlens.stages.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.stages.watch import listen_core
-from jaxlens.stages.watch.pending_call import Seen, user_line
+from jaxlens.stages.watch.pending_call import PendingCall, user_line
 
 _REMEMBERED = 64  # earlier calls of one line that a call is compared with
 _KEPT = 20_000  # calls in one log
@@ -39,7 +40,7 @@ class Watch:
     """What is heard between `start` and `stop`."""
 
     def __init__(self) -> None:
-        self._seen: list[Seen] = []
+        self._seen: list[PendingCall] = []
         self._thread = threading.get_ident()
         self._troubles: set[str] = set()
         self._open = False
@@ -66,11 +67,11 @@ class Watch:
             self._troubles.add(f"{self._forgotten:,} more calls were not kept")
         return Log(calls, tuple(sorted(self._troubles)), self._open)
 
-    def keys(self) -> dict[int, Met]:
+    def keys(self) -> dict[int, JaxKey]:
         """The keys of the calls in the log, by number."""
-        return {n: seen.met for n, seen in self._shown() if seen.met is not None}
+        return {n: seen.key for n, seen in self._shown() if seen.key is not None}
 
-    def _shown(self) -> list[tuple[int, Seen]]:
+    def _shown(self) -> list[tuple[int, PendingCall]]:
         """The calls that are told of, with their numbers."""
         numbers = {"user": itertools.count(1), "op": itertools.count(1)}
         every = [seen for seen in list(self._seen) if seen.layer and not seen.hidden]
@@ -80,7 +81,7 @@ class Watch:
         """Whether what this thread does now is watched."""
         return True
 
-    def hear(self, seen: Seen) -> None:
+    def hear(self, seen: PendingCall) -> None:
         """Takes a call into the log."""
         if len(self._seen) < _KEPT:
             self._seen.append(seen)
@@ -96,8 +97,10 @@ class _Local(threading.local):
     """What is going on in one thread."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[str, Seen | None]] = []  # steps that have begun, outermost first
-        self.last: Seen | None = None
+        self.open: list[
+            tuple[str, PendingCall | None]
+        ] = []  # steps that have begun, outermost first
+        self.last: PendingCall | None = None
 
 
 def _short() -> deque[Any]:
@@ -110,7 +113,7 @@ class _Recorder:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._watches: list[Watch] = []
-        self._memory: defaultdict[Place, deque[Met]] = defaultdict(_short)
+        self._memory: defaultdict[Place, deque[JaxKey]] = defaultdict(_short)
         self._programs: defaultdict[Any, deque[tuple[Part, ...]]] = defaultdict(_short)
         self._disk_keys: defaultdict[str, deque[disk_keys.Parts]] = defaultdict(_short)
         self._local = _Local()
@@ -163,6 +166,16 @@ class _Recorder:
 
         return heard
 
+    def _stack(self) -> Stack | None:
+        """The Python stack of an event of JAX's; None where nobody watches this thread.
+
+        Called by a method that a listener calls through `_safe`: four frames are ours.
+        """
+        if not any(watch.wants() for watch in self._watches):
+            return None
+        stack = compat_events.stack(sys._getframe(5))
+        return None if _is_ours(stack) else stack
+
     # ---- events ----------------------------------------------------------------------------
 
     def _began(self, kind: StepKind, name: str) -> None:
@@ -172,27 +185,25 @@ class _Recorder:
         finally:
             self._local.open.append((kind, seen))  # each end finds its beginning
 
-    def _of_step(self, kind: StepKind, name: str) -> Seen | None:
-        if not any(watch.wants() for watch in self._watches):
-            return None
-        stack = compat_events.stack(sys._getframe(4))
-        if _is_ours(stack):
+    def _of_step(self, kind: StepKind, name: str) -> PendingCall | None:
+        stack = self._stack()
+        if stack is None:
             return None
         seen = self._joined(kind, name, stack) or self._new(name, stack)
         seen.begun.add(kind)
         seen.layer = seen.layer or kind
         if kind == "trace":
             self._explain_trace(seen)
-        elif kind == "lower" and not seen.told.changes:
-            told = call_keys.lower_changes(stack, seen.met)
-            if told.earlier:
-                seen.told = told
+        elif kind == "lower" and not seen.changes:
+            changes, earlier = explain.lower_changes(stack, seen.key)
+            if earlier:
+                seen.changes, seen.earlier = changes, earlier
             elif seen.under and stack.program is not None:
                 source = compat_events.program_source(stack.program)
                 parts = _program_parts(stack.program)
-                earlier = self._programs[source, seen.function, len(parts)]
-                seen.told = call_keys.program_changes(parts, earlier)
-                earlier.append(parts)
+                programs = self._programs[source, seen.function, len(parts)]
+                seen.changes, seen.earlier = explain.program_changes(parts, programs)
+                programs.append(parts)
         elif kind == "compile" and (seen.role == "user" or seen.function in LOOPS):
             seen.program = _fingerprint(stack.module)
             seen.others = compat_events.on_disk(name)
@@ -228,7 +239,7 @@ class _Recorder:
                 seen.disk_parts[name] = disk_keys.part(name, digest, about)
                 return
 
-    def _disk_key(self, seen: Seen, seconds: float) -> DiskKey | None:
+    def _disk_key(self, seen: PendingCall, seconds: float) -> DiskKey | None:
         if not seen.disk_parts:
             return None
         earlier = self._disk_keys[seen.function]
@@ -250,13 +261,10 @@ class _Recorder:
 
     def _traced_aside(self) -> None:
         """A jitted function is traced under a transform that runs op by op: JAX times nothing."""
-        if not any(watch.wants() for watch in self._watches):
+        stack = self._stack()
+        if stack is None or stack.traces != 1 or (caller := stack.caller) is None:
             return
-        stack = compat_events.stack(sys._getframe(4))
-        if stack.traces != 1 or _is_ours(stack):
-            return
-        caller = stack.caller
-        if caller is None or is_jaxs(place_of(caller.fun), caller.fun):
+        if is_jaxs(place_of(caller.fun), caller.fun):
             return
         seen = self._new(function_name(caller.fun), stack)
         seen.begun.add("trace")
@@ -266,11 +274,8 @@ class _Recorder:
 
     def _entered(self) -> None:
         """A call did not find its fast path."""
-        if not any(watch.wants() for watch in self._watches):
-            return
-        stack = compat_events.stack(sys._getframe(4))
-        caller = stack.caller
-        if caller is None or stack.under or _is_ours(stack):
+        stack = self._stack()
+        if stack is None or stack.under or (caller := stack.caller) is None:
             return
         last = self._local.last
         if last is not None and last.token == caller.token and last.begun == {"trace"}:
@@ -279,16 +284,15 @@ class _Recorder:
         if is_jaxs(place, caller.fun):
             return  # operations: thousands, and of no interest unless they compile
         seen = self._new(function_name(caller.fun), stack)
-        if seen.met is not None:
-            memory = [m for m in self._memory[seen.met.place] if m is not seen.met]
-            told = call_keys.entry_changes(seen.met, memory)
-            seen.told = told
+        if seen.key is not None:
+            found = explain.entry_changes(seen.key, self._others(seen.key))
+            seen.changes, seen.earlier = found
             seen.layer = "fast path"
-            seen.hidden = bool(told.earlier) and not told.changes
+            seen.hidden = bool(seen.earlier) and not seen.changes
 
     # ---- whose step it is ------------------------------------------------------------------
 
-    def _joined(self, kind: StepKind, name: str, stack: Stack) -> Seen | None:
+    def _joined(self, kind: StepKind, name: str, stack: Stack) -> PendingCall | None:
         """The call that a step goes on with; None where it begins one."""
         last = self._local.last
         if last is None or kind in last.begun or kind == "trace":
@@ -299,7 +303,7 @@ class _Recorder:
                 return None
             last.hidden = False
             if last.layer == "fast path":
-                last.layer, last.told = "", Told(earlier=last.told.earlier)
+                last.layer, last.changes = "", ()
             return last
         if stack.under or last.under:
             return last if last.under and last.function == _plain(name) and last.begun else None
@@ -308,9 +312,9 @@ class _Recorder:
             return None
         return last if last.begun and (kind == "compile" or "lower" not in last.begun) else None
 
-    def _new(self, name: str, stack: Stack) -> Seen:
+    def _new(self, name: str, stack: Stack) -> PendingCall:
         caller = stack.caller if not stack.under else None
-        seen = Seen(_plain(name), line=user_line(stack))
+        seen = PendingCall(_plain(name), line=user_line(stack))
         if caller is not None:
             self._meet(seen, caller)
         elif stack.program is not None:
@@ -320,7 +324,7 @@ class _Recorder:
         self._tell(seen)
         return seen
 
-    def _tell(self, seen: Seen) -> None:
+    def _tell(self, seen: PendingCall) -> None:
         """Takes a call into the logs of those who watch this thread."""
         own = threading.get_ident()
         for watch in self._watches:
@@ -328,7 +332,7 @@ class _Recorder:
                 seen.thread = "" if own == watch._thread else threading.current_thread().name
                 watch.hear(seen)
 
-    def _meet(self, seen: Seen, caller: Caller) -> None:
+    def _meet(self, seen: PendingCall, caller: Caller) -> None:
         fun = equinox_calls.user_function(caller.fun, caller.args[2:]) or caller.fun
         place = place_of(fun)
         seen.role = "op" if is_jaxs(place, fun) else "user"
@@ -340,16 +344,20 @@ class _Recorder:
             place = replace(place, site=f"{seen.function} {seen.line.file}:{seen.line.line}")
         else:
             seen.defined = place.span
-        seen.met = call_keys.met(caller, place)
-        if seen.met is not None:
-            seen.parts = seen.met.parts
-            self._memory[place].append(seen.met)
+        call = Opened(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
+        seen.key = key_of(call, caller.info, place)
+        if seen.key is not None:
+            seen.parts = tuple(seen.key.parts())
+            self._memory[place].append(seen.key)
 
-    def _explain_trace(self, seen: Seen) -> None:
-        if seen.met is None:
-            return
-        memory = [m for m in self._memory[seen.met.place] if m is not seen.met]
-        seen.told = call_keys.trace_changes(seen.met, memory)
+    def _explain_trace(self, seen: PendingCall) -> None:
+        if seen.key is not None:
+            found = explain.trace_changes(seen.key, self._others(seen.key))
+            seen.changes, seen.earlier = found
+
+    def _others(self, key: JaxKey) -> list[JaxKey]:
+        """The keys of other calls of functions that the same line made."""
+        return [other for other in self._memory[key.origin] if other is not key]
 
 
 _recorder = _Recorder()
@@ -369,12 +377,12 @@ def _own_stage(file: str, held: dict[str, bool] = {}) -> bool:  # noqa: B006 - o
     if file not in held:
         name = describe(file).name
         held[file] = name.startswith("jaxlens/stages/") and not name.endswith(
-            ("watching.py", "compat_calls.py")
+            ("watch/listen.py", "compat/events.py")
         )
     return held[file]
 
 
-def _of_program(seen: Seen, stack: Stack) -> None:
+def _of_program(seen: PendingCall, stack: Stack) -> None:
     """What a jaxpr tells of a call that no jitted function of the user's stands for."""
     program = stack.program
     source = compat_events.program_source(program)

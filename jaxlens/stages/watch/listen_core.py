@@ -15,12 +15,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType
 from typing import Any
 
-from jaxlens.ir.compile_log import Change, Step, StepKind
+from jaxlens.ir.compile_log import Step, StepKind
 from jaxlens.stages.call.function_origin import Place, made_anew, place_of
 from jaxlens.stages.compat.events import stack
-from jaxlens.stages.keys import core_cache, one_key
-from jaxlens.stages.keys.call_keys import Told
-from jaxlens.stages.watch.pending_call import Seen, user_line
+from jaxlens.stages.keys import core_keys
+from jaxlens.stages.keys.changes import Comparison, nearest
+from jaxlens.stages.watch.pending_call import PendingCall, user_line
 
 _STEPS: tuple[StepKind, ...] = ("trace", "lower", "compile")
 _REMEMBERED = 64
@@ -28,7 +28,7 @@ _SOURCES = "jaxlens.core.sources"
 
 
 def listen(
-    hear: Callable[[Seen], None], safe: Callable[[Callable[..., None]], Callable[..., None]]
+    hear: Callable[[PendingCall], None], safe: Callable[[Callable[..., None]], Callable[..., None]]
 ) -> Callable[[], None]:
     """Hears the core's steps until the function returned is called, also if it is loaded later.
 
@@ -95,9 +95,9 @@ class _Loader(Loader):
 class _Listener:
     """Makes calls of the core's events."""
 
-    def __init__(self, hear: Callable[[Seen], None]) -> None:
+    def __init__(self, hear: Callable[[PendingCall], None]) -> None:
         self._hear = hear
-        self._going: dict[str, tuple[Seen, float]] = {}  # by name: where each step begins
+        self._going: dict[str, tuple[PendingCall, float]] = {}  # by name: where each step begins
         self._memory: defaultdict[Place, deque[Any]] = defaultdict(
             lambda: deque(maxlen=_REMEMBERED)
         )
@@ -124,24 +124,18 @@ class _Listener:
         if jitted is None or inner:
             return
         key, place = event.detail["key"], place_of(jitted.f)
-        seen = Seen(event.name, line=user_line(around), defined=place.span, layer="trace")
+        seen = PendingCall(event.name, line=user_line(around), defined=place.span, layer="trace")
         seen.traced = True
-        seen.parts = tuple(one_key.core_parts(jitted, key))
-        seen.told = self._told(jitted, key, place)
+        seen.parts = core_keys.parts(jitted, key)
+        seen.changes, seen.earlier = self._compared(jitted, key, place)
         self._memory[place].append((weakref.ref(jitted), key))
         self._going[event.name] = seen, time.perf_counter()
         self._hear(seen)
 
-    def _told(self, jitted: Any, key: Any, place: Place) -> Told:
+    def _compared(self, jitted: Any, key: Any, place: Place) -> Comparison:
+        """What differs from the nearest key of the function, or of another of its line."""
         own = jitted.cache_keys()
-        if own:
-            return Told(_nearest(jitted, key, own), len(own))
-        others = [old for held, old in self._memory[place] if held() is not jitted]
-        if not others:
-            return Told()
-        return Told((made_anew(jitted.name, place), *_nearest(jitted, key, others)), len(others))
-
-
-def _nearest(jitted: Any, key: Any, keys: Any) -> tuple[Change, ...]:
-    found = [tuple(core_cache.changes(jitted, key, old)) for old in reversed(keys)]
-    return min(found, key=len)
+        others = own or [old for held, old in self._memory[place] if held() is not jitted]
+        found = nearest(core_keys.changes(jitted, key, old) for old in reversed(others))
+        anew = (made_anew(jitted.name, place),) if others and not own else ()
+        return (*anew, *found), len(others)

@@ -7,24 +7,24 @@ from jaxlens.ir.compile_log import Call, Change, Layer, Part, Step
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import spans
 from jaxlens.stages.compat.events import Stack
-from jaxlens.stages.keys.call_keys import Met, Told
 from jaxlens.stages.keys.disk_keys import DiskPart
+from jaxlens.stages.keys.jax_key import JaxKey
 
-UNNAMED = "a part of JAX's key that this lens has no name for"
+_UNNAMED = "a part of JAX's key that this lens has no name for"
 
 
 @dataclass(slots=True)
-class Seen:
-    """One call; `ir.compile_log.Call` says what its fields mean.
+class PendingCall:
+    """One call. What is not listed here is explained at `ir.compile_log.Call`.
 
     Attributes:
         begun: Kinds of the steps that have begun.
         token: Tells the call from others that are running.
-        met: Its key; None for an operation, and where JAX hides it.
+        key: Its key; None for an operation, and where JAX hides it.
         traced: Whether a Python function really ran.
         disk: Whether the persistent cache held its program, or was given it; None for neither.
         others: How many programs of its name the persistent cache held before its compile.
-        disk_parts: The parts of the key by which the persistent cache is asked, by name.
+        disk_parts: The parts of its key in the persistent cache, by name.
         hidden: Whether it repeats an earlier one.
     """
 
@@ -35,13 +35,14 @@ class Seen:
     steps: list[Step] = field(default_factory=list)
     begun: set[str] = field(default_factory=set)
     layer: Layer = ""
-    told: Told = field(default_factory=Told)
+    changes: tuple[Change, ...] = ()
+    earlier: int = 0
     parts: tuple[Part, ...] = ()
     thread: str = ""
     under: str = ""
     program: str = ""
     token: tuple[str, int] | None = None
-    met: Met | None = None
+    key: JaxKey | None = None
     traced: bool = False
     disk: bool | None = None
     others: int | None = None
@@ -50,9 +51,9 @@ class Seen:
 
     def frozen(self, number: int) -> Call:
         """The call as data."""
-        told = self.told
-        if self.traced and told.earlier and not told.changes:
-            told = Told((Change("other", self.function, UNNAMED),), told.earlier)
+        changes = self.changes
+        if self.traced and self.earlier and not changes:
+            changes = (Change("other", self.function, _UNNAMED),)
         return Call(
             number,
             self.function,
@@ -61,8 +62,8 @@ class Seen:
             self.defined,
             tuple(self.steps),
             self.layer,
-            told.changes,
-            told.earlier,
+            changes,
+            self.earlier,
             self.parts,
             self.thread,
             self.under,

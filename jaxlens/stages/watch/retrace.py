@@ -8,148 +8,99 @@ import contextlib
 import copy
 import dataclasses
 import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
 
 from jaxlens.errors import OptionError
-from jaxlens.stages import compat
-from jaxlens.stages.arguments import closed_values, equinox_calls, pytrees
-from jaxlens.stages.arguments.inputs import root_names, signature_of
+from jaxlens.stages.arguments import closed_values, pytrees
+from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.arguments.value_diff import steps
 from jaxlens.stages.call import isolate
+from jaxlens.stages.call.equinox_calls import user_call
+from jaxlens.stages.call.numbered_call import ArrayLeaf, numbered
+from jaxlens.stages.call.opened import Opened
 from jaxlens.stages.compat import events as compat_events
-from jaxlens.stages.keys.call_keys import Met
-
-_Run = Callable[[Any, Mapping[str, Any]], Any]
+from jaxlens.stages.keys.jax_key import JaxKey
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call with abstract shapes in the place of its arrays.
-
-    Attributes:
-        function: What is called.
-        roots: Its arguments by name.
-        run: Calls a function with such arguments.
-    """
-
-    function: Any
-    roots: dict[str, Any]
-    run: _Run
-
-
-def at_sizes(met: Met, sizes: Mapping[int, tuple[int, ...]]) -> str | None:
+def at_sizes(key: JaxKey, sizes: Mapping[int, tuple[int, ...]]) -> str | None:
     """Traces a call with other shapes.
 
     Args:
-        met: The call.
+        key: The key of the call.
         sizes: Shapes by the leaf's position.
 
     Returns:
         "" where it works, the exception's name where it fails, None where it cannot be tried: the
         function is gone, or JAX's settings are others now.
     """
-    call = _call(met, sizes)
-    return None if call is None else _fails(call, (), {})
+    call = _call(key)
+    return None if call is None else _failure(key, call, sizes=sizes)
 
 
-def as_data(met: Met, path: str) -> str | None:
+def as_data(key: JaxKey, path: str) -> str | None:
     """Traces a call with a static value, or a part of one, as data.
 
     Args:
-        met: The call.
-        path: Its name: "n", "config.rate".
+        key: The key of the call.
+        path: The value's name: "n", "config.rate".
 
     Returns:
         As `at_sizes`; None also where the value is no number and no container of numbers.
     """
-    call = _call(met, {})
+    call = _call(key)
     place = _place(call, path) if call else None
-    if call is None or place is None or not _is_data(part(call.roots[place[0]], place[1])):
+    if call is None or place is None or not _is_data(part(call.arguments[place[0]], place[1])):
         return None
-    return _fails(call, (place,), {})
+    return _failure(key, call, place=place)
 
 
-def closed_as_data(met: Met, names: Sequence[str]) -> str | None:
+def closed_as_data(key: JaxKey, names: Sequence[str]) -> str | None:
     """Traces a call with values that its function closes over as data.
 
     Args:
-        met: The call.
-        names: Of the values, as `closed_values.values` has them.
+        key: The key of the call.
+        names: Names of the values, as `closed_values.values` gives them.
 
     Returns:
         As `as_data`.
     """
-    call = _call(met, {})
+    call = _call(key)
     if call is None:
         return None
-    held = closed_values.values(call.function)
-    if not all(name in held and _is_data(held[name]) for name in names):
+    closed = closed_values.values(call.function)
+    if not all(name in closed and _is_data(closed[name]) for name in names):
         return None
     if closed_values.with_values(call.function, {}) is None:
         return None
-    return _fails(call, (), {name: held[name] for name in names})
+    return _failure(key, call, closed={name: closed[name] for name in names})
 
 
 def _is_data(value: Any) -> bool:
     leaves = [leaf for _, leaf in pytrees.leaves(value)]
-    return bool(leaves) and all(isinstance(x, int | float | complex) for x in leaves)
+    return bool(leaves) and all(
+        isinstance(leaf, int | float | complex) and not isinstance(leaf, ArrayLeaf)
+        for leaf in leaves
+    )
 
 
-# ---- the call -----------------------------------------------------------------------------------
+def _call(key: JaxKey) -> Opened | None:
+    """The call as the user wrote it, with an `ArrayLeaf` for each array.
 
-
-def _call(met: Met, sizes: Mapping[int, tuple[int, ...]]) -> _Call | None:
-    """The call as the user wrote it; None where its function or JAX's settings are gone."""
-    fun = met.inner()
-    context, (info, signature, avals, _) = met.exact
-    trees, fixed = compat.signature_tree(signature), compat.static_values(signature)
-    if fun is None or trees is None or fixed is None or context != compat_events.here():
+    None where its function or JAX's settings are gone.
+    """
+    fun = key.inner()
+    context, (info, signature, *_) = key.exact
+    if fun is None or context != compat_events.here():
         return None
-    shape: Any = jax.ShapeDtypeStruct  # it has no types
     try:
-        arrays = [
-            shape(sizes.get(i, aval.shape), aval.dtype, weak_type=aval.weak_type)
-            for i, aval in enumerate(avals)
-        ]
-        user = equinox_calls.taken(fun, trees, fixed[0])
-        if user is not None:
-            return _of(*equinox_calls.filled(user, arrays))
-        return _of(fun, *_arguments(info, trees, fixed, arrays))
+        call = numbered(Opened(fun, (), {}, signature_of(fun)), info, signature)
+        return call and (user_call(call) or call)
     except (AttributeError, TypeError, ValueError):
         return None
-
-
-def _of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Call:
-    names = root_names(len(args), signature_of(function))
-
-    def run(called: Any, roots: Mapping[str, Any]) -> Any:
-        return called(*(roots[name] for name in names), **{name: roots[name] for name in kwargs})
-
-    return _Call(function, {**dict(zip(names, args, strict=True)), **kwargs}, run)
-
-
-def _arguments(
-    info: Any, trees: Sequence[Any], fixed: tuple[list[Any], list[str]], arrays: Sequence[Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments of a call of a jitted function, from the parts of its key."""
-    *each, names = trees
-    statics, keywords = fixed
-    leaves = iter(arrays)
-    filled = [
-        jax.tree_util.tree_unflatten(tree, [next(leaves) for _ in range(tree.num_leaves)])
-        for tree in each
-    ]
-    args = filled[: len(each) - len(names)]
-    positions = sorted(i for i in info.static_argnums if i >= 0)
-    for position, value in zip(positions, statics[: len(statics) - len(keywords)], strict=False):
-        args.insert(position, value)
-    named = zip(names, filled[len(each) - len(names) :], strict=True)
-    later = zip(keywords, statics[len(statics) - len(keywords) :], strict=True)
-    return args, {**dict(named), **dict(later)}
 
 
 # ---- parts of values ----------------------------------------------------------------------------
@@ -157,15 +108,15 @@ def _arguments(
 _Place = tuple[str, list[tuple[str, Any]]]
 
 
-def _place(call: _Call, path: str) -> _Place | None:
+def _place(call: Opened, path: str) -> _Place | None:
     """The argument that a path begins with, and the steps into it."""
-    roots = [name for name in call.roots if path.startswith(name)]
+    roots = [name for name in call.arguments if path.startswith(name)]
     root = max(roots, key=len, default=None)
     if root is None:
         return None
     try:
         place = root, steps(path[len(root) :])
-        part(call.roots[root], place[1])
+        part(call.arguments[root], place[1])
     except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         return None
     return place
@@ -206,32 +157,60 @@ def _with(holder: Any, kind: str, step: Any, inner: Any) -> Any:
 # ---- the trace ----------------------------------------------------------------------------------
 
 
-def _fails(call: _Call, places: Sequence[_Place], closed: Mapping[str, Any]) -> str:
-    """Name of the exception that tracing ends in; "" for none."""
+def _failure(
+    key: JaxKey,
+    call: Opened,
+    place: _Place | None = None,
+    closed: Mapping[str, Any] = MappingProxyType({}),
+    sizes: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+) -> str | None:
+    """Name of the exception that tracing ends in; "" for none, None where it cannot be tried.
+
+    Args:
+        key: The key of the call.
+        call: The call.
+        place: A static value that becomes data.
+        closed: Values that the function closes over and that become data.
+        sizes: Other shapes by the leaf's position.
+    """
+    arguments = call.arguments
+    shape: Any = jax.ShapeDtypeStruct  # it has no types
     try:
-        for name, value in call.roots.items():  # static ones too, of which JAX flattens none
+        for name, value in arguments.items():  # static ones too, of which JAX flattens none
             pytrees.check(name, value)
     except OptionError as why:
         return type(why).__name__
-    leaves, tree = jax.tree_util.tree_flatten(call.roots)
-    abstract = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    leaves, tree = jax.tree_util.tree_flatten(arguments)
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, ArrayLeaf)]
+    avals = key.exact[1][2]
 
-    def traced(arrays: Sequence[Any], data: Sequence[Any], seen: Mapping[str, Any]) -> Any:
+    def traced(arrays: Sequence[Any], data: Any, closed: Mapping[str, Any]) -> Any:
         every = list(leaves)
-        for i, array in zip(abstract, arrays, strict=True):
-            every[i] = array
+        for position, array in zip(positions, arrays, strict=True):
+            every[position] = array
         roots = jax.tree_util.tree_unflatten(tree, every)
-        for (root, way), value in zip(places, data, strict=True):
-            roots[root] = _replaced(roots[root], way, value)
-        function = closed_values.with_values(call.function, seen) if seen else call.function
-        found = jax.tree_util.tree_leaves(call.run(function, roots))
+        if place is not None:
+            root, way = place
+            roots[root] = _replaced(roots[root], way, data)
+        function: Any = call.function
+        if closed:
+            function = closed_values.with_values(function, closed)
+        values = [roots[name] for name in arguments]
+        named = dict(zip(call.kwargs, values[len(call.args) :], strict=True))
+        found = jax.tree_util.tree_leaves(function(*values[: len(call.args)], **named))
         return [leaf for leaf in found if isinstance(leaf, jax.Array | int | float | complex)]
 
-    data = [part(call.roots[root], way) for root, way in places]
-    arrays = [leaves[i] for i in abstract]
+    try:
+        arrays = [
+            shape(sizes.get(i, avals[i].shape), avals[i].dtype, weak_type=avals[i].weak_type)
+            for i in (leaves[position] for position in positions)
+        ]
+    except (AttributeError, TypeError, ValueError):
+        return None
+    data = part(arguments[place[0]], place[1]) if place is not None else None
     silent = io.StringIO()
     with (
-        isolate.untouched(isolate.context(), function=call.function),
+        isolate.untouched(isolate.context(), call.owner, call.function),
         contextlib.redirect_stdout(silent),
         contextlib.redirect_stderr(silent),
     ):

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from jaxlens.ir.compile_log import Call, Change, Cure
-from jaxlens.stages.keys.call_keys import Met
+from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.watch import retrace
 
 _NAMED = 3  # arguments named in one cure
 _FEW = 2  # sizes for which padding to the largest is proposed whatever they are
 
 
-def cure(calls: Sequence[Call], key: Met | None, alone: str) -> Cure:
+def cure(calls: Sequence[Call], key: JaxKey | None, alone: str) -> Cure:
     """Proposes what spares the compiles of arguments of other types.
 
     Args:
@@ -59,7 +59,7 @@ def values(calls: Sequence[Call]) -> list[str]:
     return list(dict.fromkeys([main[0].old, *(change.new for change in main)]))
 
 
-def _pad(calls: Sequence[Call], key: Met | None) -> Cure:
+def _pad(calls: Sequence[Call], key: JaxKey | None) -> Cure:
     """Pads the axes that differ."""
     name = calls[-1].main.name
     shapes = [s[1] for text in values(calls) if (s := split(text))]
@@ -79,7 +79,7 @@ def _pad(calls: Sequence[Call], key: Met | None) -> Cure:
     return _padded_cure(calls, key, f"pad {name} along {axis} to powers of two", f": {fewer}")
 
 
-def _padded_cure(calls: Sequence[Call], key: Met | None, text: str, gain: str = "") -> Cure:
+def _padded_cure(calls: Sequence[Call], key: JaxKey | None, text: str, gain: str = "") -> Cure:
     """The cure, with what a trace at padded shapes showed."""
     text = f"{text}, and mask what was padded{gain}"
     if key is None:
@@ -97,10 +97,10 @@ def _power(size: int) -> int:
     return 1 << max(size - 1, 0).bit_length()
 
 
-def _padded(key: Met, changes: Sequence[Change]) -> Mapping[int, tuple[int, ...]]:
+def _padded(key: JaxKey, changes: Sequence[Change]) -> Mapping[int, tuple[int, ...]]:
     """Shapes of the leaves that are padded, by position."""
     found = {}
-    names = list(key.key.inputs)
+    names = list(key.inputs)
     for change in changes:
         new, old = split(change.new), split(change.old)
         if new and old and change.name in names and len(new[1]) == len(old[1]):

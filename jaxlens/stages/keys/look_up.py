@@ -1,9 +1,11 @@
-"""A call whose arguments are changed in writing: another shape, dtype, weak type or static value.
+"""The key that a call would be looked up by, before the call: as given, or with other arguments.
 
-Nothing is run: an argument that was changed is an abstract shape, the others are as given.
+Nothing is traced, run or entered. An argument that is written anew (another shape, dtype, weak
+type or static value) is an abstract shape, the others are as given.
 """
 
 import ast
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +20,23 @@ from jaxlens.stages.arguments.inputs import leaves, root_names, static_text
 from jaxlens.stages.arguments.written_shapes import arguments
 from jaxlens.stages.call.calls import function_name
 from jaxlens.stages.call.opened import Opened, open_call
-from jaxlens.stages.keys.one_key import call_key
+from jaxlens.stages.keys.core_keys import CoreKeys
+from jaxlens.stages.keys.jax_keys import JaxKeys
+
+
+def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
+    """The key of `f(*args, **kwargs)`, and whether the caches hold it.
+
+    Args:
+        f: A function; of one that is not jitted, the key that its jit would have.
+        args: Positional arguments, arrays or `jax.ShapeDtypeStruct`s.
+        kwargs: Keyword arguments.
+    """
+    name = function_name(f)
+    core = sys.modules.get("jaxlens.core")  # whoever has a function of the core's has imported it
+    if core is not None and isinstance(f, core.Jitted):
+        return CoreKeys(f, args, kwargs, name).call_key()
+    return JaxKeys(open_call(f, tuple(args), dict(kwargs)), name).call_key()
 
 
 def slots(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Slot]:

@@ -1,0 +1,182 @@
+"""What differs between two keys of JAX's, and how far apart they are."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jaxlens.ir.compile_log import Change, ChangeKind
+from jaxlens.stages.arguments.inputs import static_text
+from jaxlens.stages.arguments.value_diff import Kept, PyTreeDef, differences
+from jaxlens.stages.keys.jax_key import JaxKey, sharding_text
+
+Comparison = tuple[tuple[Change, ...], int]
+"""What differs from the nearest earlier key, and how many earlier keys there are."""
+
+_IMPORTED = "as a module that was imported since has settings of its own (jax.extend, Pallas)"
+_CALLED = {True: ("by keyword", "by position"), False: ("by position", "by keyword")}
+_DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}
+
+
+def changes(new: JaxKey, old: JaxKey) -> Iterator[Change]:
+    """Each thing that differs between two keys of the trace cache."""
+    yield from _changed("option", new.options, old.options)
+    if len(new.exact[0]) == len(old.exact[0]):
+        yield from _changed("setting", new.settings, old.settings)
+    else:
+        yield imported(new.exact[0], old.exact[0])
+    yield from _changed("static", new.statics, old.statics, new.defaults)
+    for name in new.inputs:
+        if name not in old.inputs:
+            yield Change("new", name, new.inputs[name])
+    for name, was in old.inputs.items():
+        if name not in new.inputs:
+            yield Change("gone", name, "", was)
+        elif new.inputs[name] != was:
+            yield Change("type", name, new.inputs[name], was)
+    if new.inputs.keys() == old.inputs.keys():
+        yield from _changed("structure", *_dynamic(new, old))
+    for name in sorted(new.keywords ^ old.keywords):
+        if all(name in (*key.structures, *key.statics) for key in (new, old)):
+            yield Change("calling", name, *_CALLED[name in new.keywords])
+    if new.mesh != old.mesh:
+        yield Change("mesh", "mesh", _mesh_text(new.mesh), _mesh_text(old.mesh))
+
+
+def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[Change]:
+    """The same, with jit's positions replaced by the names of the arguments.
+
+    Donating the first argument changes `donate_argnums` and `donate_argnames`: one change of `x`.
+    """
+    every = list(changes(new, old))
+    options = {change.name for change in every if change.kind == "option"}
+    for change in every:
+        if change.kind != "option":
+            yield change
+        elif change.name == "donate_argnames":
+            now, was = ({*(key.options.get(change.name) or ())} for key in (new, old))
+            for name in sorted(now ^ was):
+                yield donated(name, name in now)
+        elif change.name.replace("argnums", "argnames") not in options - {change.name}:
+            yield change
+
+
+def donated(name: str, now: bool) -> Change:
+    """The change of an argument that is donated now, or no longer."""
+    return Change("donated", name, *_DONATED[now])
+
+
+def imported(new: Sequence[Any], old: Sequence[Any]) -> Change:
+    """The change of a trace context that a module has extended since."""
+    return Change(
+        "setting", "JAX's settings", f"{len(new)} of them, {_IMPORTED}", f"{len(old)} of them"
+    )
+
+
+def nearest(
+    differences: Iterable[Iterable[Change]], distance: Callable[[Sequence[Change]], float] = len
+) -> tuple[Change, ...]:
+    """The differences to the earlier key that has the fewest; of several, the first."""
+    return min(map(tuple, differences), key=distance, default=())
+
+
+def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[Change]:
+    """The inputs that lie elsewhere; constants that JAX passes come before them."""
+    extra = len(new) - len(names)
+    every = [*(f"constant {i}" for i in range(extra)), *names]
+    for name, now, was in zip(every, new, old, strict=False):
+        if now != was:
+            yield Change("place", name, sharding_text(now), sharding_text(was))
+
+
+def _changed(
+    kind: ChangeKind,
+    new: Mapping[str, Any],
+    old: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+) -> Iterator[Change]:
+    for name in dict.fromkeys((*new, *old)):
+        if name in old and name in new:
+            if new[name] != old[name]:
+                yield from _parts(kind, name, new[name], old[name])
+        else:
+            yield _change(
+                kind, name, *(_value_text(side, name, defaults or {}) for side in (new, old))
+            )
+
+
+def _parts(kind: ChangeKind, name: str, new: Any, old: Any) -> Iterator[Change]:
+    """The parts in which two values of one name differ."""
+    if kind not in ("static", "structure"):
+        yield _change(kind, name, static_text(new), static_text(old))
+        return
+    for path, now, was in differences(name, new, old):
+        if isinstance(now, Kept) and isinstance(was, Kept):
+            yield _change("field", path, static_text(now.value), static_text(was.value))
+        else:
+            yield _change(kind, path, tree_text(now), tree_text(was))
+
+
+def _change(kind: ChangeKind, name: str, now: str, was: str) -> Change:
+    if now != was:
+        return Change(kind, name, now, was)
+    # What it holds are objects without names of their own: only its type says something.
+    kept = was.partition("(")[0] if "(" in was and "<" in was else was
+    return Change(kind, name, f"another {kept}", kept)
+
+
+def tree_text(value: Any) -> str:
+    """A static value, or containers in short where what they hold has one order."""
+    if isinstance(value, PyTreeDef):
+        kind, kept = value.node_data() or (None, None)
+        if kind is OrderedDict and kept:
+            return f"OrderedDict of {', '.join(map(str, kept))}"
+    return static_text(value)
+
+
+def _value_text(values: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> str:
+    if name in values:
+        return static_text(values[name])
+    return f"not given (so {static_text(defaults[name])})" if name in defaults else "not given"
+
+
+def _mesh_text(mesh: Any) -> str:
+    return str(dict(mesh.shape)) if getattr(mesh, "shape", None) else "none"
+
+
+def _dynamic(new: JaxKey, old: JaxKey) -> list[dict[str, Any]]:
+    """The containers of both, without the arguments that hold no array in the only one of them."""
+    told = {*new.statics, *old.statics}
+    both = new.structures.keys() & old.structures.keys()
+    return [
+        {name: tree for name, tree in key.structures.items() if name in both or name not in told}
+        for key in (new, old)
+    ]
+
+
+# ---- distances ----------------------------------------------------------------------------------
+
+
+def apart(found: Iterable[Change]) -> float:
+    """How far apart two keys are, given what differs: types that differ in one axis are near."""
+    return sum(map(_distance, found))
+
+
+def _distance(change: Change) -> float:
+    if change.kind in ("new", "gone"):
+        return 1.5  # another container; fewer of them than values
+    if change.kind != "type":
+        return 1.0
+    new, old = (text.replace("[", ",").split(",") for text in (change.new, change.old))
+    if len(new) != len(old):
+        return 0.9 + 0.1 * (new[0] != old[0])
+    return 0.5 + 0.4 * sum(map(_ratio, new, old)) / len(new)
+
+
+def _ratio(new: str, old: str) -> float:
+    """How far apart two dimensions or dtypes are, 0 to 1; sizes by their ratio."""
+    sizes = [int(text.rstrip("]")) for text in (new, old) if text.rstrip("]").isdigit()]
+    if new == old:
+        return 0.0
+    if len(sizes) < 2 or not min(sizes):
+        return 1.0
+    return 0.5 + 0.5 * (1 - min(sizes) / max(sizes))

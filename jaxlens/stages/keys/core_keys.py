@@ -1,0 +1,104 @@
+"""The keys of functions that `jaxlens.core` jitted. They are data, and the core forgets none."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jaxlens.ir.compile_log import Change, Part
+from jaxlens.ir.facts import Verdict
+from jaxlens.stages.arguments.inputs import static_text
+from jaxlens.stages.keys.changes import nearest
+from jaxlens.stages.keys.source import EAGER, KeySource
+
+_SETTINGS = ("device", "axes", "x64")
+
+
+class CoreKeys(KeySource[Any]):
+    """A call of the core's.
+
+    Args:
+        f: A function that the core jitted, or one of the user's that calls the core.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        name: The function's name.
+    """
+
+    def __init__(self, f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
+        self.name = name
+        self._f = f
+        self._args = args
+        self._kwargs = kwargs
+
+    def key(self) -> Any:
+        return self._f.key(*self._args, **self._kwargs)
+
+    def verdict(self) -> Verdict:
+        from jaxlens import core
+
+        if not isinstance(self._f, core.Jitted):
+            return Verdict(None, reasons=(EAGER.format(name=self.name),))
+        try:
+            new, keys = self.key(), self._f.cache_keys()
+            hit = new in keys
+        except (TypeError, ValueError) as error:
+            line = (str(error).splitlines() or [type(error).__name__])[0][:160]
+            return Verdict(None, reasons=(f"jaxlens.core would refuse this call: {line}",))
+        if hit:
+            return Verdict(True, earlier=len(keys))
+        if not keys:
+            return Verdict(False, "trace", ("never called before",))
+        reasons = tuple(map(str, nearest(changes(self._f, new, key) for key in keys)))
+        return Verdict(False, "trace", reasons, len(keys))
+
+    def parts(self, key: Any, every: bool = False) -> tuple[Part, ...]:
+        return parts(self._f, key)
+
+
+def parts(f: Any, key: Any) -> tuple[Part, ...]:
+    """A key as rows: inputs, static values, settings.
+
+    Args:
+        f: A function that the core jitted.
+        key: One of its keys.
+    """
+    inputs = (Part(n, "input", _type(a)) for n, a in zip(_names(f, key), key.in_avals, strict=True))
+    statics = (Part(_parameter(f, at), "static", static_text(v)) for at, _, v in key.static)
+    settings = (Part(name, "setting", static_text(getattr(key, name))) for name in _SETTINGS)
+    return (*inputs, *statics, *settings)
+
+
+def changes(f: Any, new: Any, old: Any) -> Iterator[Change]:
+    """Each thing that differs between two keys of a function that the core jitted."""
+    if new.in_tree != old.in_tree:
+        yield Change("structure", "arguments", str(new.in_tree), str(old.in_tree))
+    else:
+        for name, now, was in zip(_names(f, new), new.in_avals, old.in_avals, strict=True):
+            if now is not was:
+                yield Change("type", name, _type(now), _type(was))
+    before = {at: value for at, _, value in old.static}
+    for at, _, value in new.static:
+        if at not in before or before[at] != value:
+            was = static_text(before[at]) if at in before else "none"
+            yield Change("static", _parameter(f, at), static_text(value), was)
+    for name in _SETTINGS:
+        now, was = getattr(new, name), getattr(old, name)
+        if now != was:
+            yield Change("setting", name, static_text(now), static_text(was))
+
+
+def _names(f: Any, key: Any) -> list[str]:
+    """The paths of a call's arrays."""
+    from jaxlens.core.signatures import arguments
+
+    return [name for _, name in arguments(f.f, key.in_tree, key.static)]
+
+
+def _parameter(f: Any, at: int | str) -> str:
+    """The name of a static argument, given its position or name."""
+    from jaxlens.core.signatures import parameters
+
+    names = parameters(f.f)[0]
+    return names[at] if isinstance(at, int) and at < len(names) else str(at)
+
+
+def _type(aval: Any) -> str:
+    return f"{'weak ' if aval.weak_type else ''}{aval.str_short()}"

@@ -1,0 +1,172 @@
+"""What is new in a call that JAX is about to work on, one cache after the other.
+
+A call is compared with the earlier ones of the same function object, which JAX's caches hold, and
+with those of other objects made by the same line of Python, which only a log can remember: JAX
+knows a function by its identity and forgets it when it dies.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from jaxlens.ir.compile_log import TYPE, Change, Part
+from jaxlens.stages import compat
+from jaxlens.stages.arguments.inputs import signature_of, static_text
+from jaxlens.stages.arguments.value_diff import same
+from jaxlens.stages.call.function_origin import made_anew, place_of
+from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.compat import events as compat_events
+from jaxlens.stages.compat.events import LOWERING, Stack
+from jaxlens.stages.keys.changes import (
+    Comparison,
+    apart,
+    changes_by_argument,
+    donated,
+    imported,
+    moved,
+    nearest,
+)
+from jaxlens.stages.keys.jax_key import JaxKey, kept_key, user_function
+
+_MOST = 256  # earlier keys that a call is compared with
+_LOST = (
+    "the same key was traced before, and JAX's caches hold it no more: jax.clear_caches() was "
+    "called, or the earlier trace failed"
+)
+
+
+def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
+    """What differs from the nearest earlier trace of the function, or of its line.
+
+    Args:
+        new: The call; JAX has made its entry already.
+        memory: Keys of calls that were seen before, oldest first.
+    """
+    own = _of_function(new, memory)
+    if any(key.exact == new.exact for key in own):
+        return (Change("lost", new.name, _LOST),), len(own)
+    kept_own, kept_others = _kept(new, memory)
+    own = [*reversed(own), *kept_own]
+    if own:
+        found, _ = _nearest(new, own)
+        return tuple(_as_place(new, change) for change in found), len(own)
+    others = [key for key in reversed(memory) if key.origin == new.origin] + kept_others
+    if not others:
+        return (), 0
+    found, old = _nearest(new, others)
+    closed = _closed_changes(new.closed, old.closed)
+    return (made_anew(new.name, new.origin), *found, *closed), len(others)
+
+
+def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
+    """The keys of the same function object."""
+    fun = new.function()
+    return [key for key in memory if fun is not None and key.function() is fun]
+
+
+def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[Change, ...], JaxKey]:
+    """The differences to the key that has the fewest, the first of several, and that key."""
+    found = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
+    return min(found, key=lambda pair: apart(pair[0]))
+
+
+def _closed_changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Change]:
+    """The plain values that two function objects of one line close over, where they differ."""
+    for name, value in new.items():
+        if name in old and not same(value, old[name]):
+            yield Change("closed", name, static_text(value), static_text(old[name]))
+
+
+def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[JaxKey]]:
+    """The keys that JAX holds of this function object, and of others of its line.
+
+    What is remembered anyway is left out.
+    """
+    fun = new.function()
+    found: list[tuple[bool, JaxKey]] = []
+    for inner, context, rest in compat_events.every_trace_key():
+        held, exact = user_function(inner, rest[1]), (context, rest)
+        is_own = held is fun
+        if exact == new.exact if is_own else place_of(held) != new.origin:
+            continue
+        if compat.is_apart(context, new.exact[0]):
+            continue
+        if any(key.function() is held and key.exact == exact for key in memory):
+            continue
+        call = Opened(inner, (), {}, signature_of(inner))
+        found.append((is_own, kept_key(call, *exact)))
+        if len(found) == _MOST:
+            break
+    return [key for own, key in found if own], [key for own, key in found if not own]
+
+
+def _as_place(new: JaxKey, change: Change) -> Change:
+    """A type that only got another mesh, said as where the input lies."""
+    now, was = TYPE.fullmatch(change.new), TYPE.fullmatch(change.old)
+    if change.kind != "type" or not now or not was or now.group(1, 2, 3) != was.group(1, 2, 3):
+        return change
+    place = new.places.get(change.name) or now[4].strip() or "on no mesh"
+    return Change("place", change.name, place, was[4].strip() or "on no mesh")
+
+
+def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:
+    """What differs from the nearest earlier lowering of the same trace."""
+    program, lowering = stack.program, stack.lowering
+    if program is None or lowering is None:
+        return (), 0
+    held = compat.lower_keys(SimpleNamespace(params={"jaxpr": program})) or []
+    here = compat_events.here()
+    keys = [key[:2] for key in held if key[:2] != (here, lowering)]
+    keys = [key for key in keys if not compat.is_apart(key[0], here or ())]
+    names = list(new.places) if new else list(compat_events.program_names(program))
+    found = (tuple(_lowering_changes(names, (here, lowering), key)) for key in keys[:_MOST])
+    return nearest(filter(None, found)), len(keys)
+
+
+def _lowering_changes(
+    names: Sequence[str], new: tuple[Any, Any], old: tuple[Any, Any]
+) -> Iterator[Change]:
+    """Each thing that differs between two keys of the lowering cache."""
+    settings = compat.context_names()
+    if new[0] is not None and len(new[0]) != len(old[0]):
+        yield imported(new[0], old[0])
+    elif new[0] is not None and len(settings) == len(new[0]):
+        for name, now, was in zip(settings, new[0], old[0], strict=True):
+            if now != was:
+                yield Change("setting", name, static_text(now), static_text(was))
+    for option, now, was in zip(LOWERING, new[1], old[1], strict=False):
+        if option == "in_shardings":
+            yield from moved(names, now, was)
+        elif option == "donated_invars":
+            ends = (flags[len(flags) - len(names) :] for flags in (now, was))
+            for name, is_donated, was_donated in zip(names, *ends, strict=False):
+                if is_donated != was_donated:
+                    yield donated(name, bool(is_donated))
+        elif now != was:
+            yield Change("option", option, static_text(now), static_text(was))
+
+
+def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
+    """What differs for the fast path, which looks at what holds arguments and where they lie."""
+    own = [key for key in _of_function(new, memory) if key.exact == new.exact]
+    return nearest(_entry_changes(new, key) for key in reversed(own)), len(own)
+
+
+def _entry_changes(new: JaxKey, old: JaxKey) -> Iterator[Change]:
+    for name, now in new.holders.items():
+        was = old.holders.get(name, now)
+        if now != was:
+            yield Change("holder", name, now, was)
+        elif new.places.get(name) != old.places.get(name, new.places.get(name)):
+            yield Change("place", name, new.places[name], old.places[name])
+
+
+def program_changes(new: Sequence[Part], earlier: Sequence[Sequence[Part]]) -> Comparison:
+    """What differs between the inputs of a program and those of the nearest earlier one."""
+    now = {part.name: part.text for part in new}
+    found = []
+    for parts in reversed(earlier):
+        was = {part.name: part.text for part in parts}
+        both = [name for name in now if name in was and now[name] != was[name]]
+        found.append([Change("type", name, now[name], was[name]) for name in both])
+    return nearest(filter(None, found), apart), len(earlier)

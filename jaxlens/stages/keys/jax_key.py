@@ -1,0 +1,269 @@
+"""The key that JAX looks a call up by, under the names that the user knows."""
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+
+from jaxlens.ir.compile_log import Part
+from jaxlens.ir.jaxpr.types import type_of
+from jaxlens.stages import compat
+from jaxlens.stages.arguments import closed_values
+from jaxlens.stages.arguments.inputs import root_names, static_text
+from jaxlens.stages.call import equinox_calls
+from jaxlens.stages.call.calls import function_name
+from jaxlens.stages.call.function_origin import UNKNOWN, Place, place_of
+from jaxlens.stages.call.numbered_call import leaf_paths, named_leaves, numbered, static_positions
+from jaxlens.stages.call.opened import Opened
+
+# Settings that are worth a row where nothing was asked about settings.
+_SHOWN = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device")
+
+
+@dataclass(frozen=True, slots=True)
+class JaxKey:
+    """What JAX traces, lowers and compiles a call by.
+
+    It keeps neither the function nor an array alive: a watched program frees what it would free.
+
+    Attributes:
+        exact: The key as JAX has it: trace context, and (jit's settings, signature, types, mesh).
+        settings: JAX's settings by name, without the meshes, which are under `mesh`.
+        options: What `jax.jit` was given, by name.
+        statics: Static values by name.
+        inputs: Type of each array by path.
+        structures: Pytree of each argument by name.
+        mesh: The mesh that is set.
+        defaults: Default values of the parameters by name.
+        keywords: The arguments that were passed by keyword.
+        name: The function's name.
+        origin: Where the function object came from.
+        function: Gives the function object while it lives; the user's, in one that Equinox made.
+        inner: Gives the function object that JAX traces while it lives, or an equal one.
+        places: Where each array lies, by path. Part of the key of the compile.
+        holders: What holds each array, by path. Part of the key of the fast path.
+        closed: Plain values that the function closes over, by name.
+    """
+
+    exact: tuple[Any, tuple[Any, ...]]
+    settings: Mapping[str, Any]
+    options: Mapping[str, Any]
+    statics: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    structures: Mapping[str, Any]
+    mesh: Any
+    defaults: Mapping[str, Any]
+    keywords: frozenset[str]
+    name: str = ""
+    origin: Place = UNKNOWN
+    function: Callable[[], Any] = lambda: None
+    inner: Callable[[], Any] = lambda: None
+    places: Mapping[str, str] = field(default_factory=dict)
+    holders: Mapping[str, str] = field(default_factory=dict)
+    closed: Mapping[str, Any] = field(default_factory=dict)
+
+    def parts(self, every: bool = False) -> Iterator[Part]:
+        """The key as rows: inputs, static values, containers, options, settings.
+
+        Args:
+            every: Whether options and settings that have their usual values are listed too.
+        """
+        for name, text in self.inputs.items():
+            place, holder = self.places.get(name, ""), self.holders.get(name, "")
+            yield Part(name, "input", text, place, holder)
+        for name, value in self.statics.items():
+            yield Part(name, "static", static_text(value))
+        for name, tree in self.structures.items():
+            if every or tree.num_leaves != 1 or tree.num_nodes != 1:
+                yield Part(name, "structure", static_text(tree))
+        for name, value in self.options.items():
+            if every or not _is_default(name, value):
+                yield Part(name, "option", static_text(value))
+        for name, value in self.settings.items():
+            if every or (name in _SHOWN and value is not None and value is not False):
+                yield Part(name, "setting", static_text(value))
+
+
+def _is_default(name: str, value: Any) -> bool:
+    """Whether an option has the value that `jax.jit` gives it where it is not passed."""
+    if name.endswith("_treedef") or name == "inline":  # containers of the options below
+        return True
+    if value is None or value is False or (isinstance(value, tuple) and not value):
+        return True
+    return "Unspecified" in repr(value) or repr(value) == "(None,)"
+
+
+def key_of(call: Opened, info: Any, origin: Place | None = None) -> JaxKey | None:
+    """The key of a call of a jitted function; None where this version of JAX hides it.
+
+    Args:
+        call: The Python function inside, and the arguments.
+        info: The settings of its `jax.jit`.
+        origin: Where the function came from, if that is known.
+
+    Raises:
+        TypeError: An argument is no array and not marked static.
+        ValueError: A static argument cannot be hashed.
+    """
+    exact_and_leaves = compat.trace_key(info, call.args, call.kwargs)
+    if exact_and_leaves is None:
+        return None
+    exact, leaves = exact_and_leaves
+    key = kept_key(call, *exact)
+    function = named_function(call.function, exact[1][1])
+    return replace(
+        key,
+        name=function_name(function),
+        origin=origin or place_of(function),
+        function=_reference(user_function(call.function, exact[1][1])),
+        inner=_living_or_equal(call.function),
+        places=dict(zip(key.inputs, map(_place, leaves), strict=False)),
+        holders=dict(zip(key.inputs, map(_holder, leaves), strict=False)),
+        closed={**closed_values.inside(function), **closed_values.values(function)},
+    )
+
+
+def kept_key(call: Opened, context: Sequence[Any], rest: tuple[Any, ...]) -> JaxKey:
+    """A key that JAX's trace cache holds.
+
+    Args:
+        call: The Python function inside. Its arguments do not matter: the key has them.
+        context: The trace context in the key.
+        rest: Jit's settings, signature, types and mesh.
+    """
+    info, signature, avals, mesh = rest
+    names = compat.context_names()
+    if len(names) != len(context):  # made before the import of a module that has settings
+        names = tuple(f"JAX setting {i}" for i in range(len(context)))
+    statics, structures, paths, user = _arguments(call, info, signature)
+    if call.names and len(call.names) == len(avals):
+        paths = list(call.names)
+    elif len(paths) != len(avals):
+        paths = [f"input {i}" for i in range(len(avals))]
+    parameters = user.signature.parameters.values() if user.signature else ()
+    return JaxKey(
+        exact=(context, rest),
+        settings={
+            name: value
+            for name, value in zip(names, context, strict=True)
+            if not name.endswith("mesh_context_manager")
+        },
+        options={k: v for k, v in info._asdict().items() if not k.startswith("fun_")},
+        statics=statics,
+        inputs=dict(zip(paths, map(aval_text, avals), strict=True)),
+        structures=structures,
+        mesh=mesh,
+        defaults={p.name: p.default for p in parameters if p.default is not p.empty},
+        keywords=frozenset(user.kwargs),
+    )
+
+
+def _arguments(
+    call: Opened, info: Any, signature: Any
+) -> tuple[dict[str, Any], dict[str, Any], list[str], Opened]:
+    """Static values, containers and paths of the arrays of a call, and the call itself."""
+    whole = numbered(call, info, signature)
+    if whole is None:
+        return {}, {}, [], replace(call, kwargs={})
+    if (user := equinox_calls.user_call(whole)) is not None:
+        arrays, statics = named_leaves(user)
+        trees = {n: jax.tree_util.tree_structure(v) for n, v in user.arguments.items()}
+        return statics, trees, list(arrays.values()), user
+    statics = static_arguments(whole, info, signature)
+    names = [*root_names(len(whole.args), whole.signature), *whole.kwargs]
+    values = dict(zip(names, (*whole.args, *whole.kwargs.values()), strict=True))
+    dynamic = [name for name in names if name not in statics]
+    trees = dict(zip(dynamic, compat.signature_tree(signature) or (), strict=False))
+    paths = [path for name in trees for path, _ in leaf_paths(name, values[name])]
+    return statics, trees, paths, whole
+
+
+def static_arguments(call: Opened, info: Any, signature: Any) -> dict[str, Any]:
+    """The static arguments of a numbered call, by name."""
+    values, keywords = compat.static_values(signature) or ([], [])
+    names = root_names(len(call.args), call.signature)
+    positions = static_positions(info)[: len(values) - len(keywords)]
+    return {names[i]: call.args[i] for i in positions} | {k: call.kwargs[k] for k in keywords}
+
+
+def aval_text(aval: Any) -> str:
+    """An abstract value with what tells it apart for JAX: type, weakness, sharding."""
+    kind = type_of(aval)
+    weak = "weak " if getattr(aval, "weak_type", False) else ""
+    sharding = getattr(aval, "sharding", None)
+    spec = getattr(sharding, "spec", None) or ()
+    explicit = f" sharded {tuple(spec)}" if any(axis is not None for axis in spec) else ""
+    sizes = getattr(getattr(sharding, "mesh", None), "shape", None) or {}
+    mesh = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return f"{weak}{kind}{explicit}{f' on mesh {mesh}' if mesh else ''}"
+
+
+def sharding_text(sharding: Any) -> str:
+    """Where an input must be: on a device, spread over several, or anywhere."""
+    try:
+        devices = sorted(sharding.device_set, key=lambda d: d.id)
+    except (AttributeError, ValueError, TypeError):
+        return "not committed to a device"
+    if len(devices) == 1:
+        return f"committed to {devices[0].platform}:{devices[0].id}"
+    spec = getattr(sharding, "spec", None)
+    how = f"P{tuple(spec)}" if spec is not None else type(sharding).__name__
+    return f"committed as {how} over {len(devices)} devices"
+
+
+def _place(leaf: Any) -> str:
+    """Where an argument lies, as far as it is part of the key of the compile."""
+    sharding = getattr(leaf, "sharding", None)
+    if sharding is None or isinstance(leaf, jax.core.Tracer):
+        return ""
+    return sharding_text(sharding if getattr(leaf, "committed", True) else None)
+
+
+def _holder(leaf: Any) -> str:
+    """The class of an argument, which is part of the key of the fast path."""
+    if isinstance(leaf, jax.core.Tracer):
+        return "tracer"
+    if isinstance(leaf, jax.Array):
+        return "jax.Array"
+    kind = type(leaf)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
+    return f"{module}{kind.__name__}"
+
+
+# ---- functions ----------------------------------------------------------------------------------
+
+
+def named_function(fun: Any, signature: Any) -> Any:
+    """What the user calls, in a function that Equinox made for it; or `fun` itself."""
+    static = compat.static_values(signature)
+    user = equinox_calls.user_function(fun, static[0]) if static else None
+    return fun if user is None else user
+
+
+def user_function(fun: Any, signature: Any) -> Any:
+    """The object by which a function is told from others: a model's parts are in the key."""
+    user = named_function(fun, signature)
+    return user if jax.tree_util.all_leaves([user]) else fun
+
+
+def _reference(fun: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(fun)
+    except TypeError:
+        return lambda: None
+
+
+def _living_or_equal(fun: Any) -> Callable[[], Any]:
+    """Gives the function while it lives, then one of equal code where it closes over plain values.
+
+    The recipe keeps code and numbers, no arrays.
+    """
+    reference, recipe = _reference(fun), closed_values.recipe(fun)
+
+    def function() -> Any:
+        living = reference()
+        return living if living is not None or recipe is None else recipe()
+
+    return function

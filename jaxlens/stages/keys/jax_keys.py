@@ -1,0 +1,157 @@
+"""Whether a call would hit JAX's caches, and what in it is new.
+
+Answered from the keys that JAX keeps: the key of the trace cache is made the way JAX makes it and
+compared with those, then the key of the lowering. Nothing is traced and no entry is made. A miss
+is explained by the nearest earlier key.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from jaxlens.ir.compile_log import Change, Part, merged
+from jaxlens.ir.facts import Verdict
+from jaxlens.stages import compat
+from jaxlens.stages.arguments.inputs import leaves
+from jaxlens.stages.call import library_jits
+from jaxlens.stages.call.numbered_call import numbered
+from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.keys.changes import apart, changes, moved, nearest
+from jaxlens.stages.keys.jax_key import JaxKey, kept_key, key_of, static_arguments
+from jaxlens.stages.keys.source import EAGER, KeySource
+
+_MOST = 12  # differences that are listed
+_WRAPPED = (
+    "{name} calls a jitted function from within a wrapper; what that function would be given, "
+    "and so whether it would hit, cannot be known without the call"
+)
+_UNREADABLE = "this version of JAX does not let its caches be read"
+
+_Exact = tuple[Any, tuple[Any, ...]]
+"""A key of the trace cache: trace context, and (jit's settings, signature, types, mesh)."""
+
+
+class JaxKeys(KeySource[JaxKey]):
+    """A call of JAX's: of a jitted function, or of a library's wrapper of one.
+
+    Args:
+        call: The call, partials and methods opened.
+        name: The function's name.
+    """
+
+    def __init__(self, call: Opened, name: str) -> None:
+        self.name = name
+        self._unknown = ""  # why nothing is known of the call
+        try:
+            inner = library_jits.inner(call)
+        except (TypeError, ValueError) as error:
+            inner, self._unknown = None, f"{name} would refuse this call: {_one_line(error)}"
+        if inner is not None and inner.known:
+            call = inner.call
+        jitted = compat.jit_parts(call.function)
+        if jitted is None and not self._unknown:
+            is_wrapper = inner is not None or compat.inner_jit(call.function)
+            self._unknown = (_WRAPPED if is_wrapper else EAGER).format(name=name)
+            # Of a function that is not jitted, the key that its jit would have.
+            jitted = None if is_wrapper else compat.jit_parts(jax.jit(call.function))
+        self._info = jitted[1] if jitted else None
+        self._call = replace(call, function=jitted[0]) if jitted else call
+
+    def key(self) -> JaxKey | None:
+        return key_of(self._call, self._info) if self._info is not None else None
+
+    def parts(self, key: JaxKey, every: bool = False) -> Iterable[Part]:
+        return key.parts(every)
+
+    def verdict(self) -> Verdict:
+        call = self._call
+        if self._unknown:
+            return _unknown(self._unknown)
+        keys = compat.trace_keys(call.function)
+        try:
+            wanted = compat.trace_key(self._info, call.args, call.kwargs)
+        except (TypeError, ValueError, OverflowError) as error:
+            return _unknown(f"JAX would refuse this call: {_one_line(error)}")
+        if keys is None or wanted is None:
+            return _unknown(_UNREADABLE)
+        (context, rest), arrays = wanted
+        if unhashable := _unhashable(call, rest):
+            return _unknown(unhashable)
+        keys = [key for key in keys if not compat.is_apart(key[0], context)]
+        for key in keys:
+            if key[0] == context and _equal(key[1], rest):
+                return self._compiled(key, arrays, len(keys))
+        if not keys:
+            return Verdict(False, "trace", ("never called before",))
+        new = kept_key(call, context, rest)
+        found = nearest((changes(new, kept_key(call, *key)) for key in keys), apart)
+        return Verdict(False, "trace", _reasons(found) or (_UNREADABLE,), len(keys))
+
+    def _compiled(self, key: _Exact, arrays: Sequence[Any], earlier: int) -> Verdict:
+        """The verdict on a call whose trace exists: is it lowered and compiled too?"""
+        program = compat.traced_program(self._call.function, key[1])
+        if program is None:
+            return Verdict(False, "trace", ("an earlier trace of it failed",), earlier)
+        lowered = compat.lower_keys(program)
+        wanted = compat.resolved_shardings(program, arrays)
+        if lowered is None or wanted is None:
+            return _unknown(
+                f"it was traced before; whether it was compiled, {_UNREADABLE}", earlier
+            )
+        if not lowered:
+            return Verdict(False, "compile", ("traced before, never compiled",), earlier)
+        same = [k for k in lowered if k[0] == key[0] and k[1][0] == wanted]
+        if not same:
+            names = self._array_names()
+            found = nearest(moved(names, wanted, k[1][0]) for k in lowered)
+            return Verdict(False, "compile", _reasons(found) or ("settings differ",), earlier)
+        compiled = [compat.is_compiled(program, k) for k in same]
+        if any(compiled):
+            return Verdict(True, earlier=earlier)
+        if None in compiled:
+            return _unknown(f"lowered before; {_UNREADABLE}", earlier)
+        return Verdict(False, "compile", ("lowered before, never compiled",), earlier)
+
+    def _array_names(self) -> Sequence[str]:
+        call, info = self._call, self._info
+        assert info is not None
+        static = {*info.static_argnums, *info.static_argnames}
+        every = leaves(call.args, call.kwargs, call.signature)
+        return call.names or [leaf.name for leaf in every if leaf.root not in static]
+
+
+def _unknown(reason: str, earlier: int = 0) -> Verdict:
+    return Verdict(None, reasons=(reason,), earlier=earlier)
+
+
+def _reasons(found: Sequence[Change]) -> tuple[str, ...]:
+    """The differences as lines, the first of many."""
+    reasons = tuple(map(str, merged(found)))
+    if len(reasons) <= _MOST:
+        return reasons
+    return (*reasons[:_MOST], f"and {len(reasons) - _MOST} more differences")
+
+
+def _equal(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
+    """Whether two keys lead to one program; equal settings need not be one object."""
+    return old[1:] == new[1:] and tuple(old[0]) == tuple(new[0])
+
+
+def _unhashable(call: Opened, rest: tuple[Any, ...]) -> str:
+    """Why JAX would refuse a static argument; "" where it would not."""
+    whole = numbered(call, *rest[:2])
+    for name, value in static_arguments(whole, *rest[:2]).items() if whole else ():
+        try:
+            hash(value)
+        except TypeError:
+            return (
+                f"JAX would refuse this call: {name} is static and a {type(value).__name__} "
+                "cannot be hashed; pass a tuple or another hashable value"
+            )
+    return ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
