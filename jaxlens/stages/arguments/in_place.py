@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.inputs import keyword_name, root_names
+from jaxlens.stages.arguments.inputs import named_arguments
 
 _SHOWN = 2  # names in a sentence
 
@@ -84,11 +84,9 @@ def _arrays(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], signature: Signature | None
 ) -> dict[str, Any]:
     """Every array inside some arguments, by path."""
-    roots = zip(root_names(len(args), signature), args, strict=True)
-    named = ((keyword_name(name, signature), value) for name, value in kwargs.items())
     return {
         root + path: leaf
-        for root, value in (*roots, *named)
+        for root, value in named_arguments(args, kwargs, signature).items()
         for path, leaf in pytrees.leaves(value)
         if path and isinstance(leaf, jax.Array)  # what is no container cannot be written into
     }

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlens.ir.facts import Input, Static
+from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Type
 from jaxlens.ir.jaxpr.types import type_of
 
@@ -171,14 +171,17 @@ def _named(value: Any) -> bool:
     return callable(value) and isinstance(getattr(value, "__qualname__", None), str)
 
 
-def none_arguments(
+def named_arguments(
     args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
-) -> list[Static]:
-    """The arguments that are None: no leaf, and part of the program."""
+) -> dict[str, Any]:
+    """The arguments of a call by name, positional ones first.
+
+    A keyword that has the name of a positional-only parameter is written `kwargs['x']`.
+    """
+    names = root_names(len(args), signature)
     keywords = [keyword_name(name, signature) for name in kwargs]
-    names = [*root_names(len(args), signature), *keywords]
-    named = zip(names, (*args, *kwargs.values()), strict=True)
-    return [Static(name, "None") for name, value in named if value is None]
+    names += [f"kwargs[{name!r}]" if name in names else name for name in keywords]
+    return dict(zip(names, (*args, *kwargs.values()), strict=True))
 
 
 def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 
 from jaxlens.errors import OptionError
-from jaxlens.stages.arguments.inputs import keyword_name, root_names
+from jaxlens.stages.arguments.inputs import named_arguments
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _DEEPEST = 200  # containers inside each other, of what is only looked through
@@ -58,10 +58,8 @@ def check_call(
     args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
 ) -> None:
     """Checks each argument of a call, see `check`."""
-    for name, value in zip(root_names(len(args), signature), args, strict=True):
+    for name, value in named_arguments(args, kwargs, signature).items():
         check(name, value)
-    for name, value in kwargs.items():
-        check(keyword_name(name, signature), value)
 
 
 def check(name: str, value: Any) -> None:

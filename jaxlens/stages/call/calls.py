@@ -27,8 +27,6 @@ from jaxlens.stages.arguments.inputs import (
     as_input,
     is_unregistered,
     leaves,
-    none_arguments,
-    root_names,
     static_text,
 )
 from jaxlens.stages.call import library_jits
@@ -128,7 +126,7 @@ def prepare(
         inputs=(),
         statics=(
             *_bound_statics(opened.function),
-            *none_arguments(opened.args, opened.kwargs, signature),
+            *(Static(n, "None") for n, value in opened.arguments.items() if value is None),
         ),
         span=definition(unbound(opened.function)),
         transforms=tuple(transforms(unbound(opened.function))),
@@ -145,7 +143,7 @@ def prepare(
         return _plain(call, opened.function, found, signature)
     if inner is not None:
         return _wrapped(call, inner, parts)
-    return _jitted(call, parts, found, signature)
+    return _jitted(call, opened, parts, found)
 
 
 def _bound_statics(f: Any) -> Iterator[Static]:
@@ -194,21 +192,19 @@ def _check_arrays(found: Sequence[Leaf]) -> None:
 
 
 def _jitted(
-    call: Call,
-    parts: tuple[Callable[..., Any], Any],
-    found: list[Leaf],
-    signature: inspect.Signature | None,
+    call: Call, opened: Opened, parts: tuple[Callable[..., Any], Any], found: list[Leaf]
 ) -> Call:
     """A jitted function: what it marks static is static, and JAX judges the rest."""
     fun, info = parts
     marked = {*info.static_argnums, *info.static_argnames}
     donated = {*info.donate_argnums, *info.donate_argnames}
     arrays = [leaf for leaf in found if leaf.root not in marked and leaf.aval is not None]
+    statics = {n: Static(n, static_text(v)) for n, v in opened.split(marked)[0].items()}
     return replace(
         call,
         traceable=compat.rejit(_anew(fun, fun, None), info),
         inputs=tuple(as_input(leaf, leaf.root in donated) for leaf in arrays),
-        statics=_marked(call, marked, signature),
+        statics=(*statics.values(), *(s for s in call.statics if s.name not in statics)),
         function=fun,
         settings=info,
         static=frozenset(marked),
@@ -219,19 +215,9 @@ def _jitted(
 def _wrapped(call: Call, inner: Inner, parts: tuple[Callable[..., Any], Any]) -> Call:
     """A library's jit: the jitted function inside it, under the user's names."""
     call = replace(call, args=inner.call.args, kwargs=inner.call.kwargs)
-    jitted = _jitted(call, parts, inner.leaves, inner.call.signature)
+    jitted = _jitted(call, inner.call, parts, inner.leaves)
     statics = jitted.statics if inner.statics is None else (*inner.statics, *call.statics)
     return replace(jitted, function=inner.function, statics=statics)
-
-
-def _marked(
-    call: Call, marked: set[int | str], signature: inspect.Signature | None
-) -> tuple[Static, ...]:
-    named = zip(root_names(len(call.args), signature), call.args, strict=True)
-    values = [(n, v) for i, (n, v) in enumerate(named) if i in marked]
-    values += [(n, v) for n, v in call.kwargs.items() if n in marked]
-    statics = {n: Static(n, static_text(v)) for n, v in values}
-    return (*statics.values(), *(s for s in call.statics if s.name not in statics))
 
 
 def _plain(

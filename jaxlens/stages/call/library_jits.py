@@ -188,13 +188,9 @@ def _nodes(call: Opened) -> list[Any]:
 
 def _of_states(call: Opened) -> Iterator[str]:
     info = compat.jit_parts(call.function)[1]  # type: ignore[index]
-    marked = {*info.static_argnums, *info.static_argnames}
-    roots = root_names(len(call.args), call.signature)
-    positional = [
-        (n, v) for i, (n, v) in enumerate(zip(roots, call.args, strict=True)) if i not in marked
-    ]
-    named = [(n, call.kwargs[n]) for n in sorted(call.kwargs) if n not in marked]
-    for name, value in (*positional, *named):
+    in_order = replace(call, kwargs=dict(sorted(call.kwargs.items())))
+    dynamic = in_order.split({*info.static_argnums, *info.static_argnames})[1]
+    for name, value in dynamic.items():
         yield from _paths(name, value)
 
 

@@ -8,8 +8,8 @@ import enum
 import functools
 import inspect
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ import jax
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import flax_models, pytrees
 from jaxlens.stages.arguments.arrays import is_array
-from jaxlens.stages.arguments.inputs import keyword_name, root_names, signature_of
+from jaxlens.stages.arguments.inputs import named_arguments, root_names, signature_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,21 @@ class Opened:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments by name, positional ones first."""
-        names = (
-            *root_names(len(self.args), self.signature),
-            *(keyword_name(name, self.signature) for name in self.kwargs),
-        )
-        return dict(zip(names, (*self.args, *self.kwargs.values()), strict=True))
+        return named_arguments(self.args, self.kwargs, self.signature)
+
+    def with_arguments(self, new: Mapping[str, Any]) -> "Opened":
+        """The call with other values of some arguments, by the names that `arguments` has."""
+        values = list({**self.arguments, **new}.values())
+        args, named = values[: len(self.args)], values[len(self.args) :]
+        return replace(self, args=tuple(args), kwargs=dict(zip(self.kwargs, named, strict=True)))
+
+    def split(self, chosen: Collection[int | str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arguments at these positions or of these names, and the others; both by name."""
+        parts: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+        for position, (name, value) in enumerate(self.arguments.items()):
+            is_chosen = name in chosen or (position < len(self.args) and position in chosen)
+            parts[0 if is_chosen else 1][name] = value
+        return parts
 
 
 def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Opened:

@@ -4,12 +4,13 @@ Tried with jax 0.10.2 and 0.12.0.1. Each function says what is lost when the thi
 none raises for that reason. Public JAX is used directly where it is needed.
 """
 
-from jaxlens.stages.compat.calls_heard import hear_calls
+from jaxlens.stages.compat.calls_heard import hear_calls, hear_test_events
 from jaxlens.stages.compat.computing import computes
 from jaxlens.stages.compat.disk_cache import persistent_cache_off
 from jaxlens.stages.compat.disk_cache_key import hear_key_parts
 from jaxlens.stages.compat.jit_caches import (
     context_names,
+    every_trace_key,
     is_compiled,
     lower_keys,
     resolved_shardings,
@@ -77,6 +78,7 @@ __all__ = [
     "cuda_plugin_version",
     "devices_of",
     "differentiated",
+    "every_trace_key",
     "forget_session",
     "from_hlo",
     "handed_over",
@@ -85,6 +87,7 @@ __all__ = [
     "has_location_parts",
     "hear_calls",
     "hear_key_parts",
+    "hear_test_events",
     "hlo",
     "hlo_text",
     "inner_jit",

@@ -1,7 +1,6 @@
 """Every call of a jitted function, whether JAX's caches serve it or not."""
 
-import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxlens.stages.compat.private_modules import private
@@ -9,7 +8,7 @@ from jaxlens.stages.compat.private_modules import private
 Hit = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
 
 
-def hear_calls(hit: Hit, missed: Callable[[], None]) -> Callable[[], None]:
+def hear_calls(hit: Hit, missed: Callable[[str], None]) -> Callable[[], None]:
     """Tells of calls of jitted functions in this thread until the function returned is called.
 
     Args:
@@ -20,21 +19,22 @@ def hear_calls(hit: Hit, missed: Callable[[], None]) -> Callable[[], None]:
     Gone: without the first, calls of a program that ran before are not heard; without the second,
     a program's first call is not.
     """
-    ends = [_hear_hits(hit), _hear_misses(missed)]
+    ends = [_hear_hits(hit), hear_test_events({"jit_cpp_cache_miss": ""}, missed)]
 
     def stop() -> None:
         for end in ends:
-            end()
+            if end is not None:
+                end()
 
     return stop
 
 
-def _hear_hits(hit: Hit) -> Callable[[], None]:
+def _hear_hits(hit: Hit) -> Callable[[], None] | None:
     try:
         state: Any = private("api")._post_hook_state
         before = state.get_local()
     except (ImportError, AttributeError):
-        return lambda: None
+        return None
 
     def heard(function: Any, args: Any, kwargs: Any, output: Any) -> None:
         # Where this thread has none of its own, `before` is a mark, and the cell may ask for
@@ -53,24 +53,35 @@ def _hear_hits(hit: Hit) -> Callable[[], None]:
     return stop
 
 
-def _hear_misses(missed: Callable[[], None]) -> Callable[[], None]:
+def hear_test_events(
+    names: Mapping[str, str], heard: Callable[[str], None]
+) -> Callable[[], None] | None:
+    """Calls a function at events that JAX has for its own tests, until the result is called.
+
+    JAX has one place for such a listener; one that is there already is called too.
+
+    Args:
+        names: What each event is called in the call, by JAX's name of it.
+        heard: The function.
+
+    Gone: None, and nothing is heard.
+    """
     try:
         util: Any = private("util")
         before = util.test_event_listener
     except (ImportError, AttributeError):
-        return lambda: None
+        return None
 
-    def heard(name: str, *about: Any) -> None:
-        if name == "jit_cpp_cache_miss":
-            missed()
+    def listener(name: str, *about: Any) -> None:
+        if name in names:
+            heard(names[name])
         if before is not None:
             before(name, *about)
 
-    util.test_event_listener = heard
+    util.test_event_listener = listener
 
     def stop() -> None:
-        with contextlib.suppress(AttributeError):
-            if util.test_event_listener is heard:
-                util.test_event_listener = before
+        if util.test_event_listener is listener:
+            util.test_event_listener = before
 
     return stop

@@ -82,7 +82,7 @@ def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
     monitoring.register_scalar_listener(scalar)
     monitoring.register_event_duration_secs_listener(duration)
     monitoring.register_event_listener(plain)
-    unhook = _hook(to.note)
+    unhook = compat.hear_test_events(_TESTS, to.note)
     quiet = compat.hear_key_parts(to.part)
 
     def stop() -> None:
@@ -101,29 +101,6 @@ def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
                     unregister(listener)
 
     return stop, unhook is not None
-
-
-def _hook(note: Callable[[str], None]) -> Callable[[], None] | None:
-    """Hangs `note` into the one place that JAX has for listeners of its tests."""
-    try:
-        util = compat.private("util")
-        before = util.test_event_listener
-    except (ImportError, AttributeError):
-        return None
-
-    def heard(name: str, *about: Any) -> None:
-        if name in _TESTS:
-            note(_TESTS[name])
-        if before is not None:
-            before(name, *about)
-
-    util.test_event_listener = heard
-
-    def unhook() -> None:
-        if util.test_event_listener is heard:
-            util.test_event_listener = before
-
-    return unhook
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,19 +228,6 @@ def is_primitive(fun: Any) -> bool:
     Gone: False; where the function is JAX's own is known without.
     """
     return bool(getattr(fun, "_apply_primitive", False))
-
-
-def every_trace_key() -> list[tuple[Any, Any, tuple[Any, ...]]]:
-    """Every key of JAX's trace cache: (function, trace context, rest), dead functions left out.
-
-    Gone: empty.
-    """
-    try:
-        keys = compat.private("pjit")._infer_params_cached.cache_keys()
-    except (ImportError, AttributeError):
-        return []
-    found = ((key[0](), key[1], tuple(key[2])) for key in keys)
-    return [(fun, context, rest) for fun, context, rest in found if fun and len(rest) == 4]
 
 
 def here() -> Any:

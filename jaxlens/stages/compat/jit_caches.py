@@ -21,16 +21,25 @@ def context_names() -> tuple[str, ...]:
 def trace_keys(fun: Callable[..., Any]) -> list[tuple[Any, tuple[Any, ...]]] | None:
     """Every key under which JAX has traced `fun`: pairs (trace context, rest of the key).
 
+    Gone: None.
+    """
+    every = every_trace_key()
+    return None if every is None else [(c, rest) for other, c, rest in every if other is fun]
+
+
+def every_trace_key() -> list[tuple[Callable[..., Any], Any, tuple[Any, ...]]] | None:
+    """Every key of JAX's trace cache: (function, trace context, rest), dead functions left out.
+
     The rest is (jit settings, argument signature, avals, mesh). Nothing is changed.
 
     Gone: None.
     """
     try:
-        pjit = private("pjit")
-        keys = pjit._infer_params_cached.cache_keys()
+        keys = private("pjit")._infer_params_cached.cache_keys()
     except (ImportError, AttributeError):
         return None
-    return [(key[1], tuple(key[2])) for key in keys if key[0]() is fun and len(key[2]) == 4]
+    found = ((key[0](), key[1], tuple(key[2])) for key in keys)
+    return [(fun, context, rest) for fun, context, rest in found if fun and len(rest) == 4]
 
 
 def trace_key(

@@ -84,7 +84,7 @@ def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[Jax
     """
     fun = new.function()
     found: list[tuple[bool, JaxKey]] = []
-    for inner, context, rest in compat_events.every_trace_key():
+    for inner, context, rest in compat.every_trace_key() or ():
         held, exact = user_function(inner, rest[1]), (context, rest)
         is_own = held is fun
         if exact == new.exact if is_own else place_of(held) != new.origin:

@@ -16,7 +16,7 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.compile_log import CallKey, Slot
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.stages import compat
-from jaxlens.stages.arguments.inputs import leaves, root_names, static_text
+from jaxlens.stages.arguments.inputs import leaves, static_text
 from jaxlens.stages.arguments.written_shapes import arguments
 from jaxlens.stages.call.calls import function_name
 from jaxlens.stages.call.opened import Opened, open_call
@@ -41,16 +41,17 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
 
 def slots(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Slot]:
     """What can be changed in a call: its arrays, then its static values."""
-    opened, fixed = _opened(f, args, kwargs)
-    found = []
-    for leaf in leaves(opened.args, opened.kwargs, opened.signature):
-        if leaf.root not in fixed and leaf.aval is not None:
-            weak = bool(getattr(leaf.aval, "weak_type", False))
-            found.append(Slot(leaf.name, "array", str(type_of(leaf.aval)), weak))
-    for name, root in _statics(opened, fixed).items():
-        value = opened.args[root] if isinstance(root, int) else opened.kwargs[root]
-        found.append(Slot(name, "static", static_text(value), editable=_is_literal(value)))
-    return found
+    call, static = _opened(f, args, kwargs)
+    arrays = [
+        Slot(leaf.name, "array", str(type_of(leaf.aval)), bool(getattr(leaf.aval, "weak_type", 0)))
+        for leaf in leaves(call.args, call.kwargs, call.signature)
+        if leaf.root not in static and leaf.aval is not None
+    ]
+    statics = [
+        Slot(name, "static", static_text(value), editable=_is_literal(value))
+        for name, value in call.split(static)[0].items()
+    ]
+    return arrays + statics
 
 
 def varied(
@@ -67,24 +68,19 @@ def varied(
     Raises:
         OptionError: A text that is no type ("f32[3,4]"), or no Python literal.
     """
-    opened, fixed = _opened(f, args, kwargs)
+    call, static = _opened(f, args, kwargs)
     new = {slot.name: slot for slot in changed}
-    found = leaves(opened.args, opened.kwargs, opened.signature)
-    structure = jax.tree_util.tree_structure((opened.args, opened.kwargs))
     values = [
         _abstract(new[leaf.name], leaf.value)
-        if leaf.name in new and leaf.root not in fixed
+        if leaf.name in new and leaf.root not in static
         else leaf.value
-        for leaf in found
+        for leaf in leaves(call.args, call.kwargs, call.signature)
     ]
-    rebuilt, named = jax.tree_util.tree_unflatten(structure, values)
-    every = list(rebuilt)
-    for name, root in _statics(opened, fixed).items():
-        if name in new and isinstance(root, int):
-            every[root] = _literal(new[name])
-        elif name in new:
-            named[root] = _literal(new[name])
-    return replace(call_key(opened.function, every, named), function=function_name(f))
+    structure = jax.tree_util.tree_structure((call.args, call.kwargs))
+    positional, named = jax.tree_util.tree_unflatten(structure, values)
+    written = {name: _literal(new[name]) for name in call.split(static)[0] if name in new}
+    call = replace(call, args=positional, kwargs=named).with_arguments(written)
+    return replace(call_key(call.function, call.args, call.kwargs), function=function_name(f))
 
 
 def _opened(
@@ -96,15 +92,6 @@ def _opened(
     if parts is None:
         return opened, set()
     return opened, {*parts[1].static_argnums, *parts[1].static_argnames}
-
-
-def _statics(opened: Opened, fixed: set[int | str]) -> dict[str, int | str]:
-    """Static arguments by name, each with its position or keyword."""
-    names = root_names(len(opened.args), opened.signature)
-    found: dict[str, int | str] = {
-        name: i for i, name in enumerate(names) if i in fixed or name in fixed
-    }
-    return found | {name: name for name in opened.kwargs if name in fixed}
 
 
 def _is_literal(value: Any) -> bool:

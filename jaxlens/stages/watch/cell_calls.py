@@ -69,7 +69,7 @@ class Calls:
             if parts is not None:
                 self._called(parts[0], lambda: function, args, kwargs)
 
-    def _missed(self) -> None:
+    def _missed(self, _: str) -> None:
         if self._paused or compat_events.looking():
             return
         with suppress(Exception):

@@ -8,9 +8,9 @@ import sys
 import time
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from importlib.abc import Loader, MetaPathFinder
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType
 from typing import Any
@@ -44,52 +44,36 @@ def listen(
     if _SOURCES in sys.modules:
         begin()
     else:
-        listening.enter_context(_awaited(begin))
+        finder = _CoreImport(begin)
+        sys.meta_path.insert(0, finder)
+        listening.callback(_remove, finder)
     return listening.close
 
 
-@contextmanager
-def _awaited(then: Callable[[], None]) -> Iterator[None]:
-    """Within it, the first import of the core's stream of events is told of."""
-    finder = _Finder(then)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):
-            sys.meta_path.remove(finder)
+def _remove(finder: MetaPathFinder) -> None:
+    with suppress(ValueError):
+        sys.meta_path.remove(finder)
 
 
-class _Finder(MetaPathFinder):
-    """Finds one module as Python would, and loads it with a word afterwards."""
+class _CoreImport(MetaPathFinder):
+    """Finds one module as Python would, and calls a function after its import."""
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The module's own spec, with our loader round its own; None for every other module."""
+        """The module's own spec, whose loader calls the function; None for every other module."""
         spec = PathFinder.find_spec(name, path) if name == _SOURCES else None
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._then)
+        loader: Any = spec.loader if spec is not None else None
+        if loader is not None:
+
+            def exec_module(module: Any) -> None:
+                del loader.exec_module  # a reload is Python's own again
+                loader.exec_module(module)
+                self._then()
+
+            loader.exec_module = exec_module
         return spec
-
-
-class _Loader(Loader):
-    """Loads as another loader does, leaves that one in the module, and says so."""
-
-    def __init__(self, own: Any, then: Callable[[], None]) -> None:
-        self._own = own
-        self._then = then
-
-    def create_module(self, spec: ModuleSpec) -> Any:
-        """As the module's own loader makes it."""
-        return self._own.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        """Runs the module."""
-        module.__loader__ = module.__spec__.loader = self._own
-        self._own.exec_module(module)
-        self._then()
 
 
 class _Listener:

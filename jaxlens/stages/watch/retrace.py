@@ -195,9 +195,8 @@ def _failure(
         function: Any = call.function
         if closed:
             function = closed_values.with_values(function, closed)
-        values = [roots[name] for name in arguments]
-        named = dict(zip(call.kwargs, values[len(call.args) :], strict=True))
-        found = jax.tree_util.tree_leaves(function(*values[: len(call.args)], **named))
+        changed = call.with_arguments(roots)
+        found = jax.tree_util.tree_leaves(function(*changed.args, **changed.kwargs))
         return [leaf for leaf in found if isinstance(leaf, jax.Array | int | float | complex)]
 
     try:
