@@ -186,7 +186,7 @@ def closed_over() -> Call:
     table, small = np.arange(4096, dtype=np.float32).reshape(64, 64), jnp.ones(64) * 3
 
     def looked_up(i, x):
-        return (table[i] + small * x) @ jnp.asarray(table)
+        return (jnp.asarray(table)[i] + small * x) @ table
 
     return call(looked_up, jnp.int32(3), jnp.ones(64))
 
