@@ -1,9 +1,93 @@
-"""A Module of HLO text whose computations are read when first looked at."""
+"""A Module of HLO text whose computations and instructions are read when first looked at.
 
+XLA begins a computation in the first column with a line that ends in `{`, ends it with `}` in
+the first column, and indents what is between, so computations are found without reading their
+instructions (`find_blocks`). Text that is laid out in any other way is left to the reader of
+lines. Of an instruction, name, opcode, operands and calls are read at once, the rest when asked
+for: reading a line in full takes three times as long as finding these four.
+"""
+
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from jaxlens.ir.graph import Region
+from jaxlens.ir.graph import Node, Region, Span, Type, Value
+from jaxlens.ir.hlo.frames import Frames, Told, origin
+from jaxlens.ir.hlo.text import CALLS, instruction_attributes, read_type
 from jaxlens.ir.lazy import LazyFields
+from jaxlens.ir.stamps import apart, unstamped
+
+HEADER = re.compile(
+    r'^[ \t]*+(ENTRY[ ])?[ \t]*+%?([^\s"(){}\[\]=,]++)[ \t]*+((?:\([^"\n]*)?)\{[ \t\r]*$',
+    re.MULTILINE,
+)
+_ODD = re.compile(r"\n(?:[^ \n]| *[}\t\r])")
+_WITH_PERCENT = re.compile(r"=(?:%([\w.\-]+)|\{(%[^{}\n]*)\})")
+_WITHOUT = re.compile(rf"(?:{'|'.join(CALLS)})=(?:%?([\w.\-]+)|\{{([^{{}}\n]*)\}})")
+_NAME = re.compile(r"[\w.\-]+")
+# A frozen dataclass assigns each field through a call; filling its slots takes half the time.
+_set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
+_set_scope, _set_spans, _set_stamps = (
+    vars(Node)[name].__set__ for name in ("scope", "spans", "stamps")
+)
+_NOTHING: Told = "", (), ()
+_BEFORE = ", metadata={op_name="
+_PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where a computation stands in the text.
+
+    Attributes:
+        name: Its name.
+        entry: Whether it is the ENTRY.
+        start: Where its first instruction's line begins.
+        end: The position behind the last instruction's line.
+        footer: What is printed behind its closing brace.
+        calls: Names that it may call: all of them, and at times one that only looks like it.
+    """
+
+    name: str
+    entry: bool
+    start: int
+    end: int
+    footer: str
+    calls: tuple[str, ...]
+
+
+def find_blocks(text: str, start: int) -> list[Block] | None:
+    """The computations from a position on; None where the text is not laid out as XLA does it."""
+    if any(text.find(mark, start) >= 0 for mark in (" \n", "\t", "\r")):
+        return None
+    blocks: list[Block] = []
+    pos = start
+    while pos < len(text):
+        if text[pos] == "\n":
+            pos += 1
+            continue
+        end_of_line = text.find("\n", pos)
+        header = HEADER.fullmatch(text, pos, end_of_line) if end_of_line > 0 else None
+        close = text.find("\n}", end_of_line)
+        if header is None or close < 0 or text[pos] == " " or _ODD.search(text, end_of_line, close):
+            return None
+        end = text.find("\n", close + 1)
+        end = len(text) if end < 0 else end
+        footer = text[close + 2 : end].strip(" ,")
+        calls = _calls(text, end_of_line, close, percent="%" in header[0])
+        blocks.append(Block(header[2], bool(header[1]), end_of_line + 1, close, footer, calls))
+        pos = end
+    names = {block.name for block in blocks}
+    whole = len(names) == len(blocks) == text.count("{\n", start)
+    return blocks if whole and sum(block.entry for block in blocks) == 1 else None
+
+
+def _calls(text: str, start: int, end: int, *, percent: bool) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for match in (_WITH_PERCENT if percent else _WITHOUT).finditer(text, start, end):
+        for name in _NAME.findall(match[1] or match[2] or ""):
+            found[name] = None
+    return tuple(found)
 
 
 class Computation(LazyFields, Region):
@@ -32,3 +116,79 @@ def _fill(region: Computation) -> Computation:
         object.__setattr__(region, name, getattr(whole, name))
     object.__setattr__(region, "unknown", unknown)
     return region
+
+
+class Instruction(LazyFields, Node):
+    """A Node of which all but id, opcode, operands and regions is made when first read."""
+
+    __slots__ = ("_frames", "_line", "said", "shape")
+    _frames: Frames
+    _line: str  # as printed, with stamps
+    said: str | None  # what stands between operands and metadata; None where it is no plain text
+    shape: str  # the type as printed
+    _makers = {  # noqa: RUF012
+        "text": lambda node: unstamped(node._line),
+        "results": lambda node: _results(node),
+        "attrs": lambda node: instruction_attributes(node.text),
+        "scope": lambda node: _told(node)[0],
+        "spans": lambda node: _told(node)[1],
+        "stamps": lambda node: _told(node)[2],
+    }
+
+
+def _results(node: Instruction) -> tuple[Value, ...]:
+    value: Value = object.__new__(Value)
+    _set_name(value, node.id)
+    _set_type(value, read_type(node.shape) or Type(node.shape))
+    return (value,)
+
+
+def _told(node: Instruction) -> Told:
+    """Scope, frames and stamps, which are in one piece of the line: all are kept."""
+    text, frames = node._line, node._frames
+    quote = text.find('"')
+    if quote >= 0 and text.endswith(_BEFORE, 0, quote):
+        # What fusion copies keeps its metadata, so few texts of it differ.
+        metadata = text[quote : text.find("}", quote)]
+        told = frames.told.get(metadata)
+        if told is None and (match := _PLAIN.match(text, quote)):
+            scope, frame = match.groups()
+            told = _read(scope, frames.stack(frame) if frame else (), frames)
+            frames.told[metadata] = told
+    else:
+        told = None if "metadata=" in text else _NOTHING
+    if told is None:
+        told = _read(*origin(instruction_attributes(text).get("metadata", ""), frames), frames)
+    _set_scope(node, told[0])
+    _set_spans(node, told[1])
+    _set_stamps(node, told[2])
+    return told
+
+
+def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Told:
+    if "_jl" not in scope:
+        return scope, spans, ()
+    words, paths = apart(scope)
+    if len(paths) != 1 or paths[0][-1][0] != "s":
+        paths = tuple(path for path in paths if path[-1].startswith("s"))
+    return words, spans or frames.merged(scope, paths), paths
+
+
+def printed(node: Instruction) -> str | None:
+    """What a line says beside name, type, operands and metadata; None where it is not plain.
+
+    Where there are no operands, what stands in their place is a part of it: a literal.
+    """
+    if node.operands or node.said is None:
+        return node.said
+    line = node._line
+    start = line.find(f" {node.opcode}(")
+    end = line.find(", metadata={", start)
+    if end >= 0 and line.find("}", end) != len(line) - 1:
+        return None
+    return line[start : end if end >= 0 else None]
+
+
+def stamped(node: Node) -> str:
+    """`Node.text` of HLO with its stamps, where it was read from text: it takes no time."""
+    return node._line if isinstance(node, Instruction) else node.text

@@ -23,15 +23,12 @@ from functools import partial
 from itertools import chain
 
 from jaxlens.errors import ReadError
-from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first, in_order
 from jaxlens.ir.hlo import text as hlo_text
-from jaxlens.ir.hlo.computations import HEADER, Block, find_blocks
 from jaxlens.ir.hlo.frames import Frames, Origins
-from jaxlens.ir.hlo.instruction import Instruction
-from jaxlens.ir.hlo.lazy_module import Computation
-from jaxlens.ir.hlo.line import cut, instructions
+from jaxlens.ir.hlo.lazy_module import HEADER, Block, Computation, Instruction, find_blocks
+from jaxlens.ir.hlo.text import cut, instructions
 from jaxlens.ir.lazy import lazy, unfilled
-from jaxlens.ir.region_order import callers_first, in_order
 
 _LINE = re.compile(
     r"""^[ \t]*(?:

@@ -1,4 +1,4 @@
-"""The grammar of HLO text below the line: brackets, types, attributes.
+"""The grammar of HLO text up to one line: brackets, types, attributes, an instruction's parts.
 
 HLO text nests brackets and quotes to any depth, and a name or a backend's configuration may
 hold anything within quotes. Everything here is one scan from left to right over tokens of
@@ -7,7 +7,9 @@ interest, so that broken text costs no more than sound text.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from jaxlens.ir.graph import Type
 
@@ -34,6 +36,13 @@ CALLS = (
     "scatter",
 )
 """Attributes whose value names computations that the instruction calls."""
+
+_RESULT = re.compile(r'[ \t]*(ROOT[ \t]+)?%?([^\s=()"{}\[\],]+)[ \t]*=[ \t]*')
+_OPCODE = re.compile(r"\s*([A-Za-z][\w\-.]*)\(")
+# Where an instruction begins; what is named by an attribute has no space before its sign.
+_BEGINS = re.compile(r'(?<!ROOT)\s(?=(?:ROOT\s+)?%?[^\s=()"{}\[\],]++\s+=\s)')
+_COMMENTED = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*"?)|/\*.*?\*/|//.*', re.DOTALL)
+_LITERALS = {"parameter": "index", "constant": "literal"}
 
 # A mesh's devices, printed behind it with a comma that no bracket is around.
 _CONTINUED = frozenset({"device_ids"})
@@ -234,3 +243,58 @@ def _array(text: str) -> Type:
         int(d) if d.isascii() and d.isdigit() else d for d in map(str.strip, dims.split(",")) if d
     )
     return Type(dtype, shape, layout)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """An instruction's line, cut but not read; `attributes` begins behind the operands' comma."""
+
+    root: bool
+    name: str
+    type: str
+    opcode: str
+    operands: str
+    attributes: str
+
+
+def cut(line: str) -> Parts | None:
+    """Cuts a line of any form; None where it is no instruction."""
+    result = _RESULT.match(line)
+    if result is None:
+        return None
+    behind = type_end(line, result.end())
+    opcode = _OPCODE.match(line, behind) if behind > 0 else None
+    if opcode is None:
+        return None
+    end = closing(line, opcode.end() - 1)
+    if end < 0 or (line[end:].strip() and not line[end:].lstrip().startswith(",")):
+        return None
+    type_text, operands = line[result.end() : behind], line[opcode.end() : end - 1]
+    rest = line[end:].strip().removeprefix(",")
+    return Parts(bool(result[1]), result[2], type_text, opcode[1], operands, rest)
+
+
+def instructions(line: str) -> list[str]:
+    """The instructions on one line: XLA prints one, and reads as many as there are."""
+    if _BEGINS.search(line.lstrip()) is None:
+        return [line]
+    line = _COMMENTED.sub(lambda match: match[1] or " ", line)
+    first = len(line) - len(line.lstrip())
+    starts = [
+        match.start()
+        for start, end in outside(line)
+        for match in _BEGINS.finditer(line, start, end)
+        if match.start() > first
+    ]
+    edges = [0, *starts, len(line)]
+    return [line[a:b].strip() for a, b in pairwise(edges)]
+
+
+def instruction_attributes(line: str) -> dict[str, str]:
+    """The attributes as printed; a parameter's number and a literal stand first."""
+    parts = cut(line)
+    if parts is None:
+        return {}
+    key = _LITERALS.get(parts.opcode)
+    found = {key: parts.operands.strip()} if key else {}
+    return found | attributes(parts.attributes)

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.hlo import text as hlo_text
-from jaxlens.ir.hlo.instruction import Instruction, printed
+from jaxlens.ir.hlo.lazy_module import Instruction, printed
 
 # Opcodes whose called computation is part of the instruction's own region.
 _INLINED = frozenset({"fusion", "call"})

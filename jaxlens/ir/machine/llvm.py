@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.errors import ReadError
-from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first
 from jaxlens.ir.hlo.text import closing, split
-from jaxlens.ir.region_order import callers_first
 
 _NAME = r'[\w.$\-]+|"[^"]*"'
 _DEFINE = re.compile(rf"define\s[^@\"]*@({_NAME})\(")

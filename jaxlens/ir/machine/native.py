@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator
 
 from jaxlens.errors import ReadError
-from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.region_order import callers_first
+from jaxlens.ir.graph import Module, Node, Region, callers_first
 
 _SYMBOL = re.compile(r"(?:[0-9a-fA-F]+\s+)?<?([^\s<>:;#]+)>?:\s*(?:[;#].*)?$")
 _CODE = re.compile(

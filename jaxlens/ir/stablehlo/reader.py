@@ -11,8 +11,7 @@ from typing import Any
 
 from jaxlens.errors import ReadError, UnavailableError
 from jaxlens.ir.gc_pause import paused
-from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.ir.region_order import callers_first
+from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first
 from jaxlens.ir.stablehlo.locations import resolver
 from jaxlens.ir.stablehlo.names import Scope
 from jaxlens.ir.stablehlo.stamps import CLOSING, Paths

@@ -5,12 +5,11 @@ before its last part. Ops are numbered as `stablehlo.read` numbers them. What is
 reader (a block's closing op and arguments, the functions, the module) keeps no stamp.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxlens.ir.gc_pause import paused
-from jaxlens.ir.stablehlo.assignment import assign
 from jaxlens.ir.stamps import escaped, plain, stamp, stamps
 
 CLOSING = frozenset({"stablehlo.return", "func.return", "sdy.return", "mhlo.return"})
@@ -173,3 +172,25 @@ def _location(at: _Place, name: str, ir: Any) -> Any:
         return made
     parts = [made, *(_location(part, part.name, ir) for part in at.others)]
     return ir.Location.fused(parts, at.metadata)
+
+
+def assign(name: str, values: Iterable[tuple[Any, Any]]) -> None:
+    """Sets the attribute of each object, in order.
+
+    Args:
+        name: The attribute.
+        values: Pairs of object and value; gone through again after an interrupt.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted; it comes out when all is set.
+    """
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            for thing, value in values:
+                setattr(thing, name, value)
+            break
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt

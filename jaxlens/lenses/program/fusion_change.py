@@ -13,7 +13,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.hlo.line import cut
+from jaxlens.ir.hlo.text import cut
 from jaxlens.ir.stamps import unstamped
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.links.match.instruction_fates import Change, between

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from jaxlens.ir.failure import Failure, Ran, Remedy
-from jaxlens.ir.failure_words import advice, operands, origin, where, why
+from jaxlens.ir.failure import Failure, Ran, Remedy, advice, operands, origin, where, why
 from jaxlens.report import Cell, Finding, Report, Table, count
 
 

@@ -7,7 +7,7 @@ with layouts, attributes and operands in the same order.
 from collections.abc import Collection, Iterable
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.hlo.instruction import Instruction, printed
+from jaxlens.ir.hlo.lazy_module import Instruction, printed
 
 
 def owners(module: Module, lacking: Collection[Node], having: Collection[Node]) -> dict[str, str]:

@@ -17,8 +17,7 @@ from typing import Any
 import jax
 
 from jaxlens.errors import LensError
-from jaxlens.ir.failure import Failure, Mistake, Ran
-from jaxlens.ir.failure_words import note
+from jaxlens.ir.failure import Failure, Mistake, Ran, note
 from jaxlens.ir.line_trace import TapeStep
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.calls import Call

@@ -15,8 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from jaxlens.ir.jaxpr.bodies import Body, bodies, opened
-from jaxlens.ir.stablehlo.assignment import assign
-from jaxlens.ir.stablehlo.stamps import Paths, restamp
+from jaxlens.ir.stablehlo.stamps import Paths, assign, restamp
 from jaxlens.ir.stamps import alike, stamp
 from jaxlens.stages import compat
 

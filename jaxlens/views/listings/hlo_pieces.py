@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from jaxlens.ir.graph import Node, Type
-from jaxlens.ir.hlo.text import attributes, read_type
+from jaxlens.ir.hlo.text import CALLS, attributes, read_type
 from jaxlens.render.document import Kind, Piece
 
 _LONG_TYPE = 48  # characters of a type that is folded
@@ -27,20 +27,6 @@ _FOLDED = frozenset(
         "original_value",
         "is_scheduled",
         "custom_call_schedule",
-    }
-)
-_CALLS = frozenset(
-    {
-        "calls",
-        "to_apply",
-        "condition",
-        "body",
-        "branch_computations",
-        "true_computation",
-        "false_computation",
-        "called_computations",
-        "select",
-        "scatter",
     }
 )
 IN_BRACKETS = {"constant": "literal", "parameter": "index"}
@@ -153,7 +139,7 @@ def literal(value: str) -> list[Piece]:
 
 def _attribute(key: str, value: str) -> Piece:
     """`, key=value`, folded where it is long or says what other places do."""
-    if key in _CALLS:
+    if key in CALLS:
         return Piece(f", {key}={value.replace('%', '')}", "attr")
     folded = key in _FOLDED or len(value) > _LONG_VALUE
     kind: Kind = "fold" if folded else "attr"

@@ -6,7 +6,7 @@ printed as XLA prints most is written from its `Line`.
 
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.hlo.instruction import stamped
+from jaxlens.ir.hlo.lazy_module import stamped
 from jaxlens.render.document import Line, Piece
 from jaxlens.render.html.lazy_lines import FIRST_WORD, Row, row_of
 from jaxlens.render.html.marks import MARKS, marked

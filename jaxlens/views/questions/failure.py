@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from jaxlens.ir.failure import Failure, Remedy
-from jaxlens.ir.failure_words import advice, where
+from jaxlens.ir.failure import Failure, Remedy, advice, where
 from jaxlens.lenses.tracing.failure import findings, tables
 from jaxlens.render.document import Block, Code, Document, Findings, TableBlock
 from jaxlens.report import Finding

@@ -14,7 +14,7 @@ import pytest
 from jax import lax
 
 import jaxlens
-from jaxlens.ir.failure_words import note
+from jaxlens.ir.failure import note
 from jaxlens.stages.failure import explain as explain_failure
 
 X = jnp.arange(6.0) - 2

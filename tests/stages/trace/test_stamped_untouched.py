@@ -12,7 +12,7 @@ from jax.extend import core
 
 import jaxlens
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.ir.stablehlo.assignment import assign
+from jaxlens.ir.stablehlo.stamps import assign
 from jaxlens.stages.trace import stamp
 from tests.support.jax_events import EVENTS, listeners  # noqa: F401 (a fixture)
 
