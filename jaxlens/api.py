@@ -293,7 +293,7 @@ def take(
         core: Whether `jaxlens.core` traces it in the place of JAX.
     """
     from jaxlens.stages.arguments.written_shapes import arguments
-    from jaxlens.stages.call.calls import transforms as made_by
+    from jaxlens.stages.call.traceable import transforms as made_by
     from jaxlens.stages.call.transforms import by_position, transformed
     from jaxlens.stages.driver import capture as staged
     from jaxlens.stages.existing.opening import is_program, opened

@@ -14,7 +14,7 @@ from typing import Any
 from jaxlens.api import Function, as_capture, capture, is_program, rungs, what_if
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
-from jaxlens.ir.compile_log import Slot
+from jaxlens.ir.compile_log import KeySlot
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.options import CompileOptions
 from jaxlens.report import Report
@@ -200,7 +200,7 @@ def captured(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer:
     )
 
 
-def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Slot]:
+def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
     """What `varied_key` can change in a call."""
     from jaxlens.stages.keys.look_up import slots
 
@@ -208,7 +208,7 @@ def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> li
 
 
 def varied_key(
-    f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[Slot]
+    f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[KeySlot]
 ) -> Answer:
     """`key` of a call with some arguments written anew.
 

@@ -19,11 +19,11 @@ from types import FrameType
 from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
-from jaxlens.ir.compile_log import Cure, Log
+from jaxlens.ir.compile_log import CompileLog, Cure
 from jaxlens.lenses.recompile.report import of, one_line
 from jaxlens.lenses.recompile.report import recompiles as report
 from jaxlens.stages.watch.fixes import cured
-from jaxlens.stages.watch.listen import Watch
+from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.views.answer import Answer
 from jaxlens.views.questions.recompiles import document
 
@@ -40,11 +40,11 @@ class RecompileLog:
         where: How the sentences call the block: "in this cell".
     """
 
-    def __init__(self, watch: Watch | None = None, where: str = "") -> None:
-        self._watch = watch or Watch()
+    def __init__(self, watch: CompileWatch | None = None, where: str = "") -> None:
+        self._watch = watch or CompileWatch()
         self._where = where
-        self._last: tuple[Log, Answer] | None = None
-        self._done: tuple[Log, Log] | None = None
+        self._last: tuple[CompileLog, Answer] | None = None
+        self._done: tuple[CompileLog, CompileLog] | None = None
 
     def __enter__(self) -> "RecompileLog":
         self._watch.start()
@@ -54,7 +54,7 @@ class RecompileLog:
         self._watch.stop()
 
     @property
-    def log(self) -> Log:
+    def log(self) -> CompileLog:
         """Every call, with its steps, its key and what is new in it."""
         return self._watch.log()
 
@@ -79,7 +79,7 @@ class RecompileLog:
             self._last = log, made
         return self._last[1]
 
-    def _cured(self, log: Log) -> Log:
+    def _cured(self, log: CompileLog) -> CompileLog:
         """The log with cures, which are tried when it is first read after the watch."""
         if log.going:
             return log
@@ -167,7 +167,7 @@ class CompileLimit(ContextDecorator):
             check(held.log, self._most, self._operations)
 
 
-def check(log: Log, most: int, operations: bool = False) -> None:
+def check(log: CompileLog, most: int, operations: bool = False) -> None:
     """Says what compiled where it was too much.
 
     Raises:
@@ -180,7 +180,7 @@ def check(log: Log, most: int, operations: bool = False) -> None:
         raise RecompileError(f"expected {allowed}, got {counted}: {one_line(log, operations)}")
 
 
-class _WatchOfCalls(Watch):
+class _WatchOfCalls(CompileWatch):
     """Hears only what happens within the calls of one function: those are on the stack then."""
 
     def wants(self) -> bool:

@@ -1,6 +1,6 @@
 """What JAX traced, lowered and compiled while somebody watched: a log, as frozen data.
 
-One `Call` is one call of a function for which JAX had to do something beyond starting a program:
+A `CallEvent` is a call for which JAX had to do something beyond starting a program:
 trace it, lower it, compile it, or at least make an entry in its fast path. It holds the key that
 the call was looked up by, part by part, and what differs from the nearest earlier key.
 """
@@ -13,8 +13,8 @@ from typing import Literal
 from jaxlens.ir.facts import Verdict
 from jaxlens.ir.graph import Span
 
-PartKind = Literal["function", "input", "static", "structure", "option", "setting", "mesh"]
-ChangeKind = Literal[
+KeyPartKind = Literal["function", "input", "static", "structure", "option", "setting", "mesh"]
+KeyChangeKind = Literal[
     "function",
     "type",
     "new",
@@ -35,10 +35,10 @@ ChangeKind = Literal[
     "closed",
     "disk",
 ]
-StepKind = Literal["trace", "lower", "compile"]
-Layer = Literal["", "trace", "lower", "compile", "fast path"]
+CompileStepKind = Literal["trace", "lower", "compile"]
+CacheLayer = Literal["", "trace", "lower", "compile", "fast path"]
 
-TYPE = re.compile(r"(weak )?([\w<>]+)\[([^\]]*)\](.*)")
+TYPE_TEXT = re.compile(r"(weak )?([\w<>]+)\[([^\]]*)\](.*)")
 """A type as a key's part says it: weakness, dtype, shape, and how it is sharded."""
 
 LOOPS = ("scan", "while", "cond")
@@ -69,7 +69,7 @@ _TEXTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KeyPart:
     """One part of a key.
 
     Attributes:
@@ -82,17 +82,17 @@ class Part:
     """
 
     name: str
-    kind: PartKind
+    kind: KeyPartKind
     text: str
     place: str = ""
     holder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class KeyChange:
     """One thing that differs between two keys; `str` of it is the line that is shown."""
 
-    kind: ChangeKind
+    kind: KeyChangeKind
     name: str
     new: str = ""
     old: str = ""
@@ -107,30 +107,30 @@ _OF_ARRAYS = ("place", "new", "gone", "donated", "holder")
 _STEP = re.compile(r"^[^.\[]++|\.[^.\[]++|\[[^\[\]]*+\]")
 
 
-def merged(changes: Sequence[Change]) -> tuple[Change, ...]:
+def merged(changes: Sequence[KeyChange]) -> tuple[KeyChange, ...]:
     """The changes, with like ones of a container's arrays as one: "14 arrays of params: new".
 
     Putting an optimiser's state on a device is one change to whoever did it.
     """
-    groups: dict[object, list[Change]] = {}
+    groups: dict[object, list[KeyChange]] = {}
     for change in changes:
         values = () if change.kind in ("new", "gone") else (change.new, change.old)
         like = (change.kind, root(change.name), *values)
         groups.setdefault(like if change.kind in _OF_ARRAYS else id(change), []).append(change)
-    every: list[Change] = []
+    every: list[KeyChange] = []
     whole = remade(changes)
     for group in groups.values():
         holder = container([change.name for change in group])
         if len(group) >= _FEWEST and holder:
             every.append(replace(group[0], name=f"{len(group):,} arrays of {holder}"))
         elif whole.get(name := group[0].name, name) != name:
-            every.append(Change(group[0].kind, whole[name], "another object"))
+            every.append(KeyChange(group[0].kind, whole[name], "another object"))
         else:
             every += group
     return tuple(dict.fromkeys(every))
 
 
-def remade(changes: Sequence[Change]) -> dict[str, str]:
+def remade(changes: Sequence[KeyChange]) -> dict[str, str]:
     """What was made anew, for each change of an object that equals no other: itself or its holder.
 
     An optimiser whose functions `opt.tx.init` and `opt.tx.update` are new ones is `opt.tx`.
@@ -170,13 +170,13 @@ class DiskKey:
     """
 
     parts: tuple[tuple[str, str], ...]
-    changes: tuple[Change, ...] = ()
+    changes: tuple[KeyChange, ...] = ()
     earlier: int = 0
     unkept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompileStep:
     """One step of a call.
 
     Attributes:
@@ -190,7 +190,7 @@ class Step:
         disk: The key by which the persistent cache was asked; None where it was not.
     """
 
-    kind: StepKind
+    kind: CompileStepKind
     seconds: float | None
     served: str = ""
     failed: str = ""
@@ -214,7 +214,7 @@ class Cure:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallEvent:
     """One call for which JAX did more than start a program.
 
     Attributes:
@@ -241,17 +241,17 @@ class Call:
     role: Literal["user", "op"]
     line: Span | None
     defined: Span | None
-    steps: tuple[Step, ...]
-    layer: Layer
-    changes: tuple[Change, ...] = ()
+    steps: tuple[CompileStep, ...]
+    layer: CacheLayer
+    changes: tuple[KeyChange, ...] = ()
     earlier: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[KeyPart, ...] = ()
     thread: str = ""
     under: str = ""
     program: str = ""
     cure: Cure | None = None
 
-    def step(self, kind: StepKind) -> Step | None:
+    def step(self, kind: CompileStepKind) -> CompileStep | None:
         """The step of that kind, or None."""
         return next((step for step in self.steps if step.kind == kind), None)
 
@@ -266,7 +266,7 @@ class Call:
         return sum(step.seconds or 0.0 for step in self.steps)
 
     @property
-    def main(self) -> Change:
+    def main(self) -> KeyChange:
         """The change that brings the others with it: 64 bits change every type."""
         ranks = {kind: rank for rank, kind in enumerate(_FIRST)}
         return min(self.changes, key=lambda change: ranks.get(change.kind, len(_FIRST)))
@@ -291,8 +291,8 @@ class Call:
         return "; ".join(map(str, merged(self.changes))) or first
 
 
-def _difference(change: Change) -> tuple[str, ...]:
-    new, old = TYPE.fullmatch(change.new), TYPE.fullmatch(change.old)
+def _difference(change: KeyChange) -> tuple[str, ...]:
+    new, old = TYPE_TEXT.fullmatch(change.new), TYPE_TEXT.fullmatch(change.old)
     if not new or not old:
         return ("type",)
     (dtype, shape), (was_dtype, was_shape) = new.group(2, 3), old.group(2, 3)
@@ -308,7 +308,7 @@ def _difference(change: Change) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class KeySlot:
     """An argument of a call that can be written anew, to see whether the call would still hit.
 
     Attributes:
@@ -338,9 +338,9 @@ class CallKey:
     """
 
     function: str
-    parts: tuple[Part, ...]
+    parts: tuple[KeyPart, ...]
     verdict: Verdict
-    rest: tuple[Part, ...] = ()
+    rest: tuple[KeyPart, ...] = ()
 
     @property
     def hit(self) -> bool | None:
@@ -359,7 +359,7 @@ class CallKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class CompileLog:
     """Everything that was traced, lowered and compiled while somebody watched.
 
     Attributes:
@@ -368,21 +368,21 @@ class Log:
         going: Whether somebody still watches.
     """
 
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallEvent, ...] = ()
     trouble: tuple[str, ...] = ()
     going: bool = False
 
     @property
-    def compiles(self) -> tuple[Call, ...]:
+    def compiles(self) -> tuple[CallEvent, ...]:
         """Calls of functions, not of single operations, for which a program was made."""
         return tuple(c for c in self.calls if c.compiled and c.role == "user")
 
     @property
-    def operations(self) -> tuple[Call, ...]:
+    def operations(self) -> tuple[CallEvent, ...]:
         """JAX's own functions that were called outside of jit and compiled on their own."""
         return tuple(c for c in self.calls if c.compiled and c.role == "op")
 
     @property
-    def recompiles(self) -> tuple[Call, ...]:
+    def recompiles(self) -> tuple[CallEvent, ...]:
         """Compiles of functions that had been compiled before, for another key."""
         return tuple(call for call in self.compiles if call.changes)

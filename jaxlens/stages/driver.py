@@ -31,9 +31,9 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.line_trace import Tape
 from jaxlens.stages.call.abstract_call import shaped
-from jaxlens.stages.call.calls import Call, prepare
-from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve
+from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
 from jaxlens.stages.compile import flags
 from jaxlens.stages.compile.xla import FUSING
@@ -78,7 +78,7 @@ def capture(
     return Capture(*_prepared(prepare(f, args, dict(kwargs or {}), name), target, transforms))
 
 
-def _prepared(call: Call, target: str | None, transforms: Sequence[str]) -> Variant:
+def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]) -> Variant:
     """A prepared call as a program and its driver."""
     place = resolve(target, call.leaves, call.settings)
     settings: Any = jax.config
@@ -96,7 +96,7 @@ def _prepared(call: Call, target: str | None, transforms: Sequence[str]) -> Vari
     return program, LiveDriver(Staging(call, place), target or "")
 
 
-def ladder_of(opened: Opened, name: str, by_core: bool = False) -> tuple[Variant, ...]:
+def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, ...]:
     """A program for each rung of a call; a jit is shown as the call of a jitted function.
 
     Args:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.compile_log import LOOPS, Call, Change, Log, Step
+from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, CompileStep, KeyChange
 from jaxlens.lenses.recompile.tables import DONE, at, place
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Finding, count
@@ -17,7 +17,7 @@ _BY = {
 _AGAIN = 3  # programs of one operation at one line that make it a loop
 
 
-def asides(log: Log, where: str) -> Iterator[Finding]:
+def asides(log: CompileLog, where: str) -> Iterator[Finding]:
     """Operations, the persistent cache, the fast path, failures, other threads."""
     operations = log.operations
     if operations:
@@ -49,7 +49,7 @@ def asides(log: Log, where: str) -> Iterator[Finding]:
     yield from _others(log)
 
 
-def _not_on_disk(log: Log) -> Iterator[Finding]:
+def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
     """Calls that the persistent cache should have served, one would think."""
     for call in log.compiles:
         step = call.step("compile")
@@ -63,7 +63,7 @@ def _not_on_disk(log: Log) -> Iterator[Finding]:
         )
 
 
-def _not_kept(log: Log) -> Iterator[Finding]:
+def _not_kept(log: CompileLog) -> Iterator[Finding]:
     """Programs that will be compiled again by the next process."""
     found: dict[str, list[str]] = {}
     for call in log.compiles:
@@ -75,7 +75,7 @@ def _not_kept(log: Log) -> Iterator[Finding]:
         yield Finding(f"The persistent cache was not given the program of {told}: {why}.")
 
 
-def _apart(step: Step) -> str:
+def _apart(step: CompileStep) -> str:
     """What tells the key of a program from the nearest that this process knows."""
     if step.disk is not None and step.disk.changes:
         told = listed([_part(change) for change in step.disk.changes], 4)
@@ -86,15 +86,15 @@ def _apart(step: Step) -> str:
     )
 
 
-def _part(change: Change) -> str:
+def _part(change: KeyChange) -> str:
     return f"{change.name} ({change.new}, was {change.old})" if change.old else change.name
 
 
-def _doing(step: Step) -> str:
+def _doing(step: CompileStep) -> str:
     return f"{step.failed} while it was {DONE[step.kind]}"
 
 
-def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
+def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
     """Loops outside of jit, which compile their body anew for each new function object."""
     for name in LOOPS:
         calls = [call for call in operations if call.function == name]
@@ -114,12 +114,12 @@ def _bodies(operations: Sequence[Call]) -> Iterator[Finding]:
             )
 
 
-def _before(calls: Sequence[Call]) -> str:
+def _before(calls: Sequence[CallEvent]) -> str:
     lines = {place(call.line) for call in calls}
     return f", before the loop at {next(iter(lines))}" if len(lines) == 1 and lines != {""} else ""
 
 
-def _one_line(operations: Sequence[Call]) -> Iterator[Finding]:
+def _one_line(operations: Sequence[CallEvent]) -> Iterator[Finding]:
     """The lines whose operations compile again and again, in a loop as a rule."""
     plain = [call for call in operations if call.function not in LOOPS]
     lines = Counter((place(call.line), call.function) for call in plain)
@@ -133,7 +133,7 @@ def _one_line(operations: Sequence[Call]) -> Iterator[Finding]:
         )
 
 
-def _fast(log: Log) -> Iterator[Finding]:
+def _fast(log: CompileLog) -> Iterator[Finding]:
     calls = [call for call in log.calls if call.layer == "fast path" and not call.compiled]
     said = list(dict.fromkeys(f"{c.function} ({c.reason})" for c in calls if c.changes))
     if said:
@@ -143,7 +143,7 @@ def _fast(log: Log) -> Iterator[Finding]:
         )
 
 
-def _others(log: Log) -> Iterator[Finding]:
+def _others(log: CompileLog) -> Iterator[Finding]:
     threads = Counter(call.thread for call in log.calls if call.thread and call.compiled)
     if threads:
         told = [f"{name} ({n})" for name, n in threads.items()]

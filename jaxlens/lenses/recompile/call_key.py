@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jaxlens.ir.compile_log import CallKey, DiskKey, Part
+from jaxlens.ir.compile_log import CallKey, DiskKey, KeyPart
 from jaxlens.lenses.recompile.verdict import sentence
 from jaxlens.report import Cell, Finding, Report, Table, Trust
 
@@ -28,7 +28,7 @@ def key(call: CallKey) -> Report:
     return Report("Key", findings, tables)
 
 
-def key_table(parts: Sequence[Part], title: str = "") -> Table:
+def key_table(parts: Sequence[KeyPart], title: str = "") -> Table:
     """A key, part by part: what it is, its value, where an array lies and what holds it."""
     columns = {
         "part": [part.name for part in parts],

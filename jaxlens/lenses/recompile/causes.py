@@ -6,7 +6,7 @@ Recompiles of one function with one cause are told of together, with the values 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jaxlens.ir.compile_log import TYPE, Call, Change, Log, merged, remade
+from jaxlens.ir.compile_log import TYPE_TEXT, CallEvent, CompileLog, KeyChange, merged, remade
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Finding, Trust, count
@@ -28,30 +28,30 @@ _AXES = ("first", "second", "third", "fourth", "fifth")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FunctionGroup:
     """The compiles of one function."""
 
     name: str
     defined: Span | None
-    calls: tuple[Call, ...]
+    calls: tuple[CallEvent, ...]
 
     @property
-    def again(self) -> tuple[Call, ...]:
+    def again(self) -> tuple[CallEvent, ...]:
         return tuple(call for call in self.calls if call.changes)
 
 
-def groups(calls: Sequence[Call]) -> list[Group]:
+def groups(calls: Sequence[CallEvent]) -> list[FunctionGroup]:
     """The compiles of each function, in order."""
-    found: dict[tuple[str, Span | None, str], list[Call]] = {}
+    found: dict[tuple[str, Span | None, str], list[CallEvent]] = {}
     for call in calls:
         found.setdefault((call.function, call.defined, call.under), []).append(call)
     return [
-        Group(f"{name} under {under}" if under else name, defined, tuple(held))
+        FunctionGroup(f"{name} under {under}" if under else name, defined, tuple(held))
         for (name, defined, under), held in found.items()
     ]
 
 
-def answers(log: Log, where: str) -> Iterator[Finding]:
+def answers(log: CompileLog, where: str) -> Iterator[Finding]:
     """A sentence for each function that recompiled, with its cures; one for all others."""
     place = f" {where}" if where else ""
     found = sorted(groups(log.compiles), key=lambda group: -len(group.again))
@@ -81,9 +81,9 @@ def _once(names: Sequence[str], place: str, others: bool) -> str:
     return f"Nothing recompiled{place}; {functions} {verb} compiled for the first time: {shown}."
 
 
-def _because(group: Group) -> Iterator[str]:
+def _because(group: FunctionGroup) -> Iterator[str]:
     """`5 of them because x's first axis changed: 32, 31, 30`, for each cause."""
-    by_cause: dict[tuple[str, ...], list[Call]] = {}
+    by_cause: dict[tuple[str, ...], list[CallEvent]] = {}
     for call in group.again:
         by_cause.setdefault(call.cause, []).append(call)
     named = {key: held for key, held in by_cause.items() if not key[1].startswith("input ")}
@@ -97,7 +97,7 @@ def _because(group: Group) -> Iterator[str]:
         yield f"{rest:,} more for its forward and backward passes, which follow"
 
 
-def _with(calls: Sequence[Call]) -> str:
+def _with(calls: Sequence[CallEvent]) -> str:
     """The arguments that changed together with the main one, in all calls of a cause."""
     kind = calls[0].main.kind
     if kind == "function":
@@ -109,14 +109,14 @@ def _with(calls: Sequence[Call]) -> str:
     return f" (and {listed(names, 3)} with it)" if names else ""
 
 
-def _names(call: Call, kind: str, main: bool = False) -> set[str]:
+def _names(call: CallEvent, kind: str, main: bool = False) -> set[str]:
     """What changed in this way: what was made anew, and not each of its functions."""
     whole = remade(call.changes)
     changes = [call.main] if main else [c for c in call.changes if c.kind == kind]
     return {whole.get(c.name, c.name) for c in changes}
 
 
-def _closed(calls: Sequence[Call]) -> str:
+def _closed(calls: Sequence[CallEvent]) -> str:
     """The values that function objects of one line close over, where they differ."""
     found: dict[str, list[str]] = {}
     for call in calls:
@@ -127,7 +127,7 @@ def _closed(calls: Sequence[Call]) -> str:
     return f" with another {listed(told, 3)}" if told else ""
 
 
-def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
+def _said(key: tuple[str, ...], calls: Sequence[CallEvent], group: FunctionGroup) -> str:
     """A cause in words."""
     change = calls[-1].main
     name = key[1]
@@ -155,14 +155,14 @@ def _said(key: tuple[str, ...], calls: Sequence[Call], group: Group) -> str:
     return str(change)
 
 
-def _whole(call: Call) -> str:
+def _whole(call: CallEvent) -> str:
     """What the main change is of: one argument, or "14 arrays of params"."""
     like = [c for c in call.changes if (c.kind, c.new) == (call.main.kind, call.main.new)]
     every = merged(like)
     return every[0].name if len(every) == 1 else call.main.name
 
 
-def _came(change: Change) -> str:
+def _came(change: KeyChange) -> str:
     """`x is new`, `29 arrays of state are new`."""
     verb = "are" if " arrays of " in change.name else "is"
     return str(change).replace(": ", f" {verb} ", 1)
@@ -174,25 +174,27 @@ def _bare(text: str) -> str:
     return text if inside == text or not text.endswith(")") else inside[:-1]
 
 
-def _place_said(name: str, changes: Sequence[Change]) -> str:
+def _place_said(name: str, changes: Sequence[KeyChange]) -> str:
     last = changes[-1]
     if last.old == "not committed to a device":
         return f"{name} became {last.new}"
     return f"{name} lies elsewhere: {_listed_values([changes[0].old, *(c.new for c in changes)])}"
 
 
-def _type_said(key: tuple[str, ...], name: str, calls: Sequence[Call], group: Group) -> str:
+def _type_said(
+    key: tuple[str, ...], name: str, calls: Sequence[CallEvent], group: FunctionGroup
+) -> str:
     first = calls[0].main
     types = [first.old, *(call.main.new for call in calls)]
     if key[2] == "axis":
         axis = int(key[3])
-        sizes = [match[3].split(",")[axis] for t in types if (match := TYPE.fullmatch(t))]
+        sizes = [match[3].split(",")[axis] for t in types if (match := TYPE_TEXT.fullmatch(t))]
         nth = f"{_AXES[axis]} axis" if axis < len(_AXES) else f"axis {axis}"
-        if match := TYPE.fullmatch(types[0]):
+        if match := TYPE_TEXT.fullmatch(types[0]):
             nth = "length" if "," not in match[3] else nth
         return f"{name}'s {nth} changed: {_listed_values(sizes)}"
     if key[2] == "dtype":
-        kinds = [match[2] for t in types if (match := TYPE.fullmatch(t))]
+        kinds = [match[2] for t in types if (match := TYPE_TEXT.fullmatch(t))]
         return f"{name}'s dtype changed: {_listed_values(kinds)}"
     if key[2] == "weak":
         return f"{name}'s weak type changed: {_listed_values(types)}{_held(name, calls[-1])}"
@@ -200,7 +202,7 @@ def _type_said(key: tuple[str, ...], name: str, calls: Sequence[Call], group: Gr
     return f"{name}'s {what} changed: {_listed_values(types)}"
 
 
-def _held(name: str, call: Call) -> str:
+def _held(name: str, call: CallEvent) -> str:
     """What a value of another weak type came as."""
     holder = next((part.holder for part in call.parts if part.name == name), "")
     return f" (it came as {holder})" if holder and holder != "tracer" else ""
@@ -213,7 +215,7 @@ def _listed_values(values: Sequence[str]) -> str:
     return f"{shown}, ... ({len(each)} values)" if len(each) > _MOST else shown
 
 
-def _cures(group: Group) -> Iterator[Finding]:
+def _cures(group: FunctionGroup) -> Iterator[Finding]:
     """What would spare the work, each once, with what its trial showed."""
     for cure in dict.fromkeys(call.cure for call in group.again if call.cure):
         if not cure.text:

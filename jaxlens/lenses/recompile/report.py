@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jaxlens.ir.compile_log import Log
+from jaxlens.ir.compile_log import CompileLog
 from jaxlens.lenses.recompile.asides import asides
 from jaxlens.lenses.recompile.causes import answers
 from jaxlens.lenses.recompile.tables import at, tables
@@ -46,7 +46,7 @@ class Recompiles:
     reasons: tuple[str, ...]
 
 
-def of(log: Log) -> Recompiles:
+def of(log: CompileLog) -> Recompiles:
     """The figures of a log."""
     steps = [(call, step) for call in log.calls for step in call.steps]
     return Recompiles(
@@ -64,7 +64,7 @@ def of(log: Log) -> Recompiles:
     )
 
 
-def recompiles(log: Log, where: str = "") -> Report:
+def recompiles(log: CompileLog, where: str = "") -> Report:
     """The log as sentences and tables, the answer first.
 
     Args:
@@ -78,7 +78,7 @@ def recompiles(log: Log, where: str = "") -> Report:
     return Report("Recompiles", tuple(findings), tuple(tables(log)))
 
 
-def one_line(log: Log, operations: bool = False) -> str:
+def one_line(log: CompileLog, operations: bool = False) -> str:
     """What compiled and why, in one line for an error, recompiles first.
 
     Args:
@@ -92,7 +92,7 @@ def one_line(log: Log, operations: bool = False) -> str:
     return f"{'; '.join(told)}{more}"
 
 
-def _nothing(log: Log, where: str) -> Finding:
+def _nothing(log: CompileLog, where: str) -> Finding:
     place = f" {where}" if where else ""
     if log.calls:
         names = listed(list(dict.fromkeys(call.function for call in log.calls)), 6)

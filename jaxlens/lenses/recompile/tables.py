@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.compile_log import Call, Log
+from jaxlens.ir.compile_log import CallEvent, CompileLog
 from jaxlens.ir.graph import Span
 from jaxlens.report import Cell, Table, duration
 
@@ -11,7 +11,7 @@ DONE = {"trace": "traced", "lower": "lowered", "compile": "compiled"}
 """What was done, by the kind of a step."""
 
 
-def tables(log: Log) -> Iterator[Table]:
+def tables(log: CompileLog) -> Iterator[Table]:
     """The calls of functions, their times, and the operations that compiled on their own."""
     calls = [call for call in log.calls if call.role == "user"]
     shown = calls[:_ROWS]
@@ -28,12 +28,12 @@ def tables(log: Log) -> Iterator[Table]:
         yield _operations(log.operations)
 
 
-def _named(call: Call) -> str:
+def _named(call: CallEvent) -> str:
     under = f" under {call.under}" if call.under else ""
     return f"{call.function}{under}" + (f" [{call.thread}]" if call.thread else "")
 
 
-def _did(call: Call) -> str:
+def _did(call: CallEvent) -> str:
     """`traced, lowered, compiled`, where each came from."""
     if not call.steps:
         return "fast path: an entry, nothing compiled"
@@ -46,7 +46,7 @@ def _did(call: Call) -> str:
     return ", ".join(words)
 
 
-def _seconds(calls: Sequence[Call]) -> Table:
+def _seconds(calls: Sequence[CallEvent]) -> Table:
     """Seconds per step, which change from run to run."""
     rows = []
     for call in calls:
@@ -77,7 +77,7 @@ def _time(seconds: float | None) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _operations(calls: Sequence[Call]) -> Table:
+def _operations(calls: Sequence[CallEvent]) -> Table:
     found: dict[tuple[str, str], int] = {}
     for call in calls:
         key = (call.function, place(call.line))

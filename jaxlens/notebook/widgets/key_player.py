@@ -9,7 +9,7 @@ import ipywidgets as widgets
 
 from jaxlens import questions
 from jaxlens.errors import LensError, OptionError, nearest
-from jaxlens.ir.compile_log import Slot
+from jaxlens.ir.compile_log import KeySlot
 from jaxlens.lenses.recompile.verdict import sentence
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.views.answer import Answer
@@ -64,7 +64,7 @@ class KeyPlayer(Kept, widgets.VBox):
             row.write(row.slot.text, row.slot.weak)
 
     @property
-    def changed(self) -> list[Slot]:
+    def changed(self) -> list[KeySlot]:
         """The arguments that are not as given."""
         return [row.now for row in self._rows if row.now != row.slot]
 
@@ -97,7 +97,7 @@ class KeyPlayer(Kept, widgets.VBox):
 class _Row:
     """One argument."""
 
-    def __init__(self, slot: Slot, changed: Callable[[Any], None]) -> None:
+    def __init__(self, slot: KeySlot, changed: Callable[[Any], None]) -> None:
         self.slot = slot
         hint = "f32[8,128]" if slot.kind == "array" else "a Python literal"
         self._text = widgets.Text(
@@ -115,7 +115,7 @@ class _Row:
         self.box = widgets.HBox([name, *parts, *kind])
 
     @property
-    def now(self) -> Slot:
+    def now(self) -> KeySlot:
         """The argument as it is written."""
         return replace(self.slot, text=self._text.value.strip(), weak=self._weak.value)
 

@@ -17,11 +17,11 @@ from jaxlens.ir.jaxpr.bodies import Finder, opened
 from jaxlens.ir.jaxpr.frames import Resolver, resolver
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.spans import describe
-from jaxlens.stages.arguments.closed_over import Held, closed_over, identities
+from jaxlens.stages.arguments.closed_over import Binding, closed_over, identities
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CapturedArray:
     """One captured array, the first equation that reads it, and how many do, in how many bodies."""
 
     value: Any
@@ -41,7 +41,7 @@ class Survey:
         foreign: Whether a nested body was made by a function that is not JAX's.
     """
 
-    captured: tuple[Captured, ...]
+    captured: tuple[CapturedArray, ...]
     foreign: bool
 
     @property
@@ -52,7 +52,7 @@ class Survey:
 
 def survey(closed: Any) -> Survey:
     """Walks every distinct nested jaxpr once; reads no array."""
-    captured: dict[int, Captured] = {}
+    captured: dict[int, CapturedArray] = {}
     seen: set[int] = set()
     foreign = False
     pending = [closed]
@@ -91,7 +91,7 @@ class _Holders:
             yield from holders
 
 
-def _closed_over(part: Any, body: Any) -> Iterator[Captured]:
+def _closed_over(part: Any, body: Any) -> Iterator[CapturedArray]:
     values = getattr(part, "consts", None) or ()
     variables = body.constvars
     if not values or len(values) != len(variables):
@@ -100,7 +100,7 @@ def _closed_over(part: Any, body: Any) -> Iterator[Captured]:
     for variable, value in zip(variables, values, strict=True):
         if not isinstance(value, jax.core.Tracer):
             first, reads = readers.get(id(variable), (None, 0))
-            yield Captured(value, variable.aval, first, _bytes(value), reads)
+            yield CapturedArray(value, variable.aval, first, _bytes(value), reads)
 
 
 def _readers(body: Any, wanted: set[int]) -> dict[int, tuple[Any, int]]:
@@ -145,14 +145,14 @@ def constants(
 
 
 def _constant(
-    index: int, captured: Captured, known: Mapping[Any, list[Held]], spans: Resolver
+    index: int, captured: CapturedArray, known: Mapping[Any, list[Binding]], spans: Resolver
 ) -> Constant:
     """One array; of several functions that hold it, the one that reads it first."""
     span = _owner(spans(captured.traceback))
     names = next((known[k] for k in identities(captured.value) if k in known), [])
     reader = span.function if span else ""
     nearest = [held for held in names if held.function == reader]
-    held = next(iter([*nearest, *names]), Held(f"constant {index}", "", "", None))
+    held = next(iter([*nearest, *names]), Binding(f"constant {index}", "", "", None))
     return Constant(
         held.name,
         type_of(captured.aval),

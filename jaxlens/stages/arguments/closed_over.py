@@ -22,7 +22,7 @@ _MOST, _LEAVES = 5_000, 200_000  # things that are looked at, and values in them
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Binding:
     """A name for a value.
 
     Attributes:
@@ -38,14 +38,14 @@ class Held:
     span: Span | None
 
 
-def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Held]]:
+def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
     """Names of the arrays that a function and those it names can see, by identity, nearest first.
 
     Args:
         function: Any callable.
         owner: The object whose method it is.
     """
-    found: dict[Any, list[Held]] = {}
+    found: dict[Any, list[Binding]] = {}
     pending: deque[tuple[Any, str]] = deque()
     if owner is not None:
         pending.append((owner, "self"))
@@ -69,7 +69,7 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Held]]:
                     pending.append((leaf, name))
                 for identity in identities(leaf):
                     names = found.setdefault(identity, [])
-                    names.append(Held(name, held.how, held.function, held.span))
+                    names.append(Binding(name, held.how, held.function, held.span))
     return found
 
 
@@ -85,18 +85,18 @@ def _is_numpy_like(value: Any) -> bool:
     return hasattr(type(value), "__array_interface__") and not isinstance(value, jax.Array)
 
 
-def _holds(thing: Any, path: str) -> Iterator[tuple[Held, Any]]:
+def _holds(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     """What a function or an object holds."""
     if isinstance(thing, MethodType):
-        yield Held(path or "self", "attribute", _called(thing), _where(thing)), thing.__self__
+        yield Binding(path or "self", "attribute", _called(thing), _where(thing)), thing.__self__
         thing = thing.__func__
     if isinstance(thing, functools.partial):
         yield from _of_partial(thing)
-        yield Held(path, "closure", "", None), thing.func
+        yield Binding(path, "closure", "", None), thing.func
         return
     wrapped = getattr(thing, "__wrapped__", None)
     if wrapped is not None:
-        yield Held(path, "closure", "", None), wrapped
+        yield Binding(path, "closure", "", None), wrapped
     if isinstance(thing, FunctionType):
         if not describe(thing.__code__.co_filename).library:
             yield from _of_function(thing)
@@ -104,7 +104,7 @@ def _holds(thing: Any, path: str) -> Iterator[tuple[Held, Any]]:
     yield from _of_object(thing, path)
 
 
-def _of_partial(thing: Any) -> Iterator[tuple[Held, Any]]:
+def _of_partial(thing: Any) -> Iterator[tuple[Binding, Any]]:
     names = _parameters(thing.func)
     for index, value in enumerate(thing.args):
         name = names[index] if index < len(names) else f"argument {index}"
@@ -118,7 +118,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
 
 
-def _of_function(function: FunctionType) -> Iterator[tuple[Held, Any]]:
+def _of_function(function: FunctionType) -> Iterator[tuple[Binding, Any]]:
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         try:
@@ -143,7 +143,7 @@ def _of_function(function: FunctionType) -> Iterator[tuple[Held, Any]]:
             yield _held(f"{function.__name__}.{name}", "attribute", function), value
 
 
-def _of_object(thing: Any, path: str) -> Iterator[tuple[Held, Any]]:
+def _of_object(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     attributes = getattr(thing, "__dict__", None)
     if not isinstance(attributes, Mapping) or isinstance(thing, type):
         return
@@ -154,13 +154,13 @@ def _of_object(thing: Any, path: str) -> Iterator[tuple[Held, Any]]:
     for name, value in list(attributes.items()):
         if isinstance(name, str) and name != "__wrapped__":
             called = f"{path or 'self'}.{name}"
-            yield Held(called, "attribute", kind.__qualname__, span), value
+            yield Binding(called, "attribute", kind.__qualname__, span), value
     if own is not None:
-        yield Held(path, "closure", "", None), own
+        yield Binding(path, "closure", "", None), own
 
 
-def _held(name: str, how: str, function: Any) -> Held:
-    return Held(name, how, _called(function), _where(function))
+def _held(name: str, how: str, function: Any) -> Binding:
+    return Binding(name, how, _called(function), _where(function))
 
 
 def _called(function: Any) -> str:

@@ -89,7 +89,7 @@ def _opened(new: Any, old: Any) -> list[Difference] | None:
     """The parts of two values of one kind, each with its step; None where there are none."""
     if type(new) is not type(old) or isinstance(new, _ATOMS) or hasattr(new, "dtype"):
         return None
-    if isinstance(new, Kept):
+    if isinstance(new, AuxData):
         return _kept_opened(new.value, old.value)
     if isinstance(new, PyTreeDef):
         return _tree_parts(new, old)
@@ -164,13 +164,13 @@ def _kept_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
     kind = node.node_data()[0]
     names = _fields(kind, True) or _rest(kind, node)
     if not isinstance(new, tuple | list) or not isinstance(old, type(new)) or len(new) != len(old):
-        yield "", Kept(new), Kept(old)
+        yield "", AuxData(new), AuxData(old)
         return
     if len(new) == len(names) + 1:  # Equinox has what a wrapper says of itself in front
         names = ["", *names]
     named = len(names) == len(new) and not kind.__module__.startswith("flax.nnx")
     steps = [f".{name}" if name else "" for name in names] if named else [""] * len(new)
-    yield from ((step, Kept(a), Kept(b)) for step, a, b in zip(steps, new, old, strict=True))
+    yield from ((step, AuxData(a), AuxData(b)) for step, a, b in zip(steps, new, old, strict=True))
 
 
 def _kept_opened(new: Any, old: Any) -> list[Difference] | None:
@@ -183,9 +183,9 @@ def _kept_opened(new: Any, old: Any) -> list[Difference] | None:
     for step, a, b in parts:
         pair = isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 2
         if pair and isinstance(a[0], str) and a[0] == b[0]:
-            found.append((f".{a[0]}", Kept(a[1]), Kept(b[1])))
+            found.append((f".{a[0]}", AuxData(a[1]), AuxData(b[1])))
         else:
-            found.append(("" if own else step, Kept(a), Kept(b)))
+            found.append(("" if own else step, AuxData(a), AuxData(b)))
     return found
 
 
@@ -214,7 +214,7 @@ def _is_static(marks: Any) -> bool:
     return bool(marks.get("static")) or marks.get("pytree_node") is False
 
 
-class Kept:
+class AuxData:
     """A value that a node of a pytree keeps beside its children: part of the structure."""
 
     __slots__ = ("value",)
@@ -223,7 +223,7 @@ class Kept:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kept) and same(self.value, other.value)
+        return isinstance(other, AuxData) and same(self.value, other.value)
 
     __hash__ = None  # type: ignore[assignment]
 

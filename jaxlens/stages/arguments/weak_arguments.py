@@ -19,7 +19,7 @@ SMALL = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class WeakArguments:
     """Arguments of a call.
 
     Attributes:
@@ -46,10 +46,10 @@ class Held:
         return args, kwargs
 
 
-def hold(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Held:
+def weakly_held(args: Sequence[Any], kwargs: Mapping[str, Any]) -> WeakArguments:
     """Keeps arguments; large arrays only for as long as somebody else does."""
     leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
-    return Held(structure, tuple(_keeper(leaf) for leaf in leaves))
+    return WeakArguments(structure, tuple(_keeper(leaf) for leaf in leaves))
 
 
 def _keeper(leaf: Any) -> Callable[[], Any]:

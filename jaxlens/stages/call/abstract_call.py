@@ -12,13 +12,13 @@ import jax
 
 from jaxlens.stages.arguments.arrays import is_array
 from jaxlens.stages.arguments.inputs import abstract
-from jaxlens.stages.call.calls import Call
-from jaxlens.stages.call.library_jits import Inner
-from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.call import Call
+from jaxlens.stages.call.library_jits import InnerCall
+from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.core.program import plain
 
 
-def shaped(call: Call) -> Call:
+def shaped(call: TraceableCall) -> TraceableCall:
     """The call with shapes in the place of its arrays."""
     return replace(
         call,
@@ -32,7 +32,7 @@ def shaped(call: Call) -> Call:
     )
 
 
-def _opened(opened: Opened | None, static: Collection[int | str]) -> Opened | None:
+def _opened(opened: Call | None, static: Collection[int | str]) -> Call | None:
     if opened is None:
         return None
     return replace(
@@ -43,12 +43,12 @@ def _opened(opened: Opened | None, static: Collection[int | str]) -> Opened | No
     )
 
 
-def _bare(opened: Opened | None) -> Opened | None:
+def _bare(opened: Call | None) -> Call | None:
     """A call without arguments: of a library's jit the jitted function inside is traced."""
     return opened and replace(opened, args=(), kwargs={}, owner=None)
 
 
-def _inner(inner: Inner | None) -> Inner | None:
+def _inner(inner: InnerCall | None) -> InnerCall | None:
     return inner and replace(inner, call=replace(inner.call, args=(), kwargs={}), leaves=[])
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 
 from jaxlens.stages.arguments.inputs import signature_of
-from jaxlens.stages.call.opened import Opened, with_owner
+from jaxlens.stages.call.call import Call, with_owner
 
 _CODE = "_filter_jit_cache.<locals>.fun_wrapped"
 _PARTS = ("fun", "first", "rest")
@@ -46,7 +46,7 @@ def user_function(fun: Any, statics: Sequence[Any]) -> Any:
         return None
 
 
-def user_call(call: Opened) -> Opened | None:
+def user_call(call: Call) -> Call | None:
     """The call as the user wrote it; None where the function called is not Equinox's.
 
     Args:
@@ -62,9 +62,9 @@ def user_call(call: Opened) -> Opened | None:
         )
         args = (first, *rest)[:-1]  # Equinox ends them with a None
         if jax.tree_util.all_leaves([function]):
-            return Opened(function, args, kwargs, signature_of(function))
+            return Call(function, args, kwargs, signature_of(function))
         signature = with_owner(function)  # a module is called: its arrays are arguments too
-        return Opened(type(function).__call__, (function, *args), kwargs, signature, function)
+        return Call(type(function).__call__, (function, *args), kwargs, signature, function)
     except (IndexError, KeyError, TypeError, ValueError):
         return None
 

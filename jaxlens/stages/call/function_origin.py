@@ -4,16 +4,16 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from jaxlens.ir.compile_log import Change
+from jaxlens.ir.compile_log import KeyChange
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
-from jaxlens.stages.call.calls import function_name
+from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compat import events as compat_events
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FunctionOrigin:
     """What line of Python a function object came from.
 
     Attributes:
@@ -40,10 +40,10 @@ class Place:
         return Span(file.name, self.line, self.line, -1, -1, name, self.file, file.library)
 
 
-UNKNOWN = Place((), "", 0, "")
+UNKNOWN_ORIGIN = FunctionOrigin((), "", 0, "")
 
 
-def place_of(fun: Any) -> Place:
+def function_origin(fun: Any) -> FunctionOrigin:
     """Where a function object came from, partials, methods and transforms opened."""
     wrappers: list[str] = []
     seen: dict[int, Any] = {}  # a function may be set as what it wraps itself
@@ -66,16 +66,16 @@ def place_of(fun: Any) -> Place:
             break
     code = getattr(fun, "__code__", None) or getattr(type(fun).__call__, "__code__", None)
     if code is None:
-        return Place(tuple(wrappers), "", 0, function_name(fun))
-    return Place(tuple(wrappers), code.co_filename, code.co_firstlineno, code.co_qualname)
+        return FunctionOrigin(tuple(wrappers), "", 0, function_name(fun))
+    return FunctionOrigin(tuple(wrappers), code.co_filename, code.co_firstlineno, code.co_qualname)
 
 
-def made_anew(name: str, place: Place) -> Change:
+def recreated(name: str, place: FunctionOrigin) -> KeyChange:
     """The change that stands for a new object of an old function."""
     span = place.span
     where = f" (defined at {span.file}:{span.line})" if span else ""
     if place.site and span:
-        return Change("function", name, f"a new function object that {span.file} made")
+        return KeyChange("function", name, f"a new function object that {span.file} made")
     wrapper = place.wrappers[0] if place.wrappers else ""
     inner = place.name.rpartition(".")[2]
     if wrapper == "functools.partial":
@@ -90,10 +90,10 @@ def made_anew(name: str, place: Place) -> Change:
             if inner == "<lambda>"
             else ("a new function object of the same def")
         )
-    return Change("function", name, f"{text}{where}")
+    return KeyChange("function", name, f"{text}{where}")
 
 
-def is_jaxs(place: Place, fun: Any) -> bool:
+def is_jax_function(place: FunctionOrigin, fun: Any) -> bool:
     """Whether a jitted function is one of JAX's own, called outside of jit."""
     if compat_events.is_primitive(fun):
         return True

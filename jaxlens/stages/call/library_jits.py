@@ -20,12 +20,12 @@ from jaxlens.stages import compat
 from jaxlens.stages.arguments import flax_models
 from jaxlens.stages.arguments.inputs import Leaf, leaves, root_names, signature_of, static_text
 from jaxlens.stages.call import equinox_calls, isolate
+from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.numbered_call import ArrayLeaf, leaf_paths, named_leaves
-from jaxlens.stages.call.opened import Opened
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InnerCall:
     """The call of the jitted function inside a wrapper.
 
     Attributes:
@@ -37,7 +37,7 @@ class Inner:
         statics: What the wrapper makes part of the program; None where only `jax.jit` does.
     """
 
-    call: Opened
+    call: Call
     function: Any
     known: bool
     within: Callable[[], AbstractContextManager[Any]]
@@ -77,7 +77,7 @@ class Inner:
         yield from _paths("result", user)
 
 
-def inner(call: Opened) -> Inner | None:
+def inner_call(call: Call) -> InnerCall | None:
     """Opens a wrapper's call to that of the jitted function inside it; nothing is traced.
 
     Args:
@@ -104,12 +104,12 @@ def inner(call: Opened) -> Inner | None:
         return None
     fun, info = parts
     signature = call.signature if hasattr(fun, "ctxtag") else signature_of(jitted)
-    opened = Opened(jitted, args, kwargs, signature)
+    opened = Call(jitted, args, kwargs, signature)
     marked = {*info.static_argnums, *info.static_argnames}
     own = vars(wrapper).values() if hasattr(wrapper, "__dict__") else ()
     found = [leaf for leaf in leaves(args, kwargs, signature) if leaf.root not in marked]
     names, statics, by_identity = _names(call, opened, fun, found)
-    return Inner(
+    return InnerCall(
         replace(opened, names=tuple(names) if by_identity else ()),
         wrapper.__wrapped__,
         is_pmap or any(value is jitted for value in own),
@@ -119,7 +119,7 @@ def inner(call: Opened) -> Inner | None:
     )
 
 
-def _handed_over(call: Opened) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
     """What the wrapper hands over.
 
     To Equinox a shape is no array, and so would be static; a tracer of that shape is one.
@@ -159,7 +159,7 @@ def _surroundings(fun: Any) -> Callable[[], AbstractContextManager[Any]]:
 
 
 def _names(
-    call: Opened, inside: Opened, fun: Any, found: Sequence[Leaf]
+    call: Call, inside: Call, fun: Any, found: Sequence[Leaf]
 ) -> tuple[list[str], tuple[Static, ...] | None, bool]:
     """The user's names of the inner call's leaves, what is static, and whether objects told them.
 
@@ -181,12 +181,12 @@ def _names(
     return _by_identity(call, found), None, True
 
 
-def _nodes(call: Opened) -> list[Any]:
+def _nodes(call: Call) -> list[Any]:
     flat = jax.tree_util.tree_leaves((call.args, call.kwargs), is_leaf=flax_models.is_states)
     return list(flat)
 
 
-def _of_states(call: Opened) -> Iterator[str]:
+def _of_states(call: Call) -> Iterator[str]:
     info = compat.jit_parts(call.function)[1]  # type: ignore[index]
     in_order = replace(call, kwargs=dict(sorted(call.kwargs.items())))
     dynamic = in_order.split({*info.static_argnums, *info.static_argnames})[1]
@@ -198,7 +198,7 @@ def _paths(root: str, tree: Any) -> list[str]:
     return [path for path, _ in leaf_paths(root, tree)]
 
 
-def _by_identity(call: Opened, found: Sequence[Leaf]) -> list[str]:
+def _by_identity(call: Call, found: Sequence[Leaf]) -> list[str]:
     """Names by the objects themselves, which a wrapper may hand over in another container."""
     names: defaultdict[int, deque[str]] = defaultdict(deque)
     for leaf in leaves(call.args, call.kwargs, call.signature):

@@ -15,14 +15,14 @@ import jax
 
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import flax_models
-from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.call import Call
 
 
 class ArrayLeaf(int):
     """Stands for an array: its position among the leaves that JAX sees."""
 
 
-def numbered(call: Opened, info: Any, signature: Any) -> Opened | None:
+def numbered(call: Call, info: Any, signature: Any) -> Call | None:
     """A call with an `ArrayLeaf` for each array; None where this version of JAX hides it.
 
     Args:
@@ -68,7 +68,7 @@ def leaf_paths(root: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield name, leaf
 
 
-def named_leaves(call: Opened) -> tuple[dict[int, str], dict[str, Any]]:
+def named_leaves(call: Call) -> tuple[dict[int, str], dict[str, Any]]:
     """The path of each array of a numbered call, in JAX's order, and every other leaf by path."""
     arrays: dict[int, str] = {}
     others: dict[str, Any] = {}

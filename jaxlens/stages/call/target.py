@@ -23,7 +23,7 @@ _SYNONYMS = {"cuda": "gpu", "rocm": "gpu"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedTarget:
     """A target that JAX can trace and lower for.
 
     Attributes:
@@ -75,7 +75,7 @@ class Place:
         return jax.tree.map(shape, argument)
 
 
-def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) -> Place:
+def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) -> ResolvedTarget:
     """Finds a target.
 
     Args:
@@ -89,7 +89,7 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     """
     if name is None:
         devices = _devices(leaves, settings)
-        return Place(_target(devices, absent=_only_described(devices[0])))
+        return ResolvedTarget(_target(devices, absent=_only_described(devices[0])))
     platform, _, rest = name.strip().lower().partition(":")
     platform = _SYNONYMS.get(platform, platform)
     if rest:
@@ -97,7 +97,7 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     device = _here().get(platform)
     if device is None:
         raise TargetError(f"no target {name!r} here; {_choices()}")
-    return Place(_target([device]), device)
+    return ResolvedTarget(_target([device]), device)
 
 
 def target_of(devices: Sequence[Any]) -> Target:
@@ -171,7 +171,7 @@ def _target(devices: Sequence[Any], absent: bool = False) -> Target:
     )
 
 
-def _described(name: str, platform: str, rest: str) -> Place:
+def _described(name: str, platform: str, rest: str) -> ResolvedTarget:
     if platform == "tpu":
         return _tpu(name, rest)
     if platform == "gpu":
@@ -182,7 +182,7 @@ def _described(name: str, platform: str, rest: str) -> Place:
     )
 
 
-def _tpu(name: str, rest: str) -> Place:
+def _tpu(name: str, rest: str) -> ResolvedTarget:
     if importlib.util.find_spec("libtpu") is None:
         raise TargetError(
             f"target {name!r} needs libtpu, which is not installed: pip install 'jaxlens[tpu]'; "
@@ -200,10 +200,10 @@ def _tpu(name: str, rest: str) -> Place:
             "tpu:v5e:2x2"
         ) from None
     target = _target(described.devices[:1], absent=True)
-    return Place(target, described.devices[0], ("tpu",))
+    return ResolvedTarget(target, described.devices[0], ("tpu",))
 
 
-def _gpu(name: str, rest: str) -> Place:
+def _gpu(name: str, rest: str) -> ResolvedTarget:
     gpu = GPUS.get(rest)
     if gpu is None:
         known = ", ".join(f"gpu:{key}" for key in GPUS)
@@ -234,7 +234,7 @@ def _gpu(name: str, rest: str) -> Place:
             f"JAX's CUDA plugin cannot compile for {name!r} here ({_line(error)}); is all of "
             "'jaxlens[gpu]' installed?"
         ) from None
-    return Place(_target(described.devices, absent=True), described.devices[0], ("cuda",))
+    return ResolvedTarget(_target(described.devices, absent=True), described.devices[0], ("cuda",))
 
 
 def _line(error: Exception) -> str:

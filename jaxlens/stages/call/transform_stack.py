@@ -15,7 +15,7 @@ import numpy as np
 from jaxlens.errors import UnavailableError
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.written_shapes import abstract
-from jaxlens.stages.call.opened import is_plain
+from jaxlens.stages.call.call import is_plain
 from jaxlens.stages.core import program as core_program
 
 

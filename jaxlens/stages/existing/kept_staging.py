@@ -16,9 +16,9 @@ from jaxlens.ir.line_trace import Tape
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call import isolate
-from jaxlens.stages.call.calls import Call
-from jaxlens.stages.call.opened import Opened
-from jaxlens.stages.call.target import Place
+from jaxlens.stages.call.call import Call
+from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.session.tracing import Staging
 from jaxlens.stages.trace import lower, stamp, trace
 
@@ -38,8 +38,8 @@ class KeptStaging(Staging):
 
     def __init__(
         self,
-        call: Call,
-        place: Place,
+        call: TraceableCall,
+        place: ResolvedTarget,
         holder: str,
         cure: str,
         *,
@@ -120,7 +120,7 @@ class KeptStaging(Staging):
         self.lacks("arguments to run it with")
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> Call:
         """No call."""
         self.lacks("Python function that could be traced")
 
@@ -129,9 +129,9 @@ class KeptStaging(Staging):
         self.lacks("Python function whose tracing could be followed")
 
 
-def named_call(name: str, inputs: tuple[Input, ...]) -> Call:
+def named_call(name: str, inputs: tuple[Input, ...]) -> TraceableCall:
     """A call of which no more is known than a name and its inputs."""
-    return Call(
+    return TraceableCall(
         name, None, (), {}, inputs, (), None, (), None, _nothing, None, frozenset(), (), None
     )
 

@@ -17,7 +17,7 @@ from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import compat
-from jaxlens.stages.call.target import Place, resolve, target_of
+from jaxlens.stages.call.target import ResolvedTarget, resolve, target_of
 from jaxlens.stages.compile.dump import Dump
 from jaxlens.stages.compile.kernels import kernels, without_code
 from jaxlens.stages.existing.kept_driver import KeptDriver
@@ -95,7 +95,7 @@ def _staged(
     call = named_call(name or module.name.removeprefix("jit_"), inputs)
     staging = KeptStaging(
         call,
-        Place(target),
+        ResolvedTarget(target),
         holder,
         CURE,
         make=lambda: lowered,

@@ -20,8 +20,8 @@ from jaxlens.ir.facts import Input, Kernel, Memory, Program, Source, Stage, Targ
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.stages import compat
-from jaxlens.stages.call.calls import Call
-from jaxlens.stages.call.target import Place, resolve, target_of
+from jaxlens.stages.call.target import ResolvedTarget, resolve, target_of
+from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.compile.dump import Dump
 from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.xla import Compiled
@@ -69,7 +69,7 @@ def of_lowered(lowered: Any, name: str) -> Capture:
     call = named_call(name or _module_name(module), _inputs(lowered))
     staging = KeptStaging(
         call,
-        Place(target),
+        ResolvedTarget(target),
         "a jax.stages.Lowered",
         "take the step before it, jaxlens.capture(f.trace(x)), or " + CALL,
         make=lambda: compat.own_copy(lowered) or lowered,
@@ -105,7 +105,7 @@ def of_exported(exported: Any, name: str) -> Capture:
     )
 
 
-def captured(call: Call, target: Target, driver: Driver, origin: str) -> Capture:
+def captured(call: TraceableCall, target: Target, driver: Driver, origin: str) -> Capture:
     """The capture of such a call."""
     program = Program(call.name, call.inputs, (), target, origin=f"read from {origin}")
     return Capture(program, driver)

@@ -19,8 +19,8 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
-from jaxlens.stages.call.calls import Call
-from jaxlens.stages.call.target import Place
+from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.experiments import checkpoint_segments
 from jaxlens.stages.experiments import scan as rolled
 from jaxlens.stages.trace.trace import Trace, trace
@@ -157,7 +157,7 @@ WAYS: tuple[Way, ...] = (
 )
 
 
-def traced(call: Call, place: Place, way: Way) -> Trace:
+def traced(call: TraceableCall, place: ResolvedTarget, way: Way) -> Trace:
     """The call traced with what it differentiates wrapped.
 
     Args:

@@ -21,7 +21,7 @@ import numpy as np
 from jax.extend.mlir import ir as bindings
 
 from jaxlens.errors import LensError
-from jaxlens.stages.call.target import Place, resolve
+from jaxlens.stages.call.target import ResolvedTarget, resolve
 from jaxlens.stages.compile.xla import Compiled, compile_lowered
 
 _DTYPES = {
@@ -93,7 +93,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lowered(
-    bytecode: bytes, donated: list[str], place: Place | None = None
+    bytecode: bytes, donated: list[str], place: ResolvedTarget | None = None
 ) -> tuple[Any, list[tuple[str, Any]]]:
     """A lowered function whose module is the one that was sent, and its arguments."""
     ir: Any = bindings

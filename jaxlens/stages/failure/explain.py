@@ -20,8 +20,8 @@ from jaxlens.errors import LensError
 from jaxlens.ir.failure import Failure, Mistake, Ran, note
 from jaxlens.ir.line_trace import TapeStep
 from jaxlens.stages.call import isolate
-from jaxlens.stages.call.calls import Call
-from jaxlens.stages.call.target import Place
+from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.failure.failing_line import failing_line
 from jaxlens.stages.failure.failing_value import operands, traced_value
 from jaxlens.stages.failure.leaks import holder, leaked_value, reading_line
@@ -46,7 +46,7 @@ def explanation(error: BaseException) -> Failure | None:
     return known or _explained(error, error)
 
 
-def explain(error: Exception, call: Call, place: Place, seconds: float) -> None:
+def explain(error: Exception, call: TraceableCall, place: ResolvedTarget, seconds: float) -> None:
     """Keeps with an exception of the user's why tracing failed, and adds the note.
 
     Args:
@@ -76,7 +76,7 @@ def _alike(one: BaseException, other: BaseException) -> bool:
     return type(one) is type(other) and mistake_of(one) == mistake_of(other)
 
 
-def _again(call: Call, place: Place, recorder: Recorder) -> Exception | None:
+def _again(call: TraceableCall, place: ResolvedTarget, recorder: Recorder) -> Exception | None:
     """What tracing raises under the recorder, with the frames of JAX's that hold the value."""
     isolate.retire()
     try:
@@ -101,8 +101,8 @@ def _explained(
     error: BaseException,
     seen: BaseException,
     recorder: Recorder | None = None,
-    call: Call | None = None,
-    place: Place | None = None,
+    call: TraceableCall | None = None,
+    place: ResolvedTarget | None = None,
 ) -> Failure | None:
     """Puts an explanation together.
 
@@ -143,7 +143,7 @@ def _explained(
 
 
 def _leak(
-    error: BaseException, seen: BaseException, recorder: Recorder | None, call: Call | None
+    error: BaseException, seen: BaseException, recorder: Recorder | None, call: TraceableCall | None
 ) -> Failure:
     """A traced value that was used after its trace: in a line, or by closing over it."""
     line = failing_line(seen.__traceback__)

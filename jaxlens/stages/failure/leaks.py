@@ -8,7 +8,7 @@ from typing import Any
 from jaxlens.ir.failure import TracedValue
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
-from jaxlens.stages.arguments.closed_over import Held, closed_over
+from jaxlens.stages.arguments.closed_over import Binding, closed_over
 from jaxlens.stages.failure.failing_line import source
 from jaxlens.stages.failure.failing_value import tracers
 
@@ -36,7 +36,7 @@ def leaked_value(error: BaseException, text: str = "") -> TracedValue:
     )
 
 
-def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Held | None:
+def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Binding | None:
     """The name under which a function reaches the leaked value that a traceback tells of.
 
     Args:
@@ -53,7 +53,7 @@ def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Held |
     return None
 
 
-def reading_line(held: Held) -> tuple[Span, str] | None:
+def reading_line(held: Binding) -> tuple[Span, str] | None:
     """The line on which the function that names a value reads it, and its text."""
     span = held.span
     if span is None:

@@ -16,8 +16,8 @@ from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import leaves, static_text
 from jaxlens.stages.call import isolate
-from jaxlens.stages.call.calls import Call, prepare
-from jaxlens.stages.call.target import Place
+from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.failure.deadline import LateError, within
 from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.failure.failing_value import is_core_tracer, is_tracer
@@ -39,8 +39,8 @@ def remedies(
     line: FailingLine,
     mistake: Mistake,
     value: TracedValue | None,
-    call: Call | None = None,
-    place: Place | None = None,
+    call: TraceableCall | None = None,
+    place: ResolvedTarget | None = None,
     message: str = "",
 ) -> Iterator[Remedy]:
     """What to write instead, what concerns the whole call first.
@@ -145,7 +145,9 @@ def _alias(line: FailingLine, module: str, usual: str) -> str:
 # ---- another argument static ---------------------------------------------------------------------
 
 
-def _static(call: Call, place: Place, value: TracedValue | None) -> Iterator[Remedy]:
+def _static(
+    call: TraceableCall, place: ResolvedTarget, value: TracedValue | None
+) -> Iterator[Remedy]:
     """An argument that is a Python number: static, if the function then traces further."""
     opened = call.core or call.opened
     if opened is None:
@@ -190,7 +192,7 @@ def _hashes(value: Any) -> bool:
     return True
 
 
-def _with(call: Call, place: Place, fixed: dict[int | str, Any]) -> str:
+def _with(call: TraceableCall, place: ResolvedTarget, fixed: dict[int | str, Any]) -> str:
     """What tracing with some arguments as they are comes to; "" where that does not help."""
     function = call.function
 
@@ -207,7 +209,7 @@ def _with(call: Call, place: Place, fixed: dict[int | str, Any]) -> str:
     return _outcome(partial(_trace, again, opened.args, opened.kwargs, place), call)
 
 
-def _outcome(work: Callable[[], Any], call: Call) -> str:
+def _outcome(work: Callable[[], Any], call: TraceableCall) -> str:
     """That it traces, or that it fails elsewhere; "" where it fails as it did."""
     isolate.retire()
     try:
@@ -220,7 +222,7 @@ def _outcome(work: Callable[[], Any], call: Call) -> str:
     return f"{call.name} traces"
 
 
-def hashable(call: Call, place: Place) -> Iterator[Remedy]:
+def hashable(call: TraceableCall, place: ResolvedTarget) -> Iterator[Remedy]:
     """Tuples in the place of static lists, if the function then traces."""
     opened = call.opened
     if opened is None:
@@ -238,5 +240,7 @@ def hashable(call: Call, place: Place) -> Iterator[Remedy]:
     yield Remedy("Pass something hashable: a tuple, a string, a number, a frozen dataclass")
 
 
-def _trace(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], place: Place) -> None:
+def _trace(
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], place: ResolvedTarget
+) -> None:
     trace(prepare(function, args, kwargs), place)

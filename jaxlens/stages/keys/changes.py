@@ -4,12 +4,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxlens.ir.compile_log import Change, ChangeKind
+from jaxlens.ir.compile_log import KeyChange, KeyChangeKind
 from jaxlens.stages.arguments.inputs import static_text
-from jaxlens.stages.arguments.value_diff import Kept, PyTreeDef, differences
+from jaxlens.stages.arguments.value_diff import AuxData, PyTreeDef, differences
 from jaxlens.stages.keys.jax_key import JaxKey, sharding_text
 
-Comparison = tuple[tuple[Change, ...], int]
+Comparison = tuple[tuple[KeyChange, ...], int]
 """What differs from the nearest earlier key, and how many earlier keys there are."""
 
 _IMPORTED = "as a module that was imported since has settings of its own (jax.extend, Pallas)"
@@ -17,7 +17,7 @@ _CALLED = {True: ("by keyword", "by position"), False: ("by position", "by keywo
 _DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}
 
 
-def changes(new: JaxKey, old: JaxKey) -> Iterator[Change]:
+def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
     """Each thing that differs between two keys of the trace cache."""
     yield from _changed("option", new.options, old.options)
     if len(new.exact[0]) == len(old.exact[0]):
@@ -27,22 +27,22 @@ def changes(new: JaxKey, old: JaxKey) -> Iterator[Change]:
     yield from _changed("static", new.statics, old.statics, new.defaults)
     for name in new.inputs:
         if name not in old.inputs:
-            yield Change("new", name, new.inputs[name])
+            yield KeyChange("new", name, new.inputs[name])
     for name, was in old.inputs.items():
         if name not in new.inputs:
-            yield Change("gone", name, "", was)
+            yield KeyChange("gone", name, "", was)
         elif new.inputs[name] != was:
-            yield Change("type", name, new.inputs[name], was)
+            yield KeyChange("type", name, new.inputs[name], was)
     if new.inputs.keys() == old.inputs.keys():
         yield from _changed("structure", *_dynamic(new, old))
     for name in sorted(new.keywords ^ old.keywords):
         if all(name in (*key.structures, *key.statics) for key in (new, old)):
-            yield Change("calling", name, *_CALLED[name in new.keywords])
+            yield KeyChange("calling", name, *_CALLED[name in new.keywords])
     if new.mesh != old.mesh:
-        yield Change("mesh", "mesh", _mesh_text(new.mesh), _mesh_text(old.mesh))
+        yield KeyChange("mesh", "mesh", _mesh_text(new.mesh), _mesh_text(old.mesh))
 
 
-def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[Change]:
+def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
     """The same, with jit's positions replaced by the names of the arguments.
 
     Donating the first argument changes `donate_argnums` and `donate_argnames`: one change of `x`.
@@ -60,40 +60,41 @@ def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[Change]:
             yield change
 
 
-def donated(name: str, now: bool) -> Change:
+def donated(name: str, now: bool) -> KeyChange:
     """The change of an argument that is donated now, or no longer."""
-    return Change("donated", name, *_DONATED[now])
+    return KeyChange("donated", name, *_DONATED[now])
 
 
-def imported(new: Sequence[Any], old: Sequence[Any]) -> Change:
+def imported(new: Sequence[Any], old: Sequence[Any]) -> KeyChange:
     """The change of a trace context that a module has extended since."""
-    return Change(
+    return KeyChange(
         "setting", "JAX's settings", f"{len(new)} of them, {_IMPORTED}", f"{len(old)} of them"
     )
 
 
 def nearest(
-    differences: Iterable[Iterable[Change]], distance: Callable[[Sequence[Change]], float] = len
-) -> tuple[Change, ...]:
+    differences: Iterable[Iterable[KeyChange]],
+    distance: Callable[[Sequence[KeyChange]], float] = len,
+) -> tuple[KeyChange, ...]:
     """The differences to the earlier key that has the fewest; of several, the first."""
     return min(map(tuple, differences), key=distance, default=())
 
 
-def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[Change]:
+def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[KeyChange]:
     """The inputs that lie elsewhere; constants that JAX passes come before them."""
     extra = len(new) - len(names)
     every = [*(f"constant {i}" for i in range(extra)), *names]
     for name, now, was in zip(every, new, old, strict=False):
         if now != was:
-            yield Change("place", name, sharding_text(now), sharding_text(was))
+            yield KeyChange("place", name, sharding_text(now), sharding_text(was))
 
 
 def _changed(
-    kind: ChangeKind,
+    kind: KeyChangeKind,
     new: Mapping[str, Any],
     old: Mapping[str, Any],
     defaults: Mapping[str, Any] | None = None,
-) -> Iterator[Change]:
+) -> Iterator[KeyChange]:
     for name in dict.fromkeys((*new, *old)):
         if name in old and name in new:
             if new[name] != old[name]:
@@ -104,24 +105,24 @@ def _changed(
             )
 
 
-def _parts(kind: ChangeKind, name: str, new: Any, old: Any) -> Iterator[Change]:
+def _parts(kind: KeyChangeKind, name: str, new: Any, old: Any) -> Iterator[KeyChange]:
     """The parts in which two values of one name differ."""
     if kind not in ("static", "structure"):
         yield _change(kind, name, static_text(new), static_text(old))
         return
     for path, now, was in differences(name, new, old):
-        if isinstance(now, Kept) and isinstance(was, Kept):
+        if isinstance(now, AuxData) and isinstance(was, AuxData):
             yield _change("field", path, static_text(now.value), static_text(was.value))
         else:
             yield _change(kind, path, tree_text(now), tree_text(was))
 
 
-def _change(kind: ChangeKind, name: str, now: str, was: str) -> Change:
+def _change(kind: KeyChangeKind, name: str, now: str, was: str) -> KeyChange:
     if now != was:
-        return Change(kind, name, now, was)
+        return KeyChange(kind, name, now, was)
     # What it holds are objects without names of their own: only its type says something.
     kept = was.partition("(")[0] if "(" in was and "<" in was else was
-    return Change(kind, name, f"another {kept}", kept)
+    return KeyChange(kind, name, f"another {kept}", kept)
 
 
 def tree_text(value: Any) -> str:
@@ -156,12 +157,12 @@ def _dynamic(new: JaxKey, old: JaxKey) -> list[dict[str, Any]]:
 # ---- distances ----------------------------------------------------------------------------------
 
 
-def apart(found: Iterable[Change]) -> float:
+def apart(found: Iterable[KeyChange]) -> float:
     """How far apart two keys are, given what differs: types that differ in one axis are near."""
     return sum(map(_distance, found))
 
 
-def _distance(change: Change) -> float:
+def _distance(change: KeyChange) -> float:
     if change.kind in ("new", "gone"):
         return 1.5  # another container; fewer of them than values
     if change.kind != "type":

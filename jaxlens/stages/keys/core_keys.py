@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxlens.ir.compile_log import Change, Part
+from jaxlens.ir.compile_log import KeyChange, KeyPart
 from jaxlens.ir.facts import Verdict
 from jaxlens.stages.arguments.inputs import static_text
 from jaxlens.stages.keys.changes import nearest
@@ -49,40 +49,42 @@ class CoreKeys(KeySource[Any]):
         reasons = tuple(map(str, nearest(changes(self._f, new, key) for key in keys)))
         return Verdict(False, "trace", reasons, len(keys))
 
-    def parts(self, key: Any, every: bool = False) -> tuple[Part, ...]:
+    def parts(self, key: Any, every: bool = False) -> tuple[KeyPart, ...]:
         return parts(self._f, key)
 
 
-def parts(f: Any, key: Any) -> tuple[Part, ...]:
+def parts(f: Any, key: Any) -> tuple[KeyPart, ...]:
     """A key as rows: inputs, static values, settings.
 
     Args:
         f: A function that the core jitted.
         key: One of its keys.
     """
-    inputs = (Part(n, "input", _type(a)) for n, a in zip(_names(f, key), key.in_avals, strict=True))
-    statics = (Part(_parameter(f, at), "static", static_text(v)) for at, _, v in key.static)
-    settings = (Part(name, "setting", static_text(getattr(key, name))) for name in _SETTINGS)
+    inputs = (
+        KeyPart(n, "input", _type(a)) for n, a in zip(_names(f, key), key.in_avals, strict=True)
+    )
+    statics = (KeyPart(_parameter(f, at), "static", static_text(v)) for at, _, v in key.static)
+    settings = (KeyPart(name, "setting", static_text(getattr(key, name))) for name in _SETTINGS)
     return (*inputs, *statics, *settings)
 
 
-def changes(f: Any, new: Any, old: Any) -> Iterator[Change]:
+def changes(f: Any, new: Any, old: Any) -> Iterator[KeyChange]:
     """Each thing that differs between two keys of a function that the core jitted."""
     if new.in_tree != old.in_tree:
-        yield Change("structure", "arguments", str(new.in_tree), str(old.in_tree))
+        yield KeyChange("structure", "arguments", str(new.in_tree), str(old.in_tree))
     else:
         for name, now, was in zip(_names(f, new), new.in_avals, old.in_avals, strict=True):
             if now is not was:
-                yield Change("type", name, _type(now), _type(was))
+                yield KeyChange("type", name, _type(now), _type(was))
     before = {at: value for at, _, value in old.static}
     for at, _, value in new.static:
         if at not in before or before[at] != value:
             was = static_text(before[at]) if at in before else "none"
-            yield Change("static", _parameter(f, at), static_text(value), was)
+            yield KeyChange("static", _parameter(f, at), static_text(value), was)
     for name in _SETTINGS:
         now, was = getattr(new, name), getattr(old, name)
         if now != was:
-            yield Change("setting", name, static_text(now), static_text(was))
+            yield KeyChange("setting", name, static_text(now), static_text(was))
 
 
 def _names(f: Any, key: Any) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.compile_log import Change, DiskKey
+from jaxlens.ir.compile_log import DiskKey, KeyChange
 
 _LINE = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
 _DEVICES = re.compile(r"Computation\d++\{([^{}]*)\}")
@@ -124,17 +124,17 @@ def is_used() -> bool:
     return config.jax_compilation_cache_dir is not None and config.jax_enable_compilation_cache
 
 
-def _changes(new: Parts, old: Parts) -> Iterator[Change]:
+def _changes(new: Parts, old: Parts) -> Iterator[KeyChange]:
     for name, held in new.items():
         was = old.get(name)
         if was is None or was.digest == held.digest:
             continue
         told = list(_told(held.values, was.values))
-        yield from told or [Change("disk", _NAMES.get(name, name), "another", "")]
+        yield from told or [KeyChange("disk", _NAMES.get(name, name), "another", "")]
 
 
-def _told(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator[Change]:
+def _told(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator[KeyChange]:
     for name in dict.fromkeys((*new, *old)):
         now, was = new.get(name, "not set"), old.get(name, "not set")
         if now != was and not name.removeprefix("--").startswith(_LEFT_OUT):
-            yield Change("disk", name, now, was)
+            yield KeyChange("disk", name, now, was)

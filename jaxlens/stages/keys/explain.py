@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from jaxlens.ir.compile_log import TYPE, Change, Part
+from jaxlens.ir.compile_log import TYPE_TEXT, KeyChange, KeyPart
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import signature_of, static_text
 from jaxlens.stages.arguments.value_diff import same
-from jaxlens.stages.call.function_origin import made_anew, place_of
-from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.call import Call
+from jaxlens.stages.call.function_origin import function_origin, recreated
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.compat.events import LOWERING, Stack
 from jaxlens.stages.keys.changes import (
@@ -44,7 +44,7 @@ def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
     """
     own = _of_function(new, memory)
     if any(key.exact == new.exact for key in own):
-        return (Change("lost", new.name, _LOST),), len(own)
+        return (KeyChange("lost", new.name, _LOST),), len(own)
     kept_own, kept_others = _kept(new, memory)
     own = [*reversed(own), *kept_own]
     if own:
@@ -55,7 +55,7 @@ def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
         return (), 0
     found, old = _nearest(new, others)
     closed = _closed_changes(new.closed, old.closed)
-    return (made_anew(new.name, new.origin), *found, *closed), len(others)
+    return (recreated(new.name, new.origin), *found, *closed), len(others)
 
 
 def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
@@ -64,17 +64,17 @@ def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
     return [key for key in memory if fun is not None and key.function() is fun]
 
 
-def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[Change, ...], JaxKey]:
+def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
     """The differences to the key that has the fewest, the first of several, and that key."""
     found = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
     return min(found, key=lambda pair: apart(pair[0]))
 
 
-def _closed_changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Change]:
+def _closed_changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[KeyChange]:
     """The plain values that two function objects of one line close over, where they differ."""
     for name, value in new.items():
         if name in old and not same(value, old[name]):
-            yield Change("closed", name, static_text(value), static_text(old[name]))
+            yield KeyChange("closed", name, static_text(value), static_text(old[name]))
 
 
 def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[JaxKey]]:
@@ -87,26 +87,26 @@ def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[Jax
     for inner, context, rest in compat.every_trace_key() or ():
         held, exact = user_function(inner, rest[1]), (context, rest)
         is_own = held is fun
-        if exact == new.exact if is_own else place_of(held) != new.origin:
+        if exact == new.exact if is_own else function_origin(held) != new.origin:
             continue
         if compat.is_apart(context, new.exact[0]):
             continue
         if any(key.function() is held and key.exact == exact for key in memory):
             continue
-        call = Opened(inner, (), {}, signature_of(inner))
+        call = Call(inner, (), {}, signature_of(inner))
         found.append((is_own, kept_key(call, *exact)))
         if len(found) == _MOST:
             break
     return [key for own, key in found if own], [key for own, key in found if not own]
 
 
-def _as_place(new: JaxKey, change: Change) -> Change:
+def _as_place(new: JaxKey, change: KeyChange) -> KeyChange:
     """A type that only got another mesh, said as where the input lies."""
-    now, was = TYPE.fullmatch(change.new), TYPE.fullmatch(change.old)
+    now, was = TYPE_TEXT.fullmatch(change.new), TYPE_TEXT.fullmatch(change.old)
     if change.kind != "type" or not now or not was or now.group(1, 2, 3) != was.group(1, 2, 3):
         return change
     place = new.places.get(change.name) or now[4].strip() or "on no mesh"
-    return Change("place", change.name, place, was[4].strip() or "on no mesh")
+    return KeyChange("place", change.name, place, was[4].strip() or "on no mesh")
 
 
 def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:
@@ -125,7 +125,7 @@ def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:
 
 def _lowering_changes(
     names: Sequence[str], new: tuple[Any, Any], old: tuple[Any, Any]
-) -> Iterator[Change]:
+) -> Iterator[KeyChange]:
     """Each thing that differs between two keys of the lowering cache."""
     settings = compat.context_names()
     if new[0] is not None and len(new[0]) != len(old[0]):
@@ -133,7 +133,7 @@ def _lowering_changes(
     elif new[0] is not None and len(settings) == len(new[0]):
         for name, now, was in zip(settings, new[0], old[0], strict=True):
             if now != was:
-                yield Change("setting", name, static_text(now), static_text(was))
+                yield KeyChange("setting", name, static_text(now), static_text(was))
     for option, now, was in zip(LOWERING, new[1], old[1], strict=False):
         if option == "in_shardings":
             yield from moved(names, now, was)
@@ -143,7 +143,7 @@ def _lowering_changes(
                 if is_donated != was_donated:
                     yield donated(name, bool(is_donated))
         elif now != was:
-            yield Change("option", option, static_text(now), static_text(was))
+            yield KeyChange("option", option, static_text(now), static_text(was))
 
 
 def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
@@ -152,21 +152,21 @@ def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
     return nearest(_entry_changes(new, key) for key in reversed(own)), len(own)
 
 
-def _entry_changes(new: JaxKey, old: JaxKey) -> Iterator[Change]:
+def _entry_changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
     for name, now in new.holders.items():
         was = old.holders.get(name, now)
         if now != was:
-            yield Change("holder", name, now, was)
+            yield KeyChange("holder", name, now, was)
         elif new.places.get(name) != old.places.get(name, new.places.get(name)):
-            yield Change("place", name, new.places[name], old.places[name])
+            yield KeyChange("place", name, new.places[name], old.places[name])
 
 
-def program_changes(new: Sequence[Part], earlier: Sequence[Sequence[Part]]) -> Comparison:
+def program_changes(new: Sequence[KeyPart], earlier: Sequence[Sequence[KeyPart]]) -> Comparison:
     """What differs between the inputs of a program and those of the nearest earlier one."""
     now = {part.name: part.text for part in new}
     found = []
     for parts in reversed(earlier):
         was = {part.name: part.text for part in parts}
         both = [name for name in now if name in was and now[name] != was[name]]
-        found.append([Change("type", name, now[name], was[name]) for name in both])
+        found.append([KeyChange("type", name, now[name], was[name]) for name in both])
     return nearest(filter(None, found), apart), len(earlier)

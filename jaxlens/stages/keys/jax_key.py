@@ -7,16 +7,16 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.compile_log import Part
+from jaxlens.ir.compile_log import KeyPart
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import closed_values
 from jaxlens.stages.arguments.inputs import root_names, static_text
 from jaxlens.stages.call import equinox_calls
-from jaxlens.stages.call.calls import function_name
-from jaxlens.stages.call.function_origin import UNKNOWN, Place, place_of
+from jaxlens.stages.call.call import Call
+from jaxlens.stages.call.function_origin import UNKNOWN_ORIGIN, FunctionOrigin, function_origin
 from jaxlens.stages.call.numbered_call import leaf_paths, named_leaves, numbered, static_positions
-from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.traceable import function_name
 
 # Settings that are worth a row where nothing was asked about settings.
 _SHOWN = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device")
@@ -57,14 +57,14 @@ class JaxKey:
     defaults: Mapping[str, Any]
     keywords: frozenset[str]
     name: str = ""
-    origin: Place = UNKNOWN
+    origin: FunctionOrigin = UNKNOWN_ORIGIN
     function: Callable[[], Any] = lambda: None
     inner: Callable[[], Any] = lambda: None
     places: Mapping[str, str] = field(default_factory=dict)
     holders: Mapping[str, str] = field(default_factory=dict)
     closed: Mapping[str, Any] = field(default_factory=dict)
 
-    def parts(self, every: bool = False) -> Iterator[Part]:
+    def parts(self, every: bool = False) -> Iterator[KeyPart]:
         """The key as rows: inputs, static values, containers, options, settings.
 
         Args:
@@ -72,18 +72,18 @@ class JaxKey:
         """
         for name, text in self.inputs.items():
             place, holder = self.places.get(name, ""), self.holders.get(name, "")
-            yield Part(name, "input", text, place, holder)
+            yield KeyPart(name, "input", text, place, holder)
         for name, value in self.statics.items():
-            yield Part(name, "static", static_text(value))
+            yield KeyPart(name, "static", static_text(value))
         for name, tree in self.structures.items():
             if every or tree.num_leaves != 1 or tree.num_nodes != 1:
-                yield Part(name, "structure", static_text(tree))
+                yield KeyPart(name, "structure", static_text(tree))
         for name, value in self.options.items():
             if every or not _is_default(name, value):
-                yield Part(name, "option", static_text(value))
+                yield KeyPart(name, "option", static_text(value))
         for name, value in self.settings.items():
             if every or (name in _SHOWN and value is not None and value is not False):
-                yield Part(name, "setting", static_text(value))
+                yield KeyPart(name, "setting", static_text(value))
 
 
 def _is_default(name: str, value: Any) -> bool:
@@ -95,7 +95,7 @@ def _is_default(name: str, value: Any) -> bool:
     return "Unspecified" in repr(value) or repr(value) == "(None,)"
 
 
-def key_of(call: Opened, info: Any, origin: Place | None = None) -> JaxKey | None:
+def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKey | None:
     """The key of a call of a jitted function; None where this version of JAX hides it.
 
     Args:
@@ -116,7 +116,7 @@ def key_of(call: Opened, info: Any, origin: Place | None = None) -> JaxKey | Non
     return replace(
         key,
         name=function_name(function),
-        origin=origin or place_of(function),
+        origin=origin or function_origin(function),
         function=_reference(user_function(call.function, exact[1][1])),
         inner=_living_or_equal(call.function),
         places=dict(zip(key.inputs, map(_place, leaves), strict=False)),
@@ -125,7 +125,7 @@ def key_of(call: Opened, info: Any, origin: Place | None = None) -> JaxKey | Non
     )
 
 
-def kept_key(call: Opened, context: Sequence[Any], rest: tuple[Any, ...]) -> JaxKey:
+def kept_key(call: Call, context: Sequence[Any], rest: tuple[Any, ...]) -> JaxKey:
     """A key that JAX's trace cache holds.
 
     Args:
@@ -161,8 +161,8 @@ def kept_key(call: Opened, context: Sequence[Any], rest: tuple[Any, ...]) -> Jax
 
 
 def _arguments(
-    call: Opened, info: Any, signature: Any
-) -> tuple[dict[str, Any], dict[str, Any], list[str], Opened]:
+    call: Call, info: Any, signature: Any
+) -> tuple[dict[str, Any], dict[str, Any], list[str], Call]:
     """Static values, containers and paths of the arrays of a call, and the call itself."""
     whole = numbered(call, info, signature)
     if whole is None:
@@ -180,7 +180,7 @@ def _arguments(
     return statics, trees, paths, whole
 
 
-def static_arguments(call: Opened, info: Any, signature: Any) -> dict[str, Any]:
+def static_arguments(call: Call, info: Any, signature: Any) -> dict[str, Any]:
     """The static arguments of a numbered call, by name."""
     values, keywords = compat.static_values(signature) or ([], [])
     names = root_names(len(call.args), call.signature)

@@ -11,13 +11,13 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.compile_log import Change, Part, merged
+from jaxlens.ir.compile_log import KeyChange, KeyPart, merged
 from jaxlens.ir.facts import Verdict
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import leaves
 from jaxlens.stages.call import library_jits
+from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.numbered_call import numbered
-from jaxlens.stages.call.opened import Opened
 from jaxlens.stages.keys.changes import apart, changes, moved, nearest
 from jaxlens.stages.keys.jax_key import JaxKey, kept_key, key_of, static_arguments
 from jaxlens.stages.keys.source import EAGER, KeySource
@@ -41,11 +41,11 @@ class JaxKeys(KeySource[JaxKey]):
         name: The function's name.
     """
 
-    def __init__(self, call: Opened, name: str) -> None:
+    def __init__(self, call: Call, name: str) -> None:
         self.name = name
         self._unknown = ""  # why nothing is known of the call
         try:
-            inner = library_jits.inner(call)
+            inner = library_jits.inner_call(call)
         except (TypeError, ValueError) as error:
             inner, self._unknown = None, f"{name} would refuse this call: {_one_line(error)}"
         if inner is not None and inner.known:
@@ -62,7 +62,7 @@ class JaxKeys(KeySource[JaxKey]):
     def key(self) -> JaxKey | None:
         return key_of(self._call, self._info) if self._info is not None else None
 
-    def parts(self, key: JaxKey, every: bool = False) -> Iterable[Part]:
+    def parts(self, key: JaxKey, every: bool = False) -> Iterable[KeyPart]:
         return key.parts(every)
 
     def verdict(self) -> Verdict:
@@ -126,7 +126,7 @@ def _unknown(reason: str, earlier: int = 0) -> Verdict:
     return Verdict(None, reasons=(reason,), earlier=earlier)
 
 
-def _reasons(found: Sequence[Change]) -> tuple[str, ...]:
+def _reasons(found: Sequence[KeyChange]) -> tuple[str, ...]:
     """The differences as lines, the first of many."""
     reasons = tuple(map(str, merged(found)))
     if len(reasons) <= _MOST:
@@ -139,7 +139,7 @@ def _equal(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
     return old[1:] == new[1:] and tuple(old[0]) == tuple(new[0])
 
 
-def _unhashable(call: Opened, rest: tuple[Any, ...]) -> str:
+def _unhashable(call: Call, rest: tuple[Any, ...]) -> str:
     """Why JAX would refuse a static argument; "" where it would not."""
     whole = numbered(call, *rest[:2])
     for name, value in static_arguments(whole, *rest[:2]).items() if whole else ():

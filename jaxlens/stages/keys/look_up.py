@@ -13,13 +13,13 @@ from typing import Any
 import jax
 
 from jaxlens.errors import OptionError
-from jaxlens.ir.compile_log import CallKey, Slot
+from jaxlens.ir.compile_log import CallKey, KeySlot
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import leaves, static_text
 from jaxlens.stages.arguments.written_shapes import arguments
-from jaxlens.stages.call.calls import function_name
-from jaxlens.stages.call.opened import Opened, open_call
+from jaxlens.stages.call.call import Call, open_call
+from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.keys.core_keys import CoreKeys
 from jaxlens.stages.keys.jax_keys import JaxKeys
 
@@ -39,23 +39,28 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
     return JaxKeys(open_call(f, tuple(args), dict(kwargs)), name).call_key()
 
 
-def slots(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Slot]:
+def slots(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
     """What can be changed in a call: its arrays, then its static values."""
     call, static = _opened(f, args, kwargs)
     arrays = [
-        Slot(leaf.name, "array", str(type_of(leaf.aval)), bool(getattr(leaf.aval, "weak_type", 0)))
+        KeySlot(
+            leaf.name, "array", str(type_of(leaf.aval)), bool(getattr(leaf.aval, "weak_type", 0))
+        )
         for leaf in leaves(call.args, call.kwargs, call.signature)
         if leaf.root not in static and leaf.aval is not None
     ]
     statics = [
-        Slot(name, "static", static_text(value), editable=_is_literal(value))
+        KeySlot(name, "static", static_text(value), editable=_is_literal(value))
         for name, value in call.split(static)[0].items()
     ]
     return arrays + statics
 
 
 def varied(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[Slot]
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    changed: Sequence[KeySlot],
 ) -> CallKey:
     """The key of the call with some of its slots written anew.
 
@@ -83,9 +88,7 @@ def varied(
     return replace(call_key(call.function, call.args, call.kwargs), function=function_name(f))
 
 
-def _opened(
-    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[Opened, set[int | str]]:
+def _opened(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Call, set[int | str]]:
     """The call opened, and the arguments that are static in it."""
     opened = open_call(f, tuple(args), dict(kwargs))
     parts = compat.jit_parts(opened.function)
@@ -101,7 +104,7 @@ def _is_literal(value: Any) -> bool:
         return False
 
 
-def _literal(slot: Slot) -> Any:
+def _literal(slot: KeySlot) -> Any:
     try:
         return ast.literal_eval(slot.text.strip())
     except (ValueError, SyntaxError):
@@ -110,7 +113,7 @@ def _literal(slot: Slot) -> Any:
         ) from None
 
 
-def _abstract(slot: Slot, value: Any) -> Any:
+def _abstract(slot: KeySlot, value: Any) -> Any:
     """A shape of the type that is written, lying where the value lies."""
     positional, named = arguments(slot.text)
     if len(positional) != 1 or named or not isinstance(positional[0], jax.ShapeDtypeStruct):

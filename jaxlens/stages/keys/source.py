@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from jaxlens.ir.compile_log import CallKey, Part
+from jaxlens.ir.compile_log import CallKey, KeyPart
 from jaxlens.ir.facts import Verdict
 
 Key = TypeVar("Key")
@@ -33,7 +33,7 @@ class KeySource(ABC, Generic[Key]):
         """
 
     @abstractmethod
-    def parts(self, key: Key, every: bool = False) -> Iterable[Part]:
+    def parts(self, key: Key, every: bool = False) -> Iterable[KeyPart]:
         """A key as rows, with `every` also those that have their usual values."""
 
     @abstractmethod

@@ -23,12 +23,12 @@ from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays, captured_limits
 from jaxlens.stages.arguments.in_place import Written
-from jaxlens.stages.arguments.weak_arguments import Held, hold
+from jaxlens.stages.arguments.weak_arguments import WeakArguments, weakly_held
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.abstract_call import shaped
-from jaxlens.stages.call.calls import Call
-from jaxlens.stages.call.opened import Opened
-from jaxlens.stages.call.target import Place
+from jaxlens.stages.call.call import Call
+from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.core.program import written
 from jaxlens.stages.keys.core_keys import CoreKeys
 from jaxlens.stages.keys.earlier_trace import difference
@@ -53,7 +53,7 @@ class Staging:
             made: it may be asked about below the `with jax.enable_x64(True):` that it stands in.
     """
 
-    def __init__(self, call: Call, place: Place) -> None:
+    def __init__(self, call: TraceableCall, place: ResolvedTarget) -> None:
         self.call = call
         self.place = place
         self.lock = threading.RLock()
@@ -61,10 +61,12 @@ class Staging:
         self._overdue = False
         self._array_names: Mapping[Any, str] = {}
         self._tape: Tape | None = None
-        self._held: Held | None = None
+        self._held: WeakArguments | None = None
 
     @classmethod
-    def traced_before(cls, call: Call, place: Place, done: trace.Trace) -> "Staging":
+    def traced_before(
+        cls, call: TraceableCall, place: ResolvedTarget, done: trace.Trace
+    ) -> "Staging":
         """Of a call that was never made, such as one whose function was wrapped for a trial."""
         staging = cls(call, place)
         staging._trace = done
@@ -181,7 +183,7 @@ class Staging:
 
     def _release(self) -> None:
         """Lets go of the user's arrays."""
-        self._held = hold(*self.call.dynamic())
+        self._held = weakly_held(*self.call.dynamic())
         self.call = shaped(self.call)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
 
@@ -194,7 +196,7 @@ class Staging:
         return self._held.get() if self._held else self.call.dynamic()
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> Call:
         """The call with its partials and bound methods opened.
 
         Raises:

@@ -8,8 +8,8 @@ from typing import Any
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.closed_over import identities
 from jaxlens.stages.call import isolate
-from jaxlens.stages.call.calls import Call
-from jaxlens.stages.call.target import Place
+from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.core.program import written
 from jaxlens.stages.trace import stamp
 from jaxlens.stages.trace.trace import Trace
@@ -37,7 +37,7 @@ class Lowering:
     ids: stamp.Ids = field(default_factory=dict)
 
 
-def lower(done: Trace, call: Call, place: Place) -> Lowering:
+def lower(done: Trace, call: TraceableCall, place: ResolvedTarget) -> Lowering:
     """Lowers a traced call, with stamps that tell where each op and instruction came from."""
     with isolate.untouched(done.context, call.owner, call.function):
         start = time.perf_counter()
@@ -49,7 +49,9 @@ def lower(done: Trace, call: Call, place: Place) -> Lowering:
         return Lowering(lowered, time.perf_counter() - start, ids=ids)
 
 
-def lower_stand_in(done: Trace, call: Call, place: Place, names: Mapping[Any, str]) -> Lowering:
+def lower_stand_in(
+    done: Trace, call: TraceableCall, place: ResolvedTarget, names: Mapping[Any, str]
+) -> Lowering:
     """The same with captured arrays as arguments, which bear their names.
 
     That is JAX's own means: the call is traced once more so that they stay literals, which

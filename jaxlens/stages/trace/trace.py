@@ -11,8 +11,8 @@ from jaxlens.errors import OptionError
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.captured_arrays import Survey, survey
 from jaxlens.stages.call import isolate
-from jaxlens.stages.call.calls import Call
-from jaxlens.stages.call.target import Place
+from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.call.traceable import TraceableCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class Trace:
     context: Any
 
 
-def trace(call: Call, place: Place, during: AbstractContextManager[None] | None = None) -> Trace:
+def trace(
+    call: TraceableCall, place: ResolvedTarget, during: AbstractContextManager[None] | None = None
+) -> Trace:
     """Traces a call for a place. The user's function runs once, on tracers.
 
     Args:

@@ -18,8 +18,8 @@ from jaxlens.ir.cell_calls import CalledProgram, CallSite
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.call import equinox_calls
-from jaxlens.stages.call.calls import function_name
-from jaxlens.stages.call.function_origin import is_jaxs, place_of
+from jaxlens.stages.call.function_origin import function_origin, is_jax_function
+from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.existing.opening import opened
 
@@ -102,7 +102,7 @@ class Calls:
         if key in self._programs or len(self._programs) >= _MOST:
             return
         user = equinox_calls.user_function(fun, args[2:]) or fun
-        own = not is_jaxs(place_of(user), user)
+        own = not is_jax_function(function_origin(user), user)
         shaped, named = jax.tree_util.tree_unflatten(structure, [abstract(x) for x in leaves])
         size = sum(int(getattr(leaf, "nbytes", 0) or 0) for leaf in leaves)
         site = call_site(sys._getframe(2)) if own else CallSite()

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jaxlens.ir.compile_log import Call, Change, Cure, Log, container, remade, root
+from jaxlens.ir.compile_log import CallEvent, CompileLog, Cure, KeyChange, container, remade, root
 from jaxlens.stages.arguments import value_diff
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.keys.jax_key import JaxKey
@@ -31,14 +31,14 @@ _ALONE = "the nearest earlier key differs in nothing else, so that call would ha
 _HALVES = {"f64": "f32", "i64": "i32", "u64": "u32", "c128": "c64"}
 
 
-def cured(log: Log, keys: Mapping[int, JaxKey]) -> Log:
+def cured(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
     """The log with a cure at the last recompile of each cause.
 
     Args:
         log: What was watched.
         keys: The keys of its calls, by number.
     """
-    groups: dict[Any, list[Call]] = {}
+    groups: dict[Any, list[CallEvent]] = {}
     for call in log.recompiles:
         if not call.main.name.startswith("input "):  # of a backward pass, which follows
             cause = (call.function, call.defined, call.under, call.cause)
@@ -58,7 +58,7 @@ def cured(log: Log, keys: Mapping[int, JaxKey]) -> Log:
 # ---- what is known without a trace ---------------------------------------------------------------
 
 
-def _alone(call: Call, follows: Callable[[Change], bool] | None = None) -> str:
+def _alone(call: CallEvent, follows: Callable[[KeyChange], bool] | None = None) -> str:
     """What the keys say of the call without its main difference and those that go with it."""
     main = call.main
     goes = follows or (lambda change: change.kind == main.kind)
@@ -68,7 +68,7 @@ def _alone(call: Call, follows: Callable[[Change], bool] | None = None) -> str:
     return f"the nearest earlier key differs in {few(list(dict.fromkeys(rest)))} too"
 
 
-def _compared(calls: Sequence[Call], log: Log) -> tuple[int, int]:
+def _compared(calls: Sequence[CallEvent], log: CompileLog) -> tuple[int, int]:
     """How many programs of a function there are for arguments of these types, and how many differ.
 
     (0, 0) where they cannot be compared.
@@ -79,11 +79,11 @@ def _compared(calls: Sequence[Call], log: Log) -> tuple[int, int]:
     return (len(programs), len(set(programs))) if len(programs) > 1 else (0, 0)
 
 
-def _types(call: Call) -> tuple[str, ...]:
+def _types(call: CallEvent) -> tuple[str, ...]:
     return tuple(part.text for part in call.parts if part.kind == "input")
 
 
-def _equal(calls: Sequence[Call], log: Log) -> str:
+def _equal(calls: Sequence[CallEvent], log: CompileLog) -> str:
     """That all programs are equal, where they are."""
     made, different = _compared(calls, log)
     return f"their programs were compared: {_all(made)} are equal" if different == 1 else ""
@@ -96,7 +96,7 @@ def _all(count: int) -> str:
 # ---- functions ----------------------------------------------------------------------------------
 
 
-def _hoist(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _hoist(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     """Makes the function once."""
     last = calls[-1]
     at = f" at {last.line.file}:{last.line.line}" if last.line else ""
@@ -119,7 +119,7 @@ def _hoist(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     return Cure(f"{text}, and call that object, with what it closes over as arguments", tried)
 
 
-def _parameters(text: str, names: Sequence[str], calls: Sequence[Call], key: JaxKey) -> Cure:
+def _parameters(text: str, names: Sequence[str], calls: Sequence[CallEvent], key: JaxKey) -> Cure:
     """Makes what the function closes over arguments of it."""
     told = few(names)
     failed = retrace.closed_as_data(key, names)
@@ -143,7 +143,7 @@ def _parameters(text: str, names: Sequence[str], calls: Sequence[Call], key: Jax
 # ---- static values ------------------------------------------------------------------------------
 
 
-def _unfix(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _unfix(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     """Makes a static argument data."""
     last = calls[-1]
     name = last.main.name
@@ -199,7 +199,7 @@ def _no_data(name: str, value: Any) -> str:
     return ""
 
 
-def _made_at(call: Call, key: JaxKey | None) -> str:
+def _made_at(call: CallEvent, key: JaxKey | None) -> str:
     """The line that made an object which is another at each call, in brackets."""
     function = key.function() if key is not None else None
     signature = signature_of(function) if function is not None else None
@@ -209,7 +209,7 @@ def _made_at(call: Call, key: JaxKey | None) -> str:
     return f" ({line})" if line else ""
 
 
-def _by_identity(calls: Sequence[Call], log: Log, value: Any) -> Cure:
+def _by_identity(calls: Sequence[CallEvent], log: CompileLog, value: Any) -> Cure:
     """A static object that equals no other: each is a program, whatever it holds."""
     name, equal = calls[-1].main.name, _equal(calls, log)
     if value is None:
@@ -238,11 +238,11 @@ def _same(was: str, now: str) -> bool:
 # ---- arguments ----------------------------------------------------------------------------------
 
 
-def _type(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _type(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     return type_fixes.cure(calls, key, _alone(calls[-1]))
 
 
-def _place(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _place(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     last = calls[-1]
     moved = list(dict.fromkeys(c.name for c in last.changes if c.kind == "place"))
     names = container(moved) if len(moved) > 1 else ""
@@ -250,12 +250,12 @@ def _place(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     return Cure(f"put {names} in one place with jax.device_put before the first call", _alone(last))
 
 
-def _structure(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _structure(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     name = calls[-1].main.name
     return Cure(f"build {name} of the same containers each time", _alone(calls[-1]))
 
 
-def _field(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _field(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     """What a pytree keeps beside its arrays."""
     last = calls[-1]
     tried = _equal(calls, log) or _alone(last)
@@ -267,7 +267,7 @@ def _field(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)
 
 
-def _leaves(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _leaves(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     last = calls[-1]
     if len({call.main.name for call in calls}) > 1:
         return Cure(
@@ -286,7 +286,7 @@ def _leaves(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     )
 
 
-def _calling(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _calling(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     last = calls[-1]
     names = few([c.name for c in last.changes if c.kind == "calling"])
     return Cure(f"pass {names} always by position, or always by keyword", _alone(last))
@@ -295,7 +295,7 @@ def _calling(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
 # ---- settings and options -----------------------------------------------------------------------
 
 
-def _setting(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _setting(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     last = calls[-1]
     name = last.main.name
     if not name.isidentifier():
@@ -305,7 +305,7 @@ def _setting(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     return Cure(f"set {name} once, before the first call", tried)
 
 
-def _follows(change: Change, call: Call) -> bool:
+def _follows(change: KeyChange, call: CallEvent) -> bool:
     """Whether a type is another only since 64 bits are on or off: no array has it of its own."""
     new, old = split(change.new), split(change.old)
     if change.kind != "type" or new is None or old is None or new[1] != old[1]:
@@ -320,16 +320,16 @@ def _narrow(dtype: str) -> str:
     return f"{weak} {_HALVES.get(kind, kind)}"
 
 
-def _options(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _options(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     tried = _alone(calls[-1], lambda change: change.kind in ("donated", "option"))
     return Cure("jit the function once, and call that object everywhere", tried)
 
 
-def _mesh(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _mesh(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     return Cure("set the mesh once, round all of the calls", _alone(calls[-1]))
 
 
-def _lost(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
+def _lost(calls: Sequence[CallEvent], log: CompileLog, key: JaxKey | None) -> Cure:
     """A key that JAX had; where no trace failed, the caches were cleared or were full."""
     name = calls[-1].function
     if any(step.failed for call in log.calls if call.function == name for step in call.steps):
@@ -340,7 +340,7 @@ def _lost(calls: Sequence[Call], log: Log, key: JaxKey | None) -> Cure:
     )
 
 
-_Propose = Callable[[Sequence[Call], Log, JaxKey | None], Cure]
+_Propose = Callable[[Sequence[CallEvent], CompileLog, JaxKey | None], Cure]
 _PROPOSALS: Mapping[str, _Propose] = {
     "function": _hoist,
     "static": _unfix,

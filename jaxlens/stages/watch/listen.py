@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from jaxlens.ir.compile_log import LOOPS, DiskKey, Log, Part, Step, StepKind
+from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
 from jaxlens.ir.spans import describe
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.call import equinox_calls
-from jaxlens.stages.call.calls import function_name
-from jaxlens.stages.call.function_origin import Place, is_jaxs, place_of
-from jaxlens.stages.call.opened import Opened
+from jaxlens.stages.call.call import Call
+from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, is_jax_function
+from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.compat.events import Caller, Stack
 from jaxlens.stages.keys import disk_keys, explain
@@ -36,7 +36,7 @@ _LARGE = 64  # elements of a constant that a fingerprint counts
 UNHEARD = "this version of JAX does not tell of calls that compile nothing; they are not in the log"
 
 
-class Watch:
+class CompileWatch:
     """What is heard between `start` and `stop`."""
 
     def __init__(self) -> None:
@@ -60,12 +60,12 @@ class Watch:
         self._open = False
         _recorder.remove(self)
 
-    def log(self) -> Log:
+    def log(self) -> CompileLog:
         """What was heard so far, as frozen data."""
         calls = tuple(seen.frozen(n) for n, seen in self._shown())
         if self._forgotten:
             self._troubles.add(f"{self._forgotten:,} more calls were not kept")
-        return Log(calls, tuple(sorted(self._troubles)), self._open)
+        return CompileLog(calls, tuple(sorted(self._troubles)), self._open)
 
     def keys(self) -> dict[int, JaxKey]:
         """The keys of the calls in the log, by number."""
@@ -112,15 +112,15 @@ class _Recorder:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._watches: list[Watch] = []
-        self._memory: defaultdict[Place, deque[JaxKey]] = defaultdict(_short)
-        self._programs: defaultdict[Any, deque[tuple[Part, ...]]] = defaultdict(_short)
+        self._watches: list[CompileWatch] = []
+        self._memory: defaultdict[FunctionOrigin, deque[JaxKey]] = defaultdict(_short)
+        self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_short)
         self._disk_keys: defaultdict[str, deque[disk_keys.Parts]] = defaultdict(_short)
         self._local = _Local()
         self._ends: list[Callable[[], None]] = []
         self._hears_notes = True
 
-    def add(self, watch: Watch) -> None:
+    def add(self, watch: CompileWatch) -> None:
         with self._lock:
             if not self._watches:
                 self._begin()
@@ -128,7 +128,7 @@ class _Recorder:
             if not self._hears_notes:
                 watch.trouble(UNHEARD)
 
-    def remove(self, watch: Watch) -> None:
+    def remove(self, watch: CompileWatch) -> None:
         with self._lock:
             if watch in self._watches:
                 self._watches.remove(watch)
@@ -178,14 +178,14 @@ class _Recorder:
 
     # ---- events ----------------------------------------------------------------------------
 
-    def _began(self, kind: StepKind, name: str) -> None:
+    def _began(self, kind: CompileStepKind, name: str) -> None:
         seen = None
         try:
             seen = None if compat_events.looking() else self._of_step(kind, name)
         finally:
             self._local.open.append((kind, seen))  # each end finds its beginning
 
-    def _of_step(self, kind: StepKind, name: str) -> PendingCall | None:
+    def _of_step(self, kind: CompileStepKind, name: str) -> PendingCall | None:
         stack = self._stack()
         if stack is None:
             return None
@@ -209,7 +209,7 @@ class _Recorder:
             seen.others = compat_events.on_disk(name)
         return seen
 
-    def _ended(self, kind: StepKind, seconds: float, name: str) -> None:
+    def _ended(self, kind: CompileStepKind, seconds: float, name: str) -> None:
         local = self._local
         if not local.open or local.open[-1][0] != kind:
             return  # it had begun before anybody watched
@@ -223,7 +223,7 @@ class _Recorder:
         disk = self._disk_key(seen, seconds) if kind == "compile" else None
         missed = kind == "compile" and (seen.disk is False or (disk is not None and not seen.disk))
         others = seen.others if missed else None
-        seen.steps.append(Step(kind, seconds, served, failed, others, disk))
+        seen.steps.append(CompileStep(kind, seconds, served, failed, others, disk))
         if kind == "trace" and served and seen.layer == "trace":
             seen.layer = ""  # the caches below may still miss
 
@@ -264,13 +264,13 @@ class _Recorder:
         stack = self._stack()
         if stack is None or stack.traces != 1 or (caller := stack.caller) is None:
             return
-        if is_jaxs(place_of(caller.fun), caller.fun):
+        if is_jax_function(function_origin(caller.fun), caller.fun):
             return
         seen = self._new(function_name(caller.fun), stack)
         seen.begun.add("trace")
         seen.layer, seen.traced, seen.under = "trace", True, _transform(stack)
         self._explain_trace(seen)
-        seen.steps.append(Step("trace", None))
+        seen.steps.append(CompileStep("trace", None))
 
     def _entered(self) -> None:
         """A call did not find its fast path."""
@@ -280,8 +280,8 @@ class _Recorder:
         last = self._local.last
         if last is not None and last.token == caller.token and last.begun == {"trace"}:
             return
-        place = place_of(caller.fun)
-        if is_jaxs(place, caller.fun):
+        place = function_origin(caller.fun)
+        if is_jax_function(place, caller.fun):
             return  # operations: thousands, and of no interest unless they compile
         seen = self._new(function_name(caller.fun), stack)
         if seen.key is not None:
@@ -292,7 +292,7 @@ class _Recorder:
 
     # ---- whose step it is ------------------------------------------------------------------
 
-    def _joined(self, kind: StepKind, name: str, stack: Stack) -> PendingCall | None:
+    def _joined(self, kind: CompileStepKind, name: str, stack: Stack) -> PendingCall | None:
         """The call that a step goes on with; None where it begins one."""
         last = self._local.last
         if last is None or kind in last.begun or kind == "trace":
@@ -334,8 +334,8 @@ class _Recorder:
 
     def _meet(self, seen: PendingCall, caller: Caller) -> None:
         fun = equinox_calls.user_function(caller.fun, caller.args[2:]) or caller.fun
-        place = place_of(fun)
-        seen.role = "op" if is_jaxs(place, fun) else "user"
+        place = function_origin(fun)
+        seen.role = "op" if is_jax_function(place, fun) else "user"
         if seen.role == "op":
             return
         seen.function = function_name(fun)
@@ -344,7 +344,7 @@ class _Recorder:
             place = replace(place, site=f"{seen.function} {seen.line.file}:{seen.line.line}")
         else:
             seen.defined = place.span
-        call = Opened(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
+        call = Call(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
         seen.key = key_of(call, caller.info, place)
         if seen.key is not None:
             seen.parts = tuple(seen.key.parts())
@@ -388,19 +388,19 @@ def _of_program(seen: PendingCall, stack: Stack) -> None:
     source = compat_events.program_source(program)
     file, _, line = source.rpartition(" at ")[2].rpartition(":")
     if file and line.isdigit():
-        place = Place((), file, int(line), seen.function)
-        seen.role = "op" if is_jaxs(place, None) else "user"
+        place = FunctionOrigin((), file, int(line), seen.function)
+        seen.role = "op" if is_jax_function(place, None) else "user"
         seen.defined = place.span
     seen.parts = _program_parts(program)
     seen.under = _transform(stack) if stack.under else ""
 
 
-def _program_parts(program: Any) -> tuple[Part, ...]:
+def _program_parts(program: Any) -> tuple[KeyPart, ...]:
     """The inputs of a jaxpr by name."""
     names = compat_events.program_names(program)
     avals = tuple(getattr(program, "in_avals", ()))
     every = names if len(names) == len(avals) else [f"input {i}" for i in range(len(avals))]
-    return tuple(Part(n, "input", aval_text(a)) for n, a in zip(every, avals, strict=True))
+    return tuple(KeyPart(n, "input", aval_text(a)) for n, a in zip(every, avals, strict=True))
 
 
 def _transform(stack: Stack) -> str:

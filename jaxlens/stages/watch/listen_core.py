@@ -15,14 +15,14 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType
 from typing import Any
 
-from jaxlens.ir.compile_log import Step, StepKind
-from jaxlens.stages.call.function_origin import Place, made_anew, place_of
+from jaxlens.ir.compile_log import CompileStep, CompileStepKind
+from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, recreated
 from jaxlens.stages.compat.events import stack
 from jaxlens.stages.keys import core_keys
 from jaxlens.stages.keys.changes import Comparison, nearest
 from jaxlens.stages.watch.pending_call import PendingCall, user_line
 
-_STEPS: tuple[StepKind, ...] = ("trace", "lower", "compile")
+_STEPS: tuple[CompileStepKind, ...] = ("trace", "lower", "compile")
 _REMEMBERED = 64
 _SOURCES = "jaxlens.core.sources"
 
@@ -82,7 +82,7 @@ class _Listener:
     def __init__(self, hear: Callable[[PendingCall], None]) -> None:
         self._hear = hear
         self._going: dict[str, tuple[PendingCall, float]] = {}  # by name: where each step begins
-        self._memory: defaultdict[Place, deque[Any]] = defaultdict(
+        self._memory: defaultdict[FunctionOrigin, deque[Any]] = defaultdict(
             lambda: deque(maxlen=_REMEMBERED)
         )
 
@@ -95,7 +95,7 @@ class _Listener:
                 return  # an inner function of the same name
             now = time.perf_counter()
             seen.begun.add(event.kind)
-            seen.steps.append(Step(event.kind, now - begun))
+            seen.steps.append(CompileStep(event.kind, now - begun))
             self._going[event.name] = seen, now
 
     def _missed(self, event: Any) -> None:
@@ -107,7 +107,7 @@ class _Listener:
         inner = sum(function == "Jitted._look_up" for *_, function in around.frames) > 1
         if jitted is None or inner:
             return
-        key, place = event.detail["key"], place_of(jitted.f)
+        key, place = event.detail["key"], function_origin(jitted.f)
         seen = PendingCall(event.name, line=user_line(around), defined=place.span, layer="trace")
         seen.traced = True
         seen.parts = core_keys.parts(jitted, key)
@@ -116,10 +116,10 @@ class _Listener:
         self._going[event.name] = seen, time.perf_counter()
         self._hear(seen)
 
-    def _compared(self, jitted: Any, key: Any, place: Place) -> Comparison:
+    def _compared(self, jitted: Any, key: Any, place: FunctionOrigin) -> Comparison:
         """What differs from the nearest key of the function, or of another of its line."""
         own = jitted.cache_keys()
         others = own or [old for held, old in self._memory[place] if held() is not jitted]
         found = nearest(core_keys.changes(jitted, key, old) for old in reversed(others))
-        anew = (made_anew(jitted.name, place),) if others and not own else ()
+        anew = (recreated(jitted.name, place),) if others and not own else ()
         return (*anew, *found), len(others)

@@ -1,9 +1,9 @@
-"""A call while JAX or the core works on it, before it becomes a frozen `Call` of a log."""
+"""A call while JAX or the core works on it, before it becomes a frozen `CallEvent` of a log."""
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jaxlens.ir.compile_log import Call, Change, Layer, Part, Step
+from jaxlens.ir.compile_log import CacheLayer, CallEvent, CompileStep, KeyChange, KeyPart
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import spans
 from jaxlens.stages.compat.events import Stack
@@ -15,7 +15,7 @@ _UNNAMED = "a part of JAX's key that this lens has no name for"
 
 @dataclass(slots=True)
 class PendingCall:
-    """One call. What is not listed here is explained at `ir.compile_log.Call`.
+    """One call. What is not listed here is explained at `ir.compile_log.CallEvent`.
 
     Attributes:
         begun: Kinds of the steps that have begun.
@@ -32,12 +32,12 @@ class PendingCall:
     role: Literal["user", "op"] = "user"
     line: Span | None = None
     defined: Span | None = None
-    steps: list[Step] = field(default_factory=list)
+    steps: list[CompileStep] = field(default_factory=list)
     begun: set[str] = field(default_factory=set)
-    layer: Layer = ""
-    changes: tuple[Change, ...] = ()
+    layer: CacheLayer = ""
+    changes: tuple[KeyChange, ...] = ()
     earlier: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[KeyPart, ...] = ()
     thread: str = ""
     under: str = ""
     program: str = ""
@@ -49,12 +49,12 @@ class PendingCall:
     disk_parts: dict[str, DiskPart] = field(default_factory=dict)
     hidden: bool = False
 
-    def frozen(self, number: int) -> Call:
+    def frozen(self, number: int) -> CallEvent:
         """The call as data."""
         changes = self.changes
         if self.traced and self.earlier and not changes:
-            changes = (Change("other", self.function, _UNNAMED),)
-        return Call(
+            changes = (KeyChange("other", self.function, _UNNAMED),)
+        return CallEvent(
             number,
             self.function,
             self.role,

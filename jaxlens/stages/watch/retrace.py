@@ -19,9 +19,9 @@ from jaxlens.stages.arguments import closed_values, pytrees
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.arguments.value_diff import steps
 from jaxlens.stages.call import isolate
+from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.equinox_calls import user_call
 from jaxlens.stages.call.numbered_call import ArrayLeaf, numbered
-from jaxlens.stages.call.opened import Opened
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.keys.jax_key import JaxKey
 
@@ -87,7 +87,7 @@ def _is_data(value: Any) -> bool:
     )
 
 
-def _call(key: JaxKey) -> Opened | None:
+def _call(key: JaxKey) -> Call | None:
     """The call as the user wrote it, with an `ArrayLeaf` for each array.
 
     None where its function or JAX's settings are gone.
@@ -97,7 +97,7 @@ def _call(key: JaxKey) -> Opened | None:
     if fun is None or context != compat_events.here():
         return None
     try:
-        call = numbered(Opened(fun, (), {}, signature_of(fun)), info, signature)
+        call = numbered(Call(fun, (), {}, signature_of(fun)), info, signature)
         return call and (user_call(call) or call)
     except (AttributeError, TypeError, ValueError):
         return None
@@ -108,7 +108,7 @@ def _call(key: JaxKey) -> Opened | None:
 _Place = tuple[str, list[tuple[str, Any]]]
 
 
-def _place(call: Opened, path: str) -> _Place | None:
+def _place(call: Call, path: str) -> _Place | None:
     """The argument that a path begins with, and the steps into it."""
     roots = [name for name in call.arguments if path.startswith(name)]
     root = max(roots, key=len, default=None)
@@ -159,7 +159,7 @@ def _with(holder: Any, kind: str, step: Any, inner: Any) -> Any:
 
 def _failure(
     key: JaxKey,
-    call: Opened,
+    call: Call,
     place: _Place | None = None,
     closed: Mapping[str, Any] = MappingProxyType({}),
     sizes: Mapping[int, tuple[int, ...]] = MappingProxyType({}),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from jaxlens.ir.compile_log import Call, Change, Cure
+from jaxlens.ir.compile_log import CallEvent, Cure, KeyChange
 from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.watch import retrace
 
@@ -10,7 +10,7 @@ _NAMED = 3  # arguments named in one cure
 _FEW = 2  # sizes for which padding to the largest is proposed whatever they are
 
 
-def cure(calls: Sequence[Call], key: JaxKey | None, alone: str) -> Cure:
+def cure(calls: Sequence[CallEvent], key: JaxKey | None, alone: str) -> Cure:
     """Proposes what spares the compiles of arguments of other types.
 
     Args:
@@ -53,13 +53,13 @@ def few(names: Sequence[str]) -> str:
     return " and ".join((", ".join(names[:-1]), names[-1]) if names[1:] else names)
 
 
-def values(calls: Sequence[Call]) -> list[str]:
+def values(calls: Sequence[CallEvent]) -> list[str]:
     """What the main change took, the value before the first included."""
     main = [call.main for call in calls]
     return list(dict.fromkeys([main[0].old, *(change.new for change in main)]))
 
 
-def _pad(calls: Sequence[Call], key: JaxKey | None) -> Cure:
+def _pad(calls: Sequence[CallEvent], key: JaxKey | None) -> Cure:
     """Pads the axes that differ."""
     name = calls[-1].main.name
     shapes = [s[1] for text in values(calls) if (s := split(text))]
@@ -79,7 +79,7 @@ def _pad(calls: Sequence[Call], key: JaxKey | None) -> Cure:
     return _padded_cure(calls, key, f"pad {name} along {axis} to powers of two", f": {fewer}")
 
 
-def _padded_cure(calls: Sequence[Call], key: JaxKey | None, text: str, gain: str = "") -> Cure:
+def _padded_cure(calls: Sequence[CallEvent], key: JaxKey | None, text: str, gain: str = "") -> Cure:
     """The cure, with what a trace at padded shapes showed."""
     text = f"{text}, and mask what was padded{gain}"
     if key is None:
@@ -97,7 +97,7 @@ def _power(size: int) -> int:
     return 1 << max(size - 1, 0).bit_length()
 
 
-def _padded(key: JaxKey, changes: Sequence[Change]) -> Mapping[int, tuple[int, ...]]:
+def _padded(key: JaxKey, changes: Sequence[KeyChange]) -> Mapping[int, tuple[int, ...]]:
     """Shapes of the leaves that are padded, by position."""
     found = {}
     names = list(key.inputs)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jaxlens.ir.compile_log import Call, Log
+from jaxlens.ir.compile_log import CallEvent, CompileLog
 from jaxlens.lenses.recompile.call_key import disk_table, key_table
 from jaxlens.lenses.recompile.report import recompiles
 from jaxlens.render.document import Block, Document, Fold, TableBlock
@@ -11,7 +11,7 @@ from jaxlens.views.report_blocks import report_blocks
 _KEYS = 50  # calls whose keys travel with an output
 
 
-def document(log: Log, where: str = "") -> Document:
+def document(log: CompileLog, where: str = "") -> Document:
     """Builds the output.
 
     Args:
@@ -23,7 +23,7 @@ def document(log: Log, where: str = "") -> Document:
     )
 
 
-def _first(log: Log) -> str:
+def _first(log: CompileLog) -> str:
     """How much there is, before the answer."""
     made, operations = len(log.compiles), len(log.operations)
     texts = [f"{made:,} compile{'' if made == 1 else 's'}"]
@@ -32,7 +32,7 @@ def _first(log: Log) -> str:
     return " + ".join(texts) + (", still watching" if log.going else "")
 
 
-def _keys(log: Log) -> Iterator[Block]:
+def _keys(log: CompileLog) -> Iterator[Block]:
     """The key of each call, behind a heading."""
     calls = [call for call in log.calls if call.parts and call.role == "user"]
     folds = tuple(Fold(_title(call), tuple(_tables(call))) for call in calls[:_KEYS])
@@ -40,7 +40,7 @@ def _keys(log: Log) -> Iterator[Block]:
         yield Fold("The key of each call", folds)
 
 
-def _tables(call: Call) -> Iterator[Block]:
+def _tables(call: CallEvent) -> Iterator[Block]:
     """The key of a call, and that by which the persistent cache was asked for its program."""
     yield TableBlock(key_table(call.parts))
     step = call.step("compile")
@@ -48,6 +48,6 @@ def _tables(call: Call) -> Iterator[Block]:
         yield TableBlock(disk_table(step.disk))
 
 
-def _title(call: Call) -> str:
+def _title(call: CallEvent) -> str:
     at = f" at {call.line.file}:{call.line.line}" if call.line else ""
     return f"{call.number}: {call.function}{at}"

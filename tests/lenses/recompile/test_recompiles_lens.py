@@ -3,32 +3,32 @@
 import subprocess
 import sys
 
-from jaxlens.ir.compile_log import Call, Change, Cure, Log, Part, Step
+from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, Cure, KeyChange, KeyPart
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.recompile.report import of, one_line, recompiles
 from jaxlens.views.questions.recompiles import document
 from jaxlens.views.view import View
 
 STEP = Span("cell 1", 3, 3, function="step")
-WORK = (Step("trace", 0.01), Step("lower", 0.02), Step("compile", 0.3))
+WORK = (CompileStep("trace", 0.01), CompileStep("lower", 0.02), CompileStep("compile", 0.3))
 
 
 def call(number, *changes, function="step", defined=STEP, line=2, steps=WORK, **more):
     at = Span("cell 2", line, line)
     layer = steps[0].kind if steps else "fast path"
-    return Call(number, function, "user", at, defined, steps, layer, changes, **more)
+    return CallEvent(number, function, "user", at, defined, steps, layer, changes, **more)
 
 
 def size(new, old, name="x"):
-    return Change("type", name, f"f32[{new},4]", f"f32[{old},4]")
+    return KeyChange("type", name, f"f32[{new},4]", f"f32[{old},4]")
 
 
 def op(name, line=5):
-    return Call(1, name, "op", Span("cell 2", line, line), None, WORK, "trace")
+    return CallEvent(1, name, "op", Span("cell 2", line, line), None, WORK, "trace")
 
 
 def sentences(*calls, where="in this cell"):
-    return [finding.text for finding in recompiles(Log(calls), where).findings]
+    return [finding.text for finding in recompiles(CompileLog(calls), where).findings]
 
 
 def test_the_first_sentence():
@@ -43,7 +43,7 @@ def test_the_first_sentence():
 def test_two_causes_the_more_frequent_first():
     told = sentences(
         call(1),
-        call(2, Change("static", "n", "4", "3")),
+        call(2, KeyChange("static", "n", "4", "3")),
         call(3, size(5, 6), size(5, 6, "y")),
         call(4, size(4, 5), size(4, 5, "y")),
     )
@@ -80,8 +80,8 @@ def test_nothing_at_all():
 
 def test_a_cure_says_whether_it_was_tried():
     tried = call(2, size(1, 2), cure=Cure("pad x", "traced so: it works", traced=True))
-    untried = call(3, Change("setting", "jax_enable_x64", "True", "False"), cure=Cure("set it"))
-    report = recompiles(Log((call(1), tried, untried)))
+    untried = call(3, KeyChange("setting", "jax_enable_x64", "True", "False"), cure=Cure("set it"))
+    report = recompiles(CompileLog((call(1), tried, untried)))
     assert [(f.text, f.trust) for f in report.findings[1:]] == [
         ("Cure: pad x (traced so: it works).", "traced"),
         ("Cure: set it (not tried).", "estimate"),
@@ -90,28 +90,32 @@ def test_a_cure_says_whether_it_was_tried():
 
 def test_causes_in_words():
     words = {
-        Change("type", "x", "f16[4]", "f32[4]"): "x's dtype changed: f32, f16",
-        Change("type", "x", "weak f32[]", "f32[]"): "x's weak type changed: f32[], weak f32[]",
-        Change("type", "x", "f32[1,4]", "f32[4]"): "x's shape changed: f32[4], f32[1,4]",
-        Change("type", "x", "f32[5]", "f32[4]"): "x's length changed: 4, 5",
-        Change("type", "x", "f32[2,5]", "f32[2,4]"): "x's second axis changed: 4, 5",
-        Change("type", "x", "i32[2]", "f32[]"): "x's type changed: f32[], i32[2]",
-        Change(
+        KeyChange("type", "x", "f16[4]", "f32[4]"): "x's dtype changed: f32, f16",
+        KeyChange("type", "x", "weak f32[]", "f32[]"): "x's weak type changed: f32[], weak f32[]",
+        KeyChange("type", "x", "f32[1,4]", "f32[4]"): "x's shape changed: f32[4], f32[1,4]",
+        KeyChange("type", "x", "f32[5]", "f32[4]"): "x's length changed: 4, 5",
+        KeyChange("type", "x", "f32[2,5]", "f32[2,4]"): "x's second axis changed: 4, 5",
+        KeyChange("type", "x", "i32[2]", "f32[]"): "x's type changed: f32[], i32[2]",
+        KeyChange(
             "place", "w", "committed to cpu:1", "not committed to a device"
         ): "w became committed to cpu:1",
-        Change(
+        KeyChange(
             "place", "w", "committed to cpu:1", "committed to cpu:0"
         ): "w lies elsewhere: committed to cpu:0, committed to cpu:1",
-        Change("setting", "jax_enable_x64", "True", "False"): "jax_enable_x64 changed: False, True",
-        Change("structure", "p", "[*]", "(*,)"): "p came in other containers: (*,), [*]",
-        Change("donated", "x", "donated", "not donated"): "x was donated, and not donated before",
-        Change(
+        KeyChange(
+            "setting", "jax_enable_x64", "True", "False"
+        ): "jax_enable_x64 changed: False, True",
+        KeyChange("structure", "p", "[*]", "(*,)"): "p came in other containers: (*,), [*]",
+        KeyChange(
+            "donated", "x", "donated", "not donated"
+        ): "x was donated, and not donated before",
+        KeyChange(
             "function", "step", "a new functools.partial of f"
         ): "it was a new functools.partial of f",
-        Change("new", "p['b']", "f32[]"): "p['b'] is new",
-        Change("gone", "p['b']", "", "f32[]"): "p['b'] is gone",
-        Change("option", "device", "cpu", "None"): "jit's device changed: None, cpu",
-        Change("lost", "step", "the caches were cleared"): "the caches were cleared",
+        KeyChange("new", "p['b']", "f32[]"): "p['b'] is new",
+        KeyChange("gone", "p['b']", "", "f32[]"): "p['b'] is gone",
+        KeyChange("option", "device", "cpu", "None"): "jit's device changed: None, cpu",
+        KeyChange("lost", "step", "the caches were cleared"): "the caches were cleared",
     }
     for change, said in words.items():
         assert sentences(call(1), call(2, change))[0] == (
@@ -136,9 +140,9 @@ def test_operations_are_apart():
 
 
 def test_disk_failures_threads_and_the_fast_path():
-    loaded = (WORK[0], WORK[1], Step("compile", 0.1, "disk"))
-    failed = (Step("trace", 0.1, failed="TypeError"),)
-    holder = Change("holder", "x", "numpy.ndarray", "jax.Array")
+    loaded = (WORK[0], WORK[1], CompileStep("compile", 0.1, "disk"))
+    failed = (CompileStep("trace", 0.1, failed="TypeError"),)
+    holder = KeyChange("holder", "x", "numpy.ndarray", "jax.Array")
     told = sentences(
         call(1, steps=loaded, thread="loader"),
         call(2, function="bad", defined=None, steps=failed),
@@ -154,7 +158,7 @@ def test_disk_failures_threads_and_the_fast_path():
 
 
 def test_the_figures():
-    log = Log((call(1), call(2, size(1, 2)), op("add")))
+    log = CompileLog((call(1), call(2, size(1, 2)), op("add")))
     facts = of(log)
     assert (facts.compiles, facts.recompiles, facts.operations, facts.traces) == (2, 1, 1, 2)
     assert facts.by_function == {"step": 2}
@@ -164,11 +168,11 @@ def test_the_figures():
 
 def test_the_line_of_an_error_names_recompiles_first():
     other = call(3, function="init", defined=None)
-    assert one_line(Log((other, call(2, size(1, 2))))) == (
+    assert one_line(CompileLog((other, call(2, size(1, 2))))) == (
         "step at cell 2:2 (x: f32[1,4], was f32[2,4]); init at cell 2:2 (never called before)"
     )
     many = [call(n, size(n, n + 1)) for n in range(1, 7)]
-    assert one_line(Log(tuple(many))).endswith(", and 3 more")
+    assert one_line(CompileLog(tuple(many))).endswith(", and 3 more")
 
 
 TEXT = """\
@@ -187,9 +191,10 @@ Time of each step: left out, it changes from run to run; .text(times=True) write
 
 
 def test_the_text_is_stable_and_without_seconds():
-    parts = (Part("x", "input", "f32[1,4]", "", "numpy.ndarray"),)
+    parts = (KeyPart("x", "input", "f32[1,4]", "", "numpy.ndarray"),)
     view = View(
-        None, lambda: document(Log((call(1), call(2, size(1, 2), parts=parts))), "in this cell")
+        None,
+        lambda: document(CompileLog((call(1), call(2, size(1, 2), parts=parts))), "in this cell"),
     )
     text = view.text()
     assert text.startswith(TEXT)
@@ -201,15 +206,15 @@ def test_the_text_is_stable_and_without_seconds():
 
 
 def test_names_are_text():
-    evil = call(1, Change("static", "n", "'<script>'", "1"), function="<img>")
-    html = View(None, lambda: document(Log((evil,)))).html()
+    evil = call(1, KeyChange("static", "n", "'<script>'", "1"), function="<img>")
+    html = View(None, lambda: document(CompileLog((evil,)))).html()
     assert "<script>'" not in html
     assert "&lt;img&gt;" in html
 
 
 def test_many_calls_are_cut_and_said():
     calls = tuple(call(n, size(n, n + 1)) for n in range(1, 2_001))
-    view = View(None, lambda: document(Log(calls)))
+    view = View(None, lambda: document(CompileLog(calls)))
     assert "1,800 more: .log.calls has all" in view.text(full=True)
     assert len(view.html()) < 400_000
 

@@ -1,6 +1,6 @@
 """From a call `f(*args, **kwargs)` to something that JAX can trace, without running it.
 
-What is called is opened first (`opened.py`): a bound method, or a callable pytree, so that its
+What is called is opened first (`call.py`): a bound method, or a callable pytree, so that its
 arrays are inputs and not captured constants; a library's jit, down to the jitted function inside
 it (`library_jits.py`). A jitted function keeps its settings. JAX always gets a new function
 object: an earlier trace is never reused.
@@ -30,13 +30,13 @@ from jaxlens.stages.arguments.inputs import (
     static_text,
 )
 from jaxlens.stages.call import library_jits
-from jaxlens.stages.call.library_jits import Inner
-from jaxlens.stages.call.opened import Opened, bound_values, is_plain, open_call, unbound
-from jaxlens.stages.call.target import Place
+from jaxlens.stages.call.call import Call, bound_values, is_plain, open_call, unbound
+from jaxlens.stages.call.library_jits import InnerCall
+from jaxlens.stages.call.target import ResolvedTarget
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TraceableCall:
     """A call that is ready to be traced: `traceable.trace(*args, **kwargs)`.
 
     Attributes:
@@ -72,12 +72,12 @@ class Call:
     settings: Any
     static: frozenset[int | str]
     leaves: tuple[Any, ...]
-    opened: Opened | None
-    core: Opened | None = None
+    opened: Call | None
+    core: Call | None = None
     unjitted: bool = False
-    inner: Inner | None = None
+    inner: InnerCall | None = None
 
-    def trace(self, place: Place) -> Any:
+    def trace(self, place: ResolvedTarget) -> Any:
         """JAX's own traced object; the user's function runs once, on tracers."""
         with self.inner.within() if self.inner else nullcontext():
             return place.trace(self.traceable, self.args, self.kwargs, self.static)
@@ -94,7 +94,7 @@ def prepare(
     kwargs: Mapping[str, Any],
     name: str | None = None,
     by_core: bool = False,
-) -> Call:
+) -> TraceableCall:
     """Makes a call traceable.
 
     Args:
@@ -116,9 +116,9 @@ def prepare(
     signature = opened.signature
     found = leaves(opened.args, opened.kwargs, signature)
     _check_arrays(found)
-    inner = library_jits.inner(opened)
+    inner = library_jits.inner_call(opened)
     parts = compat.jit_parts(inner.call.function if inner else opened.function)
-    call = Call(
+    call = TraceableCall(
         name=name or function_name(f),
         traceable=None,
         args=opened.args,
@@ -153,7 +153,7 @@ def _bound_statics(f: Any) -> Iterator[Static]:
             yield Static(name, static_text(value))
 
 
-def _of_core(opened: Opened) -> Opened:
+def _of_core(opened: Call) -> Call:
     """The call of one of `jaxlens.core`'s functions as one that JAX can trace."""
     args, kwargs = jax.tree_util.tree_map(_core().plain, (opened.args, opened.kwargs))
     return replace(opened, function=_core().jitted(opened.function), args=args, kwargs=kwargs)
@@ -192,8 +192,8 @@ def _check_arrays(found: Sequence[Leaf]) -> None:
 
 
 def _jitted(
-    call: Call, opened: Opened, parts: tuple[Callable[..., Any], Any], found: list[Leaf]
-) -> Call:
+    call: TraceableCall, opened: Call, parts: tuple[Callable[..., Any], Any], found: list[Leaf]
+) -> TraceableCall:
     """A jitted function: what it marks static is static, and JAX judges the rest."""
     fun, info = parts
     marked = {*info.static_argnums, *info.static_argnames}
@@ -212,7 +212,9 @@ def _jitted(
     )
 
 
-def _wrapped(call: Call, inner: Inner, parts: tuple[Callable[..., Any], Any]) -> Call:
+def _wrapped(
+    call: TraceableCall, inner: InnerCall, parts: tuple[Callable[..., Any], Any]
+) -> TraceableCall:
     """A library's jit: the jitted function inside it, under the user's names."""
     call = replace(call, args=inner.call.args, kwargs=inner.call.kwargs)
     jitted = _jitted(call, inner.call, parts, inner.leaves)
@@ -221,11 +223,11 @@ def _wrapped(call: Call, inner: Inner, parts: tuple[Callable[..., Any], Any]) ->
 
 
 def _plain(
-    call: Call,
+    call: TraceableCall,
     function: Callable[..., Any],
     found: list[Leaf],
     signature: inspect.Signature | None,
-) -> Call:
+) -> TraceableCall:
     """A function that is not jitted: what is no array is static, wherever it stands."""
     _check_classes(call, function, found, signature)
     arrays = [leaf for leaf in found if not leaf.fixed]
@@ -252,7 +254,7 @@ def _plain(
 
 
 def _check_classes(
-    call: Call,
+    call: TraceableCall,
     function: Callable[..., Any],
     found: Sequence[Leaf],
     signature: inspect.Signature | None,

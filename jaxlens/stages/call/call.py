@@ -21,7 +21,7 @@ from jaxlens.stages.arguments.inputs import named_arguments, root_names, signatu
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class Call:
     """A call with its partials and bound methods opened.
 
     Attributes:
@@ -45,7 +45,7 @@ class Opened:
         """The arguments by name, positional ones first."""
         return named_arguments(self.args, self.kwargs, self.signature)
 
-    def with_arguments(self, new: Mapping[str, Any]) -> "Opened":
+    def with_arguments(self, new: Mapping[str, Any]) -> "Call":
         """The call with other values of some arguments, by the names that `arguments` has."""
         values = list({**self.arguments, **new}.values())
         args, named = values[: len(self.args)], values[len(self.args) :]
@@ -60,7 +60,7 @@ class Opened:
         return parts
 
 
-def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Opened:
+def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Call:
     """Opens partials, bound methods and callable pytrees, from the outside in.
 
     Args:
@@ -76,7 +76,7 @@ def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str =
     while True:
         if _is_partial(f):
             if not _leads_to_jit(f):
-                return _checked(Opened(f, args, kwargs, signature_of(f), _bound_to(f) or owner))
+                return _checked(Call(f, args, kwargs, signature_of(f), _bound_to(f) or owner))
             f, args, kwargs, signature = f.func, (*f.args, *args), {**f.keywords, **kwargs}, None
         elif (cached := flax_models.cached(f)) is not None:
             f, args, signature = cached[0], (*cached[1], *args), None
@@ -87,10 +87,10 @@ def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str =
             owner, signature = f, with_owner(f, name)
             f, args = type(f).__call__, (owner, *args)
         else:
-            return _checked(Opened(f, args, kwargs, signature or signature_of(f), owner))
+            return _checked(Call(f, args, kwargs, signature or signature_of(f), owner))
 
 
-def _checked(call: Opened) -> Opened:
+def _checked(call: Call) -> Call:
     pytrees.check_call(call.args, call.kwargs, call.signature)
     return call
 
