@@ -52,7 +52,8 @@ class Ids(ComputedSequence[str]):
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
         """First equation, its number, and the equation after the last of each run of numbers."""
-        yield from zip(self._steps, self._numbers, [*self._steps[1:], self._count], strict=True)
+        stops = [*self._steps[1:], self._count]
+        yield from zip(self._steps, self._numbers, stops, strict=False)  # no equations: no runs
 
 
 @dataclass(slots=True)

@@ -182,3 +182,19 @@ def test_a_late_drawing_is_a_pane_like_any_other():
     assert pane["type"] == "GraphPane"
     assert pane["alt"] == "Graph of <lambda>: 4 boxes at the top level."
     assert [panel["type"] for panel in pane["figure"]["panels"]] == ["Panel"]
+
+
+def test_a_saved_program_with_an_empty_body_is_shown(tmp_path):
+    pallas = pytest.importorskip("jax.experimental.pallas")
+
+    def double(x_ref, out_ref):
+        out_ref[...] = 2.0 * x_ref[...]
+
+    def doubled(x):  # the index maps of a kernel without a grid are jaxprs of no equation
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pallas.pallas_call(double, out_shape=shape, interpret=True)(x)
+
+    live = jaxlens.capture(doubled, jnp.ones((8, 128)))
+    live.save(tmp_path / "doubled.jaxlens")
+    saved = jaxlens.load(tmp_path / "doubled.jaxlens")
+    assert str(jaxlens.jaxpr(saved)) == str(jaxlens.jaxpr(live))
