@@ -60,8 +60,8 @@ def test_jaxpr_is_the_core_s_own() -> None:
 @pytest.mark.parametrize("f", [core.value_and_grad(loss), core.jit(core.value_and_grad(loss))])
 def test_every_instruction_reaches_a_line(f: Any) -> None:
     cap = jaxlens.capture(f, core.array(W), X)
-    found = cap.links.coverage()
-    assert found.instructions == found.equations == 1
+    coverage = cap.links.coverage()
+    assert coverage.instructions == coverage.equations == 1
     backward = [node for node in cap.jaxpr.module.nodes() if "transpose" in node.scope]
     assert backward
     assert all(node.spans for node in backward)
@@ -76,9 +76,9 @@ def test_loops_and_calls_are_linked() -> None:
         last, path = core.scan(cell, 1.0, xs)
         return core.cond(last > 0, lambda p: p.sum(), lambda p: p.max(), path)
 
-    found = jaxlens.capture(core.grad(run), np.arange(4, dtype=np.float32)).links.coverage()
-    assert found.equations == 1
-    assert found.instructions >= 0.95
+    coverage = jaxlens.capture(core.grad(run), np.arange(4, dtype=np.float32)).links.coverage()
+    assert coverage.equations == 1
+    assert coverage.instructions >= 0.95
 
 
 @pytest.mark.parametrize("verb", [jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile, jaxlens.explore])

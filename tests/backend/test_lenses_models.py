@@ -82,10 +82,10 @@ def test_flops_are_xlas_before_it_optimises(name: str) -> None:
     two scalars that are the same it keeps one.
     """
     f, args = program(name)
-    made = jax.jit(f).trace(*args).jaxpr
-    kept, used = partial_eval.dce_jaxpr(made.jaxpr, [True] * len(made.jaxpr.outvars))
+    traced = jax.jit(f).trace(*args).jaxpr
+    kept, used = partial_eval.dce_jaxpr(traced.jaxpr, [True] * len(traced.jaxpr.outvars))
     leaves = [leaf for leaf, is_used in zip(jax.tree.leaves(args), used, strict=True) if is_used]
-    needed = jax_core.jaxpr_as_fun(jax_core.ClosedJaxpr(kept, made.consts))
+    needed = jax_core.jaxpr_as_fun(jax_core.ClosedJaxpr(kept, traced.consts))
     theirs = jax.jit(needed).lower(*leaves).cost_analysis()
     ours = cost_of(jaxlens.capture(needed, *leaves), compiled=False)
     assert ours.flops == pytest.approx(theirs["flops"], rel=0.02)
@@ -169,8 +169,8 @@ def test_rungs_are_what_jax_traces(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_one_device_holds_all_and_the_call_has_a_key_of_all_leaves(name: str) -> None:
     f, args = program(name)
-    found = jaxlens.sharding(capture(name))
-    assert (found.devices, found.sent, found.collectives) == (1, 0, ())
+    sharding = jaxlens.sharding(capture(name))
+    assert (sharding.devices, sharding.sent, sharding.collectives) == (1, 0, ())
     parts = [part for part in jaxlens.key(jax.jit(f), *args).parts if part.kind == "input"]
     assert len(parts) == len(jax.tree.leaves(args))
 
@@ -178,8 +178,8 @@ def test_one_device_holds_all_and_the_call_has_a_key_of_all_leaves(name: str) ->
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tape_records_each_equation_once(name: str) -> None:
     f, args = program(name)
-    made = jaxlens.tape(f, *args)
-    recorded = Counter(ident for step in made.steps for ident in step.made)
+    tape = jaxlens.tape(f, *args)
+    recorded = Counter(ident for step in tape.steps for ident in step.made)
     assert set(recorded.values()) == {1}
     every = sum(
         1 for _ in all_eqns(jax.jit(f).trace(*args).jaxpr.jaxpr, revisit_inner_jaxprs=False)

@@ -26,9 +26,9 @@ NAMES = ["mlp_step", "attention", "scan_rnn"]
 @functools.cache
 def captured(name: str) -> Capture:
     f, args = getattr(programs, name)()
-    found = capture(f, args)
-    found.passes  # first, so that one compile serves all tests
-    return found
+    taken = capture(f, args)
+    taken.passes  # first, so that one compile serves all tests
+    return taken
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -101,33 +101,33 @@ def test_flops_of_a_scan_are_counted_for_every_trip() -> None:
         return jax.lax.scan(lambda c, x: (c @ w + x, None), xs[0], xs)[0]
 
     shapes = (shape(16, 16), shape(100, 16))
-    found = of(capture(f, shapes))
-    assert found.flops == 100 * (2 * 16 * 16 + 16)
-    assert found.once == 2 * 16 * 16 + 16
+    facts = of(capture(f, shapes))
+    assert facts.flops == 100 * (2 * 16 * 16 + 16)
+    assert facts.once == 2 * 16 * 16 + 16
 
 
 def test_xlas_trip_count_is_taken_for_a_while_loop() -> None:
     def f(x):
         return jax.lax.while_loop(lambda s: s[0] < 12, lambda s: (s[0] + 1, s[1] @ s[1]), (0, x))[1]
 
-    found = of(capture(f, (shape(8, 8),)))
-    assert [loop.trips for loop in found.loops] == [12]
+    facts = of(capture(f, (shape(8, 8),)))
+    assert [loop.trips for loop in facts.loops] == [12]
     # Twelve products and counts, thirteen comparisons.
-    assert found.flops == 12 * (2 * 8**3 + 1) + 13
+    assert facts.flops == 12 * (2 * 8**3 + 1) + 13
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_views_are_made_and_their_text_is_stable(name: str) -> None:
-    found = captured(name)
+    report = captured(name)
     for view in (hlo_view, compile_view):
-        first, second = (text(view.document(found)) for _ in range(2))
+        first, second = (text(view.document(report)) for _ in range(2))
         assert first == second
         assert "Traceback" not in first
 
 
 def test_stages_of_one_program_on_demand() -> None:
-    found = captured("mlp_step")
-    change = next(stage.name for stage in found.passes if stage.changed)
+    report = captured("mlp_step")
+    change = next(stage.name for stage in report.passes if stage.changed)
     for options in (
         {"diff": ("hlo", "optimized")},
         {"pass_name": change},
@@ -136,4 +136,4 @@ def test_stages_of_one_program_on_demand() -> None:
         {"stage": "llvm"},
         {"fusion": True, "full": True},
     ):
-        assert text(hlo_view.document(found, **options))
+        assert text(hlo_view.document(report, **options))

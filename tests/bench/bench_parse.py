@@ -103,18 +103,18 @@ def main() -> None:
         row.format("text", "MB", "instructions", "jaxlib", "jaxlens", "parse", "visit", "in full")
     )
     for name, text in texts(options.layers).items():
-        found = measure(text, options.rounds)
+        figures = measure(text, options.rounds)
         n = sum(1 for _ in hlo.read(text).nodes())
         print(
             row.format(
                 name,
                 f"{len(text) / 1e6:.2f}",
                 f"{n:,}",
-                f"{found['jaxlib']:.3f}",
-                f"{found['jaxlens']:.3f}",
-                f"{found['jaxlib'] / found['jaxlens']:.2f}x",
-                f"{found['jaxlib, visited'] / found['jaxlens, visited']:.2f}x",
-                f"{found['jaxlib, visited'] / found['jaxlens, in full']:.2f}x",
+                f"{figures['jaxlib']:.3f}",
+                f"{figures['jaxlens']:.3f}",
+                f"{figures['jaxlib'] / figures['jaxlens']:.2f}x",
+                f"{figures['jaxlib, visited'] / figures['jaxlens, visited']:.2f}x",
+                f"{figures['jaxlib, visited'] / figures['jaxlens, in full']:.2f}x",
             )
         )
 

@@ -50,16 +50,16 @@ def measure(name: str) -> Row:
     capture = jaxlens.capture(f, *args)
     if name != "gpt_step":
         _ = capture.passes
-    found = capture.links.coverage()
+    coverage = capture.links.coverage()
     fates = capture.links.fates().values()
     return {
         "program": name,
-        "instructions": found.instructions,
-        "equations": found.equations,
-        "counted": found.counted,
-        "inferred": found.inferred,
+        "instructions": coverage.instructions,
+        "equations": coverage.equations,
+        "counted": coverage.counted,
+        "inferred": coverage.inferred,
         "fates": collections.Counter(fate.name for fate in fates),
-        "missing": [f"{missing.id}: {missing.why}" for missing in found.missing],
+        "missing": [f"{missing.id}: {missing.why}" for missing in coverage.missing],
     }
 
 
@@ -82,11 +82,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*PROGRAMS, []], metavar="NAME")
     parser.add_argument("--json", action="store_true", help="one list of rows, for programs")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", 8)
-    names = asked.names or list(PROGRAMS)
+    names = options.names or list(PROGRAMS)
     rows = [measure(name) for name in names]
-    print(json.dumps(rows) if asked.json else table(rows))
+    print(json.dumps(rows) if options.json else table(rows))
 
 
 if __name__ == "__main__":

@@ -61,11 +61,11 @@ def test_spans_leave_out_jax_and_what_launched_the_user():
         ("/home/me/train.py", 4, 5, -1, -1, "main"),
         (f"{site}/IPython/core/interactiveshell.py", 5, 5, 0, 1, "run_code"),
     ]
-    found = spans.spans(stack)
-    assert [str(span) for span in found] == ["flax/linear.py:2", "model.py:3", "train.py:4"]
-    assert [span.library for span in found] == [True, False, False]
-    assert (found[1].end_line, found[1].column, found[1].end_column) == (3, 4, 9)
-    assert found[1].key == "/home/me/model.py"
+    answer = spans.spans(stack)
+    assert [str(span) for span in answer] == ["flax/linear.py:2", "model.py:3", "train.py:4"]
+    assert [span.library for span in answer] == [True, False, False]
+    assert (answer[1].end_line, answer[1].column, answer[1].end_column) == (3, 4, 9)
+    assert answer[1].key == "/home/me/model.py"
 
 
 def test_a_stack_of_libraries_alone_is_kept():

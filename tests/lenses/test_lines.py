@@ -9,23 +9,23 @@ def at(line, file="m.py", library=False):
 
 
 def module(*regions):
-    made = {name: Region(name, (), tuple(nodes), (), "jaxpr") for name, nodes in regions}
-    return Module("m", "jaxpr", regions[0][0], made)
+    bodies = {name: Region(name, (), tuple(nodes), (), "jaxpr") for name, nodes in regions}
+    return Module("m", "jaxpr", regions[0][0], bodies)
 
 
 def test_the_innermost_frame_of_the_user_owns():
     node = Node("e0", "add", spans=(at(9, "lib.py", True), at(3), at(8)))
-    found = lines(module(("main", [node])))
-    assert found.own == {("/m.py", 3): ("e0",)}
-    assert found.through == {("/lib.py", 9): 1, ("/m.py", 3): 1, ("/m.py", 8): 1}
-    assert found.made == {("/lib.py", 9): ("e0",)}
-    assert found.unowned == 0
+    by_line = lines(module(("main", [node])))
+    assert by_line.own == {("/m.py", 3): ("e0",)}
+    assert by_line.through == {("/lib.py", 9): 1, ("/m.py", 3): 1, ("/m.py", 8): 1}
+    assert by_line.made == {("/lib.py", 9): ("e0",)}
+    assert by_line.unowned == 0
 
 
 def test_a_node_without_frames_belongs_to_the_only_call_of_its_body():
     call = Node("e0", "jit", regions=("relu",), spans=(at(5),))
-    found = owners(module(("main", [call]), ("relu", [Node("e1", "max")])))
-    assert found["e1"].line == 5
+    by_node = owners(module(("main", [call]), ("relu", [Node("e1", "max")])))
+    assert by_node["e1"].line == 5
 
 
 def test_a_body_that_a_library_jits_belongs_to_the_line_that_calls_the_library():
@@ -33,27 +33,27 @@ def test_a_body_that_a_library_jits_belongs_to_the_line_that_calls_the_library()
     inner = Node("e1", "jit", regions=("step",), spans=(at(30, "lib.py", True),))
     leaf = Node("e2", "mul", spans=(at(40, "lib.py", True),))
     back = Node("e3", "sin", spans=(at(7), at(41, "lib.py", True)))  # a function of the user's
-    found = lines(module(("main", [call]), ("solve", [inner]), ("step", [leaf, back])))
-    assert found.own == {("/m.py", 5): ("e0", "e1", "e2"), ("/m.py", 7): ("e3",)}
-    assert found.made[("/lib.py", 40)] == ("e2",)
+    by_line = lines(module(("main", [call]), ("solve", [inner]), ("step", [leaf, back])))
+    assert by_line.own == {("/m.py", 5): ("e0", "e1", "e2"), ("/m.py", 7): ("e3",)}
+    assert by_line.made[("/lib.py", 40)] == ("e2",)
     twice = [Node(f"e{i}", "jit", regions=("step",), spans=(at(i),)) for i in (5, 6)]
     assert owners(module(("main", twice), ("step", [leaf])))["e2"].file == "lib.py"
 
 
 def test_two_calls_from_two_lines_leave_it_to_none():
     calls = [Node(f"e{i}", "jit", regions=("relu",), spans=(at(i + 5),)) for i in range(2)]
-    found = lines(module(("main", calls), ("relu", [Node("e2", "max")])))
-    assert "e2" not in found.owners
-    assert found.unowned == 1
-    assert found.through[("/m.py", 5)] == 2  # itself, and what it reaches
+    by_line = lines(module(("main", calls), ("relu", [Node("e2", "max")])))
+    assert "e2" not in by_line.owners
+    assert by_line.unowned == 1
+    assert by_line.through[("/m.py", 5)] == 2  # itself, and what it reaches
 
 
 def test_what_a_line_reaches_is_counted_once_per_node():
     call = Node("e0", "jit", regions=("f",), spans=(at(1),))
     inner = Node("e1", "jit", regions=("g",), spans=(at(2), at(1)))
     leaf = Node("e2", "sin", spans=(at(3), at(2), at(1)))
-    found = lines(module(("main", [call]), ("f", [inner]), ("g", [leaf])))
-    assert found.through == {("/m.py", 1): 3, ("/m.py", 2): 2, ("/m.py", 3): 1}
+    by_line = lines(module(("main", [call]), ("f", [inner]), ("g", [leaf])))
+    assert by_line.through == {("/m.py", 1): 3, ("/m.py", 2): 2, ("/m.py", 3): 1}
 
 
 def test_what_the_backward_pass_added_is_counted():

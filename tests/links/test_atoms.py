@@ -18,16 +18,16 @@ def sharing(linked: Linked, id: str, at: str, to: str) -> set[str]:
 
 
 def test_where_nothing_was_lowered_every_equation_is_an_atom() -> None:
-    found = atoms(by_hand.jaxpr(), None)
-    assert sorted(found.jaxpr.values()) == [(0,), (1,), (2,), (3,), (4,)]
+    by_node = atoms(by_hand.jaxpr(), None)
+    assert sorted(by_node.jaxpr.values()) == [(0,), (1,), (2,), (3,), (4,)]
 
 
 def test_an_op_is_an_atom_and_so_is_each_call_that_leads_to_it() -> None:
-    found = by_hand.linked().atoms
-    assert found.paths[:6] == [(f"s{n}",) for n in range(6)]
-    assert set(found.paths[6:8]) == {("s1", "s5"), ("s2", "s5")}
-    assert found.equations[6] == (("e3",),)
-    assert found.jaxpr["e0"] == found.ops["s0"]
+    by_node = by_hand.linked().atoms
+    assert by_node.paths[:6] == [(f"s{n}",) for n in range(6)]
+    assert set(by_node.paths[6:8]) == {("s1", "s5"), ("s2", "s5")}
+    assert by_node.equations[6] == (("e3",),)
+    assert by_node.jaxpr["e0"] == by_node.ops["s0"]
 
 
 def test_an_equation_without_ops_is_an_atom_that_nothing_shares() -> None:

@@ -28,19 +28,19 @@ LEAST = {"conv_fft": 0.85}
 @functools.cache
 def capture(name):
     f, args = {**programs.SMALL, **programs.MODELS}[name]()
-    found = jaxlens.capture(f, *args)
-    assert found.passes  # compiled once, with the dumps
-    return found
+    taken = jaxlens.capture(f, *args)
+    assert taken.passes  # compiled once, with the dumps
+    return taken
 
 
 @pytest.mark.parametrize("name", [*programs.SMALL, *programs.MODELS])
 def test_nearly_every_instruction_and_equation_is_linked(name) -> None:
     require(name)
-    found = capture(name).links.coverage()
-    assert found.counted[1] == sum(1 for _ in capture(name).jaxpr.module.nodes())
-    assert found.instructions >= LEAST.get(name, 0.95), found.missing
-    assert found.equations >= LEAST.get(name, 0.95), found.missing
-    assert all(missing.why for missing in found.missing)
+    coverage = capture(name).links.coverage()
+    assert coverage.counted[1] == sum(1 for _ in capture(name).jaxpr.module.nodes())
+    assert coverage.instructions >= LEAST.get(name, 0.95), coverage.missing
+    assert coverage.equations >= LEAST.get(name, 0.95), coverage.missing
+    assert all(missing.why for missing in coverage.missing)
 
 
 def test_a_program_over_eight_devices_is_linked_too() -> None:

@@ -64,19 +64,19 @@ def judged(
 
 
 def test_fused_inlined_and_dead() -> None:
-    found = fates(by_hand.linked())
-    assert (found["e0"].name, found["e0"].into) == ("fused", ("mul_max",))
-    assert (found["e1"].name, found["e2"].name) == ("inlined", "inlined")
-    assert found["e1"].sentence == "Inlined: the equations of relu took the call's place."
-    assert set(found["e3"].into) == {"mul_max", "max.2"}
-    assert (found["e4"].name, found["e4"].by) == ("dead", "lowering")
+    by_equation = fates(by_hand.linked())
+    assert (by_equation["e0"].name, by_equation["e0"].into) == ("fused", ("mul_max",))
+    assert (by_equation["e1"].name, by_equation["e2"].name) == ("inlined", "inlined")
+    assert by_equation["e1"].sentence == "Inlined: the equations of relu took the call's place."
+    assert set(by_equation["e3"].into) == {"mul_max", "max.2"}
+    assert (by_equation["e4"].name, by_equation["e4"].by) == ("dead", "lowering")
 
 
 def test_an_instruction_that_stays_is_kept() -> None:
     both = text("ROOT %t = f32[8]{0} tanh(%x) #0")
-    found = judged(program(("tanh", "x", "tanh")), both, both)
+    by_equation = judged(program(("tanh", "x", "tanh")), both, both)
     words = "Kept: runs as t (tanh)."
-    assert found["e0"] == EquationFate("e0", "kept", words, ("t",), instructions=("t",))
+    assert by_equation["e0"] == EquationFate("e0", "kept", words, ("t",), instructions=("t",))
 
 
 def test_of_two_equations_of_one_value_the_second_is_merged_with_the_first() -> None:
@@ -87,17 +87,17 @@ def test_of_two_equations_of_one_value_the_second_is_merged_with_the_first() -> 
         "ROOT %a = f32[8]{0} add(%s1, %s2) #2",
     )
     after = text("%s1 = f32[8]{0} sine(%x) #0", "ROOT %a = f32[8]{0} add(%s1, %s1) #2")
-    found = judged(equations, before, after, ("simplify", "cse", after))
-    assert (found["e0"].name, found["e2"].name) == ("kept", "kept")
-    assert found["e1"].name == "merged"
-    assert found["e1"].partners == ("e0",)
-    assert (found["e1"].by, found["e1"].index) == ("cse", 1)
-    assert found["e1"].sentence == "Merged with e0 (sin), which has the same value, by cse."
-    assert found["e1"].into == found["e1"].instructions == ("s1",)
+    by_equation = judged(equations, before, after, ("simplify", "cse", after))
+    assert (by_equation["e0"].name, by_equation["e2"].name) == ("kept", "kept")
+    assert by_equation["e1"].name == "merged"
+    assert by_equation["e1"].partners == ("e0",)
+    assert (by_equation["e1"].by, by_equation["e1"].index) == ("cse", 1)
+    assert by_equation["e1"].sentence == "Merged with e0 (sin), which has the same value, by cse."
+    assert by_equation["e1"].into == by_equation["e1"].instructions == ("s1",)
     joint = after.replace("_jls0_/op", "_jls0_/op;jit(f)/_jls1_/op")  # as some passes leave names
-    found = judged(equations, before, joint)
-    assert (found["e0"].name, found["e1"].name) == ("kept", "merged")
-    assert found["e1"].sentence == "Merged with e0 (sin), which has the same value."
+    by_equation = judged(equations, before, joint)
+    assert (by_equation["e0"].name, by_equation["e1"].name) == ("kept", "merged")
+    assert by_equation["e1"].sentence == "Merged with e0 (sin), which has the same value."
 
 
 def test_equal_values_that_both_stay_are_not_merged() -> None:
@@ -114,9 +114,9 @@ def test_another_opcode_is_a_rewrite_and_the_pass_is_named() -> None:
     equations = program(("div", "x x", "divide"), ("neg", "a0", "negate"))
     before = text("%d = f32[8]{0} divide(%x, %x) #0", "ROOT %n = f32[8]{0} negate(%d) #1")
     after = text("%m = f32[8]{0} multiply(%x, %x) #0", "ROOT %n = f32[8]{0} negate(%m) #1")
-    found = judged(equations, before, after, ("simplify", "algsimp", after))["e0"]
-    assert (found.name, found.into, found.by, found.index) == ("rewritten", ("m",), "algsimp", 1)
-    assert found.sentence == "Rewritten: divide became m (multiply), by algsimp."
+    fate = judged(equations, before, after, ("simplify", "algsimp", after))["e0"]
+    assert (fate.name, fate.into, fate.by, fate.index) == ("rewritten", ("m",), "algsimp", 1)
+    assert fate.sentence == "Rewritten: divide became m (multiply), by algsimp."
 
 
 def test_a_dump_that_opens_a_pipeline_names_an_interval() -> None:
@@ -124,9 +124,9 @@ def test_a_dump_that_opens_a_pipeline_names_an_interval() -> None:
     before = text("%d = f32[8]{0} divide(%x, %x) #0", "ROOT %n = f32[8]{0} negate(%d) #1")
     after = text("%m = f32[8]{0} multiply(%x, %x) #0", "ROOT %n = f32[8]{0} negate(%m) #1")
     dumps = (("first", "dce", before), ("second", "pipeline-start", after))
-    found = judged(equations, before, after, *dumps)["e0"]
-    assert found.by.startswith("after first / dce, before second")
-    assert f"({found.by})" in found.sentence
+    fate = judged(equations, before, after, *dumps)["e0"]
+    assert fate.by.startswith("after first / dce, before second")
+    assert f"({fate.by})" in fate.sentence
 
 
 def test_folded_while_compiling_and_before() -> None:
@@ -140,23 +140,23 @@ def test_folded_while_compiling_and_before() -> None:
         "%c = f32[8]{0} constant({0, 1, 4, 9, 16, 25, 36, 49})",
         "ROOT %a = f32[8]{0} add(%x, %c) #2",
     )
-    found = judged(equations, before, after, ("simplify", "constant_folding", after))
-    assert {found["e0"].name, found["e1"].name} == {"folded"}
-    assert found["e1"].by == "constant_folding"
+    by_equation = judged(equations, before, after, ("simplify", "constant_folding", after))
+    assert {by_equation["e0"].name, by_equation["e1"].name} == {"folded"}
+    assert by_equation["e1"].by == "constant_folding"
     constants = program(
         ("broadcast_in_dim", "", "constant"), ("mul", "a0 a0", "multiply"), ("add", "x a1", "add")
     )
     early = text("%c = f32[8]{0} constant({...})", "ROOT %a = f32[8]{0} add(%x, %c) #2")
-    found = judged(constants, early, early)
-    assert (found["e1"].name, found["e1"].by) == ("folded", "conversion to HLO")
+    by_equation = judged(constants, early, early)
+    assert (by_equation["e1"].name, by_equation["e1"].by) == ("folded", "conversion to HLO")
 
 
 def test_what_nothing_reads_in_hlo_is_dead_by_dce() -> None:
     equations = program(("sin", "x", "sine"), ("cos", "x", "cosine"))
     before = text("%s = f32[8]{0} sine(%x) #0", "ROOT %c = f32[8]{0} cosine(%x) #1")
     after = text("ROOT %c = f32[8]{0} cosine(%x) #1")
-    found = judged(equations, before, after, ("simplify", "dce", after))["e0"]
-    assert (found.name, found.by, found.sentence) == (
+    fate = judged(equations, before, after, ("simplify", "dce", after))["e0"]
+    assert (fate.name, fate.by, fate.sentence) == (
         "dead",
         "dce",
         "Dead: nothing reads it, by dce.",
@@ -173,17 +173,17 @@ def test_what_nothing_reads_in_hlo_is_dead_by_dce() -> None:
 )
 def test_an_equation_that_made_no_op(primitive: str, name: str, words: str) -> None:
     both = text("ROOT %t = f32[8]{0} tanh(%x) #1")
-    found = judged(program((primitive, "x", ""), ("tanh", "a0", "tanh")), both, both)["e0"]
-    assert (found.name, found.by) == (name, "lowering")
-    assert words in found.sentence
+    fate = judged(program((primitive, "x", ""), ("tanh", "a0", "tanh")), both, both)["e0"]
+    assert (fate.name, fate.by) == (name, "lowering")
+    assert words in fate.sentence
 
 
 def test_where_no_ids_came_through_absence_proves_nothing() -> None:
     equations = program(("neg", "x", ""), ("tanh", "a0", "tanh"))
     both = text("ROOT %t = f32[8]{0} tanh(%x)")
-    found = judged(equations, both, both)
-    assert found["e0"].name == "unknown"
-    assert "no exact ids" in found["e0"].sentence
+    by_equation = judged(equations, both, both)
+    assert by_equation["e0"].name == "unknown"
+    assert "no exact ids" in by_equation["e0"].sentence
 
 
 def test_dumps_without_changes_are_not_blamed() -> None:

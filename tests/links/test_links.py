@@ -112,11 +112,11 @@ def test_dumps_are_read_only_if_they_are_at_hand() -> None:
 
 
 def test_coverage_counts_what_computes_and_says_why_the_rest_is_not_linked() -> None:
-    found = capture()[0].links.coverage()
-    assert found.counted == (8, 5)  # two of mul, max, fusion and copy, and two broadcasts
-    assert found.instructions == 7 / 8
-    assert found.equations == 1
-    (missing,) = found.missing
+    coverage = capture()[0].links.coverage()
+    assert coverage.counted == (8, 5)  # two of mul, max, fusion and copy, and two broadcasts
+    assert coverage.instructions == 7 / 8
+    assert coverage.equations == 1
+    (missing,) = coverage.missing
     assert (missing.stage, missing.id) == ("optimized", "handed")
     assert missing.why == "copy of the argument x, which no equation changes"
 

@@ -12,9 +12,9 @@ def record(request: pytest.FixtureRequest) -> Capture:
 
 
 def test_every_instruction_reaches_a_line_and_every_fate_is_known(record: Capture) -> None:
-    found = record.links.coverage()
-    assert found.counted[0] > 20
-    assert found.instructions == found.equations == 1.0, found.missing
+    coverage = record.links.coverage()
+    assert coverage.counted[0] > 20
+    assert coverage.instructions == coverage.equations == 1.0, coverage.missing
 
 
 def test_no_text_shows_a_stamp(record: Capture) -> None:

@@ -58,7 +58,7 @@ def test_a_backward_equation_names_the_text_it_is_the_derivative_of() -> None:
     forward = by_hand.node("e1", "mul", "x", "b", scope="jvp()", spans=spans)
     assert is_backward(backward)
     assert not is_backward(forward)
-    found = forward_text(backward)
-    assert found is not None
-    assert (found.line, found.column, found.end_column) == (7, 4, 9)
+    text = forward_text(backward)
+    assert text is not None
+    assert (text.line, text.column, text.end_column) == (7, 4, 9)
     assert forward_text(forward) is None

@@ -56,7 +56,7 @@ class Kernel:
 
     def run(self, code: str, interrupt_at: str = "") -> tuple[str, str, str]:
         """Output, displayed text and error of a cell, interrupted once its output says so."""
-        asked = self._client.execute(code)
+        request = self._client.execute(code)
         printed = shown = error = ""
         end = time.monotonic() + 120
         while time.monotonic() < end:
@@ -64,7 +64,7 @@ class Kernel:
                 message = self._client.get_iopub_msg(timeout=1)
             except queue.Empty:
                 continue
-            if message["parent_header"].get("msg_id") != asked:
+            if message["parent_header"].get("msg_id") != request:
                 continue
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":

@@ -32,8 +32,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         jax.jit(f).lower(*args).compile(compiler_options={"xla_dump_to": folder})
         for ending, record in KEPT.items():
-            found = sorted(path for path in Path(folder).iterdir() if path.name.endswith(ending))
-            text = "\n".join(path.read_text() for path in found[:2])
+            paths = sorted(path for path in Path(folder).iterdir() if path.name.endswith(ending))
+            text = "\n".join(path.read_text() for path in paths[:2])
             (HERE / record).write_text(nameless(text))
 
 

@@ -97,8 +97,8 @@ def test_unknown_stages(taken):
 
 
 def test_names_and_transforms_can_be_told():
-    told = capture(step, ARGS, name="predict", transforms=("jvp",)).program
-    assert (told.name, told.transforms) == ("predict", ("jvp",))
+    program = capture(step, ARGS, name="predict", transforms=("jvp",)).program
+    assert (program.name, program.transforms) == ("predict", ("jvp",))
 
 
 def test_run_executes_what_was_compiled():

@@ -263,10 +263,10 @@ def diffrax_gradient() -> Call:
     def sensitivity(rate, y0):
         term = diffrax.ODETerm(lambda t, y, k: -k * y**3)
         controller = diffrax.PIDController(rtol=1e-3, atol=1e-5)
-        found = diffrax.diffeqsolve(
+        solution = diffrax.diffeqsolve(
             term, diffrax.Kvaerno3(), 0.0, 1.0, 0.1, y0, rate, stepsize_controller=controller
         )
-        return found.ys.sum()
+        return solution.ys.sum()
 
     return _call(sensitivity, jnp.array(2.0), jnp.ones(2))
 

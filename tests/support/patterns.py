@@ -63,8 +63,8 @@ def uses() -> Iterator[Use]:
                     continue
                 seen.add(id(pattern))
                 where = f"{file.relative_to(ROOT).as_posix()}: {name}"
-                asked = methods[file.relative_to(ROOT).as_posix(), name]
-                yield Use(where, pattern, tuple(sorted(asked)) or ("search",))
+                used = methods[file.relative_to(ROOT).as_posix(), name]
+                yield Use(where, pattern, tuple(sorted(used)) or ("search",))
     yield from inline
 
 

@@ -218,7 +218,7 @@ def diffrax_solve() -> Program:
 
     def solve(y0, damping):
         term = diffrax.ODETerm(lambda t, y, c: jnp.stack([y[1], -y[0] - c * y[1]]))
-        found = diffrax.diffeqsolve(
+        solution = diffrax.diffeqsolve(
             term,
             diffrax.Tsit5(),
             t0=0.0,
@@ -228,7 +228,7 @@ def diffrax_solve() -> Program:
             args=damping,
             stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-6),
         )
-        return found.ys[-1]
+        return solution.ys[-1]
 
     return solve, (jnp.array([1.0, 0.0]), jnp.float32(0.2))
 

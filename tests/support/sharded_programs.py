@@ -105,8 +105,8 @@ def alone():
 def main(name: str, kept: str) -> None:
     f, args = globals()[name]()
     cap = jaxlens.capture(f, *args)
-    found = jaxlens.sharding(cap)
-    text = str(found)
+    sharding = jaxlens.sharding(cap)
+    text = str(sharding)
     cap.save(kept)
     saved = jaxlens.sharding(jaxlens.load(kept))
     print(
@@ -114,15 +114,15 @@ def main(name: str, kept: str) -> None:
             {
                 "text": text,
                 "saved": str(saved),
-                "html": len(found.html()),
-                "devices": found.devices,
-                "axes": found.axes,
-                "sent": found.sent,
-                "inputs": [(one.spec, one.tiling and one.tiling.tiles) for one in found.inputs],
-                "outputs": [(one.spec, one.tiling and one.tiling.tiles) for one in found.outputs],
-                "values": [(one.name, one.spec) for one in reversed(found.values)],
+                "html": len(sharding.html()),
+                "devices": sharding.devices,
+                "axes": sharding.axes,
+                "sent": sharding.sent,
+                "inputs": [(x.spec, x.tiling and x.tiling.tiles) for x in sharding.inputs],
+                "outputs": [(x.spec, x.tiling and x.tiling.tiles) for x in sharding.outputs],
+                "values": [(one.name, one.spec) for one in reversed(sharding.values)],
                 "truth": [list(s.shard_shape(a.shape)) for s, a in _truth(f, args)],
-                "pieces": [one.piece and one.piece.shape for one in found.outputs],
+                "pieces": [one.piece and one.piece.shape for one in sharding.outputs],
                 "collectives": [
                     {
                         "opcode": c.opcode,
@@ -133,7 +133,7 @@ def main(name: str, kept: str) -> None:
                         "lines": c.lines,
                         "sent": c.sent,
                     }
-                    for c in found.collectives
+                    for c in sharding.collectives
                 ],
             }
         )

@@ -56,8 +56,8 @@ def test_the_page_that_newer_versions_write_changes_no_kind() -> None:
 
 
 def test_kinds_of_allocations():
-    found = buffers.read(SHORT)
-    kinds = [(a.kind, a.parameter, a.live_out) for a in found.allocations]
+    assignment = buffers.read(SHORT)
+    kinds = [(a.kind, a.parameter, a.live_out) for a in assignment.allocations]
     assert kinds == [
         ("parameter", 0, True),
         ("output", None, True),
@@ -65,30 +65,30 @@ def test_kinds_of_allocations():
         ("thread-local", None, False),
         ("temporary", None, False),
     ]
-    assert found.unknown == ("something else",)
-    assert found.bytes("temporary") == 192
-    phi = found.allocations[3].buffers[0]
+    assert assignment.unknown == ("something else",)
+    assert assignment.bytes("temporary") == 192
+    phi = assignment.allocations[3].buffers[0]
     assert (phi.instruction, phi.index, phi.phi, phi.space) == ("r.1", "1,0", True, 5)
-    assert str(found.allocations[1].buffers[0].type) == "(f32[], f32[])"
+    assert str(assignment.allocations[1].buffers[0].type) == "(f32[], f32[])"
 
 
 def test_live_ranges_and_the_peak_that_xla_names():
-    found = buffers.read(RANGES)
-    assert found.order == ("p", "a", "b", "c2", "in_place")
-    assert found.ranges[1] == buffers.LiveRange("b", "", 2, 4)
-    assert found.peak_at == 2
-    assert found.at_peak == (("a", "", 64), ("b", "", 64))
-    assert found.breakdown[-1] == "      └── a"
-    assert found.unknown == ()
+    assignment = buffers.read(RANGES)
+    assert assignment.order == ("p", "a", "b", "c2", "in_place")
+    assert assignment.ranges[1] == buffers.LiveRange("b", "", 2, 4)
+    assert assignment.peak_at == 2
+    assert assignment.at_peak == (("a", "", 64), ("b", "", 64))
+    assert assignment.breakdown[-1] == "      └── a"
+    assert assignment.unknown == ()
 
 
 def test_a_recorded_compile():
-    found = buffers.read(ASSIGNMENT + "\n" + LIVE)
-    assert found.unknown == ()
-    assert {a.parameter for a in found.allocations if a.kind == "parameter"} == {0, 1}
-    assert found.bytes("parameter") == 4 * (16 * 16 + 20 * 16)
-    known = set(found.order)
-    for allocation in found.allocations:
+    assignment = buffers.read(ASSIGNMENT + "\n" + LIVE)
+    assert assignment.unknown == ()
+    assert {a.parameter for a in assignment.allocations if a.kind == "parameter"} == {0, 1}
+    assert assignment.bytes("parameter") == 4 * (16 * 16 + 20 * 16)
+    known = set(assignment.order)
+    for allocation in assignment.allocations:
         for buffer in allocation.buffers:
             assert buffer.offset + buffer.size <= allocation.size
             assert allocation.kind == "thread-local" or buffer.instruction in known

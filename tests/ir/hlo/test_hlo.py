@@ -63,15 +63,15 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_operands(form):
-    found = nodes(
+    instructions = nodes(
         entry(
             "a = f32[2]{0} parameter(0)",
             "b = f32[2]{0} parameter(1)",
             f"c = f32[2]{{0}} {FORMS[form]}",
         )
     )
-    assert found["c"].operands == ("a", "b")
-    assert found["c"].opcode == "add"
+    assert instructions["c"].operands == ("a", "b")
+    assert instructions["c"].opcode == "add"
 
 
 TYPES = {
@@ -93,7 +93,7 @@ def test_types(text):
 
 
 def test_a_literal_and_a_number_are_attributes():
-    found = nodes(
+    instructions = nodes(
         entry(
             "p = f32[2]{0} parameter(0), parameter_replication={false}",
             "c = f32[2,2]{1,0} constant({ { 1, 2 }, { -inf, nan } })",
@@ -102,14 +102,14 @@ def test_a_literal_and_a_number_are_attributes():
             "e = f32[9] constant({...})",
         )
     )
-    assert found["p"].attrs == {"index": "0", "parameter_replication": "{false}"}
-    assert [found[n].attrs["literal"] for n in "ctse"] == [
+    assert instructions["p"].attrs == {"index": "0", "parameter_replication": "{false}"}
+    assert [instructions[n].attrs["literal"] for n in "ctse"] == [
         "{ { 1, 2 }, { -inf, nan } }",
         "(1, true)",
         "2.5e-06",
         "{...}",
     ]
-    assert all(node.operands == () for node in found.values())
+    assert all(node.operands == () for node in instructions.values())
 
 
 def test_parameters_stand_in_their_own_order():
@@ -122,11 +122,11 @@ def test_parameters_stand_in_their_own_order():
 
 
 def test_unknown_opcodes_and_attributes_are_kept():
-    found = nodes(
+    instructions = nodes(
         entry("a = f32[] parameter(0)", 'b = f32[] frobnicate-2(a), mode={x={"}"}}, flag, k=a:b->c')
     )
-    assert found["b"].opcode == "frobnicate-2"
-    assert found["b"].attrs == {"mode": '{x={"}"}}', "flag": "", "k": "a:b->c"}
+    assert instructions["b"].opcode == "frobnicate-2"
+    assert instructions["b"].attrs == {"mode": '{x={"}"}}', "flag": "", "k": "a:b->c"}
 
 
 def test_unreadable_lines_are_kept():
@@ -168,8 +168,8 @@ def test_called_computations_in_printed_order():
             "}\n"
         )
     )
-    found = nodes(text)
-    assert {n: found[n].regions for n in "cwkds"} == {
+    instructions = nodes(text)
+    assert {n: instructions[n].regions for n in "cwkds"} == {
         "c": ("g", "f", "g"),
         "w": ("h", "f"),
         "k": ("h",),
@@ -195,24 +195,26 @@ def test_the_module_line_and_what_is_printed_behind_a_computation():
 
 
 def test_an_instruction_over_several_lines():
-    found = nodes(entry("c = f32[2,2] constant({ { 1, 2 },", "{ 3, 4 } })", "d = f32[2,2] copy(c)"))
-    assert found["c"].attrs["literal"] == "{ { 1, 2 }, { 3, 4 } }"
-    assert found["d"].operands == ("c",)
+    instructions = nodes(
+        entry("c = f32[2,2] constant({ { 1, 2 },", "{ 3, 4 } })", "d = f32[2,2] copy(c)")
+    )
+    assert instructions["c"].attrs["literal"] == "{ { 1, 2 }, { 3, 4 } }"
+    assert instructions["d"].operands == ("c",)
 
 
 def test_tuple_elements_that_jax_0_12_leaves_out():
-    found = nodes(
+    instructions = nodes(
         entry(
             "%t = (f32[2]{0}, (s32[], pred[])) parameter(0)",
             "%a = f32[2]{0} add(%t#0, %t#0)",
             'ROOT %b = s32[] negate(%t#1#0), metadata={op_name="n"}',
         )
     )
-    assert list(found) == ["t", "t#0", "a", "t#1", "t#1#0", "b"]
-    assert found["t#1#0"].operands == ("t#1",)
-    assert found["t#1#0"].attrs == {"index": "0"}
-    assert str(found["t#1#0"].type) == "s32[]"
-    assert found["t#1#0"].text == ""
+    assert list(instructions) == ["t", "t#0", "a", "t#1", "t#1#0", "b"]
+    assert instructions["t#1#0"].operands == ("t#1",)
+    assert instructions["t#1#0"].attrs == {"index": "0"}
+    assert str(instructions["t#1#0"].type) == "s32[]"
+    assert instructions["t#1#0"].text == ""
 
 
 def test_a_tuple_element_that_cannot_be_is_kept_as_unknown():
@@ -256,16 +258,16 @@ def test_frames_innermost_first_without_jax(parents):
             '  b = f32[] copy(a), metadata={op_name="x;y" stack_frame_id=2}, backend_config={}\n}\n'
         )
     )
-    found = nodes(text)
-    spans = found["a"].spans
+    instructions = nodes(text)
+    spans = instructions["a"].spans
     assert [(s.file, s.line, s.column, s.end_column, s.library) for s in spans] == [
         ("flax/core.py", 7, 4, -1, True),
         ("model.py", 4, 11, 3, False),
         ("model.py", 20, 0, 6, False),
     ]
-    assert found["a"].owner.line == 4
-    assert found["b"].spans == spans[1:]
-    assert found["b"].scope == "x;y"
+    assert instructions["a"].owner.line == 4
+    assert instructions["b"].spans == spans[1:]
+    assert instructions["b"].scope == "x;y"
 
 
 def test_a_frame_that_goes_round_in_circles_ends():
@@ -285,8 +287,8 @@ def test_every_opcode(opcode):
     lines = ["a = f32[] parameter(0)", f"b = f32[] {opcode}(a)", f"c = f32[] {opcode}(f32[] %a)"]
     if opcode in ("parameter", "constant"):
         lines[1:] = [f"b = f32[] {opcode}(1)", f"c = f32[] {opcode}( 2 )"]
-    found = nodes(entry(*lines))
-    assert (found["b"].opcode, found["c"].opcode) == (opcode, opcode)
+    instructions = nodes(entry(*lines))
+    assert (instructions["b"].opcode, instructions["c"].opcode) == (opcode, opcode)
 
 
 @pytest.mark.parametrize("key", FEATURES["attributes"])

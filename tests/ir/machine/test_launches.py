@@ -27,20 +27,20 @@ METADATA = "".join(
 
 
 def test_every_instruction_has_its_launches_in_order() -> None:
-    found = read(SEQUENCE, METADATA)
-    assert found["add_fusion.1"] == found["add_fusion"]
-    assert found["add_fusion"][0].symbol == "add_fusion"
-    assert found["while.1"] == (Launch("kWhile"),)
-    copy, sort = found["sort.1"]
+    result = read(SEQUENCE, METADATA)
+    assert result["add_fusion.1"] == result["add_fusion"]
+    assert result["add_fusion"][0].symbol == "add_fusion"
+    assert result["while.1"] == (Launch("kWhile"),)
+    copy, sort = result["sort.1"]
     assert (copy, sort.symbol, sort.shared) == (Launch("kCopy"), "sort_1", 1536)
 
 
 def test_widths_in_words() -> None:
-    found = read(SEQUENCE, METADATA)
-    assert str(found["add_fusion"][0]) == "3 x 2 blocks of 128 threads"
-    assert str(found["compare_fusion"][0]) == "1 block of 1 thread"
-    assert str(found["sort.1"][1]) == "4,000 blocks of 64 threads, 1,536 B shared"
-    assert str(found["while.1"][0]) == ""
+    result = read(SEQUENCE, METADATA)
+    assert str(result["add_fusion"][0]) == "3 x 2 blocks of 128 threads"
+    assert str(result["compare_fusion"][0]) == "1 block of 1 thread"
+    assert str(result["sort.1"][1]) == "4,000 blocks of 64 threads, 1,536 B shared"
+    assert str(result["while.1"][0]) == ""
 
 
 def test_a_group_without_a_number_and_no_text_at_all() -> None:

@@ -69,13 +69,13 @@ def test_functions_are_regions_and_instructions_nodes():
         "br",
         "ret",
     ]
-    found = {node.name: node for node in body.nodes}
-    assert found["%2"].operands == ("%0",)
-    assert found["%4"].regions == ("inner f",)
-    assert found["%4"].operands == ("%3",)
-    assert found["%7"].operands == ("%8",)
-    assert found["%8"].attrs == {"block": "6"}
-    types = {name: node.type.dtype for name, node in found.items() if name.startswith("%")}
+    by_name = {node.name: node for node in body.nodes}
+    assert by_name["%2"].operands == ("%0",)
+    assert by_name["%4"].regions == ("inner f",)
+    assert by_name["%4"].operands == ("%3",)
+    assert by_name["%7"].operands == ("%8",)
+    assert by_name["%8"].attrs == {"block": "6"}
+    types = {name: node.type.dtype for name, node in by_name.items() if name.startswith("%")}
     assert types == {
         "%2": "ptr",
         "%3": "ptr",

@@ -144,11 +144,11 @@ def test_only_what_is_asked_for(tmp_path):
 
 def test_files_keep_the_names_they_had(tmp_path):
     """A file saved as cell 3 is loaded as cell 3, whatever its name in this process."""
-    found = parts(CPU)
-    sources = json.loads(found["sources.json"])
+    contents = parts(CPU)
+    sources = json.loads(contents["sources.json"])
     key = next(k for k in sources if "programs" in k)
     sources[key]["file"] = "cell 3"
-    cap = load(rewrite(tmp_path / "a", found | {"sources.json": json.dumps(sources).encode()}))
+    cap = load(rewrite(tmp_path / "a", contents | {"sources.json": json.dumps(sources).encode()}))
     for stage in (cap.optimized, cap.passes[2].stage):
         files = {span.file for node in stage.module.nodes() for span in node.spans}
         assert "cell 3" in files
@@ -211,16 +211,16 @@ def test_other_archives(tmp_path):
         rewrite(tmp_path / "a", parts(CPU) | {"../../evil": b""})
     )
     for name in parts(CPU):
-        found = parts(CPU)
-        del found[name]
-        assert f"{name} is missing" in refused(rewrite(tmp_path / "a", found))
+        contents = parts(CPU)
+        del contents[name]
+        assert f"{name} is missing" in refused(rewrite(tmp_path / "a", contents))
 
 
 def test_later_version(tmp_path):
-    found = parts(CPU)
-    manifest = json.loads(found["manifest.json"]) | {"version": 99}
-    found["manifest.json"] = json.dumps(manifest).encode()
-    assert "got 99" in refused(rewrite(tmp_path / "a", found))
+    contents = parts(CPU)
+    manifest = json.loads(contents["manifest.json"]) | {"version": 99}
+    contents["manifest.json"] = json.dumps(manifest).encode()
+    assert "got 99" in refused(rewrite(tmp_path / "a", contents))
 
 
 @pytest.mark.parametrize("data", [b"null", b"[]", b"{}", b"[" * 100_000, b"\xff\xfe", b"1e999"])

@@ -73,14 +73,14 @@ def bounded(path: Path) -> str:
     """The error of reading a file, after a check of the time and memory used."""
     tracemalloc.start()
     try:
-        told = read_all(path)
+        error = read_all(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert "\n" not in told
-    assert len(told) < 400
-    assert peak <= 10 * path.stat().st_size + (64 << 20), (peak, told)
-    return told
+    assert "\n" not in error
+    assert len(error) < 400
+    assert peak <= 10 * path.stat().st_size + (64 << 20), (peak, error)
+    return error
 
 
 # ---- parts that stand for more than they are ----------------------------------------------------
@@ -160,8 +160,8 @@ BOMBS: dict[str, Callable[[], Parts]] = {
 def test_a_small_file_that_stands_for_much_is_refused_within_the_bound(name, tmp_path) -> None:
     path = written(tmp_path / "a", parts() | BOMBS[name]())
     assert path.stat().st_size < 1.2 * MB
-    told = bounded(path)
-    assert told.startswith("expected a file that jaxlens.Capture.save wrote"), told
+    error = bounded(path)
+    assert error.startswith("expected a file that jaxlens.Capture.save wrote"), error
     begin = time.process_time()
     read_all(path)
     assert time.process_time() - begin < 2
@@ -182,12 +182,12 @@ def test_many_entries_and_other_ways_to_pack(tmp_path) -> None:
 
 
 def test_a_text_that_many_kernels_name_is_held_once(tmp_path) -> None:
-    found = parts()
-    kernels = json.loads(found["manifest.json"])["kernels"]
+    contents = parts()
+    kernels = json.loads(contents["manifest.json"])["kernels"]
     first = next(kernel for kernel in kernels if "asm" in kernel)
-    found["manifest.json"] = manifest(kernels=[first] * 1_000)
-    found["code.bin"] = packed([b"a" * 1_000], [[0] * 1_000] * (1 + max(first.values(), key=_n)))
-    path = written(tmp_path / "a", found)
+    contents["manifest.json"] = manifest(kernels=[first] * 1_000)
+    contents["code.bin"] = packed([b"a" * 1_000], [[0] * 1_000] * (1 + max(first.values(), key=_n)))
+    path = written(tmp_path / "a", contents)
     tracemalloc.start()
     texts = [kernel.asm for kernel in load(path).kernels]
     peak = tracemalloc.get_traced_memory()[1]
@@ -221,17 +221,17 @@ def test_computations_of_texts(called, tmp_path) -> None:
         b"HloModule m\n\nENTRY %main (p: f32[]) -> f32[] {\n  %p = f32[] parameter(0)\n"
         b"  ROOT %c = f32[] call(%p), to_apply=%" + called + b"\n}\n"
     ).split(b"\n")
-    found = parts()
-    number = json.loads(found["manifest.json"])["stages"]["optimized"]
+    contents = parts()
+    number = json.loads(contents["manifest.json"])["stages"]["optimized"]
     rows = [[*range(len(text))]] * (number + 1)
-    cap = load(written(tmp_path / "a", found | {"hlo.bin": packed(text, rows)}))
+    cap = load(written(tmp_path / "a", contents | {"hlo.bin": packed(text, rows)}))
     with pytest.raises(CaptureFileError, match="its optimized is damaged"):
         _ = cap.optimized.module
 
 
 def test_a_text_that_is_no_program(tmp_path) -> None:
-    found = parts()
-    cap = load(written(tmp_path / "a", found | {"hlo.bin": packed([b"hello"], [[0]] * 200)}))
+    contents = parts()
+    cap = load(written(tmp_path / "a", contents | {"hlo.bin": packed([b"hello"], [[0]] * 200)}))
     with pytest.raises(CaptureFileError, match="its optimized is damaged"):
         _ = cap.optimized.module
 

@@ -46,9 +46,9 @@ def test_every_view_of_the_small_programs(tmp_path):
         live.append({n: [view.text(full=True), view.html()] for n, view in seen.items()})
         paths.append(str(tmp_path / f"{name}.jaxlens"))
         cap.save(paths[-1])
-    asked = json.dumps([VIEWS, paths])
+    questions = json.dumps([VIEWS, paths])
     done = subprocess.run(
-        [sys.executable, "-c", SHOW, asked], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SHOW, questions], capture_output=True, text=True, check=True
     )
     for name, was, now in zip(programs.SMALL, live, json.loads(done.stdout), strict=True):
         for view, (text, html) in was.items():

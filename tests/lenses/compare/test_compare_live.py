@@ -160,7 +160,7 @@ for name in ("mlp_step", "scan_rnn", "while_cond"):
 
 
 def test_a_fingerprint_is_the_same_in_every_process():
-    told = [
+    fingerprints = [
         subprocess.run(
             [sys.executable, "-c", SCRIPT],
             env=environment(PYTHONHASHSEED=seed),
@@ -174,7 +174,7 @@ def test_a_fingerprint_is_the_same_in_every_process():
     for name in ("mlp_step", "scan_rnn", "while_cond"):
         f, args = getattr(programs, name)()
         mine.append(jaxlens.receipt(f, *args).fingerprint)
-    assert told[0] == told[1] == mine
+    assert fingerprints[0] == fingerprints[1] == mine
     assert len(set(mine)) == 3
 
 

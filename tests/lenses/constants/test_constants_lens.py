@@ -83,12 +83,12 @@ def test_copies_of_jitted_functions_are_counted() -> None:
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_records(path: Path) -> None:
     taken = load(path)
-    found = of(taken)
-    assert found.bytes == sum(c.bytes for c in taken.constants)
-    assert not found.missing
+    facts = of(taken)
+    assert facts.bytes == sum(c.bytes for c in taken.constants)
+    assert not facts.missing
     nodes = [n for n in taken.optimized.module.nodes() if n.opcode == "constant" and n.type.shape]
-    assert found.stages["optimized"] == (len(nodes), sum(n.type.bytes or 0 for n in nodes))
-    for one in found.folded:  # each is a constant after the pass, and was none before
+    assert facts.stages["optimized"] == (len(nodes), sum(n.type.bytes or 0 for n in nodes))
+    for one in facts.folded:  # each is a constant after the pass, and was none before
         before, after = (taken.passes[n].stage.module for n in (one.step - 1, one.step))
         assert {n.opcode for n in after.nodes() if n.id == one.constant} == {"constant"}
         assert {n.opcode for n in before.nodes() if n.id == one.id} == {one.opcode}

@@ -102,15 +102,20 @@ def only(f) -> Constant:
     ],
 )
 def test_who_holds_it(f, name, held, holder, bytes) -> None:
-    found = only(f)
-    assert (found.name, found.held, found.holder, found.bytes) == (name, held, holder, bytes)
+    constant = only(f)
+    assert (constant.name, constant.held, constant.holder, constant.bytes) == (
+        name,
+        held,
+        holder,
+        bytes,
+    )
 
 
 def test_where_and_how_often() -> None:
-    found = only(by_global)
-    assert found.reads == 2
-    assert found.defined.line == line("the holder")
-    assert found.span.line == line("reads it")
+    constant = only(by_global)
+    assert constant.reads == 2
+    assert constant.defined.line == line("the holder")
+    assert constant.span.line == line("reads it")
     jitted = jax.jit(lambda x: x @ GLOBAL)
     twice = only(lambda x: jitted(x) + x @ GLOBAL + jitted(x + 1))
     assert (twice.reads, twice.bodies) == (2, 2)
@@ -204,8 +209,8 @@ def test_folds_of_branches_and_results_are_found() -> None:
         return jax.lax.cond(x[0] > 0, lambda: (table * 2) @ x, lambda: (table * 3) @ x)
 
     def bytes_of(f):
-        found = jaxlens.captured(f, X).folded
-        return [(o.opcode, o.bytes) for o in found if o.by == "conversion to HLO"]
+        folded = jaxlens.captured(f, X).folded
+        return [(o.opcode, o.bytes) for o in folded if o.by == "conversion to HLO"]
 
     assert bytes_of(branches) == [("multiply", GLOBAL.nbytes)] * 2
     assert bytes_of(lambda x: (x, jnp.asarray(GLOBAL) * 2)) == [("multiply", GLOBAL.nbytes)]

@@ -109,8 +109,8 @@ def test_one_equation(node, types, expected) -> None:
 
 
 def test_transcendentals_are_counted_apart() -> None:
-    found = flops(eqn("tanh", f32(8, 8), "a"), {"a": f32(8, 8)})
-    assert (found.arithmetic, found.transcendental) == (0, 64)
+    count = flops(eqn("tanh", f32(8, 8), "a"), {"a": f32(8, 8)})
+    assert (count.arithmetic, count.transcendental) == (0, 64)
 
 
 def test_a_scan_counts_its_body_as_often_as_it_is_long() -> None:
@@ -118,20 +118,20 @@ def test_a_scan_counts_its_body_as_often_as_it_is_long() -> None:
     loop = eqn(
         "scan", f32(8, 8), "x", id="s", line=2, length="100", jaxpr="body", regions=("body",)
     )
-    found = count_module(program(main=(loop,), body=body))
-    assert (found.flops, found.once, found.transcendentals) == (6400, 64, 6400)
-    assert found.by_node == {"s": 0, "b": 6400, "t": 0}
-    assert found.by_line == {"cell 3:2": 6400}
-    assert [(loop.kind, loop.trips, loop.flops) for loop in found.loops] == [("scan", 100, 64)]
+    counts = count_module(program(main=(loop,), body=body))
+    assert (counts.flops, counts.once, counts.transcendentals) == (6400, 64, 6400)
+    assert counts.by_node == {"s": 0, "b": 6400, "t": 0}
+    assert counts.by_line == {"cell 3:2": 6400}
+    assert [(loop.kind, loop.trips, loop.flops) for loop in counts.loops] == [("scan", 100, 64)]
 
 
 def test_loops_in_loops_multiply() -> None:
     inner = eqn("scan", f32(8, 8), "x", id="i", length="7", jaxpr="inner", regions=("inner",))
     outer = eqn("scan", f32(8, 8), "x", id="o", length="5", jaxpr="outer", regions=("outer",))
     add = eqn("add", f32(8, 8), "x", "x", id="a")
-    found = count_module(program(main=(outer,), outer=(inner,), inner=(add,)))
-    assert found.flops == 5 * 7 * 64
-    assert found.by_line == {"": 5 * 7 * 64}
+    counts = count_module(program(main=(outer,), outer=(inner,), inner=(add,)))
+    assert counts.flops == 5 * 7 * 64
+    assert counts.by_line == {"": 5 * 7 * 64}
 
 
 def test_a_while_loop_counts_once_unless_its_trips_are_known() -> None:
@@ -160,10 +160,10 @@ def test_of_a_cond_the_costliest_branch_counts() -> None:
     )
     large = eqn("dot_general", f32(8, 8), "x", "x", id="d", **DOT)
     small = eqn("add", f32(8, 8), "x", "x", id="a")
-    found = count_module(program(main=(choice,), small=(small,), large=(large,)))
-    assert found.flops == 2 * 8 * 8 * 8
-    assert found.by_node["a"] == 0
-    assert found.branches == ("c",)
+    counts = count_module(program(main=(choice,), small=(small,), large=(large,)))
+    assert counts.flops == 2 * 8 * 8 * 8
+    assert counts.by_node["a"] == 0
+    assert counts.branches == ("c",)
 
 
 def test_a_body_called_from_two_lines_is_counted_for_each() -> None:
@@ -171,9 +171,9 @@ def test_a_body_called_from_two_lines_is_counted_for_each() -> None:
         eqn("jit", f32(8, 8), "x", id=f"j{line}", line=line, jaxpr="f", regions=("f",))
         for line in (2, 3)
     )
-    found = count_module(program(main=calls, f=(eqn("add", f32(8, 8), "x", "x", id="a"),)))
-    assert found.by_line == {"cell 3:2": 64, "cell 3:3": 64}
-    assert found.by_node["a"] == 128
+    counts = count_module(program(main=calls, f=(eqn("add", f32(8, 8), "x", "x", id="a"),)))
+    assert counts.by_line == {"cell 3:2": 64, "cell 3:3": 64}
+    assert counts.by_node["a"] == 128
 
 
 def test_what_a_library_jits_is_counted_for_the_line_that_calls_it() -> None:
@@ -194,8 +194,8 @@ def test_thousands_of_nested_bodies_are_counted() -> None:
 
 
 def test_what_has_no_rule_is_named() -> None:
-    found = count_module(program(main=(eqn("mystery", f32(8), "x", id="m"),)))
-    assert found.unknown == {"mystery": 1}
+    counts = count_module(program(main=(eqn("mystery", f32(8), "x", id="m"),)))
+    assert counts.unknown == {"mystery": 1}
 
 
 def texts(findings: tuple[Finding, ...]) -> str:
@@ -203,12 +203,12 @@ def texts(findings: tuple[Finding, ...]) -> str:
 
 
 def test_the_layer() -> None:
-    found = of(fixed.capture())
-    assert found.flops == 2 * 4 * 8 * 2 + 8 + 8 + 8
+    facts = of(fixed.capture())
+    assert facts.flops == 2 * 4 * 8 * 2 + 8 + 8 + 8
     # x 128 B, w 64 B, b 8 B in; 32 B of f32 and 8 B of bool out.
-    assert found.bytes == 128 + 64 + 8 + 32 + 8
-    assert found.by_line == {"cell 3:2": 136, "cell 3:3": 16}
-    assert sum(found.by_node.values()) == found.flops
+    assert facts.bytes == 128 + 64 + 8 + 32 + 8
+    assert facts.by_line == {"cell 3:2": 136, "cell 3:3": 16}
+    assert sum(facts.by_node.values()) == facts.flops
 
 
 def test_xlas_figure_stands_beside_it_and_the_gap_is_explained() -> None:
@@ -311,9 +311,9 @@ def test_a_kernel_counts_for_each_point_of_its_grid() -> None:
         )
         return program(main=(call,), kernel=(eqn("add", f32(8, 8), "x", "x", id="a", line=3),))
 
-    found = count_module(module("(3, 2)"))
-    assert (found.flops, found.once, found.by_line) == (6 * 64, 64, {"cell 3:3": 6 * 64})
-    assert [(loop.kind, loop.trips) for loop in found.loops] == [("pallas_call", 6)]
+    counts = count_module(module("(3, 2)"))
+    assert (counts.flops, counts.once, counts.by_line) == (6 * 64, 64, {"cell 3:3": 6 * 64})
+    assert [(loop.kind, loop.trips) for loop in counts.loops] == [("pallas_call", 6)]
     assert count_module(module("()")).flops == 64
     dynamic = count_module(module("(3, None)"))
     assert (dynamic.flops, dynamic.loops[0].trips) == (64, None)
@@ -322,7 +322,7 @@ def test_a_kernel_counts_for_each_point_of_its_grid() -> None:
 def test_the_body_of_a_reduction_is_applied_once_for_each_element_that_disappears() -> None:
     reduce = eqn("reduce", f32(8), "x", "0.0:f32[]", id="r", dimensions="(0,)", regions=("body",))
     body = (eqn("mul", f32(), "x", "x", id="m"), eqn("add", f32(), "m.out", "x", id="a"))
-    found = count_module(program(main=(reduce,), body=body))
-    assert (found.flops, found.once) == (2 * 56, 2 * 56)
+    counts = count_module(program(main=(reduce,), body=body))
+    assert (counts.flops, counts.once) == (2 * 56, 2 * 56)
     other = eqn("select_and_scatter", f32(8), "x", id="s", regions=("body",))
     assert count_module(program(main=(other,), body=body)).unknown == {"select_and_scatter": 1}

@@ -77,20 +77,20 @@ def test_a_loops_kernels_count_for_every_trip():
         "body": (100, False),
         "cond": (101, False),
     }
-    found = costs(LOOP)
-    assert sorted(found) == ["dot", "less", "stacked", "taken"]
-    assert (found["stacked"].once, found["stacked"].flops) == (64, 6400)
-    assert found["less"].flops == 101
+    by_name = costs(LOOP)
+    assert sorted(by_name) == ["dot", "less", "stacked", "taken"]
+    assert (by_name["stacked"].once, by_name["stacked"].flops) == (64, 6400)
+    assert by_name["less"].flops == 101
     unsure = costs(LOOP.replace('"known_trip_count"', '"nothing"'))["stacked"]
     assert (unsure.runs, unsure.open, unsure.flops) == (1, True, 64)
 
 
 def test_of_what_is_sliced_only_the_slice_is_read_and_written():
-    found = costs(LOOP)
-    assert (found["taken"].read, found["taken"].written) == (64 * 4 + 4, 64 * 4)
+    by_name = costs(LOOP)
+    assert (by_name["taken"].read, by_name["taken"].written) == (64 * 4 + 4, 64 * 4)
     # In the place of the array that it updates: the new row is read and written.
-    assert (found["stacked"].read, found["stacked"].written) == (64 * 4 + 4, 64 * 4)
-    assert found["stacked"].bytes == 100 * (2 * 64 * 4 + 4)
+    assert (by_name["stacked"].read, by_name["stacked"].written) == (64 * 4 + 4, 64 * 4)
+    assert by_name["stacked"].bytes == 100 * (2 * 64 * 4 + 4)
 
 
 def test_a_matrix_product_by_hand():
@@ -117,11 +117,11 @@ def test_a_convolution_by_hand():
 
 
 def test_the_fixed_layer_by_hand():
-    found = {kernel.name: kernel for kernel in kernel_costs(fixed.capture())}
-    assert found["dot.1"].flops == 2 * 4 * 8 * 2
+    by_name = {kernel.name: kernel for kernel in kernel_costs(fixed.capture())}
+    assert by_name["dot.1"].flops == 2 * 4 * 8 * 2
     # The bias is added in both fusions, then each does one operation per element.
-    assert found["max_fusion"].flops == found["gt_fusion"].flops == 2 * 8
-    assert sum(kernel.flops for kernel in found.values()) == 160  # XLA's own figure
+    assert by_name["max_fusion"].flops == by_name["gt_fusion"].flops == 2 * 8
+    assert sum(kernel.flops for kernel in by_name.values()) == 160  # XLA's own figure
 
 
 def test_a_kernel_is_bound_by_what_takes_longer():

@@ -19,28 +19,28 @@ HEAD = "HloModule m\n\nENTRY %e (p: f32[8,4], i: s32[]) -> f32[8,4] {\n  %p = f3
 
 
 def test_what_fusing_saved_is_counted_by_hand() -> None:
-    found = fusion.of(fixed.capture())
+    facts = fusion.of(fixed.capture())
     # max_fusion f32[4,2], the first of two that compute the sum. One by one, in bytes:
     # broadcast of b 8 + 32, add 32 + 32 + 32, broadcast of 0 4 + 32, maximum 32 + 32 + 32 = 268;
     # as one it reads dot.1 and b and writes its result: 32 + 8 + 32 = 72.
     # gt_fusion repeats both broadcasts and the sum: what else it holds is the comparison,
     # 32 + 32 + 8 = 72; as one it moves 32 + 8 + 8 = 48.
-    saved = {one.id: (one.saved, one.repeated) for one in found.fusions}
+    saved = {one.id: (one.saved, one.repeated) for one in facts.fusions}
     assert saved == {"max_fusion": (268 - 72, 0), "gt_fusion": (72 - 48, 3)}
-    assert found.saved == 196 + 24
-    assert (found.before, found.after, found.wrapped) == (6, 3, 0)
-    assert [one.id for one in found.fusions] == ["max_fusion", "gt_fusion"]
+    assert facts.saved == 196 + 24
+    assert (facts.before, facts.after, facts.wrapped) == (6, 3, 0)
+    assert [one.id for one in facts.fusions] == ["max_fusion", "gt_fusion"]
 
 
 def test_what_still_travels_and_why() -> None:
-    found = fusion.of(fixed.capture())
-    (edge,) = found.boundaries
-    assert found.moved == (128 + 64 + 32) + 72 + 48  # dot.1, and both fusions as above
+    facts = fusion.of(fixed.capture())
+    (edge,) = facts.boundaries
+    assert facts.moved == (128 + 64 + 32) + 72 + 48  # dot.1, and both fusions as above
     assert (edge.producer, edge.consumers) == ("dot.1", ("max_fusion", "gt_fusion"))
     assert edge.bytes == 32 * 3  # written once, read twice
     assert edge.why == "dot.1 is a library call; 2 kernels read it"
     assert edge.trust == "counted"
-    first, second, *_ = fusion_report.report(found).findings
+    first, second, *_ = fusion_report.report(facts).findings
     assert first.text == (
         "A run moves 344 B in memory, 61% of what its operations would one by one: 6 operations "
         "run as 3, 2 fusions of several operations; 89% of what that spares is max_fusion's, "
@@ -116,10 +116,10 @@ hlo_module_before_fusion: "HloModule { fusion_steps {"
 def test_decisions_are_read_and_what_is_unknown_is_passed_over() -> None:
     kept = fusion_log.steps_text(STEPS)
     assert kept == STEPS[: STEPS.index("gpu_device_info")]
-    found = fusion_log.read(kept)
-    assert [step.kind for step in found] == ["priority", "refused", "fused"]
-    assert (found[0].consumers, found[0].fused, found[0].unfused) == (("b", "c"), 1.5, 3.5)
-    assert found[2].fusion == "fusion.1"
+    steps = fusion_log.read(kept)
+    assert [step.kind for step in steps] == ["priority", "refused", "fused"]
+    assert (steps[0].consumers, steps[0].fused, steps[0].unfused) == (("b", "c"), 1.5, 3.5)
+    assert steps[2].fusion == "fusion.1"
     assert fusion_log.read("") == ()
 
 
@@ -129,21 +129,21 @@ def test_records_of_a_gpu_hold_every_decision_of_xla(name: str) -> None:
     log = capture.fusion_log
     steps = fusion_log.read(log)
     assert len(steps) == log.count("fusion_steps {")  # none is passed over
-    found = fusion.of(capture)
+    facts = fusion.of(capture)
     after = {node.id for node in capture.optimized.module.nodes()}
-    assert set(found.refused) <= after
-    assert set(found.refused.values()) <= {step.reason for step in steps}
-    assert any(one.estimate is not None for one in found.fusions)
-    said = [edge for edge in found.boundaries if edge.trust == "xla"]
+    assert set(facts.refused) <= after
+    assert set(facts.refused.values()) <= {step.reason for step in steps}
+    assert any(one.estimate is not None for one in facts.fusions)
+    said = [edge for edge in facts.boundaries if edge.trust == "xla"]
     assert said
-    assert all(edge.why == f'XLA: "{found.refused[edge.producer]}"' for edge in said)
-    words = " ".join(finding.text for finding in fusion_report.report(found).findings)
+    assert all(edge.why == f'XLA: "{facts.refused[edge.producer]}"' for edge in said)
+    words = " ".join(finding.text for finding in fusion_report.report(facts).findings)
     assert "By XLA's cost model joining saved" in words
 
 
 def test_what_was_joined_is_worth_what_xla_thought() -> None:
-    found = fusion.of(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens"))
-    (softmax,) = [one for one in found.fusions if one.estimate is not None]
+    facts = fusion.of(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens"))
+    (softmax,) = [one for one in facts.fusions if one.estimate is not None]
     assert softmax.id == "triton_softmax.2"
     steps = fusion_log.read(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens").fusion_log)
     assert sum(step.kind == "fused" for step in steps) == 9
@@ -153,15 +153,15 @@ def test_what_was_joined_is_worth_what_xla_thought() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_every_record_is_answered(name: str) -> None:
     capture = jaxlens.load(RECORDS / name)
-    found = fusion.of(capture)
+    facts = fusion.of(capture)
     nodes = {node.id: node for node in capture.optimized.module.nodes()}
-    assert {one.id for one in found.fusions} <= nodes.keys()
-    assert all(len(one.operations) > 1 and one.saved >= 0 for one in found.fusions)
-    assert found.saved > 0
-    assert all(edge.producer in nodes and edge.bytes >= 0 for edge in found.boundaries)
+    assert {one.id for one in facts.fusions} <= nodes.keys()
+    assert all(len(one.operations) > 1 and one.saved >= 0 for one in facts.fusions)
+    assert facts.saved > 0
+    assert all(edge.producer in nodes and edge.bytes >= 0 for edge in facts.boundaries)
     shown = hlo_view.document(capture, fusion=True)
     assert "A run moves" in text(shown)
     assert len(html(shown)) < (100_000 if "tpu" not in name else 125_000)
     if name not in GPU:
-        assert found.why_not
-        assert not any(edge.trust == "xla" for edge in found.boundaries)
+        assert facts.why_not
+        assert not any(edge.trust == "xla" for edge in facts.boundaries)

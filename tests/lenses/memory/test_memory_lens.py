@@ -150,14 +150,14 @@ def test_residuals_are_what_backward_equations_read_of_others():
         _node("e5", "mul", ("e", "f"), "g", stack, "transpose(jvp())"),
     )
     main = Region("main", (Value("a", one),), nodes, ("g",), "jaxpr")
-    found = saved_in(Module("f", "jaxpr", "main", {"main": main, "scan body": body}))
-    assert [(r.name, r.bytes, r.maker, r.opcode, r.trips) for r in found.residuals] == [
+    saved = saved_in(Module("f", "jaxpr", "main", {"main": main, "scan body": body}))
+    assert [(r.name, r.bytes, r.maker, r.opcode, r.trips) for r in saved.residuals] == [
         ("ys", 160, "e1", "sin", 10),
         ("d", 16, "e2", "mul", 0),
     ]
-    assert found.residuals[0].line == "cell 3:3"
-    assert found.inputs == (("a", one),)
-    assert (found.bytes, found.backward) == (176, 3)
+    assert saved.residuals[0].line == "cell 3:3"
+    assert saved.inputs == (("a", one),)
+    assert (saved.bytes, saved.backward) == (176, 3)
 
 
 def _donating(aliases: str, inputs: tuple[Input, ...], outputs: tuple[Input, ...]) -> Capture:
@@ -179,10 +179,10 @@ def _donating(aliases: str, inputs: tuple[Input, ...], outputs: tuple[Input, ...
 def test_donation_says_who_found_a_result_and_why_others_did_not():
     f32, i32 = Type("f32", (4, 8)), Type("i32", (4, 8))
     given = (Input("x", f32, donated=True), Input("w", f32, donated=True), Input("b", i32, True))
-    found = donations(
+    answer = donations(
         _donating("input_output_alias={ {0}: (0, {}, may-alias) }", given, (Input("result", f32),))
     )
-    assert [(d.name, d.result, d.why) for d in found] == [
+    assert [(d.name, d.result, d.why) for d in answer] == [
         ("x", "result", ""),
         ("w", "", "1 result of type f32[4,8] for 2 donated inputs of it"),
         ("b", "", "no result is i32[4,8]; result has its shape, but is f32"),
@@ -192,5 +192,5 @@ def test_donation_says_who_found_a_result_and_why_others_did_not():
 def test_what_could_be_donated_is_found_by_shape_and_dtype():
     f32 = Type("f32", (4, 8))
     given = (Input("x", f32), Input("w", Type("f32", (8, 2))), Input("b", f32))
-    found = donations(_donating("", given, (Input("result", f32),)))
-    assert [(d.name, d.donated, d.result, d.bytes) for d in found] == [("x", False, "result", 128)]
+    answer = donations(_donating("", given, (Input("result", f32),)))
+    assert [(d.name, d.donated, d.result, d.bytes) for d in answer] == [("x", False, "result", 128)]

@@ -116,8 +116,8 @@ def step() -> jaxlens.Capture:
 def test_the_peak_of_temporaries_is_that_of_xlas_heap_simulator(name):
     own = (nested, (jnp.ones((16, 16)), jnp.ones((8, 16))))
     f, args = own if name == "nested" else programs.SMALL[name]()
-    found = live(buffers.read(jaxlens.capture(f, *args).buffers))
-    worst = max(_temporaries(found))
+    ranges = live(buffers.read(jaxlens.capture(f, *args).buffers))
+    worst = max(_temporaries(ranges))
     assert worst == pytest.approx(heap_peak(jax.jit(f), args), abs=64)  # tables of pointers
 
 
@@ -132,9 +132,9 @@ def _temporaries(found) -> Iterator[int]:
 
 
 def test_a_donating_train_step_is_within_two_percent_of_the_heap_simulator():
-    found = live(buffers.read(step().buffers))
+    ranges = live(buffers.read(step().buffers))
     theirs = heap_peak(jax.jit(attention_step, donate_argnums=0), (PARAMS, X))
-    assert max(_temporaries(found)) == pytest.approx(theirs, rel=0.02)
+    assert max(_temporaries(ranges)) == pytest.approx(theirs, rel=0.02)
     use = jaxlens.memory(step())
     assert use.peak <= use.reserved
     # Arguments stay, donated ones count once though results lie in them.
@@ -251,8 +251,8 @@ def test_a_function_in_checkpointed_stretches_computes_the_same():
         return x.sum(), x
 
     w, x = jax.random.normal(jax.random.key(0), (16, 16)), jnp.ones((4, 16))
-    made = jax.make_jaxpr(layers)(w, x)
-    cut = lambda w, x: checkpoint_segments.checkpointed(made, (w, x))  # noqa: E731
+    traced = jax.make_jaxpr(layers)(w, x)
+    cut = lambda w, x: checkpoint_segments.checkpointed(traced, (w, x))  # noqa: E731
     assert all(map(jnp.array_equal, cut(w, x), layers(w, x)))
     ours = jax.grad(lambda w: cut(w, x)[0])(w)
     assert jnp.allclose(ours, jax.grad(lambda w: layers(w, x)[0])(w))
@@ -327,12 +327,12 @@ def test_a_scan_is_tried_where_checkpoints_of_an_unrolled_loop_lower_nothing(mon
 
 
 def test_the_scan_that_is_tried_for_memory_computes_the_same():
-    made = jax.make_jaxpr(unrolled_loss)(LAYERS, MANY_ROWS)
+    traced = jax.make_jaxpr(unrolled_loss)(LAYERS, MANY_ROWS)
     loop = next(iter(written_out(jaxlens.capture(unrolled_loss, LAYERS, MANY_ROWS))[1]))
     span = loop.first, loop.size, loop.count
 
     def scanned(layers, x):
-        return rolled.checkpointed(made, [*jax.tree.leaves(layers), x], [span])[0]
+        return rolled.checkpointed(traced, [*jax.tree.leaves(layers), x], [span])[0]
 
     ours = jax.value_and_grad(scanned)(LAYERS, MANY_ROWS)
     theirs = jax.value_and_grad(unrolled_loss)(LAYERS, MANY_ROWS)
@@ -375,11 +375,11 @@ def test_without_a_gradient_there_is_nothing_to_checkpoint():
 def test_donated_inputs_and_why_some_find_no_result():
     f = jax.jit(lambda a, b, c: (a + b[0], c.astype(jnp.bfloat16)), donate_argnums=(0, 1, 2))
     with pytest.warns(UserWarning, match="donated buffers were not usable"):
-        found = jaxlens.memory(f, jnp.ones((8, 8)), jnp.ones((4, 8)), jnp.ones(3)).donations
-    assert [(d.name.split()[0], d.result) for d in found] == [
+        donations = jaxlens.memory(f, jnp.ones((8, 8)), jnp.ones((4, 8)), jnp.ones(3)).donations
+    assert [(d.name.split()[0], d.result) for d in donations] == [
         ("a", "result[0]"),
         ("b", ""),
         ("c", ""),
     ]
-    assert found[1].why == "no result is f32[4,8]"
-    assert found[2].why == "no result is f32[3]; result[1] has its shape, but is bf16"
+    assert donations[1].why == "no result is f32[4,8]"
+    assert donations[2].why == "no result is f32[3]; result[1] has its shape, but is bf16"

@@ -53,11 +53,11 @@ def test_recomputation_is_counted_for_what_has_work() -> None:
 
 
 def test_the_report_counts_operations_on_both_sides() -> None:
-    found = report(*across_fusion(fixed.capture()))
+    answer = report(*across_fusion(fixed.capture()))
     # dot, broadcast, add, broadcast, maximum, compare; then dot and two fusions.
-    assert found.findings[0].text.startswith("6 operations before fusion, 3 after: 2 fusions")
-    assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in found.findings[1].text
-    rows = {row[0].text: [cell.text for cell in row[1:]] for row in found.tables[0].rows}
+    assert answer.findings[0].text.startswith("6 operations before fusion, 3 after: 2 fusions")
+    assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in answer.findings[1].text
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in answer.tables[0].rows}
     assert rows["max_fusion"] == [
         "loop",
         "broadcast x 2, add, maximum",

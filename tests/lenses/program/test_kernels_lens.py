@@ -62,9 +62,9 @@ ENTRY %e (p: f32[4]) -> f32[4] {
   ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
 }
 """  # noqa: E501
-    found = places(fixed.module(text))
-    assert found["t"] == "in w, 9 trips"
-    assert "w" not in found
+    by_name = places(fixed.module(text))
+    assert by_name["t"] == "in w, 9 trips"
+    assert "w" not in by_name
 
 
 def test_what_goes_on_beside_other_work_is_placed_as_what_starts_it() -> None:
@@ -91,8 +91,8 @@ ENTRY %e (p: f32[4]) -> f32[4] {
   ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
 }
 """  # noqa: E501
-    found = places(fixed.module(text))
-    assert found["t"] == found["start"] == "in w, 9 trips"
+    by_name = places(fixed.module(text))
+    assert by_name["t"] == by_name["start"] == "in w, 9 trips"
 
 
 def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:

@@ -41,13 +41,13 @@ def test_the_first_sentence():
 
 
 def test_two_causes_the_more_frequent_first():
-    told = sentences(
+    said = sentences(
         call(1),
         call(2, KeyChange("static", "n", "4", "3")),
         call(3, size(5, 6), size(5, 6, "y")),
         call(4, size(4, 5), size(4, 5, "y")),
     )
-    assert told == [
+    assert said == [
         "step compiled 4 times in this cell; 2 of them because x's first axis changed: 6, 5, 4 "
         "(and y with it); 1 because n is static and its value changed: 3, 4."
     ]
@@ -55,13 +55,13 @@ def test_two_causes_the_more_frequent_first():
 
 def test_the_function_that_compiled_most_comes_first():
     other = Span("cell 1", 9, 9)
-    told = sentences(
+    said = sentences(
         call(1, function="init", defined=other),
         call(2),
         call(3, size(1, 2)),
     )
-    assert told[0].startswith("step compiled 2 times")
-    assert told[1] == "Compiled for the first time: init."
+    assert said[0].startswith("step compiled 2 times")
+    assert said[1] == "Compiled for the first time: init."
 
 
 def test_first_compiles_alone():
@@ -124,12 +124,12 @@ def test_causes_in_words():
 
 
 def test_operations_are_apart():
-    told = sentences(call(1), op("add"), op("add"), op("add"), op("sin"))
-    assert told[1] == (
+    said = sentences(call(1), op("add"), op("add"), op("add"), op("sin"))
+    assert said[1] == (
         "Apart from these, 4 operations of JAX's own ran outside of jit, each compiled on its "
         "own: add 3 times and sin."
     )
-    assert told[2] == (
+    assert said[2] == (
         "Cure: call what runs at cell 2:5 within one jitted function, in the place of 4 programs "
         "(not tried)."
     )
@@ -143,12 +143,12 @@ def test_disk_failures_threads_and_the_fast_path():
     loaded = (WORK[0], WORK[1], CompileStep("compile", 0.1, "disk"))
     failed = (CompileStep("trace", 0.1, failed="TypeError"),)
     holder = KeyChange("holder", "x", "numpy.ndarray", "jax.Array")
-    told = sentences(
+    said = sentences(
         call(1, steps=loaded, thread="loader"),
         call(2, function="bad", defined=None, steps=failed),
         call(3, holder, steps=()),
     )
-    assert told[1:] == [
+    assert said[1:] == [
         "1 program came out of the persistent cache, not compiled by XLA: step.",
         "bad at cell 2:2 failed: TypeError while it was traced.",
         "1 call compiled nothing, and only made an entry in jit's fast path: "

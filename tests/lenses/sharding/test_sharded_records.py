@@ -39,11 +39,11 @@ def line(words: str) -> str:
 
 
 def test_pieces_are_what_jax_says_that_a_device_holds() -> None:
-    found = jaxlens.sharding(record("sharded_step"))
-    assert (found.devices, found.axes) == (4, (("data", 2), ("model", 2)))
-    held = {one.name: (one.spec, one.piece.shape) for one in (*found.inputs, *found.outputs)}
+    sharding = jaxlens.sharding(record("sharded_step"))
+    assert (sharding.devices, sharding.axes) == (4, (("data", 2), ("model", 2)))
+    specs = {one.name: (one.spec, one.piece.shape) for one in (*sharding.inputs, *sharding.outputs)}
     # `NamedSharding.shard_shape` of each; the update leaves weights where they were.
-    assert held == {
+    assert specs == {
         "params['w1']": ("P(None, 'model')", (256, 256)),
         "params['w2']": ("P('model', None)", (256, 128)),
         "x": ("P('data', None)", (32, 256)),
@@ -55,8 +55,8 @@ def test_pieces_are_what_jax_says_that_a_device_holds() -> None:
 
 
 def test_a_train_step_sums_activations_over_one_axis_and_gradients_over_the_other() -> None:
-    found = jaxlens.sharding(record("sharded_step"))
-    forward, backward = found.collectives
+    sharding = jaxlens.sharding(record("sharded_step"))
+    forward, backward = sharding.collectives
     # The second product sums over the hidden layer, which "model" cuts: f32[32,128] on a device.
     assert (forward.opcode, forward.over, forward.groups) == ("all-reduce", ("model",), MODEL)
     assert forward.bytes == 32 * 128 * F32
@@ -66,8 +66,8 @@ def test_a_train_step_sums_activations_over_one_axis_and_gradients_over_the_othe
     assert backward.bytes == (256 * 256 + 256 * 128 + 1) * F32
     assert backward.lines == (line('x @ params["w1"]'), line('hidden @ params["w2"]'))
     # In a ring of two an all-reduce sends each byte once.
-    assert found.sent == forward.bytes + backward.bytes
-    assert found.findings[0].text.startswith("Each of 4 devices (data 2 x model 2) sends 410 kB")
+    assert sharding.sent == forward.bytes + backward.bytes
+    assert sharding.findings[0].text.startswith("Each of 4 devices (data 2 x model 2) sends 410 kB")
 
 
 PIECE = 32 * 128 * F32
@@ -94,12 +94,12 @@ def test_each_exchange(opcode: str) -> None:
 
 
 def test_the_loop_sends_the_most() -> None:
-    found = jaxlens.sharding(record("exchanges"))
-    assert found.sent == sum(sent for _, sent, _, _, _ in EXCHANGES.values())
+    sharding = jaxlens.sharding(record("exchanges"))
+    assert sharding.sent == sum(sent for _, sent, _, _, _ in EXCHANGES.values())
     assert f"most of it, 164 kB, in psum.9 (all-reduce) over data, from {line('psum(c')}" in (
-        found.findings[0].text
+        sharding.findings[0].text
     )
-    assert not [f for f in found.findings if "unknown length" in f.text]
+    assert not [f for f in sharding.findings if "unknown length" in f.text]
 
 
 # ---- the other lenses, on what one device runs --------------------------------------------------
@@ -131,13 +131,13 @@ def test_memory_is_of_one_device() -> None:
 
 
 def test_what_a_collective_of_three_writes_is_read_in_its_parts() -> None:
-    found = jaxlens.fusion(record("sharded_step"))
-    (one,) = [b for b in found.boundaries if b.producer == "all-reduce.4"]
+    answer = jaxlens.fusion(record("sharded_step"))
+    (one,) = [b for b in answer.boundaries if b.producer == "all-reduce.4"]
     assert len(one.consumers) == 3
     # The sums of both gradients lie in VMEM, S(1): the loss alone is written once, and read once.
     assert one.bytes == 2 * F32
     assert "all-reduce.4 exchanges data between devices" in one.why
-    assert not [b for b in found.boundaries if b.producer.endswith("-done")]
+    assert not [b for b in answer.boundaries if b.producer.endswith("-done")]
 
 
 def test_what_is_begun_is_moved_once_and_loops_count_by_their_trips() -> None:
@@ -159,9 +159,9 @@ def test_what_attention_moves_through_hbm_is_its_inputs_and_its_result() -> None
     assert {k.instruction for k in kernels if k.bytes == 0} == {"fusion.3", "iota_compare_fusion"}
     notes = " ".join(table.note for table in jaxlens.cost(cap).tables)
     assert "such as VMEM, is left out" in notes
-    found = jaxlens.fusion(cap)
-    assert (found.moved, found.left) == (4 * array, 0)
-    text = " ".join(finding.text for finding in found.findings)
+    answer = jaxlens.fusion(cap)
+    assert (answer.moved, answer.left) == (4 * array, 0)
+    text = " ".join(finding.text for finding in answer.findings)
     assert "A run moves 16.4 kB in memory" in text
     assert "No value is written to memory by one kernel and read by another." in text
 
@@ -177,21 +177,21 @@ def test_what_attention_moves_through_hbm_is_its_inputs_and_its_result() -> None
 )
 def test_each_memory_of_the_device_is_counted_by_its_name(name, reserved) -> None:
     cap = record(name)
-    found = jaxlens.memory(cap)
-    assert {space.name: space.reserved for space in found.spaces} == reserved
-    assert all(0 < space.peak <= space.reserved for space in found.spaces)
-    assert found.use.memory == "HBM"
-    said = " ".join(finding.text for finding in found.findings)
-    (vmem,) = (space for space in found.spaces if space.name == "VMEM")
+    memory = jaxlens.memory(cap)
+    assert {space.name: space.reserved for space in memory.spaces} == reserved
+    assert all(0 < space.peak <= space.reserved for space in memory.spaces)
+    assert memory.use.memory == "HBM"
+    said = " ".join(finding.text for finding in memory.findings)
+    (vmem,) = (space for space in memory.spaces if space.name == "VMEM")
     assert " of HBM when " in said
     assert f"Beside that up to {amount(vmem.peak)} of VMEM" in said
-    assert "HBM over the schedule" in found.html()
-    (table,) = (table for table in found.tables if table.title == "Memory spaces")
+    assert "HBM over the schedule" in memory.html()
+    (table,) = (table for table in memory.tables if table.title == "Memory spaces")
     assert [row[0].text for row in table.rows] == [
         "HBM",
         *sorted(reserved, key=list(reserved).index),
     ]
-    assert jaxlens.receipt(cap).on_chip == sum(space.peak for space in found.spaces)
+    assert jaxlens.receipt(cap).on_chip == sum(space.peak for space in memory.spaces)
 
 
 def test_what_moved_onto_the_chip_is_no_saving_of_memory() -> None:
@@ -264,12 +264,12 @@ class Altered:
 @pytest.mark.parametrize("words", ["@mesh {'x'}", "[4,1]<=[4]"])
 def test_what_cannot_be_read_is_unknown_and_not_nothing(words) -> None:
     """The second can be read, and does not fit what an all-gather makes of its operand."""
-    found = jaxlens.sharding(altered(words))
-    gather = next(one for one in found.collectives if one.opcode == "all-gather")
+    sharding = jaxlens.sharding(altered(words))
+    gather = next(one for one in sharding.collectives if one.opcode == "all-gather")
     assert gather.groups is None
     assert gather.sent is None
-    said = " ".join(finding.text for finding in found.findings)
+    said = " ".join(finding.text for finding in sharding.findings)
     assert "sends at least" in said or "sends what is not known" in said
     assert f"could not be read: {gather.id}" in said or gather.id in said
-    rows = {row[0].text: [cell.text for cell in row] for row in found.tables[0].rows}
+    rows = {row[0].text: [cell.text for cell in row] for row in sharding.tables[0].rows}
     assert rows[gather.id][5] == "unknown"

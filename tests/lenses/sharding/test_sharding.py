@@ -33,28 +33,28 @@ def line(words: str) -> str:
 
 
 def test_one_all_reduce_where_the_sum_is_cut() -> None:
-    found = seen("column_then_row")
-    assert found["axes"] == [["data", 4], ["model", 2]]
-    (one,) = found["collectives"]
+    answer = seen("column_then_row")
+    assert answer["axes"] == [["data", 4], ["model", 2]]
+    (one,) = answer["collectives"]
     assert one["opcode"] == "all-reduce"
     assert one["bytes"] == 64 * 32 * 4  # a quarter of 256 rows, all 32 columns
     assert one["groups"] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert one["over"] == ["model"]
     assert one["lines"] == [line("h @ w2")]
-    assert found["sent"] == 2 * (1 / 2) * 64 * 32 * 4
-    words = " ".join(found["text"].split())
+    assert answer["sent"] == 2 * (1 / 2) * 64 * 32 * 4
+    words = " ".join(answer["text"].split())
     assert "8 devices (data 4 x model 2) sends 8.19 kB a run in 1 all-reduce" in words
 
 
 def test_the_pieces_are_those_of_jax() -> None:
-    found = seen("column_then_row")
-    assert [spec for spec, _ in found["inputs"]] == [
+    answer = seen("column_then_row")
+    assert [spec for spec, _ in answer["inputs"]] == [
         "P(None, 'model')",
         "P('model', None)",
         "P('data', None)",
     ]
-    assert found["pieces"] == found["truth"]
-    between = {name.split(".")[0]: spec for name, spec in found["values"]}
+    assert answer["pieces"] == answer["truth"]
+    between = {name.split(".")[0]: spec for name, spec in answer["values"]}
     assert between["dot_general"] == "P('data', 'model')"  # of x @ w1
 
 
@@ -79,8 +79,8 @@ def test_each_kind_of_exchange() -> None:
 
 def test_what_a_device_gathers_is_the_whole_less_its_own_piece() -> None:
     """Groups of a mesh whose devices are in another order, or of parts of its axes."""
-    found = seen("resharded")
-    gathers = [c for c in found["collectives"] if c["opcode"] == "all-gather"]
+    answer = seen("resharded")
+    gathers = [c for c in answer["collectives"] if c["opcode"] == "all-gather"]
     assert gathers
     assert sum(c["sent"] for c in gathers) == 64 * 64 * 4 * 7 / 8
     for one in gathers:
@@ -95,20 +95,20 @@ def test_a_loop_counts_by_its_trips() -> None:
 
 
 def test_one_device_sends_nothing() -> None:
-    found = seen("alone")
-    assert found["devices"] == 1
-    assert "runs on one device" in found["text"]
-    assert found["sent"] == 0
+    answer = seen("alone")
+    assert answer["devices"] == 1
+    assert "runs on one device" in answer["text"]
+    assert answer["sent"] == 0
 
 
 def test_what_is_left_to_xla_is_read_off_the_program_of_one_device() -> None:
-    found = seen("left_to_xla")
-    (one,) = found["collectives"]
+    answer = seen("left_to_xla")
+    (one,) = answer["collectives"]
     assert (one["opcode"], one["bytes"], one["over"]) == ("all-reduce", 64 * 128 * 4, ["data"])
-    assert found["sent"] == 2 * 3 / 4 * 64 * 128 * 4
-    assert found["inputs"] == [["P(None, None)", [1, 1]], ["P('data', None)", [4, 1]]]
-    assert found["pieces"] == found["truth"]
-    words = " ".join(found["text"].split())
+    assert answer["sent"] == 2 * 3 / 4 * 64 * 128 * 4
+    assert answer["inputs"] == [["P(None, None)", [1, 1]], ["P('data', None)", [4, 1]]]
+    assert answer["pieces"] == answer["truth"]
+    words = " ".join(answer["text"].split())
     assert "1 of 2 inputs is cut" in words
     assert "Every device holds 32.8 kB of inputs whole: w f32[64,128]" in words
 
@@ -117,15 +117,15 @@ def test_what_is_left_to_xla_is_read_off_the_program_of_one_device() -> None:
 def test_gradients_of_a_library_s_model_travel_once() -> None:
     pytest.importorskip("equinox")
     pytest.importorskip("optax")
-    found = seen("of_a_library")
+    answer = seen("of_a_library")
     weights = 16 * 4 + 16 + 16 * 16 + 16 + 16 + 1
-    assert {c["opcode"] for c in found["collectives"]} == {"all-reduce"}
-    assert all(c["over"] == ["data"] and c["trips"] == 1 for c in found["collectives"])
+    assert {c["opcode"] for c in answer["collectives"]} == {"all-reduce"}
+    assert all(c["over"] == ["data"] and c["trips"] == 1 for c in answer["collectives"])
     # One for each weight, or several in one; the loss itself is not asked for.
-    assert sum(c["bytes"] for c in found["collectives"]) == weights * 4
-    assert found["sent"] == pytest.approx(2 * 3 / 4 * weights * 4)
-    assert found["pieces"] == found["truth"]
-    assert [tiles for _, tiles in found["inputs"][-2:]] == [[4, 1], [4, 1]]
+    assert sum(c["bytes"] for c in answer["collectives"]) == weights * 4
+    assert answer["sent"] == pytest.approx(2 * 3 / 4 * weights * 4)
+    assert answer["pieces"] == answer["truth"]
+    assert [tiles for _, tiles in answer["inputs"][-2:]] == [[4, 1], [4, 1]]
 
 
 def test_the_first_line_counts_the_devices_of_a_shard_map() -> None:
@@ -139,14 +139,14 @@ def test_the_first_line_counts_the_devices_of_a_shard_map() -> None:
 
 
 def test_of_the_core() -> None:
-    found = seen("of_the_core")
-    assert found["devices"] == 4
-    (one,) = found["collectives"]
+    answer = seen("of_the_core")
+    assert answer["devices"] == 4
+    (one,) = answer["collectives"]
     assert (one["opcode"], one["bytes"], one["over"]) == ("all-reduce", 2 * 4 * 4, ["i"])
 
 
 @pytest.mark.parametrize("name", ["column_then_row", "exchanges", "looped"])
 def test_saved_captures_say_the_same(name: str) -> None:
-    found = seen(name)
-    assert found["saved"] == found["text"]
-    assert found["html"] < 125_000
+    answer = seen(name)
+    assert answer["saved"] == answer["text"]
+    assert answer["html"] < 125_000

@@ -55,14 +55,14 @@ def test_the_first_sentence_names_what_took_most() -> None:
         "No loop of four or more like steps was unrolled; cell 3:2 made the most of 5 equations, 3."
     )
     slow = replace(fixed.PROFILE.parts[1], seconds=1.5)
-    found = of(fixed.capture())
+    facts = of(fixed.capture())
     worse = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, *fixed.PROFILE.parts[2:5])))
-    lead = times(fixed.capture(), replace(found, compile=worse)).findings[0].lead
+    lead = times(fixed.capture(), replace(facts, compile=worse)).findings[0].lead
     assert "HLO passes took" in lead
     assert lead.endswith("most of it in `algsimp`. ")
     folds = replace(fixed.PROFILE.parts[2], name="constant_folding")
     long = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, folds)))
-    lead = times(fixed.capture(), replace(found, compile=long)).findings[0].lead
+    lead = times(fixed.capture(), replace(facts, compile=long)).findings[0].lead
     assert lead.endswith("most of it in `constant_folding` (--captured says of what). ")
 
 
@@ -88,10 +88,10 @@ def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None
 
 
 def test_seconds_are_in_the_text_where_times_are_what_was_asked_for() -> None:
-    asked = text(document(fixed.capture(), CompileOptions(times=True)))
-    assert "LLVM took 50% of 2 s" in asked
-    assert "algsimp" in asked
-    assert "left out" not in asked
+    shown = text(document(fixed.capture(), CompileOptions(times=True)))
+    assert "LLVM took 50% of 2 s" in shown
+    assert "algsimp" in shown
+    assert "left out" not in shown
     unasked = text(document(fixed.capture()))
     assert "Time per stage: left out, it changes from run to run" in unasked
     assert "LLVM took" not in unasked
@@ -114,10 +114,10 @@ def test_a_profile_is_read_as_it_was_saved() -> None:
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_records_of_other_devices_are_counted(path: Path) -> None:
     taken = load(path)
-    found = of(taken)
-    assert found.missing.startswith("profile is not in this file")
-    assert found.equations.total >= sum(len(r.nodes) for r in taken.jaxpr.module.regions.values())
-    assert found.loops == ()  # the recurrent network is a scan already
+    facts = of(taken)
+    assert facts.missing.startswith("profile is not in this file")
+    assert facts.equations.total >= sum(len(r.nodes) for r in taken.jaxpr.module.regions.values())
+    assert facts.loops == ()  # the recurrent network is a scan already
     words = text(document(taken, CompileOptions(times=True)), times=True)
     assert "Equations by line" in words
     assert "Time per stage" in words

@@ -32,9 +32,9 @@ PER_EXAMPLE = jax.vmap(jax.grad(loss), (None, 0))
 
 
 def test_each_rung_is_what_jax_traces() -> None:
-    found = jaxlens.ladder(PER_EXAMPLE, W, X)
-    assert [r.title for r in found.rungs] == ["loss", "grad(loss)", "vmap(grad(loss))"]
-    assert found.equations == (
+    ladder = jaxlens.ladder(PER_EXAMPLE, W, X)
+    assert [r.title for r in ladder.rungs] == ["loss", "grad(loss)", "vmap(grad(loss))"]
+    assert ladder.equations == (
         equations(loss, W, X[0]),
         equations(jax.grad(loss), W, X[0]),
         equations(PER_EXAMPLE, W, X),
@@ -42,9 +42,9 @@ def test_each_rung_is_what_jax_traces() -> None:
 
 
 def test_backward_is_what_jax_says() -> None:
-    found = jaxlens.ladder(PER_EXAMPLE, W, X)
+    ladder = jaxlens.ladder(PER_EXAMPLE, W, X)
     for rung, (f, x) in zip(
-        found.rungs[1:], ((jax.grad(loss), X[0]), (PER_EXAMPLE, X)), strict=True
+        ladder.rungs[1:], ((jax.grad(loss), X[0]), (PER_EXAMPLE, X)), strict=True
     ):
         eqns = jax.make_jaxpr(f)(W, x).jaxpr.eqns
         stacks = [str(eqn.source_info.name_stack) for eqn in eqns]
@@ -53,17 +53,17 @@ def test_backward_is_what_jax_says() -> None:
 
 
 def test_every_equation_is_tied_to_the_text_it_came_from() -> None:
-    found = jaxlens.ladder(PER_EXAMPLE, W, X)
-    first = {node.id: node for node in found.rungs[0].module.nodes()}
+    ladder = jaxlens.ladder(PER_EXAMPLE, W, X)
+    first = {node.id: node for node in ladder.rungs[0].module.nodes()}
     for n in (1, 2):
-        nodes = {node.id: node for node in found.rungs[n].module.nodes()}
-        ties = found.facts.ties(n)
+        nodes = {node.id: node for node in ladder.rungs[n].module.nodes()}
+        ties = ladder.facts.ties(n)
         assert ties.keys() == nodes.keys()
         for id, sources in ties.items():
             assert sources, id
             assert {first[s].owner.line for s in sources} == {nodes[id].owner.line}
-    opcode = {node.id: node.opcode for node in found.rungs[1].module.nodes()}
-    came = found.facts.ties(1)
+    opcode = {node.id: node.opcode for node in ladder.rungs[1].module.nodes()}
+    came = ladder.facts.ties(1)
     # the backward pass of the matrix product, and of nothing else in its line
     products = [id for id in came if opcode[id] == "dot_general"]
     assert [[first[s].opcode for s in came[id]] for id in products] == [["dot_general"]] * 2
@@ -98,32 +98,32 @@ def test_a_slice_that_becomes_a_gather_is_pointed_out() -> None:
 
 
 def test_jit_is_a_rung_that_changes_nothing() -> None:
-    found = jaxlens.ladder(jax.jit(PER_EXAMPLE), W, X)
-    assert found.rungs[-1].title == "jit(vmap(grad(loss)))"
-    assert found.equations[-1] == found.equations[-2] + 1  # the call
-    assert "jit changes no equation" in str(found)
+    ladder = jaxlens.ladder(jax.jit(PER_EXAMPLE), W, X)
+    assert ladder.rungs[-1].title == "jit(vmap(grad(loss)))"
+    assert ladder.equations[-1] == ladder.equations[-2] + 1  # the call
+    assert "jit changes no equation" in str(ladder)
 
 
 def test_examples_of_trees_and_keywords() -> None:
     def f(p, *, x):
         return p["w"] @ x + p["b"]
 
-    found = jaxlens.ladder(
+    ladder = jaxlens.ladder(
         jax.vmap(f, ({"w": None, "b": 0},)), {"w": W, "b": X[:, 0]}, x=jnp.ones((5, 4))
     )
-    inputs = {i.name: str(i.type) for i in found.capture.program.inputs}
+    inputs = {i.name: str(i.type) for i in ladder.capture.program.inputs}
     assert inputs == {"p['b']": "f32[5]", "p['w']": "f32[3,4]", "x": "f32[5,4]"}
-    assert found.rungs[0].module.body().parameters[0].type.shape == ()
+    assert ladder.rungs[0].module.body().parameters[0].type.shape == ()
 
 
 def test_of_the_core() -> None:
     def f(w, x):
         return cnp.tanh(x @ w).sum()
 
-    found = jaxlens.ladder(core.vmap(core.grad(f), (None, 0)), W, X)
-    assert [r.transform for r in found.rungs] == ["", "grad", "vmap"]
-    assert found.rungs[1].backward
-    assert all(found.facts.ties(2).values())
+    ladder = jaxlens.ladder(core.vmap(core.grad(f), (None, 0)), W, X)
+    assert [r.transform for r in ladder.rungs] == ["", "grad", "vmap"]
+    assert ladder.rungs[1].backward
+    assert all(ladder.facts.ties(2).values())
 
 
 def test_of_saved_captures(tmp_path) -> None:
@@ -148,19 +148,19 @@ def test_a_deep_program_is_climbed_in_linear_time() -> None:
             x = jnp.sin(x)
         return x
 
-    found = jaxlens.ladder(jax.grad(deep), 1.0)
-    assert found.equations == (2_000, 6_000)  # sines, then cosines and products beside them
-    assert len(found.html()) < 400_000
+    ladder = jaxlens.ladder(jax.grad(deep), 1.0)
+    assert ladder.equations == (2_000, 6_000)  # sines, then cosines and products beside them
+    assert len(ladder.html()) < 400_000
 
 
 def test_bodies_of_library_functions_are_tied_to_the_call_that_holds_them() -> None:
     def f(x):
         return jnp.where(x > 0, x, jnp.nan).sum() + jax.nn.relu(x).sum()
 
-    found = jaxlens.ladder(jax.grad(f), X)
-    below = {n.id: n for n in found.rungs[0].module.nodes()}
-    above = {n.id: n for n in found.rungs[1].module.nodes()}
-    ties = found.facts.ties(1)
+    ladder = jaxlens.ladder(jax.grad(f), X)
+    below = {n.id: n for n in ladder.rungs[0].module.nodes()}
+    above = {n.id: n for n in ladder.rungs[1].module.nodes()}
+    ties = ladder.facts.ties(1)
     inside = [id for id, n in above.items() if not n.spans]
     assert inside  # select_n and max stand in bodies of JAX's own
     assert all(ties[id] for id in inside)
@@ -174,8 +174,8 @@ def test_a_rule_of_ones_own_stands_for_the_rules_inside() -> None:
         return x * 2
 
     twice.defvjp(lambda x: (twice(x), x), lambda x, ct: (ct * x * 3,))
-    found = jaxlens.ladder(jax.grad(lambda x: twice(jnp.sin(x))), 1.0)
-    assert [(u.primitive, u.rule) for u in found.rules] == [
+    ladder = jaxlens.ladder(jax.grad(lambda x: twice(jnp.sin(x))), 1.0)
+    assert [(u.primitive, u.rule) for u in ladder.rules] == [
         ("sin", "forward"),
         ("sin", "backward"),
         ("custom_vjp_call", "backward"),
@@ -204,10 +204,10 @@ def test_a_rule_of_ones_own_stands_for_the_rules_inside() -> None:
     ],
 )
 def test_titles_name_every_transform(f, args, titles) -> None:
-    found = jaxlens.ladder(f, *args)
-    assert [r.title for r in found.rungs] == titles
+    ladder = jaxlens.ladder(f, *args)
+    assert [r.title for r in ladder.rungs] == titles
     every = all_eqns(jax.make_jaxpr(f)(*args).jaxpr, revisit_inner_jaxprs=False)
-    assert found.equations[-1] == sum(1 for _ in every)
+    assert ladder.equations[-1] == sum(1 for _ in every)
 
 
 def test_static_arguments_stay_static_on_every_rung() -> None:
@@ -215,9 +215,9 @@ def test_static_arguments_stay_static_on_every_rung() -> None:
         return loss(w, x) if n == 3 else w.sum()
 
     f = jax.jit(jax.grad(power), static_argnums=2)
-    found = jaxlens.ladder(f, W, X, 3)
-    assert [r.title for r in found.rungs] == ["power", "grad(power)", "jit(grad(power))"]
-    assert found.equations[:2] == (
+    ladder = jaxlens.ladder(f, W, X, 3)
+    assert [r.title for r in ladder.rungs] == ["power", "grad(power)", "jit(grad(power))"]
+    assert ladder.equations[:2] == (
         equations(lambda w, x: power(w, x, 3), W, X),
         equations(lambda w, x: jax.grad(power)(w, x, 3), W, X),
     )
@@ -227,6 +227,6 @@ def test_an_axis_that_a_batch_names_has_its_name_below() -> None:
     def share(x):
         return x / jax.lax.psum(x, "i")
 
-    found = jaxlens.ladder(jax.vmap(share, axis_name="i"), X)
-    assert found.equations[0] == 2
-    assert [n.opcode for n in found.rungs[0].module.nodes()] == ["psum", "div"]
+    ladder = jaxlens.ladder(jax.vmap(share, axis_name="i"), X)
+    assert ladder.equations[0] == 2
+    assert [n.opcode for n in ladder.rungs[0].module.nodes()] == ["psum", "div"]

@@ -179,8 +179,8 @@ def test_calls_that_double_at_each_level_stay_bounded() -> None:
         )
     text = entry(PARAMETERS + "  ROOT %r = f32[4]{0} call(%p), to_apply=%f39", "".join(parts))
     module = fixed.module(text)
-    found = number(module, Numbers())
-    assert sum(map(len, found.bodies.values())) < 50_000
+    numbered = number(module, Numbers())
+    assert sum(map(len, numbered.bodies.values())) < 50_000
     assert relate(module, module).forward("r") == ("r",)
 
 

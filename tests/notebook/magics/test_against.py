@@ -68,6 +68,6 @@ def test_a_pass_is_left_out_and_what_comes_out_is_stored(edited) -> None:
 
 def test_help_of_fusion_tells_xlas_reasons_from_ours(edited, capsys) -> None:
     edited.run_line_magic("hlo", "--fusion -h")
-    told = capsys.readouterr().out
-    assert told.startswith("What was fused, and why not the rest?")
-    assert "XLA's own: its reasons" in told
+    printed = capsys.readouterr().out
+    assert printed.startswith("What was fused, and why not the rest?")
+    assert "XLA's own: its reasons" in printed

@@ -64,9 +64,9 @@ def test_transforms_keep_the_order_of_the_line() -> None:
 def test_an_expression_stands_behind_the_options(
     line: str, expression: str, transforms: tuple[tuple[str, str], ...]
 ) -> None:
-    found = asked(line, None, "jaxpr")
-    assert found.expression == expression
-    assert found.take.transforms == transforms
+    result = asked(line, None, "jaxpr")
+    assert result.expression == expression
+    assert result.take.transforms == transforms
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,9 @@ def test_captured_arrays(run: Any, shell: Any, line: str) -> None:
 )
 def test_help_says_how_it_is_known(shell: Any, capsys: Any, option: str, question: str) -> None:
     shell.run_line_magic("compile", f"{option} -h")
-    told = capsys.readouterr().out
-    assert told.startswith(question)
-    assert "measured" in told
+    printed = capsys.readouterr().out
+    assert printed.startswith(question)
+    assert "measured" in printed
 
 
 def test_a_wrong_use_is_one_line() -> None:

@@ -174,10 +174,10 @@ def test_a_variable_that_holds_a_transformed_function_shows_what_it_was_made_of(
 
 def test_help_of_a_lens_says_how_it_knows(shell, capsys) -> None:
     shell.run_line_magic("compile", "--cost -h")
-    told = capsys.readouterr().out
-    assert told.startswith("Where do flops and bytes go?")
-    assert "XLA's own" in told
-    assert "counted" in told
+    printed = capsys.readouterr().out
+    assert printed.startswith("Where do flops and bytes go?")
+    assert "XLA's own" in printed
+    assert "counted" in printed
 
 
 def test_an_answer_has_its_facts() -> None:
@@ -192,23 +192,23 @@ def test_an_answer_has_its_facts() -> None:
 
 
 def test_the_ladder_of_a_magic_is_that_of_the_verb(run, shell) -> None:
-    asked = run("%%jaxpr --vmap None,0 --grad --ladder\nf(w.T, x)")
-    assert asked.ok
-    assert "grad(f):" in asked.shown
+    ran = run("%%jaxpr --vmap None,0 --grad --ladder\nf(w.T, x)")
+    assert ran.ok
+    assert "grad(f):" in ran.shown
     f = shell.user_ns["f"]
     batch = jax.vmap(jax.grad(f), (None, 0))
-    assert str(jaxlens.ladder(batch, shell.user_ns["w"].T, shell.user_ns["x"])) == asked.shown
+    assert str(jaxlens.ladder(batch, shell.user_ns["w"].T, shell.user_ns["x"])) == ran.shown
     refused = run("%%jaxpr --ladder\nf(x, w)")
     assert not refused.ok
     assert "a ladder needs a transformed function" in refused.out
 
 
 def test_the_tape_of_a_magic_is_that_of_the_verb(run, shell) -> None:
-    asked = run("%%jaxpr --tape\nf(x, w)")
-    assert asked.ok
-    assert "Tracing ran 2 lines of 1 function once" in " ".join(asked.shown.split())
+    ran = run("%%jaxpr --tape\nf(x, w)")
+    assert ran.ok
+    assert "Tracing ran 2 lines of 1 function once" in " ".join(ran.shown.split())
     names = shell.user_ns
     names["calls"].clear()  # the tape says how long it was
-    assert str(jaxlens.tape(names["f"], names["x"], names["w"])) == asked.shown
+    assert str(jaxlens.tape(names["f"], names["x"], names["w"])) == ran.shown
     told = run("%jaxpr --tape -h")
     assert told.out.startswith("What happens while JAX traces?")

@@ -18,9 +18,9 @@ def loss(w, x):
 
 @pytest.fixture
 def composer():
-    made = jaxlens.Composer(loss, W, X)
-    yield made
-    made.close()
+    widget = jaxlens.Composer(loss, W, X)
+    yield widget
+    widget.close()
 
 
 UNJITTED = ", under jit (not jitted, it runs op by op)"
@@ -74,7 +74,7 @@ def test_no_name_is_markup() -> None:
     def refuses(x):
         raise ValueError("<script>alert(1)</script>")
 
-    made = jaxlens.Composer(refuses, X)
-    assert "<script>" not in made._room.words
-    assert "ValueError" in made._room.words
-    made.close()
+    widget = jaxlens.Composer(refuses, X)
+    assert "<script>" not in widget._room.words
+    assert "ValueError" in widget._room.words
+    widget.close()

@@ -79,8 +79,8 @@ def test_a_cell_that_runs_again_closes_what_it_had(lines: Any, view: Any) -> Non
 
 def test_the_number_of_lines_is_bounded(lines: Any, view: Any) -> None:
     for cell in "abcdefghijklmnop":
-        held = ran(lines, cell, view)
-    assert len(held) == 8
+        explorers = ran(lines, cell, view)
+    assert len(explorers) == 8
     assert list(lines._open) == list("ijklmnop")
     assert len(ran(lines, "q", *[view] * 20)) == 8
 
@@ -89,10 +89,10 @@ def test_closing_leaves_no_widget(lines: Any, view: Any) -> None:
     from ipywidgets.widgets.widget import _instances
 
     before = len(_instances)
-    held = ran(lines, "a", view, view)
+    explorers = ran(lines, "a", view, view)
     assert len(_instances) > before
     lines.close()
-    assert all(explorer.comm is None for explorer in held)
+    assert all(explorer.comm is None for explorer in explorers)
     assert len(_instances) == before
 
 

@@ -24,9 +24,9 @@ def step():
 
 @pytest.fixture
 def player(step):
-    made = jaxlens.KeyPlayer(step, {"w": np.ones((4, 2), np.float32)}, X, 0.1, n=2)
-    yield made
-    made.close()
+    widget = jaxlens.KeyPlayer(step, {"w": np.ones((4, 2), np.float32)}, X, 0.1, n=2)
+    yield widget
+    widget.close()
 
 
 def verdict(player):

@@ -19,17 +19,17 @@ def loss(w, x):
 
 @pytest.fixture
 def panel():
-    made = jaxlens.Lenses(jax.grad(loss), W, X)
-    yield made
-    made.close()
+    widget = jaxlens.Lenses(jax.grad(loss), W, X)
+    yield widget
+    widget.close()
 
 
 def test_nothing_is_traced_before_a_question() -> None:
     seen = []
-    made = jaxlens.Lenses(lambda x: seen.append(x), X)
-    assert made.shown is None
+    widget = jaxlens.Lenses(lambda x: seen.append(x), X)
+    assert widget.shown is None
     assert not seen
-    made.close()
+    widget.close()
 
 
 VERBS = [name for name in QUESTIONS if name not in ("against", "key", "times")]
@@ -44,16 +44,16 @@ def test_each_question_gets_what_its_verb_says(panel, name) -> None:
 
 
 def test_the_key_and_the_transforms_of_a_plain_function_have_widgets_of_their_own() -> None:
-    made = jaxlens.Lenses(jax.jit(loss), W, X)
-    made.ask("key")
-    assert made.shown.answer.hit is False
-    made.close()
-    made = jaxlens.Lenses(loss, W, X)
-    made.ask("ladder")
-    assert isinstance(made.shown, jaxlens.Composer)
-    made.shown.put("grad")
-    assert made.shown.view.equations
-    made.close()
+    widget = jaxlens.Lenses(jax.jit(loss), W, X)
+    widget.ask("key")
+    assert widget.shown.answer.hit is False
+    widget.close()
+    widget = jaxlens.Lenses(loss, W, X)
+    widget.ask("ladder")
+    assert isinstance(widget.shown, jaxlens.Composer)
+    widget.shown.put("grad")
+    assert widget.shown.view.equations
+    widget.close()
 
 
 def test_what_is_switched_on_is_tried(panel) -> None:
@@ -71,8 +71,8 @@ def test_what_changed_is_asked_of_what_the_notebook_holds(panel, monkeypatch) ->
     from jaxlens.notebook.widgets import questions
 
     before = jaxlens.capture(lambda x: jnp.sin(x), X)
-    held = {"before": before, "seen": jaxlens.jaxpr(before), "x": X, "loss": loss}
-    monkeypatch.setattr(questions, "_names", lambda: held)
+    names = {"before": before, "seen": jaxlens.jaxpr(before), "x": X, "loss": loss}
+    monkeypatch.setattr(questions, "_names", lambda: names)
     panel.ask("against")
     assert "choose what to compare with" in panel._room.words
     assert panel._fields["before"].options == ("(none)", "before", "seen")
@@ -111,9 +111,9 @@ def test_a_refusal_is_told_and_no_name_is_markup() -> None:
     def refuses(x):
         raise ValueError("<script>alert(1)</script>")
 
-    made = jaxlens.Lenses(refuses, X)
-    made.ask("cost")
-    assert "ValueError" in made._room.words
-    assert "<script>" not in made._room.words
-    assert made.shown is None
-    made.close()
+    widget = jaxlens.Lenses(refuses, X)
+    widget.ask("cost")
+    assert "ValueError" in widget._room.words
+    assert "<script>" not in widget._room.words
+    assert widget.shown is None
+    widget.close()

@@ -26,9 +26,9 @@ def asked(**question) -> dict:
 
 @pytest.mark.parametrize(("first", "end"), [(0, 2), (3, 6), (5, 9), (8, 100), (10, 12), (0, 0)])
 def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
-    found = asked(lines={"listing": 1, "from": first, "to": end})["ok"]
-    assert found["ids"] == [3 if n > first else line.id for n, line in enumerate(LINES)][first:end]
-    assert found["rows"] == "\n".join(line.pieces[0].text for line in LINES[first:end])
+    result = asked(lines={"listing": 1, "from": first, "to": end})["ok"]
+    assert result["ids"] == [3 if n > first else line.id for n, line in enumerate(LINES)][first:end]
+    assert result["rows"] == "\n".join(line.pieces[0].text for line in LINES[first:end])
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
     ],
 )
 def test_a_wrong_question_is_answered_in_a_sentence(question: dict, says: str) -> None:
-    found = asked(**question)
-    assert list(found) == ["error"]
-    assert says in found["error"]
-    assert "\n" not in found["error"]
+    result = asked(**question)
+    assert list(result) == ["error"]
+    assert says in result["error"]
+    assert "\n" not in result["error"]
 
 
 def test_what_opens_in_a_box_of_a_graph() -> None:
@@ -63,17 +63,17 @@ def test_what_opens_in_a_box_of_a_graph() -> None:
     graph = GraphPane(Figure((top, inner)), "A drawing.")
     document = Document("jaxpr", "f", (graph,))
     question = {"panel": {"graph": 0, "name": "main"}}
-    found = json.loads(json.dumps(answer(fixed.capture(), document, question)))["ok"]
-    assert found["shut"] == [[0, "g"]]
-    assert found["row"][4][0][:2] == ["e0", "jit"]
+    result = json.loads(json.dumps(answer(fixed.capture(), document, question)))["ok"]
+    assert result["shut"] == [[0, "g"]]
+    assert result["row"][4][0][:2] == ["e0", "jit"]
     for wrong in ({"graph": 0, "name": "h"}, {"graph": 1, "name": "g"}, {"name": "g"}):
         assert "error" in answer(fixed.capture(), document, {"panel": wrong})
 
 
 def test_a_kernels_code() -> None:
-    found = asked(kernel={"stage": "asm", "id": "max_fusion"})["ok"]
-    assert "ret" in found["rows"]
-    assert found["ids"] == ["max_fusion"]
+    result = asked(kernel={"stage": "asm", "id": "max_fusion"})["ok"]
+    assert "ret" in result["rows"]
+    assert result["ids"] == ["max_fusion"]
 
 
 def test_a_step_through_the_passes_has_its_rows() -> None:

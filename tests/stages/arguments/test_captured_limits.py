@@ -123,8 +123,8 @@ def test_arrays_of_one_type_are_told_apart():
         return TABLE @ x
 
     def names(f):
-        held = [o for o in jaxlens.memory(f, X).at_peak if o.bytes == TABLE.nbytes]
-        return {o.name for o in held if o.name != o.instruction}, len(held)
+        largest = [o for o in jaxlens.memory(f, X).at_peak if o.bytes == TABLE.nbytes]
+        return {o.name for o in largest if o.name != o.instruction}, len(largest)
 
     assert names(lambda x: (TABLE @ x, other @ x)) == ({"TABLE", "other"}, 2)
     # What was made of it before XLA's first pass is no array of the user's, and has its type.

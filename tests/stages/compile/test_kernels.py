@@ -44,14 +44,14 @@ def done():
 
 def test_every_fusion_has_code_or_a_library(done):
     module = done.optimized.module
-    found = {kernel.instruction: kernel for kernel in done.kernels}
-    called = {name for k in found for name in ([k] if k else [])}
+    by_name = {kernel.instruction: kernel for kernel in done.kernels}
+    called = {name for k in by_name for name in ([k] if k else [])}
     inside = {r for node in module.nodes() if node.opcode == "fusion" for r in node.regions}
     for region in module.regions.values():
         for node in region.nodes:
             if node.opcode != "fusion" or region.name in inside or node.id not in called:
                 continue
-            kernel = found[node.id]
+            kernel = by_name[node.id]
             assert (kernel.kind, bool(kernel.asm)) in [("kernel", True), ("library call", False)]
             if kernel.kind == "kernel":
                 assert kernel.llvm_before
@@ -100,12 +100,12 @@ def test_equal_fusions_share_a_kernel():
             x = jnp.tanh(x @ w) + 1
         return x
 
-    found = compiled(layers, jnp.ones((64, 64)), [jnp.ones((64, 64))] * 6).kernels
-    shared = [kernel for kernel in found if kernel.note.startswith("equal to ")]
+    kernels = compiled(layers, jnp.ones((64, 64)), [jnp.ones((64, 64))] * 6).kernels
+    shared = [kernel for kernel in kernels if kernel.note.startswith("equal to ")]
     assert shared
     for kernel in shared:
         other = kernel.note.split()[2].rstrip(":")
-        owner = next(k for k in found if k.instruction == other)
+        owner = next(k for k in kernels if k.instruction == other)
         assert kernel.asm == owner.asm != ""
 
 
@@ -126,9 +126,9 @@ def test_texts_hold_no_place_of_this_process(done):
 
 
 def test_calls_show_whom_they_call():
-    found = compiled(lambda x: jnp.sin(x).sum(), jnp.ones((32, 32))).kernels
-    text = "".join(kernel.asm for kernel in found)
-    needed = {"sin"} if "sinf" in "".join(k.llvm_after for k in found) else set()
+    kernels = compiled(lambda x: jnp.sin(x).sum(), jnp.ones((32, 32))).kernels
+    text = "".join(kernel.asm for kernel in kernels)
+    needed = {"sin"} if "sinf" in "".join(k.llvm_after for k in kernels) else set()
     assert all(name in text for name in needed)
 
 

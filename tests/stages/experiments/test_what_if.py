@@ -52,12 +52,12 @@ def test_what_is_compiled_without_fusion_is_not_fused(plain, apart):
 
 def test_what_fusion_saved_is_what_xla_accesses_more_without_it(plain, apart):
     other, _ = apart
-    found = jaxlens.fusion(plain)
+    answer = jaxlens.fusion(plain)
     more = other.cost["bytes accessed"] - plain.cost["bytes accessed"]
-    assert found.saved == more > 0
+    assert answer.saved == more > 0
     # By hand: the broadcast of b is 64 + 4,096 B, its sum with the product 3 * 4,096, tanh
     # 2 * 4,096; as one: the product, b, and the result.
-    first = next(one for one in found.fusions if "tanh" in one.operations)
+    first = next(one for one in answer.fusions if "tanh" in one.operations)
     assert first.saved == (64 + 4096) + 3 * 4096 + 2 * 4096 - (4096 + 64 + 4096)
 
 
@@ -144,10 +144,10 @@ def test_fusion_groups_are_told_of_programs_with_loops_and_of_the_core():
     from jaxlens import core
 
     f, args = programs.scan_rnn()
-    found = jaxlens.fusion(f, *args)
-    assert any(one.times == 20 for one in found.fusions)  # the scan's length
-    assert any(edge.times == 20 for edge in found.boundaries)
-    text = str(found)
+    answer = jaxlens.fusion(f, *args)
+    assert any(one.times == 20 for one in answer.fusions)  # the scan's length
+    assert any(edge.times == 20 for edge in answer.boundaries)
+    text = str(answer)
     assert "A run moves" in text
     assert "travel between kernels" in text
 
@@ -161,10 +161,10 @@ def test_fusion_groups_are_told_of_programs_with_loops_and_of_the_core():
 def test_fusions_of_library_programs_are_those_of_their_text(name):
     f, args = program(name)
     capture = jaxlens.capture(f, *args)
-    found = jaxlens.fusion(capture)
-    assert len(found.fusions) == joining_fusions(capture.optimized.text)
-    assert found.saved > 0
-    assert found.findings[0].text.startswith("A run moves ")
+    answer = jaxlens.fusion(capture)
+    assert len(answer.fusions) == joining_fusions(capture.optimized.text)
+    assert answer.saved > 0
+    assert answer.findings[0].text.startswith("A run moves ")
     # What the instructions move is what XLA says that they do, but for scalars that are read twice.
     module = capture.optimized.module
     traffic = Traffic(module)

@@ -301,11 +301,11 @@ def said(value):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.call[0].__name__}: {case.code}")
 def test_the_value_and_what_to_write(case):
     error = raised(*case.call)
-    found = explain_failure.explanation(error)
+    explained = explain_failure.explanation(error)
     line = failing_line_by_python(case.call[0], case.call[1:])
-    assert (found.place.rpartition(":")[2], found.code) == line
-    assert said(found.value) == case.value
-    outcomes = {remedy.code: remedy.outcome for remedy in found.remedies}
+    assert (explained.place.rpartition(":")[2], explained.code) == line
+    assert said(explained.value) == case.value
+    outcomes = {remedy.code: remedy.outcome for remedy in explained.remedies}
     assert case.code in outcomes, outcomes
     assert outcomes[case.code], "it was not tried"
     assert outcomes[case.code].endswith((f"gives {case.gives}", f"{case.gives} traces", "traces"))
@@ -353,13 +353,13 @@ def test_the_exception_is_the_users():
 
 
 def test_the_lines_that_ran_before():
-    found = explain_failure.explanation(raised(returns_either, X))
-    assert [(step.code, step.recorded, step.raised) for step in found.steps] == [
+    explained = explain_failure.explanation(raised(returns_either, X))
+    assert [(step.code, step.recorded, step.raised) for step in explained.steps] == [
         ("def returns_either(x):", (), ""),
         ("y = x * 2", ("f32[6] = mul f32[6] 2.0",), ""),
-        ("if y.sum() > 0:", found.steps[-1].recorded, "TracerBoolConversionError"),
+        ("if y.sum() > 0:", explained.steps[-1].recorded, "TracerBoolConversionError"),
     ]
-    assert found.steps[1].bound == ("y = tracer f32[6]",)
+    assert explained.steps[1].bound == ("y = tracer f32[6]",)
     text = str(jaxlens.explain(raised(returns_either, X)))
     assert "y = x * 2" in text
     assert "0x" not in text
@@ -376,19 +376,19 @@ def test_a_line_of_a_function_that_was_called():
     def outer(x):
         return returns_either(jnp.tanh(x)) * 2
 
-    found = explain_failure.explanation(raised(outer, X))
-    assert found.code == "if y.sum() > 0:"
-    assert [step.depth for step in found.steps] == [0, 0, 1, 1, 1]
-    assert found.value.arguments == ("x",)
+    explained = explain_failure.explanation(raised(outer, X))
+    assert explained.code == "if y.sum() > 0:"
+    assert [step.depth for step in explained.steps] == [0, 0, 1, 1, 1]
+    assert explained.value.arguments == ("x",)
 
 
 def test_what_cannot_be_tried_does_not_say_so():
     for f in (asserted, in_a_dict):
-        found = explain_failure.explanation(raised(f, X))
-        assert found.remedies
-        assert not any(remedy.outcome for remedy in found.remedies)
-        assert "(not tried)" in note(found)
-        assert "(tried" not in note(found)
+        explained = explain_failure.explanation(raised(f, X))
+        assert explained.remedies
+        assert not any(remedy.outcome for remedy in explained.remedies)
+        assert "(not tried)" in note(explained)
+        assert "(tried" not in note(explained)
 
 
 def test_a_leaked_tracer():
@@ -403,11 +403,11 @@ def test_a_leaked_tracer():
         return y + kept[0]
 
     jax.jit(keeps)(X)
-    found = explain_failure.explanation(raised(uses, X))
-    assert found.code == "return y + kept[0]"
-    assert (found.value.text, found.value.type) == ("kept[0]", "f32[6]")
-    assert found.value.function.endswith("keeps")
-    assert found.value.made_at == f"test_failures.py:{keeps.__code__.co_firstlineno + 1}"
+    explained = explain_failure.explanation(raised(uses, X))
+    assert explained.code == "return y + kept[0]"
+    assert (explained.value.text, explained.value.type) == ("kept[0]", "f32[6]")
+    assert explained.value.function.endswith("keeps")
+    assert explained.value.made_at == f"test_failures.py:{keeps.__code__.co_firstlineno + 1}"
 
 
 def test_a_static_argument_without_a_hash():
@@ -420,8 +420,8 @@ def test_a_static_argument_that_would_not_help_is_not_offered():
     def never(x, n):
         return jnp.zeros(x.sum().astype(int)) * n
 
-    found = explain_failure.explanation(raised(never, X, 3))
-    assert not any("static" in remedy.text for remedy in found.remedies)
+    explained = explain_failure.explanation(raised(never, X, 3))
+    assert not any("static" in remedy.text for remedy in explained.remedies)
 
 
 def test_a_loop_that_cannot_be_differentiated_is_not_offered_under_grad():
@@ -458,17 +458,17 @@ def test_a_program_of_the_core_is_offered_what_the_core_has():
             return y
         return -y
 
-    found = by_core(either)
-    assert (found.value.text, found.value.type) == ("y.sum() > 0", "bool[]")
-    assert found.value.made_at == f"test_failures.py:{either.__code__.co_firstlineno + 2}"
-    assert [(remedy.code, remedy.outcome) for remedy in found.remedies] == [
+    explained = by_core(either)
+    assert (explained.value.text, explained.value.type) == ("y.sum() > 0", "bool[]")
+    assert explained.value.made_at == f"test_failures.py:{either.__code__.co_firstlineno + 2}"
+    assert [(remedy.code, remedy.outcome) for remedy in explained.remedies] == [
         ("return cnp.where(y.sum() > 0, y, -y)", "it traces and gives f32[3]"),
         (
             "return core.lax.cond(y.sum() > 0, lambda: y, lambda: -y)",
             "it traces and gives f32[3]",
         ),
     ]
-    assert [step.code for step in found.steps] == [
+    assert [step.code for step in explained.steps] == [
         "def either(x):",
         "y = cnp.tanh(x)",
         "if y.sum() > 0:",
@@ -506,8 +506,8 @@ def test_a_trial_that_would_not_end_is_given_up():
         return x * sum(1 for _ in range(n))
 
     start = time.monotonic()
-    found = explain_failure.explanation(raised(endless, X, 10**9))
-    assert [remedy.code for remedy in found.remedies] == [
+    explained = explain_failure.explanation(raised(endless, X, 10**9))
+    assert [remedy.code for remedy in explained.remedies] == [
         "x = jax.lax.fori_loop(0, n, lambda _, x: x * 2, x)"
     ]
     explain_failure.explanation(raised(no_calls, X, 10**9))
@@ -521,16 +521,16 @@ def test_a_value_is_named_only_where_it_is_known():
         made.append(1)
         return float(x.sum()) if len(made) == 1 else x
 
-    found = explain_failure.explanation(raised(fails_once, X))
-    assert found.value is None
-    assert not found.steps
+    explained = explain_failure.explanation(raised(fails_once, X))
+    assert explained.value is None
+    assert not explained.steps
 
     def a_part(x, shape):
         return jnp.zeros(shape) + x[0]
 
-    found = explain_failure.explanation(raised(a_part, X, (2, 3)))
-    assert (found.value.text, found.value.arguments) == ("shape[0]", ("shape[0]",))
-    assert found.remedies[0].code == "jax.jit(a_part, static_argnames='shape')"
+    explained = explain_failure.explanation(raised(a_part, X, (2, 3)))
+    assert (explained.value.text, explained.value.arguments) == ("shape[0]", ("shape[0]",))
+    assert explained.remedies[0].code == "jax.jit(a_part, static_argnames='shape')"
 
 
 def test_endless_recursion_is_not_about_tracing():
@@ -553,8 +553,8 @@ def test_shapes_that_do_not_fit_say_the_types():
         w = jnp.ones((4, 2))
         return jnp.dot(x, w)
 
-    found = explain_failure.explanation(raised(product, X))
-    assert found.operands == ("x: f32[6]", "w: f32[4,2]")
+    explained = explain_failure.explanation(raised(product, X))
+    assert explained.operands == ("x: f32[6]", "w: f32[4,2]")
 
 
 def test_the_users_own_exception_is_left_alone():
@@ -587,9 +587,9 @@ def test_a_trace_that_succeeds_pays_nothing():
 
 def test_a_slow_trace_is_not_made_again(monkeypatch):
     monkeypatch.setattr(explain_failure, "_PATIENCE", 0.0)
-    found = explain_failure.explanation(raised(returns_either, X))
-    assert not found.steps
-    assert found.code == "if y.sum() > 0:"
+    explained = explain_failure.explanation(raised(returns_either, X))
+    assert not explained.steps
+    assert explained.code == "if y.sum() > 0:"
 
 
 def test_an_exception_that_nobody_looked_at_is_explained_from_its_traceback():

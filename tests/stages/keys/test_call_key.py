@@ -38,9 +38,9 @@ def test_the_parts_of_a_key(step):
     assert rows(answer)["params['w']"] == ("input", "f32[4,2]")
     assert rows(answer)["n"] == ("static", "2")
     assert rows(answer)["params"] == ("structure", "PyTreeDef({'w': *})")
-    held = {part.name: (part.holder, part.place) for part in answer.parts}
-    assert held["params['w']"] == ("numpy.ndarray", "")
-    assert held["x"] == ("jax.Array", "not committed to a device")
+    places = {part.name: (part.holder, part.place) for part in answer.parts}
+    assert places["params['w']"] == ("numpy.ndarray", "")
+    assert places["x"] == ("jax.Array", "not committed to a device")
     assert any(part.name == "jax_enable_x64" for part in answer.rest)
     assert "static value" in str(answer)
     assert "<table" in answer.html()
@@ -50,10 +50,10 @@ def test_hit_and_miss_are_what_the_call_does(step):
     assert (jaxlens.key(step, P, X).hit, jaxlens.key(step, P, X).layer) == (False, "trace")
     step(P, X)
     for args in ((P, X), (P, X[:2]), (P, X.astype(np.float16)), (P, jnp.asarray(X))):
-        asked = jaxlens.key(step, *args)
+        key = jaxlens.key(step, *args)
         with jaxlens.recompiles() as log:
             step(*args)
-        assert asked.hit is (log.compiles == 0)
+        assert key.hit is (log.compiles == 0)
         assert jaxlens.key(step, *args).hit is True
 
 

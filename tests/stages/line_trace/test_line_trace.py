@@ -63,26 +63,26 @@ def test_steps_are_the_lines_that_python_ran() -> None:
     sys.settrace(follow)
     jax.make_jaxpr(model)(PARAMS, X)
     sys.settrace(before)
-    found = jaxlens.tape(model, PARAMS, X)
-    assert [(s.event, s.line) for s in found.steps] == ran
+    tape = jaxlens.tape(model, PARAMS, X)
+    assert [(s.event, s.line) for s in tape.steps] == ran
     assert sys.gettrace() is before
 
 
 def test_equations_stand_with_the_line_that_recorded_them() -> None:
-    found = jaxlens.tape(model, PARAMS, X)
-    nodes = list(found.capture.jaxpr.module.nodes())
-    made = [id for step in found.steps for id in step.made]
+    tape = jaxlens.tape(model, PARAMS, X)
+    nodes = list(tape.capture.jaxpr.module.nodes())
+    made = [id for step in tape.steps for id in step.made]
     assert made == [node.id for node in nodes]
     owner = {node.id: node.owner.line for node in nodes}
-    assert all(owner[id] == step.line for step in found.steps for id in step.made)
+    assert all(owner[id] == step.line for step in tape.steps for id in step.made)
 
 
 def test_loops_branches_and_what_happens_now_only() -> None:
-    found = jaxlens.tape(model, PARAMS, X)
-    loops = [(one.line, one.times, one.equations) for one in found.loops]
+    tape = jaxlens.tape(model, PARAMS, X)
+    loops = [(one.line, one.times, one.equations) for one in tape.loops]
     assert loops == [(at(4), 3, 6), (at(12), 1, 0)]  # a product and a tanh each time
-    assert [(one.line, one.taken) for one in found.branches] == [(at(7), True)]
-    words = " ".join(str(found).split())
+    assert [(one.line, one.taken) for one in tape.branches] == [(at(7), True)]
+    words = " ".join(str(tape).split())
     assert f"The loop at {at(4)} was unrolled: 3 passes, 6 equations." in words
     assert f"Of the if at {at(7)} one branch alone is in the program" in words
     assert f"global count is bound anew ({at(2)})" in words
@@ -103,8 +103,8 @@ def test_variables_are_told_without_calling_anything() -> None:
         many = {"a": x, "b": shy}
         return y, few[0], many["a"]
 
-    found = jaxlens.tape(f, jnp.ones(3))
-    bound = {b.name: b.text for s in found.steps for b in s.bound}
+    tape = jaxlens.tape(f, jnp.ones(3))
+    bound = {b.name: b.text for s in tape.steps for b in s.bound}
     assert bound["x"] == bound["y"] == "tracer f32[3]"
     assert bound["shy"] == "Shy object"
     assert bound["few"] == "[tracer f32[3], 3, 'text']"
@@ -118,23 +118,23 @@ def test_what_was_printed_is_kept_and_still_printed(capsys) -> None:
         return x * 2
 
     out = sys.stdout
-    found = jaxlens.tape(f, jnp.ones(3))
+    tape = jaxlens.tape(f, jnp.ones(3))
     line = f.__code__.co_firstlineno + 1
-    assert found.printed == (f"test_line_trace.py:{line}",)
+    assert tape.printed == (f"test_line_trace.py:{line}",)
     assert sys.stdout is out
     assert capsys.readouterr().out == "shape (3,)\n"
 
 
 def test_the_backward_pass_comes_when_the_function_is_done() -> None:
-    found = jaxlens.tape(jax.grad(model), PARAMS, X)
-    last = found.steps[-1]
+    tape = jaxlens.tape(jax.grad(model), PARAMS, X)
+    last = tape.steps[-1]
     assert last.event == "after"
     stacks = [
         str(e.source_info.name_stack) for e in jax.make_jaxpr(jax.grad(model))(PARAMS, X).eqns
     ]
     backward = [f"e{n}" for n, stack in enumerate(stacks) if "transpose" in stack]
     assert set(backward) <= set(last.made)
-    assert found.after == len(last.made)
+    assert tape.after == len(last.made)
 
 
 def test_inner_functions_that_are_jitted_or_looped() -> None:
@@ -146,9 +146,9 @@ def test_inner_functions_that_are_jitted_or_looped() -> None:
         y = inner(x)
         return jax.lax.scan(lambda c, _: (c * 2, None), y, None, 3)[0]
 
-    found = jaxlens.tape(f, 1.0)
-    opcode = {n.id: n.opcode for n in found.capture.jaxpr.module.nodes()}
-    made = {opcode[i]: s.function.split(".")[-1] for s in found.steps for i in s.made}
+    tape = jaxlens.tape(f, 1.0)
+    opcode = {n.id: n.opcode for n in tape.capture.jaxpr.module.nodes()}
+    made = {opcode[i]: s.function.split(".")[-1] for s in tape.steps for i in s.made}
     assert made["sin"] == "inner"
     assert made["mul"] == "<lambda>"
     assert made["scan"] == "f"
@@ -160,10 +160,10 @@ def test_of_the_core() -> None:
             x = cnp.sin(x) * i
         return x
 
-    found = jaxlens.tape(core.grad(f), 1.0)
-    assert found.loops[0].times == 2
-    nodes = {n.id for n in found.capture.jaxpr.module.nodes()}
-    assert {i for s in found.steps for i in s.made} == nodes
+    tape = jaxlens.tape(core.grad(f), 1.0)
+    assert tape.loops[0].times == 2
+    nodes = {n.id for n in tape.capture.jaxpr.module.nodes()}
+    assert {i for s in tape.steps for i in s.made} == nodes
 
 
 def test_a_tape_that_is_asked_for_late_is_traced_again() -> None:
@@ -218,10 +218,10 @@ def test_a_long_trace_is_cut_and_says_so(monkeypatch) -> None:
             x = x + 1
         return x
 
-    found = jaxlens.tape(f, 1.0)
-    assert found.cut
-    assert len(found.steps) <= 52
-    assert "more steps than are kept" in str(found)
+    tape = jaxlens.tape(f, 1.0)
+    assert tape.cut
+    assert len(tape.steps) <= 52
+    assert "more steps than are kept" in str(tape)
 
 
 def test_names_are_text() -> None:
@@ -244,11 +244,11 @@ def test_a_generator_goes_on_where_it_paused() -> None:
             total = total + part
         return total
 
-    found = jaxlens.tape(f, 1.0)
-    loops = {one.line: (one.times, one.equations) for one in found.loops}
+    tape = jaxlens.tape(f, 1.0)
+    loops = {one.line: (one.times, one.equations) for one in tape.loops}
     inner, outer = three.__code__.co_firstlineno + 1, f.__code__.co_firstlineno + 2
     assert loops == {f"test_line_trace.py:{inner}": (3, 3), f"test_line_trace.py:{outer}": (3, 5)}
-    own = [s for s in found.steps if s.function.endswith("three")]
+    own = [s for s in tape.steps if s.function.endswith("three")]
     assert [s.event for s in own if s.event != "line"] == [
         "call",
         "yield",
@@ -283,16 +283,16 @@ def test_a_condition_that_raises_decides_nothing() -> None:
             x = x - 1
         return x
 
-    found = jaxlens.tape(f, 1.0)
-    assert not found.branches
+    tape = jaxlens.tape(f, 1.0)
+    assert not tape.branches
     first = f.__code__.co_firstlineno
-    raised = {s.line - first: s.raised for s in found.steps if s.raised and s.event == "line"}
+    raised = {s.line - first: s.raised for s in tape.steps if s.raised and s.event == "line"}
     line = inner.__code__.co_firstlineno + 1 - first
     assert raised == {2: "TracerBoolConversionError", 7: "KeyError", line: "KeyError"}
-    left = next(s for s in found.steps if s.event == "return" and s.function.endswith("inner"))
+    left = next(s for s in tape.steps if s.event == "return" and s.function.endswith("inner"))
     assert [(b.name, b.text) for b in left.bound] == [("raises", "KeyError")]
-    at = next(n for n, s in enumerate(found.steps) if s.raised)
-    assert found.notes[at] == ("raises TracerBoolConversionError",)
+    at = next(n for n, s in enumerate(tape.steps) if s.raised)
+    assert tape.notes[at] == ("raises TracerBoolConversionError",)
 
 
 def test_what_is_differentiated_within_a_loop_stands_with_its_line() -> None:
@@ -303,14 +303,14 @@ def test_what_is_differentiated_within_a_loop_stands_with_its_line() -> None:
 
         return jax.lax.scan(body, x, None, 3)[1].sum()
 
-    found = jaxlens.tape(jax.grad(f), 1.0)
-    nodes = {n.id: n for n in found.capture.jaxpr.module.nodes()}
+    tape = jaxlens.tape(jax.grad(f), 1.0)
+    nodes = {n.id: n for n in tape.capture.jaxpr.module.nodes()}
     first = f.__code__.co_firstlineno
-    made = {s.line - first: [nodes[i].opcode for i in s.made] for s in found.steps if s.made}
+    made = {s.line - first: [nodes[i].opcode for i in s.made] for s in tape.steps if s.made}
     assert made[2] == ["sin", "cos"]
     assert made[3] == ["mul"]
-    assert all(i in nodes for s in found.steps for i in s.made)
-    assert sum(len(s.made) for s in found.steps) == len(nodes)
+    assert all(i in nodes for s in tape.steps for i in s.made)
+    assert sum(len(s.made) for s in tape.steps) == len(nodes)
 
 
 def test_no_method_of_a_users_class_is_called() -> None:
@@ -363,8 +363,8 @@ def test_what_another_thread_prints_is_not_the_lines(capsys) -> None:
         other.join()
         return x + 1
 
-    found = jaxlens.tape(f, 1.0)
-    assert found.printed == ()
+    tape = jaxlens.tape(f, 1.0)
+    assert tape.printed == ()
     assert capsys.readouterr().out == "elsewhere\n"
 
 
@@ -373,10 +373,10 @@ def test_what_a_library_traces_within_a_line_stands_with_that_line() -> None:
         mask = jnp.tril(jnp.ones((3, 3), bool))
         return jax.nn.relu(jnp.where(mask, x, 0.0))
 
-    found = jaxlens.tape(f, jnp.ones((3, 3)))
-    assert found.after == 0
-    nodes = {n.id: n.opcode for n in found.capture.jaxpr.module.nodes()}
-    lines = {i: s.line - f.__code__.co_firstlineno for s in found.steps for i in s.made}
+    tape = jaxlens.tape(f, jnp.ones((3, 3)))
+    assert tape.after == 0
+    nodes = {n.id: n.opcode for n in tape.capture.jaxpr.module.nodes()}
+    lines = {i: s.line - f.__code__.co_firstlineno for s in tape.steps for i in s.made}
     assert lines.keys() == nodes.keys()
     assert {nodes[i]: line for i, line in lines.items()}["max"] == 2
     assert {line for i, line in lines.items() if nodes[i] == "iota"} == {1}
@@ -390,8 +390,8 @@ def test_a_listener_is_no_step() -> None:
             heard.append(name)
 
     jax.monitoring.register_event_duration_secs_listener(listener)
-    found = jaxlens.tape(jax.jit(layer), np.ones((2, 4), np.float32), PARAMS[0])
-    functions = {step.function for step in found.steps}
+    tape = jaxlens.tape(jax.jit(layer), np.ones((2, 4), np.float32), PARAMS[0])
+    functions = {step.function for step in tape.steps}
     told, heard = heard, None  # JAX keeps its listeners for good; this one falls silent
     assert told
     assert functions == {"layer"}

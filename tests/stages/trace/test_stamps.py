@@ -30,8 +30,8 @@ STAGES = ("jaxpr", "stablehlo", "hlo", "optimized")
 @functools.cache
 def program(name):
     require(name)
-    made = {**programs.SMALL, **programs.MODELS, "gpt_step": lambda: programs.gpt_step(layers=1)}
-    return made[name]()
+    by_name = {**programs.SMALL, **programs.MODELS, "gpt_step": lambda: programs.gpt_step(layers=1)}
+    return by_name[name]()
 
 
 def look(f, args):

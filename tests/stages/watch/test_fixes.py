@@ -296,8 +296,8 @@ def test_a_value_deep_in_what_a_function_closes_over_is_named():
         return (update, {"name": "sgd"})
 
     def train(rate):
-        made = optimiser(rate)
-        jax.jit(lambda w: w + made[0](w))(X)
+        optimizer = optimiser(rate)
+        jax.jit(lambda w: w + optimizer[0](w))(X)
 
     with jaxlens.recompiles() as log:
         train(0.1)

@@ -107,12 +107,12 @@ def test_it_keeps_no_array_alive():
 
     f = jitted_sum()
     x = jnp.ones((3, 9))
-    held = weakref.ref(x)
+    reference = weakref.ref(x)
     with jaxlens.recompiles() as log:
         f(x)
         del x
         gc.collect()
-        assert held() is None
+        assert reference() is None
     assert log.compiles == 1
 
 

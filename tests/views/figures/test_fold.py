@@ -47,9 +47,9 @@ def chain(count, step):
     """`count` times what `step` makes of a layer's number, its first equation and its input."""
     nodes, last = [], "x"
     for n in range(count):
-        made = step(n, len(nodes), last)
-        nodes += made
-        last = made[-1].results[0].name
+        result = step(n, len(nodes), last)
+        nodes += result
+        last = result[-1].results[0].name
     return program(region("main", ["x", *(f"w{n}" for n in range(2 * count))], nodes, (last,)))
 
 

@@ -39,9 +39,9 @@ ENTRY %main (x: f32[2]) -> f32[2] {
 def checked(module, limit=0):
     for node in module.nodes():
         assert instruction_pieces(node) == _read(node)
-    found = hlo_brief.listing(module, limit)
-    assert len(list(found.more)) == len(found.more)
-    assert list(written(found.more)) == [row_of(line) for line in found.more]
+    listed = hlo_brief.listing(module, limit)
+    assert len(list(listed.more)) == len(listed.more)
+    assert list(written(listed.more)) == [row_of(line) for line in listed.more]
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)

@@ -59,9 +59,9 @@ def test_llvm_is_its_functions_without_metadata() -> None:
 
 
 def test_every_line_carries_its_kernels_name() -> None:
-    found = listing(kernels(), "asm")
-    assert found.stage == "asm"
-    assert [line.id for line in found.lines] == [
+    listed = listing(kernels(), "asm")
+    assert listed.stage == "asm"
+    assert [line.id for line in listed.lines] == [
         "dot",
         "",
         "add",
@@ -74,9 +74,9 @@ def test_every_line_carries_its_kernels_name() -> None:
 
 
 def test_ptx_has_its_own_comments() -> None:
-    found = written(listing(kernels(PTX), "asm"))
-    assert found[0] == "// dot: the runtime calls a library for dot"
-    assert "$L1:" in found
+    texts = written(listing(kernels(PTX), "asm"))
+    assert texts[0] == "// dot: the runtime calls a library for dot"
+    assert "$L1:" in texts
 
 
 @pytest.mark.parametrize("head", [1, 3, 5, 100])
@@ -90,8 +90,8 @@ def test_the_rest_is_as_long_as_it_says(head: int, stage) -> None:
 
 
 def test_of_kernels_beyond_the_limit_no_code_is_made() -> None:
-    found = written(listing(kernels(), "asm", most=3))
-    assert found[-2:] == [
+    texts = written(listing(kernels(), "asm", most=3))
+    assert texts[-2:] == [
         "; add.1: left out here: %%compile --kernel add.1 has it",
         "; while: a thunk, which has no code of its own",
     ]
@@ -124,6 +124,6 @@ ODD_ASM = "f:\n  1a: ret\n .x\n   2: é.\n//c\nloc:\n$L:\n\tmov.u32 %r1, 3;\n  @
 @pytest.mark.parametrize("code", [(BEFORE, ASM), (BEFORE, PTX), (ODD, ODD_ASM)])
 def test_lines_written_out_are_those_of_the_listing(stage, head, code) -> None:
     works = [*kernels(code[1]), work(Kernel("odd <b>", "odd", "kernel", *code[:1], "", code[1]))]
-    found = listing(works, stage, head=head)
-    assert [*found.more.written()] == [row_of(line) for line in found.more]
-    assert len(found.more) > 4
+    listed = listing(works, stage, head=head)
+    assert [*listed.more.written()] == [row_of(line) for line in listed.more]
+    assert len(listed.more) > 4

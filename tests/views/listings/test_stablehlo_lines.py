@@ -116,8 +116,8 @@ def test_lines_written_out_are_those_of_the_listing(lowered):
 )
 def test_a_line_is_marked_like_another_only_where_names_make_no_difference(text):
     lines = [text.replace("%0", name) for name in ("%0", "%12", "%" + "long" * 20, "%0")]
-    found = rows([PrintedLine(line, 2) for line in lines], {})
-    assert [row for row, _, _ in found] == [marked(Line(pieces(line), "", 1)) for line in lines]
+    listed = rows([PrintedLine(line, 2) for line in lines], {})
+    assert [row for row, _, _ in listed] == [marked(Line(pieces(line), "", 1)) for line in lines]
 
 
 def test_every_op_begins_one_line_or_is_applied_on_its_parents(lowered):

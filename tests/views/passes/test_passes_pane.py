@@ -124,8 +124,8 @@ def said(row: PassRow) -> tuple[str, str, bool, str]:
 
 
 def differing(before: str, after: str) -> list[tuple[str, str, bool, str]]:
-    found = rows(between(fixed.module(before), fixed.module(after)))
-    return [said(row) for row in found if row.mark != "same"]
+    listed = rows(between(fixed.module(before), fixed.module(after)))
+    return [said(row) for row in listed if row.mark != "same"]
 
 
 def test_what_is_gone_stands_where_it_was_and_says_why() -> None:
@@ -173,19 +173,19 @@ def test_an_instruction_that_is_another_now_stands_below_what_it_was() -> None:
 
 
 def test_constants_are_folded() -> None:
-    found = differing(SHARED, FOLDED)
-    assert ("folded", "six", True, "into constant.1") in found
-    assert ("added", "constant.1", False, "") in found
+    differences = differing(SHARED, FOLDED)
+    assert ("folded", "six", True, "into constant.1") in differences
+    assert ("added", "constant.1", False, "") in differences
 
 
 def test_a_fusion_takes_rows_from_the_entry_into_a_computation_of_its_own() -> None:
-    found = differing(FOLDED, FUSED)
-    gone = [row for row in found if row[2]]
+    differences = differing(FOLDED, FUSED)
+    gone = [row for row in differences if row[2]]
     assert gone == [
         ("fused", name, True, "into add_fusion")
         for name in ("m1", "constant.1", "sixes", "e", "s", "r")
     ]
-    assert [(mark, id, note) for mark, id, was, note in found if not was] == [
+    assert [(mark, id, note) for mark, id, was, note in differences if not was] == [
         ("added", "add_fusion", ""),
         ("added", "", ""),
         ("fused", "m1.1", "was m1"),
@@ -217,14 +217,14 @@ def test_a_computation_that_got_another_name_is_the_same_one() -> None:
 
 
 def test_a_computation_that_is_gone_keeps_its_title() -> None:
-    found = rows(between(fixed.module(FUSED), fixed.module(LIVE)))
-    titles = [row for row in found if not row.line.id and row.gone]
+    listed = rows(between(fixed.module(FUSED), fixed.module(LIVE)))
+    titles = [row for row in listed if not row.line.id and row.gone]
     assert all("fused_computation" in row.line.pieces[0].text for row in titles)
 
 
 def test_steps_carry_counts_and_meanings() -> None:
-    found = steps()
-    assert [(step.index, step.name, step.size, step.did) for step in found.steps] == [
+    block = steps()
+    assert [(step.index, step.name, step.size, step.did) for step in block.steps] == [
         (0, "before_optimizations", 14, ""),
         (1, "algsimp", 11, "3 removed"),
         (2, "dce", 10, "1 removed"),
@@ -233,9 +233,9 @@ def test_steps_carry_counts_and_meanings() -> None:
         (5, "fusion", 9, "6 fused, 1 added"),
     ]
     assert (
-        found.steps[3].meaning == "Keeps one of several instructions that compute the same value."
+        block.steps[3].meaning == "Keeps one of several instructions that compute the same value."
     )
-    assert found.note == ""
+    assert block.note == ""
 
 
 def programs(record: Path) -> list[tuple[object, object]]:
@@ -248,8 +248,8 @@ def programs(record: Path) -> list[tuple[object, object]]:
 def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record) -> None:
     for before, after in programs(record):
         change = between(before, after)
-        found = rows(change)
-        staying = [row.line.id for row in found if not row.gone and row.line.id]
+        listed = rows(change)
+        staying = [row.line.id for row in listed if not row.gone and row.line.id]
         inner = {
             node.id
             for name, region in after.regions.items()
@@ -258,7 +258,7 @@ def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record) -> 
             if node.opcode == "parameter"
         }
         assert staying == [node.id for node in after.nodes() if node.id not in inner]
-        gone = {row.line.id: row for row in found if row.gone and row.line.id}
+        gone = {row.line.id: row for row in listed if row.gone and row.line.id}
         for node in before.nodes():
             fate = change.fates[node.id]
             if fate.name in ("removed", "folded", "merged") and node.opcode != "parameter":
@@ -266,7 +266,7 @@ def test_rows_hold_each_program_once_and_marks_agree_with_the_counts(record) -> 
             if node.id in gone:
                 assert gone[node.id].mark == fate.name
         if what(change).endswith("only"):
-            assert {row.mark for row in found} <= {"same", "adjusted", "renamed"}
+            assert {row.mark for row in listed} <= {"same", "adjusted", "renamed"}
 
 
 def id_of(line: list) -> str:
@@ -276,17 +276,17 @@ def id_of(line: list) -> str:
 
 def pages(block: PassSteps) -> list[list[tuple[str, str, bool, str]]]:
     """The rows as a reader of the data sees them."""
-    found = data(block)
-    letters = {letter: words[0] for letter, words in found["marks"].items()}
-    notes = ["", *found["notes"]]
+    payload = data(block)
+    letters = {letter: words[0] for letter, words in payload["marks"].items()}
+    notes = ["", *payload["notes"]]
     return [
         [
-            (letters[letter.lower()], id_of(found["lines"][line]), letter.isupper(), notes[note])
+            (letters[letter.lower()], id_of(payload["lines"][line]), letter.isupper(), notes[note])
             for letter, line, note in zip(
                 step["marks"], accumulate(step["lines"]), step["notes"], strict=True
             )
         ]
-        for step in found["steps"]
+        for step in payload["steps"]
     ]
 
 
@@ -302,8 +302,8 @@ def test_atoms_stand_with_the_lines_they_belong_to() -> None:
     def atoms(module):
         return {node.id: (3, 4, 5) for node in module.nodes() if node.id == "e"}
 
-    found = data(steps(atoms=atoms))
-    assert {id_of(line): unrolled(line[3:]) for line in found["lines"] if line[3:]} == {
+    payload = data(steps(atoms=atoms))
+    assert {id_of(line): unrolled(line[3:]) for line in payload["lines"] if line[3:]} == {
         "e": [3, 4, 5]
     }
 

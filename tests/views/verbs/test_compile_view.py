@@ -49,19 +49,19 @@ def titles(blocks) -> list[str]:
 
 
 def test_the_verdict_comes_first_and_times_are_volatile() -> None:
-    found = document(fixed.capture())
-    assert said(found).startswith("Cache: this call would miss: it is traced, lowered and compiled")
-    assert "x: f32[4,8], was f32[2,8]" in said(found)
-    (times,) = (block.table for block in found.blocks if isinstance(block, TableBlock))
+    shown = document(fixed.capture())
+    assert said(shown).startswith("Cache: this call would miss: it is traced, lowered and compiled")
+    assert "x: f32[4,8], was f32[2,8]" in said(shown)
+    (times,) = (block.table for block in shown.blocks if isinstance(block, TableBlock))
     assert times.title == "Time per stage"
     assert times.volatile
-    assert "250 ms" not in text(found)
-    assert "250 ms" in text(found, times=True)
+    assert "250 ms" not in text(shown)
+    assert "250 ms" in text(shown, times=True)
 
 
 def test_tabs_by_default() -> None:
-    found = tabs(document(fixed.capture()))
-    assert list(found) == [
+    tab_blocks = tabs(document(fixed.capture()))
+    assert list(tab_blocks) == [
         "Your code",
         "Kernels",
         "Cost",
@@ -70,10 +70,10 @@ def test_tabs_by_default() -> None:
         "LLVM IR",
         "Assembly",
     ]
-    assert titles(found["Kernels"]) == ["Kernels"]
-    assert titles(found["Cost"]) == ["Cost", "Flops by line"]
-    assert titles(found["Memory"]) == MEMORY
-    (each,) = (block for block in found["Kernels"] if isinstance(block, Fold))
+    assert titles(tab_blocks["Kernels"]) == ["Kernels"]
+    assert titles(tab_blocks["Cost"]) == ["Cost", "Flops by line"]
+    assert titles(tab_blocks["Memory"]) == MEMORY
+    (each,) = (block for block in tab_blocks["Kernels"] if isinstance(block, Fold))
     assert [block.title for block in each.blocks] == [
         "max_fusion: broadcast x 2, add, maximum",
         "gt_fusion: broadcast x 2, add, compare",
@@ -90,20 +90,20 @@ def test_the_users_lines_are_tinted_by_flops() -> None:
 
 
 def test_one_kernel_with_its_hlo_and_code() -> None:
-    found = document(fixed.capture(), CompileOptions(kernel="max_fusion"))
-    (panes,) = [block for block in found.blocks if isinstance(block, Tabs)]
+    shown = document(fixed.capture(), CompileOptions(kernel="max_fusion"))
+    (panes,) = [block for block in shown.blocks if isinstance(block, Tabs)]
     titles = ["HLO", "LLVM IR", "LLVM IR, optimised", "Assembly"]
     assert [tab.title for tab in panes.tabs] == titles
     codes = [block for tab in panes.tabs for block in tab.blocks if isinstance(block, Code)]
     assert [code.language for code in codes] == ["llvm", "llvm", "asm"]
-    assert "max_fusion is a kernel" in said(found)
-    assert "40 B in, 32 B out" in said(found)
+    assert "max_fusion is a kernel" in said(shown)
+    assert "40 B in, 32 B out" in said(shown)
 
 
 def test_a_library_call_says_why_it_has_no_code() -> None:
-    found = document(fixed.capture(), CompileOptions(kernel="dot.1"))
-    assert "the runtime calls a library for dot" in said(found)
-    assert not [block for block in found.blocks if isinstance(block, Code)]
+    shown = document(fixed.capture(), CompileOptions(kernel="dot.1"))
+    assert "the runtime calls a library for dot" in said(shown)
+    assert not [block for block in shown.blocks if isinstance(block, Code)]
 
 
 def test_assembly_of_one_kernel_and_of_all() -> None:
@@ -127,32 +127,32 @@ def test_an_unknown_kernel_gets_the_nearest() -> None:
     ],
 )
 def test_an_option_shows_its_own_alone(option, expected) -> None:
-    found = document(fixed.capture(), CompileOptions(**{option: True}))
-    assert titles(found.blocks) == expected
-    assert not [block for block in found.blocks if isinstance(block, Tabs)]
+    shown = document(fixed.capture(), CompileOptions(**{option: True}))
+    assert titles(shown.blocks) == expected
+    assert not [block for block in shown.blocks if isinstance(block, Tabs)]
 
 
 def test_memory_at_the_peak_stands_under_its_chart() -> None:
     whole = document(fixed.capture(), CompileOptions(memory=True))
     assert any(isinstance(block, Picture) for block in whole.blocks)
-    found = tabs(whole)
-    assert list(found) == ["At the peak", "Your code"]
-    assert titles(found["At the peak"]) == MEMORY
-    (pane,) = found["Your code"]
+    tab_blocks = tabs(whole)
+    assert list(tab_blocks) == ["At the peak", "Your code"]
+    assert titles(tab_blocks["At the peak"]) == MEMORY
+    (pane,) = tab_blocks["Your code"]
     shares = {line.number: line.share for line in pane.lines if line.share}
     assert shares == {2: pytest.approx(32 / 40), 3: pytest.approx(8 / 40)}
 
 
 def test_costs_stand_in_tabs_your_lines_first() -> None:
-    found = tabs(document(fixed.capture(), CompileOptions(cost=True)))
-    assert list(found) == ["Your code", "Kernels", "Cost"]
-    assert titles(found["Kernels"]) == ["Flops and bytes by kernel"]
-    assert titles(found["Cost"]) == ["Cost", "Flops by line"]
+    tab_blocks = tabs(document(fixed.capture(), CompileOptions(cost=True)))
+    assert list(tab_blocks) == ["Your code", "Kernels", "Cost"]
+    assert titles(tab_blocks["Kernels"]) == ["Flops and bytes by kernel"]
+    assert titles(tab_blocks["Cost"]) == ["Cost", "Flops by line"]
     roofs = document(fixed.capture(), CompileOptions(roofline="h100"))
     roof = tabs(roofs)
     assert list(roof) == ["Your code", "Kernels", "Cost"]
     assert any(isinstance(block, Picture) for block in roofs.blocks)
-    (pane,) = found["Your code"]
+    (pane,) = tab_blocks["Your code"]
     assert isinstance(pane, SourcePane)
 
 
@@ -165,19 +165,19 @@ def test_a_run_is_shown_with_how_it_was_measured() -> None:
 
 
 def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
-    found = document(fixed.capture("kernels", "memory", "cost"))
-    assert "this backend gives no kernels." in said(found)
-    assert "this backend gives no memory." in said(found)
-    assert list(tabs(found)) == ["Your code", "Cost", "Optimised HLO"]
+    shown = document(fixed.capture("kernels", "memory", "cost"))
+    assert "this backend gives no kernels." in said(shown)
+    assert "this backend gives no memory." in said(shown)
+    assert list(tabs(shown)) == ["Your code", "Cost", "Optimised HLO"]
 
 
 def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
-    found = document(fixed.capture())
-    assert "It runs as 2 kernels and 1 library call." in said(found)
-    assert "152 flop counted over the equations." in said(found)
-    assert "XLA's own figure for the optimised program: 160 flop." in said(found)
-    assert "Memory: arguments 200 B" in said(found)
-    written = text(found, full=True)
+    shown = document(fixed.capture())
+    assert "It runs as 2 kernels and 1 library call." in said(shown)
+    assert "152 flop counted over the equations." in said(shown)
+    assert "XLA's own figure for the optimised program: 160 flop." in said(shown)
+    assert "Memory: arguments 200 B" in said(shown)
+    written = text(shown, full=True)
     for sentence in ("152 flop counted", "XLA's own figure", "Memory: arguments"):
         assert written.count(sentence) == 1
 

@@ -18,9 +18,9 @@ def words(line) -> str:
 
 
 def test_tabs_by_default() -> None:
-    found = document(fixed.capture())
-    assert found.taken.startswith("layer(x, w, b) with x f32[4,8]")
-    assert [tab.title for tab in blocks(found, Tabs)[0].tabs] == [
+    shown = document(fixed.capture())
+    assert shown.taken.startswith("layer(x, w, b) with x f32[4,8]")
+    assert [tab.title for tab in blocks(shown, Tabs)[0].tabs] == [
         "Your code",
         "Before and after fusion",
         "StableHLO",
@@ -28,7 +28,7 @@ def test_tabs_by_default() -> None:
         "Optimised HLO",
         "Passes",
     ]
-    said = [finding.text for finding in blocks(found, Findings)[0].findings]
+    said = [finding.text for finding in blocks(shown, Findings)[0].findings]
     assert said[-1] == "It runs as 2 kernels and 1 library call."
 
 
@@ -60,31 +60,31 @@ def test_full_leaves_nothing_out() -> None:
 
 
 def test_one_stage_alone() -> None:
-    found = document(fixed.capture(), stage="optimized")
-    assert [type(block) for block in found.blocks] == [Listing]
-    assert "max_fusion" in {line.id for line in found.blocks[0].lines}
+    shown = document(fixed.capture(), stage="optimized")
+    assert [type(block) for block in shown.blocks] == [Listing]
+    assert "max_fusion" in {line.id for line in shown.blocks[0].lines}
 
 
 @pytest.mark.parametrize("names", [("hlo", "optimized"), ("optimized", "hlo"), ("1", "fusion")])
 def test_any_two_programs_are_compared_in_order_of_time(names) -> None:
-    found = document(fixed.capture(), diff=names)
-    diff = blocks(found, Diff)[0]
+    shown = document(fixed.capture(), diff=names)
+    diff = blocks(shown, Diff)[0]
     assert diff.groups[0].title.startswith("max_fusion")
-    said = blocks(found, Findings)[0].findings[0].text
+    said = blocks(shown, Findings)[0].findings[0].text
     assert said == "11 instructions before, 21 after: 6 fused, 2 added."
 
 
 def test_a_pass_shows_what_it_changed_and_the_program_after_it() -> None:
-    found = document(fixed.capture(), pass_name="fusion")
-    said = [finding.text for finding in blocks(found, Findings)[0].findings]
+    shown = document(fixed.capture(), pass_name="fusion")
+    said = [finding.text for finding in blocks(shown, Findings)[0].findings]
     assert said[0] == ("2: fuse / fusion: 6 fused, 2 added; 11 instructions before, 21 after.")
     assert said[1].startswith("Joins producers with consumers")
-    assert blocks(found, Fold)[0].title == "The program after it"
+    assert blocks(shown, Fold)[0].title == "The program after it"
 
 
 def test_passes_alone() -> None:
-    found = document(fixed.capture(), passes=True)
-    (steps,) = blocks(found, PassSteps)
+    shown = document(fixed.capture(), passes=True)
+    (steps,) = blocks(shown, PassSteps)
     assert [table.title for table in steps.tables] == ["Passes", "What they are for"]
     assert [(step.index, step.size) for step in steps.steps] == [(0, 11), (2, 21)]
 

@@ -140,10 +140,10 @@ def test_library_lines_come_folded_behind_the_user_s(tmp_path, monkeypatch):
     import somelib
 
     cap = jaxlens.capture(lambda x: somelib.twice(x) + 1, jnp.ones(3))
-    made = document(cap)
-    (mine,) = blocks_of(made, SourcePane)
+    shown = document(cap)
+    (mine,) = blocks_of(shown, SourcePane)
     assert [line.note for line in mine.lines if line.note] == ["3 eqns"]
-    (fold,) = blocks_of(made, Fold)
+    (fold,) = blocks_of(shown, Fold)
     assert fold.title == "in libraries: 1 file"
     (library,) = fold.blocks
     assert isinstance(library, SourcePane)
