@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -139,16 +140,22 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Absolute names of every module that a file imports, wherever the statement stands."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def resolve(name: str, modules: set[str]) -> str | None:
@@ -161,12 +168,14 @@ def resolve(name: str, modules: set[str]) -> str | None:
 MODULES = {module_name(path) for path in files()}
 
 
+@cache
 def package(name: str) -> str:
     """The package of a module, by its name below jaxlens."""
     folder = name if (ROOT.parent / name.replace(".", "/")).is_dir() else name.rpartition(".")[0]
     return (name if folder == "jaxlens" else folder).removeprefix("jaxlens.")
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The modules of ours that a file imports."""
     ours = {resolve(name, MODULES) for name in imports(path) if name.startswith("jaxlens")}
@@ -266,7 +275,7 @@ def test_no_public_class_name_stands_twice() -> None:
     names = Counter(
         node.name
         for path in files()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name for name, n in names.items() if n > 1} <= set(HOMONYMS)
@@ -278,7 +287,7 @@ def test_sizes() -> None:
     long = [
         f"{path.name}:{node.name}"
         for path in files()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno >= 80
     ]
@@ -301,7 +310,7 @@ def borrows(path: Path) -> bool:
     return any(name.startswith(private) for name in imports(path)) or any(
         (isinstance(node, ast.Constant) and str(node.value).startswith(private))
         or (isinstance(node, ast.Attribute) and node.attr == "_src")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
     )
 
 
