@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxlens.api import capture, compile, explain, explore, hlo, jaxpr, load
-    from jaxlens.captures import Capture
-    from jaxlens.errors import LensError, RecompileError
-    from jaxlens.notebook.widgets.composer import Composer
-    from jaxlens.notebook.widgets.explorer import Explorer
-    from jaxlens.notebook.widgets.key_player import KeyPlayer
-    from jaxlens.notebook.widgets.lens_widget import Lenses
-    from jaxlens.questions import (
+    from jaxlens.ask import (
         captured,
         compare,
         cost,
@@ -33,6 +27,12 @@ if TYPE_CHECKING:
         times,
         without,
     )
+    from jaxlens.captures import Capture
+    from jaxlens.errors import LensError, RecompileError
+    from jaxlens.notebook.widgets.composer import Composer
+    from jaxlens.notebook.widgets.explorer import Explorer
+    from jaxlens.notebook.widgets.key_player import KeyPlayer
+    from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
@@ -106,7 +106,7 @@ _HOMES = (
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
     }
-    | dict.fromkeys(_QUESTIONS, "jaxlens.questions")
+    | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )
 

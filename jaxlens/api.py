@@ -15,24 +15,17 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.cell_calls import CalledProgram
-from jaxlens.options import (
-    CompileOptions,
-    ExploreOptions,
-    HloOptions,
-    JaxprOptions,
-    read_options,
-)
+from jaxlens.options import read_options
+from jaxlens.questions.verb_options import OPTIONS
 from jaxlens.views.view import View
 
 Function = Callable[..., Any]
 Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`
-_Options = TypeVar("_Options", JaxprOptions, HloOptions, CompileOptions, ExploreOptions)
 
 
 def capture(
@@ -82,16 +75,10 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option that does not exist.
     """
-    from jaxlens.views.questions import ladder as ladder_view
-    from jaxlens.views.questions import line_trace as line_trace_view
-    from jaxlens.views.verbs.jaxpr import document
+    from jaxlens.questions import show
 
-    cap, options = _asked(JaxprOptions, f, args, kwargs)
-    if options.tape:
-        return View(cap, lambda: line_trace_view.document(cap, options))
-    if options.ladder:
-        return View(cap, lambda: ladder_view.document(rungs(cap), options.full))
-    return View(cap, lambda: document(cap, options))
+    cap, options = _asked("jaxpr", f, args, kwargs)
+    return View(cap, lambda: show.jaxpr(cap, options))
 
 
 def rungs(cap: Capture) -> tuple[Capture, ...]:
@@ -116,14 +103,12 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
         OptionError: An option, stage or pass that does not exist.
         UnavailableError: A stage that this backend does not give.
     """
-    from jaxlens.views.verbs.hlo import document
+    from jaxlens.questions import show
 
-    cap, options = _asked(HloOptions, f, args, kwargs)
+    cap, options = _asked("hlo", f, args, kwargs)
     if options.without:
         return _without(cap, options.without, 0, options.full)
-    shown = asdict(options)
-    del shown["without"]
-    return View(cap, lambda: document(cap, **shown))
+    return View(cap, lambda: show.hlo(cap, options))
 
 
 def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -138,17 +123,12 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option or kernel that does not exist.
     """
-    from jaxlens.views.verbs.compile import document, needs
+    from jaxlens.questions import show
 
-    cap, options = _asked(CompileOptions, f, args, kwargs)
+    cap, options = _asked("compile", f, args, kwargs)
     if options.without:
         return _without(cap, options.without, options.run, options.full)
-    watched = options.cost or bool(options.roofline)
-
-    return View(
-        cap,
-        lambda: document(cap.gather(needs(cap, options)), options, _run(cap, options.run, watched)),
-    )
+    return View(cap, lambda: show.compile(cap, options))
 
 
 def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -165,10 +145,10 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option that does not exist.
     """
-    from jaxlens.views.verbs.explore import document
+    from jaxlens.questions import show
 
-    cap, options = _asked(ExploreOptions, f, args, kwargs)
-    return View(cap, lambda: document(cap, options))
+    cap, options = _asked("explore", f, args, kwargs)
+    return View(cap, lambda: show.explore(cap, options))
 
 
 def explain(error: BaseException | None = None) -> View | None:
@@ -201,43 +181,24 @@ def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Cap
 
 def _without(cap: Capture, names: str, run: int, full: bool) -> View:
     """What a pass or a flag changes."""
-    from jaxlens.views.questions.compare import document
+    from jaxlens.questions import show
 
     other, measured = what_if(cap, names, run)
-    return View(other, lambda: document(cap, other, run=measured, full=full))
+    return View(other, lambda: show.compared(cap, other, run=measured, full=full))
 
 
-def watched(cap: Capture, n: int) -> Any:
-    """What n executions took, each instruction apart; None for none.
-
-    Raises:
-        UnavailableError: The program cannot run here, or cannot be watched.
-    """
-    return _run(cap, n, True)
-
-
-def _run(cap: Capture, n: int, watched: bool = False) -> Any:
-    """What n executions took, each instruction apart if watched; None where none was asked for."""
-    if not n:
-        return None
-    return cap.driver.run_watched(n) if watched else cap.driver.run(n)
-
-
-def _asked(
-    kind: type[_Options], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Capture, _Options]:
+def _asked(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Capture, Any]:
     """The capture and the options of a verb's call."""
     if not isinstance(f, Capture):
-        return capture(f, *args, **kwargs), kind()
+        return capture(f, *args, **kwargs), OPTIONS[verb]()
     if args:
-        verb = kind.__name__.removesuffix("Options").lower()
         raise OptionError(
             f"jaxlens.{verb} takes options by keyword with a Capture, got {len(args)} "
             f"positional: jaxlens.{verb}(cap, option=value)"
         )
     if kwargs.get("against") is not None:
         kwargs = {**kwargs, "against": as_capture(kwargs["against"])}
-    return f, read_options(kind, kwargs)
+    return f, read_options(OPTIONS[verb], kwargs)
 
 
 def as_capture(value: Any) -> Capture:

@@ -7,7 +7,7 @@ says *what is looked at* (`--in`, `--grad`, `--target`) is not here: in Python t
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.ir.stage import STAGES
@@ -33,34 +33,17 @@ def option(
     return field(default=default, metadata=about)
 
 
-def _without() -> Any:
-    return option(
-        "",
-        "what changes when a pass is left out (fusion) or a flag set (xla_flag=value); compiles "
-        "in another process",
-        "NAME",
-        values="pass",
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class JaxprOptions:
+class JaxprPanes:
     """What `jaxlens.jaxpr` shows; by default the listing, your lines beside it, and the graph."""
 
     text: bool = option(False, "show the listing alone")
     graph: bool = option(False, "show the graph alone")
     depth: int = option(1, "levels of nested jaxprs that stand open in the graph", "N", kind=int)
-    against: Any = option(  # noqa: RUF009 - a field, as all are
-        None, "what changed since what -o NAME stored", "NAME", values="capture"
-    )
-    captured: bool = option(False, "arrays that it closes over, with bytes and the line")
-    tape: bool = option(False, "step by step through the lines as they ran while JAX traced")
-    ladder: bool = option(False, "what each transform made of it: f, grad(f), vmap(grad(f)), ...")
-    full: bool = option(False, "show every equation and attribute; nothing folded or cut")
 
 
 @dataclass(frozen=True, slots=True)
-class HloOptions:
+class HloPanes:
     """What `jaxlens.hlo` shows; by default the program before and after fusion, side by side."""
 
     stage: str = option("", f"one stage alone: {', '.join(STAGE_NAMES)}", "STAGE", values="stage")
@@ -69,9 +52,6 @@ class HloOptions:
     )
     passes: bool = option(False, "list the passes that changed the program, and what each did")
     pass_name: str = option("", "what one pass changed", "NAME", values="pass")
-    fusion: bool = option(False, "the program before and after fusion, alone")
-    without: str = _without()
-    full: bool = option(False, "show metadata, layouts and every instruction; nothing folded")
 
     def __post_init__(self) -> None:
         if self.stage and self.stage not in STAGE_NAMES:
@@ -79,33 +59,10 @@ class HloOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class CompileOptions:
+class CompilePanes:
     """What `jaxlens.compile` shows; by default the verdict, kernels, cost, memory and times."""
 
     run: int = option(0, "execute it N times and measure; without it nothing is run", "N", kind=int)
-    why: bool = option(False, "whether this call would hit JAX's caches, and what is new in it")
-    cost: bool = option(
-        False, "flops and bytes by line and kernel, loops counted; with --run N seconds of each"
-    )
-    roofline: str = option(
-        "",
-        "the same, and the best possible time: of this device, measured, or --roofline=h100",
-        "[DEVICE]",
-        values="device",
-    )
-    memory: bool = option(False, "which line owns the memory peak, what autodiff saves, donation")
-    checkpoint: bool = option(False, "the same, and what jax.checkpoint would change, by trying")
-    kernel: str = option("", "one kernel: what it fused, its LLVM IR", "NAME", values="kernel")
-    asm: bool = option(False, "the machine's instructions, of every kernel or of --kernel NAME")
-    sharding: bool = option(False, "which device holds what, and what travels between them")
-    captured: bool = option(False, "arrays that it closes over, and what XLA folded")
-    times: bool = option(False, "seconds by stage, pass and kernel; equations by line; loops")
-    scan: bool = option(False, "the same, and what lax.scan would change, by trying")
-    without: str = _without()
-    against: Any = option(  # noqa: RUF009 - a field, as all are
-        None, "what changed since what -o NAME stored", "NAME", values="capture"
-    )
-    full: bool = option(False, "show every row and line; nothing folded or cut")
 
     def __post_init__(self) -> None:
         if self.run < 0:
@@ -113,13 +70,8 @@ class CompileOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ExploreOptions:
+class ExplorePanes:
     """What `jaxlens.explore` shows; by default every pane, each as far as it fits."""
-
-    full: bool = option(False, "show metadata, layouts and every line; nothing folded or cut")
-
-
-T = TypeVar("T", JaxprOptions, HloOptions, CompileOptions, ExploreOptions)
 
 
 def flag(name: str) -> str:
@@ -127,7 +79,7 @@ def flag(name: str) -> str:
     return "--" + name.removesuffix("_name").rstrip("_")
 
 
-def read_options(kind: type[T], given: dict[str, Any]) -> T:
+def read_options(kind: type[Any], given: dict[str, Any]) -> Any:
     """Options from keywords, an unknown one answered with the nearest.
 
     Raises:

@@ -20,7 +20,7 @@ from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
 from jaxlens.ir.compile_log import CompileLog, Cure
-from jaxlens.lenses.recompile.report import of, one_line
+from jaxlens.lenses.recompile.report import Recompiles, of, one_line
 from jaxlens.lenses.recompile.report import recompiles as report
 from jaxlens.stages.watch.fixes import cured
 from jaxlens.stages.watch.listen import CompileWatch
@@ -43,7 +43,7 @@ class RecompileLog:
     def __init__(self, watch: CompileWatch | None = None, where: str = "") -> None:
         self._watch = watch or CompileWatch()
         self._where = where
-        self._last: tuple[CompileLog, Answer] | None = None
+        self._last: tuple[CompileLog, Answer[Recompiles]] | None = None
         self._done: tuple[CompileLog, CompileLog] | None = None
 
     def __enter__(self) -> "RecompileLog":
@@ -65,7 +65,7 @@ class RecompileLog:
         return tuple(dict.fromkeys(call.cure for call in calls if call.cure and call.cure.text))
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> Answer[Recompiles]:
         """The log so far as a view with facts."""
         log = self.log
         if self._last is None or self._last[0] != log:

@@ -90,26 +90,27 @@ PACKAGES = {
     "render.text": "errors ir report render render.graph",
     "render.html": "errors ir report render render.graph render.text",
     "views": "captures errors ir.* links.* report render.* lenses.*",
-    "views.listings": "captures errors ir.* links.* report render.* lenses.* views",
-    "views.figures": "captures errors ir.* links.* report render.* lenses.* views views.listings",
-    "views.passes": "captures errors ir.* links.* report render.* lenses.* views views.listings",
+    "views.listings": "errors ir.* links.* report render.* lenses.* views",
+    "views.figures": "errors ir.* links.* report render.* lenses.* views views.listings",
+    "views.passes": "errors ir.* links.* report render.* lenses.* views views.listings",
     "views.questions": (
-        "captures errors ir.* links.* options report render.* lenses.* views views.listings "
+        "errors ir.* links.* options report render.* lenses.* views views.listings "
         "views.figures views.passes"
     ),
     "views.verbs": (
         "captures errors ir.* links.* options report render.* lenses.* views views.listings "
         "views.figures views.passes views.questions"
     ),
-    "api": "captures errors ir options stages.* lenses.* views.*",
+    "questions": "captures errors ir lenses.* options render.* report views.*",
+    "api": "captures errors ir options questions stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
-    "questions": "api captures errors ir lenses.* options report render.* stages.* views.*",
+    "ask": "api captures errors ir lenses.* options questions report stages.* views.*",
     "notebook.cell": "errors ir",
     "notebook.widgets": (
-        "api captures errors ir lenses.* options questions render.* report views.* watches"
+        "api ask captures errors ir lenses.* options questions render.* report views.* watches"
     ),
     "notebook.magics": (
-        "api captures errors ir lenses.* options questions render.* report views.* watches "
+        "api ask captures errors ir lenses.* options questions render.* report views.* watches "
         "notebook.cell notebook.widgets"
     ),
     "notebook": "errors ir notebook.cell notebook.magics notebook.widgets",

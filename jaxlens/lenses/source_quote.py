@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
-from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Span
+from jaxlens.lenses.subject import Subject
 
 _MOST = 44
 
 
-def quoter(capture: Capture) -> "Quoter":
-    """Quotes the sources of a capture; where it has none, nothing."""
+def quoter(subject: Subject) -> "Quoter":
+    """Quotes the sources of a program; where it has none, nothing."""
     try:
-        return Quoter(capture.sources)
+        return Quoter(subject.sources)
     except UnavailableError:
         return Quoter({})
 

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from jaxlens.report import Finding, Overlay, Report, Table
 from jaxlens.views.view import View
 
+F = TypeVar("F")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Answer(View):
+class Answer(View, Generic[F]):
     """One question answered: `str(answer)` is its text, and each fact is an attribute.
 
     `jaxlens.cost(f, x).flops` is a number to assert on; `answer.facts` has all of them.
@@ -21,7 +23,7 @@ class Answer(View):
     """
 
     ask: Callable[[], Report]
-    know: Callable[[], Any]
+    know: Callable[[], F]
 
     @cached_property
     def report(self) -> Report:
@@ -29,7 +31,7 @@ class Answer(View):
         return self.ask()
 
     @cached_property
-    def facts(self) -> Any:
+    def facts(self) -> F:
         """The figures as frozen data."""
         return self.know()
 

@@ -14,9 +14,7 @@ from jaxlens.links.match.instruction_fates import uncalled
 from jaxlens.links.match.same_compile import relate
 from jaxlens.render.text.document_text import text
 from jaxlens.stages.driver import capture
-from jaxlens.views.verbs import compile as compile_view
-from jaxlens.views.verbs import hlo as hlo_view
-from tests.support import programs
+from tests.support import documents, programs
 
 pytestmark = pytest.mark.backend
 
@@ -119,8 +117,8 @@ def test_xlas_trip_count_is_taken_for_a_while_loop() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_both_views_are_made_and_their_text_is_stable(name: str) -> None:
     report = captured(name)
-    for view in (hlo_view, compile_view):
-        first, second = (text(view.document(report)) for _ in range(2))
+    for document in (documents.hlo, documents.compile):
+        first, second = (text(document(report)) for _ in range(2))
         assert first == second
         assert "Traceback" not in first
 
@@ -136,4 +134,4 @@ def test_stages_of_one_program_on_demand() -> None:
         {"stage": "llvm"},
         {"fusion": True, "full": True},
     ):
-        assert text(hlo_view.document(report, **options))
+        assert text(documents.hlo(report, **options))

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import jax
 
 import jaxlens
-from jaxlens import questions
+from jaxlens import ask as questions
 from tests.support import programs
 
 MOST = 0.10  # of the compile: what the project allows a lens

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import jaxlens
 from jaxlens.lenses.constants import facts as constants
 from jaxlens.lenses.times import report as times_report
-from jaxlens.lenses.times.facts import of, written_out
+from jaxlens.lenses.times.facts import facts, written_out
 from tests.support import programs
 
 
@@ -44,8 +44,8 @@ def main() -> None:
         ("profiled compile", lambda: (profiled.profile, profiled.optimized.module)),
         ("compile, all passes", lambda: (passes.passes, passes.optimized.module)),
         ("equations and loops", lambda: written_out(profiled)),
-        ("times, the rest", lambda: times_report.times(profiled, of(profiled))),
-        ("captured", lambda: constants.captured(passes)),
+        ("times, the rest", lambda: times_report.report(facts(profiled))),
+        ("captured", lambda: constants.report(constants.facts(passes))),
     ):
         spent = seconds(work)
         print(f"{name:<22} {spent:6.2f} s  {spent / base:6.1%} of the plain compile")

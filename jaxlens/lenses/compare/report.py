@@ -5,26 +5,10 @@ Facts: `compare/facts.py`; sentences: `compare/sentences.py`; tables: `compare/t
 
 from collections.abc import Sequence
 
-from jaxlens.captures import Capture
-from jaxlens.lenses.compare.facts import NAMES, Comparison, Names, of
+from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.lenses.compare.sentences import findings
-from jaxlens.lenses.compare.tables import tables, times
+from jaxlens.lenses.compare.tables import tables
 from jaxlens.report import Overlay, Report, Table
-
-
-def compare(
-    before: Capture, after: Capture, names: Names = NAMES, *, compiled: bool = True
-) -> Report:
-    """What changed, the biggest consequence first.
-
-    Args:
-        before: One capture: live or saved, of any target.
-        after: The other.
-        names: What the two are called in headings.
-        compiled: Compare what they compile to; else the equations alone, without a compile.
-    """
-    seconds = times(before, after, names) if compiled else []
-    return report(of(before, after, compiled=compiled), names, seconds)
 
 
 def report(found: Comparison, names: Names = NAMES, seconds: Sequence[Table] = ()) -> Report:

@@ -19,11 +19,13 @@ from jaxlens.ir.hlo import buffers
 from jaxlens.lenses.constants.conversion_folds import conversion_folds
 from jaxlens.lenses.program.compile_parts import compile_parts
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.subject import Seen
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.links.match.numbered import Programs
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
 FOLDING = "constant_folding"
+_NOT_COMPILED = "not compiled"
 _ROWS = 30
 _ENOUGH = 30_000_000  # characters of dumps that are read to see what was folded
 _CONSTANT = re.compile(r" = (\w+)\[([\d,]+)\](?:\{[^}]*\})? constant\(")
@@ -90,17 +92,17 @@ class Captured:
         return sum(one.bytes or 0 for one in self.folded)
 
 
-def of(capture: Capture, compiled: bool = True) -> Captured:
+def facts(capture: Capture, compiled: bool = True) -> Captured:
     """The facts of a capture.
 
     Args:
         capture: Any capture.
         compiled: Look at what the compile made of it too; needs the dumps of all passes.
     """
-    constants = tuple(sorted(capture.constants, key=lambda c: (-c.bytes, c.name)))
-    stages = {"jaxpr": (len(constants), sum(c.bytes for c in constants))}
+    traced = _of_trace(capture)
     if not compiled:
-        return Captured(constants, stages, missing="not compiled")
+        return traced
+    constants, stages = traced.constants, dict(traced.stages)
     folded: tuple[Folded, ...] = ()
     try:
         folded, missing = folds(capture.passes)
@@ -124,6 +126,12 @@ def of(capture: Capture, compiled: bool = True) -> Captured:
     return Captured(constants, stages, handed, folded, _seconds(capture), missing)
 
 
+def _of_trace(capture: Seen) -> Captured:
+    constants = tuple(sorted(capture.constants, key=lambda c: (-c.bytes, c.name)))
+    stages = {"jaxpr": (len(constants), sum(c.bytes for c in constants))}
+    return Captured(constants, stages, missing=_NOT_COMPILED)
+
+
 def _converted(capture: Capture) -> Iterator[Folded]:
     """What was computed before XLA's first pass."""
     first = capture.passes[0].stage.module  # not `hlo`, which may be converted once more
@@ -142,12 +150,12 @@ def _converted(capture: Capture) -> Iterator[Folded]:
         )
 
 
-def is_stand_in(capture: Capture) -> bool:
+def is_stand_in(capture: Seen) -> bool:
     """Whether what was compiled takes captured arrays as arguments."""
     return any(_HANDED in step.note for step in _timings(capture))
 
 
-def _timings(capture: Capture) -> tuple[Timing, ...]:
+def _timings(capture: Seen) -> tuple[Timing, ...]:
     try:
         return capture.times
     except LensError:
@@ -234,15 +242,9 @@ def _under(root: Node, nodes: Mapping[str, Node], gone: set[str]) -> tuple[str, 
     return tuple(found)
 
 
-def captured(capture: Capture, compiled: bool = True, found: Captured | None = None) -> Report:
-    """What is baked into the program, what that costs, and the cure.
-
-    Args:
-        capture: Any capture.
-        compiled: Say what the compile made of it too.
-        found: The facts, where they are known.
-    """
-    facts = found or of(capture, compiled)
+def report(facts: Captured) -> Report:
+    """What is baked into the program, what that costs, and the cure."""
+    compiled = facts.missing != _NOT_COMPILED
     if facts.constants:
         findings = [_first(facts), *_copies(facts), *(_folding(facts, "") if compiled else ())]
     else:
@@ -255,15 +257,17 @@ def captured(capture: Capture, compiled: bool = True, found: Captured | None = N
     return Report("Captured", tuple(findings), tuple(tables))
 
 
-def alarm(capture: Capture) -> tuple[Finding, ...]:
-    """The sentence on large arrays that are closed over, told unasked; else none."""
+def closed_over(capture: Seen) -> Captured | None:
+    """The facts without what a compile made of them; None of a stage that does not say."""
     try:
-        facts = of(capture, compiled=False)
-    except UnavailableError:  # opened from a stage that does not say
-        return ()
-    if facts.bytes < _ALARM:
-        return ()
-    return (_first(facts),)
+        return _of_trace(capture)
+    except UnavailableError:
+        return None
+
+
+def alarm(facts: Captured | None) -> tuple[Finding, ...]:
+    """The sentence on large arrays that are closed over, told unasked; else none."""
+    return (_first(facts),) if facts and facts.bytes >= _ALARM else ()
 
 
 def _none(facts: Captured, compiled: bool) -> list[Finding]:

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
@@ -20,6 +20,7 @@ from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.executed_bodies import running
 from jaxlens.lenses.program.equation_flops import applied, flops
 from jaxlens.lenses.program.trip_counts import trips as trips_of
+from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of
 
 # Their bodies are applied to elements: `applied` says how often, a rule of `flops` counts them.
 _APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
@@ -70,6 +71,47 @@ class Cost:
     loops: tuple[Loop, ...] = ()
     branches: tuple[str, ...] = ()
     unknown: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A program's cost by two counts: over its equations, and XLA's over what it compiled.
+
+    Attributes:
+        cost: Over the equations; None of a program that was opened from a later stage.
+        lacking: Why there is none.
+        xla: XLA's figures, under its names.
+        compiled: Whether the compiled program is looked at.
+        subject: The program.
+    """
+
+    cost: Cost | None
+    lacking: str
+    xla: Given[Mapping[str, float]] = field(repr=False)
+    compiled: bool
+    subject: Subject = field(repr=False)
+
+
+NOT_COUNTED = Counted(None, "", Given(dict), False, NO_SUBJECT)
+"""That of facts that were put together by hand."""
+
+
+def counted(capture: Capture, compiled: bool = True) -> Counted:
+    """Both counts of a capture.
+
+    Args:
+        capture: Any capture.
+        compiled: Look at the compiled program too, for XLA's figure and its trip counts.
+    """
+    cost, lacking = None, ""
+    try:
+        cost = of(capture, compiled)
+    except UnavailableError as why:
+        if not compiled:
+            raise
+        lacking = str(why)
+    subject = subject_of(capture, "jaxpr", "optimized")
+    return Counted(cost, lacking, Given(lambda: capture.cost), compiled, subject)
 
 
 def of(capture: Capture, compiled: bool = True) -> Cost:

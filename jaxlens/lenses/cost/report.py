@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.cost import line_split
-from jaxlens.lenses.cost.facts import Cost, of
+from jaxlens.lenses.cost.facts import Cost, Counted
 from jaxlens.lenses.program.async_ops import idle
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.source_quote import bracketed, quoter
+from jaxlens.lenses.subject import Subject
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
 
 _PER_DEVICE = (
@@ -21,69 +21,51 @@ _PER_DEVICE = (
 )
 
 
-def cost(capture: Capture, compiled: bool = True) -> Report:
-    """What the program costs, by line, and how XLA's figure differs.
-
-    Args:
-        capture: Any capture.
-        compiled: Look at the compiled program too, for XLA's figure and its trip counts.
-    """
-    try:
-        found = of(capture, compiled)
-    except UnavailableError as why:
-        if not compiled:
-            raise
-        return _of_compiled(capture, str(why))
+def report(counted: Counted) -> Report:
+    """What the program costs, by line, and how XLA's figure differs."""
+    found, subject = counted.cost, counted.subject
     xla: Mapping[str, float] = {}
-    missing = "" if compiled else "not compiled"
-    if compiled:
+    missing = "" if counted.compiled else "not compiled"
+    if counted.compiled:
         try:
-            xla = capture.cost
+            xla = counted.xla.get()
         except UnavailableError as why:
             missing = str(why)
-    devices = capture.program.target.devices
+    devices = subject.program.target.devices
+    theirs = _theirs(xla, counted.compiled, missing, devices)
+    if found is None:
+        text = "XLA counts a loop's body once, however often it runs."
+        once = [Finding(text)] if _given(xla) else []
+        open_ = [Finding(f"What each line costs is not counted: {counted.lacking}.", "unknown")]
+        return Report("Cost", (*theirs, *once, *open_), ())
     count_, *open_ = _counted(found)
-    findings = (*_answer(found, capture), count_, *_theirs(xla, compiled, missing, devices), *open_)
+    findings = (*_answer(found, subject), count_, *theirs, *open_)
     if _given(xla):
-        findings += tuple(_gap(found, xla["flops"], capture) if devices == 1 else _PER_DEVICE)
+        findings += tuple(_gap(found, xla["flops"], subject) if devices == 1 else _PER_DEVICE)
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
-    tables = (_figures(found, xla), lines(found, quote=_codes(capture)))
+    tables = (_figures(found, xla), lines(found, quote=_codes(subject)))
     return Report("Cost", findings, tables, (overlay,))
 
 
-def _of_compiled(capture: Capture, why: str) -> Report:
-    """XLA's figure alone, for a program that was opened from a later stage than the jaxpr."""
-    missing = ""
-    xla: Mapping[str, float] = {}
-    try:
-        xla = capture.cost
-    except UnavailableError as reason:
-        missing = str(reason)
-    once = [Finding("XLA counts a loop's body once, however often it runs.")] if _given(xla) else []
-    open_ = Finding(f"What each line costs is not counted: {why}.", "unknown")
-    devices = capture.program.target.devices
-    return Report("Cost", (*_theirs(xla, True, missing, devices), *once, open_), ())
-
-
-def _codes(capture: Capture) -> Callable[[str], str]:
+def _codes(subject: Subject) -> Callable[[str], str]:
     """Gives the text of a line by its name."""
-    spans, quote = _spans(capture), quoter(capture)
+    spans, quote = _spans(subject), quoter(subject)
     return lambda line: quote(spans.get(line))
 
 
-def _spans(capture: Capture) -> dict[str, Span]:
-    return {str(node.owner): node.owner for node in capture.jaxpr.module.nodes() if node.owner}
+def _spans(subject: Subject) -> dict[str, Span]:
+    return {str(node.owner): node.owner for node in subject.jaxpr.module.nodes() if node.owner}
 
 
-def _answer(found: Cost, capture: Capture) -> Iterator[Finding]:
+def _answer(found: Cost, subject: Subject) -> Iterator[Finding]:
     """The line that does most, and what its work is made of where it does nearly all."""
     line = min(found.by_line, key=lambda line: (-found.by_line[line], line), default="")
     if line and found.by_line[line]:
         share = found.by_line[line] / found.flops
-        place = f"{line}{bracketed(_spans(capture).get(line), _codes(capture)(line))}"
+        place = f"{line}{bracketed(_spans(subject).get(line), _codes(subject)(line))}"
         text = f"{place} does {_percent(share)} of {amount(found.flops, 'flop')}"
         if share > line_split.NEARLY_ALL:
-            inside = line_split.told(line_split.parts(capture.jaxpr.module, found.by_node))
+            inside = line_split.told(line_split.parts(subject.jaxpr.module, found.by_node))
             text += f" ({inside})" if inside else ""
         ways = []
         if any(loop.trips is not None and loop.trips > 1 for loop in found.loops):
@@ -153,7 +135,7 @@ def _theirs(
         yield Finding(f"XLA gives no flops here: {reason}.", "unknown")
 
 
-def _gap(found: Cost, theirs: float, capture: Capture) -> Iterator[Finding]:
+def _gap(found: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
     """Why XLA's flops are others."""
     counted = [loop for loop in found.loops if loop.trips is not None and loop.flops]
     if counted and found.once != found.flops:
@@ -164,13 +146,13 @@ def _gap(found: Cost, theirs: float, capture: Capture) -> Iterator[Finding]:
             f"counted like that the equations have {amount(found.once, 'flop')}.",
             ids=tuple(loop.id for loop in counted),
         )
-    yield from _rest(found, theirs, capture)
+    yield from _rest(found, theirs, subject)
 
 
-def _rest(found: Cost, theirs: float, capture: Capture) -> Iterator[Finding]:
+def _rest(found: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
     """What is left of the gap once loops are counted alike."""
     ours, loops = found.once, found.once != found.flops
-    called = _calls(capture)
+    called = _calls(subject)
     if called:
         yield Finding(f"XLA counts nothing for what a custom call does: {listed(called)}.", "xla")
     if not ours:
@@ -201,9 +183,9 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
-def _calls(capture: Capture) -> list[str]:
+def _calls(subject: Subject) -> list[str]:
     try:
-        nodes = list(capture.optimized.module.nodes())
+        nodes = list(subject.optimized.module.nodes())
     except UnavailableError:
         return []
     calls = (n for n in nodes if n.opcode == "custom-call" and not idle(n))

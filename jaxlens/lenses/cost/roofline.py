@@ -14,11 +14,14 @@ from typing import Any, Literal
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.device_limits import Limits
-from jaxlens.lenses.cost.facts import Cost
-from jaxlens.lenses.cost.facts import of as cost_of
+from jaxlens.ir.driver import Run
+from jaxlens.lenses.cost.facts import NOT_COUNTED, Cost, Counted, counted
 from jaxlens.lenses.cost.published_limits import published
+from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
+from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.subject import Given
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration
 
 Bound = Literal["memory", "compute", "unknown"]
@@ -66,6 +69,9 @@ class Facts:
     limits: Limits | None = None
     seconds: Mapping[str, float] | None = None
     lacking: str = ""
+    _counted: Counted = field(default=NOT_COUNTED, repr=False, compare=False)
+    _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
+    _run: Run | None = field(default=None, repr=False, compare=False)
     _own: tuple[str, ...] = field(default=("points", "best_seconds"), repr=False)
 
     def __getattr__(self, name: str) -> Any:
@@ -79,6 +85,18 @@ class Facts:
         names = [f.name for f in (*fields(self), *fields(Cost))]
         return sorted([*(n for n in names if not n.startswith("_")), *self._own])
 
+    def counted(self) -> Counted:
+        """The counts over the equations and by XLA, with the program."""
+        return self._counted
+
+    def works(self) -> list[Work]:
+        """What each kernel computes; none where that is not known."""
+        return self._works.or_else([])
+
+    def run(self) -> Run | None:
+        """The executions that were measured; None where nothing was run."""
+        return self._run
+
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Kernels under the roof, those that take longest first; () without limits."""
@@ -90,21 +108,33 @@ class Facts:
         return sum(point.seconds for point in self.points) if self.limits else None
 
 
-def facts(
-    capture: Capture, limits: Limits | None = None, seconds: Mapping[str, float] | None = None
-) -> Facts:
-    """The figures behind the report; without a compiled program those of the equations."""
+def facts(capture: Capture, roofline: str = "", run: int = 0) -> Facts:
+    """The figures behind the report; without a compiled program those of the equations.
+
+    Args:
+        capture: Any capture.
+        roofline: The device whose limits the kernels are held against; see `limits_of`.
+        run: How often to execute the program and measure each kernel.
+    """
+    measured = capture.driver.run_watched(run) if run else None
+    limits = limits_of(capture, roofline) if roofline else None
     try:
         kernels = kernel_costs(capture)
     except UnavailableError:
         kernels = ()
-    try:
-        counted = cost_of(capture)
-    except UnavailableError as why:
-        if not kernels:
-            raise
-        return Facts(None, kernels, limits, seconds, str(why))
-    return Facts(counted, kernels, limits, seconds)
+    both = counted(capture)
+    if both.cost is None and not kernels:
+        raise UnavailableError(both.lacking)
+    return Facts(
+        both.cost,
+        kernels,
+        limits,
+        measured.instructions if measured else None,
+        both.lacking,
+        both,
+        Given(lambda: works(capture)),
+        measured,
+    )
 
 
 def limits_of(capture: Capture, device: str) -> Limits:
@@ -155,9 +185,21 @@ def points(
     return tuple(sorted(found, key=lambda point: (-point.seconds, point.kernel.instruction)))
 
 
-def roofline(known: Facts, capture: Capture) -> Report:
+def report(known: Facts) -> Report:
+    """What the equations cost, and what each kernel does and is bound by."""
+    equations, kernels = cost_report(known.counted()), roofline(known)
+    first, *rest = equations.findings
+    return Report(
+        "Cost",
+        (first, *kernels.findings, *rest),
+        (*equations.tables, *kernels.tables),
+        (*equations.overlays, *kernels.overlays),
+    )
+
+
+def roofline(known: Facts) -> Report:
     """Kernels in tables, and what bounds them in sentences."""
-    kind = capture.program.target.kind
+    kind = known.counted().subject.program.target.kind
     elsewhere = "" if known.limits is None or _same(known.limits, kind) else kind
     findings: list[Finding] = []
     tables: list[Table] = []

@@ -23,6 +23,7 @@ from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.sentences import fusion_kind, lines_of
+from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.links.match.instruction_fates import Change
 from jaxlens.links.match.numbered import Programs
 from jaxlens.links.match.same_compile import follow
@@ -84,7 +85,7 @@ class Boundary:
 
 
 @dataclass(frozen=True)
-class Fusions:
+class Fusions(ProgramFacts):
     """What was fused.
 
     Attributes:
@@ -122,7 +123,7 @@ class Fusions:
         return sum(one.bytes * one.times for one in self.boundaries)
 
 
-def of(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
+def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     """Works out what a capture's fusions saved.
 
     Args:
@@ -156,6 +157,7 @@ def of(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
         log.refused,
         log.missing,
         sum(kernel.bytes or 0 for kernel in kernel_costs(capture)),
+        _subject=subject_of(capture, "optimized"),
     )
 
 

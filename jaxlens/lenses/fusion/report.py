@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.captures import Capture
-from jaxlens.lenses.fusion.facts import Boundary, Fusions, of, reasons
+from jaxlens.lenses.fusion.facts import Boundary, Fusions, reasons
 from jaxlens.lenses.program.fusion_change import again, fates_table
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, Trust, amount, cells, count
@@ -13,13 +12,8 @@ _ROWS = 40
 UNSAID = "XLA does not say"
 
 
-def fused(capture: Capture) -> Report:
-    """What was fused with the bytes that each fusion saved, and why not the rest."""
-    return report(of(capture))
-
-
 def report(found: Fusions) -> Report:
-    """See `fused`."""
+    """What was fused with the bytes that each fusion saved, and why not the rest."""
     saved = {one.id: float(one.saved * one.times) for one in found.fusions}
     overlay = Overlay("bytes that fusion saves (B)", "optimized", saved)
     tables = (fusions(found), boundaries(found), fates_table(found.change))

@@ -14,6 +14,7 @@ from jaxlens.lenses.program.equations import equations
 from jaxlens.lenses.program.python_loops import looped
 from jaxlens.lenses.program.unrolled import Unrolled, unrolled
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.subject import Subject
 from jaxlens.lenses.times.facts import written_out
 from jaxlens.report import Cell, Finding, Table, amount
 
@@ -131,13 +132,13 @@ def _has_barrier(module: Module) -> bool:
     return any(node.opcode == "opt-barrier" for node in module.nodes())
 
 
-def sentences(tried: Sequence[Tried], now: int | None, capture: Capture) -> Iterator[Finding]:
+def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iterator[Finding]:
     """What `jax.checkpoint` would change, beside a peak of so many bytes now."""
     failed = [one for one in tried if one.why]
     worked = [one for one in tried if one.peak is not None]
     if worked and now:
         best = min(worked, key=lambda one: one.peak or 0)
-        flops = count_module(capture.jaxpr.module).flops
+        flops = count_module(subject.jaxpr.module).flops
         more = _change(best.flops, flops)
         if _lowers(best, now):
             lead, stacks = "", ""
@@ -159,7 +160,7 @@ def sentences(tried: Sequence[Tried], now: int | None, capture: Capture) -> Iter
             )
     if now and any(one.loosened and not _lowers(one, now) for one in worked):
         yield Finding(
-            f"XLA takes jax.checkpoint's barriers out on {capture.program.target.platform}, so "
+            f"XLA takes jax.checkpoint's barriers out on {subject.program.target.platform}, so "
             "that what is computed again may come long before it is needed: on another device "
             "the peak can fall where it does not here.",
             "xla",
@@ -175,11 +176,11 @@ def sentences(tried: Sequence[Tried], now: int | None, capture: Capture) -> Iter
         yield Finding(f"jax.checkpoint round {one.name} could not be tried: {one.why}.", "unknown")
 
 
-def table(tried: Sequence[Tried], use: Use, capture: Capture) -> Table:
+def table(tried: Sequence[Tried], use: Use, subject: Subject) -> Table:
     """The program as it is and as `jax.checkpoint` changes it."""
     if not tried:
         return Table("With jax.checkpoint", (), ())
-    flops = count_module(capture.jaxpr.module).flops
+    flops = count_module(subject.jaxpr.module).flops
     now = Tried("nothing (as it is)", "", use.peak, use.saved.bytes, flops, _elsewhere(use))
     worked = [now, *(one for one in tried if not one.why)]
     apart = any(one.elsewhere for one in worked)

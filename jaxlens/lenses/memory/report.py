@@ -6,7 +6,7 @@ What is counted stands in `peak.py`, `residuals.py` and `donation.py`, what is t
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from jaxlens.captures import Capture
@@ -15,7 +15,7 @@ from jaxlens.ir.facts import Memory
 from jaxlens.lenses.memory import checkpoint, donation
 from jaxlens.lenses.memory.checkpoint import Tried
 from jaxlens.lenses.memory.donation import Donation
-from jaxlens.lenses.memory.peak import Space, Use, of
+from jaxlens.lenses.memory.peak import Space, Timeline, Use, of, timeline
 from jaxlens.lenses.memory.residuals import Residual, Saved
 from jaxlens.lenses.memory.tables import (
     by_line,
@@ -28,19 +28,32 @@ from jaxlens.lenses.memory.tables import (
 )
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.source_quote import Quoter, bracketed, quoter
+from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
 from jaxlens.report import Finding, Overlay, Report, amount, count
 
+_NO_SIZES = Memory(None, None, None, None)
+_NO_TIMELINE: Given[Timeline | None] = Given(lambda: None)
 _SMALL = 0.05  # share of the peak below which what donation could save is not worth a sentence
 _MUCH = 0.5  # share of the peak from which what autodiff saves calls for jax.checkpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(ProgramFacts):
     """All that the lens knows. The attributes of `Use` can be read here too."""
 
     use: Use
     donations: tuple[Donation, ...]
     tried: tuple[Tried, ...] = ()
+    _sizes: Memory = field(default=_NO_SIZES, repr=False)
+    _timeline: Given[Timeline | None] = field(default=_NO_TIMELINE, repr=False, compare=False)
+
+    def sizes(self) -> Memory:
+        """XLA's own figures."""
+        return self._sizes
+
+    def timeline(self) -> Timeline | None:
+        """Live ranges over the schedule; None where XLA gives none."""
+        return self._timeline.get()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -49,7 +62,7 @@ class Facts:
 
     def __dir__(self) -> list[str]:
         own = [*(f.name for f in fields(self)), *(f.name for f in fields(self.use))]
-        return sorted([*own, "residuals"])
+        return sorted([*(name for name in own if not name.startswith("_")), "residuals"])
 
     @property
     def residuals(self) -> tuple[Residual, ...]:
@@ -63,7 +76,14 @@ def facts(capture: Capture, tried: Sequence[Tried] = ()) -> Facts:
     Raises:
         UnavailableError: The backend gives no sizes.
     """
-    return Facts(of(capture), _donations(capture), tuple(tried))
+    return Facts(
+        of(capture),
+        _donations(capture),
+        tuple(tried),
+        capture.memory,
+        Given(lambda: timeline(capture)),
+        _subject=subject_of(capture, "jaxpr", "optimized"),
+    )
 
 
 def _donations(capture: Capture) -> tuple[Donation, ...]:
@@ -73,24 +93,14 @@ def _donations(capture: Capture) -> tuple[Donation, ...]:
         return ()
 
 
-def memory(capture: Capture, tried: Sequence[Tried] = (), known: Facts | None = None) -> Report:
-    """The peak and who owns it, then what autodiff saved, and donation.
-
-    Args:
-        capture: Any capture.
-        tried: The program as `jax.checkpoint` changed it, where that was asked for.
-        known: What `facts` gave, where it was asked before.
-
-    Raises:
-        UnavailableError: The backend gives no sizes.
-    """
-    known = known or facts(capture, tried)
-    use, sizes = known.use, capture.memory
-    quote = quoter(capture)
+def report(known: Facts) -> Report:
+    """The peak and who owns it, then what autodiff saved, and donation."""
+    use, sizes, subject = known.use, known.sizes(), known.subject()
+    quote = quoter(subject)
     answer, *more = _peak(use, quote)
-    kept = _kept(use.saved, quote, capture.program.target.devices, known)
+    kept = _kept(use.saved, quote, subject.program.target.devices, known)
     # A trial was asked for, so what it found is the answer.
-    tries = checkpoint.sentences(known.tried, use.peak, capture)
+    tries = checkpoint.sentences(known.tried, use.peak, subject)
     findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *kept]
     worth = [d for d in known.donations if d.donated or _worth(d, known)]
     findings += donation.sentences(worth)
@@ -100,7 +110,7 @@ def memory(capture: Capture, tried: Sequence[Tried] = (), known: Facts | None = 
         size_table(sizes),
         space_table(use),
         residual_table(use.saved, quote),
-        checkpoint.table(known.tried, use, capture),
+        checkpoint.table(known.tried, use, subject),
         *([donation.table(worth)] if worth else []),
     )
     values: dict[str, float] = {}

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jaxlens.captures import Capture
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
+from jaxlens.lenses.subject import Seen
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
 
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
@@ -52,7 +52,7 @@ class Work:
         return self.read + self.written
 
 
-def kernels(capture: Capture) -> Report:
+def kernels(capture: Seen) -> Report:
     """Every kernel in the order of the program.
 
     Raises:
@@ -64,7 +64,7 @@ def kernels(capture: Capture) -> Report:
     return Report("Kernels", (Finding(tally(done)),), (table(done),), (overlay,))
 
 
-def works(capture: Capture) -> list[Work]:
+def works(capture: Seen) -> list[Work]:
     """Kernels joined with their instructions, in the capture's order."""
     module = capture.optimized.module
     where = places(module)

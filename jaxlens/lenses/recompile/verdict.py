@@ -1,6 +1,5 @@
 """Whether this very call would have hit JAX's caches, and what is new in it."""
 
-from jaxlens.captures import Capture
 from jaxlens.ir.facts import Verdict
 from jaxlens.report import Finding, Report, Trust, count
 
@@ -10,12 +9,11 @@ _WORK = {
 }
 
 
-def verdict(capture: Capture) -> Report:
+def report(answer: Verdict) -> Report:
     """The verdict as findings: the answer first, then one line per difference.
 
     Where it cannot be known, the reason is the answer.
     """
-    answer = capture.verdict
     trust: Trust = "unknown" if answer.hit is None else "compared"
     told = answer.reasons if answer.hit is not None and answer.earlier else ()
     return Report(

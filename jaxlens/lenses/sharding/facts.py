@@ -18,6 +18,7 @@ from jaxlens.ir.hlo.shardings import Device, Tiling, axes, groups, partitions, p
 from jaxlens.lenses.program.async_ops import written
 from jaxlens.lenses.program.parameters import inputs_of, parameters
 from jaxlens.lenses.program.trip_counts import trips
+from jaxlens.lenses.subject import ProgramFacts, subject_of
 
 # How often a device of a group of n sends each byte: so many times (n - 1) / n; of a permute once.
 _SENT: Mapping[str, int] = {
@@ -101,7 +102,7 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharding:
+class Sharding(ProgramFacts):
     """Who holds what, and what travels.
 
     Attributes:
@@ -119,6 +120,11 @@ class Sharding:
     outputs: tuple[Spread, ...]
     values: tuple[Spread, ...]
     collectives: tuple[Collective, ...]
+    _flops: float | None = None
+
+    def flops(self) -> float | None:
+        """XLA's count for what one device runs; None where it gives none."""
+        return self._flops
 
     @property
     def sent(self) -> float:
@@ -134,13 +140,13 @@ class Sharding:
         return tuple(c for c in self.collectives if c.sent is None)
 
 
-def spread(capture: Capture) -> Sharding:
-    """The facts; compiles with the dumps of all passes, for the values between."""
-    count = devices(capture)
+def facts(capture: Capture) -> Sharding:
+    """The facts of a capture; the values between are read off the dumps of all passes."""
+    count, subject = devices(capture), subject_of(capture, "optimized")
     if count == 1:
         inputs = tuple(_alone(one, "input") for one in capture.program.inputs)
         outputs = tuple(_alone(one, "output") for one in capture.outputs)
-        return Sharding(1, (), inputs, outputs, (), ())
+        return Sharding(1, (), inputs, outputs, (), (), _subject=subject)
     dumps = _dumps(capture)
     optimized, hlo, mesh = capture.optimized.module, capture.hlo.module, axes(_head(capture))
     given = _given(dumps, hlo)
@@ -148,7 +154,17 @@ def spread(capture: Capture) -> Sharding:
     outputs = _outputs(capture.outputs, given, optimized, count, mesh)
     values = _values(given, count, mesh) if given else ()
     travels = tuple(_collectives(capture, optimized, count, mesh))
-    return Sharding(count, mesh, inputs, outputs, values, travels)
+    return Sharding(
+        count, mesh, inputs, outputs, values, travels, _flops(capture), _subject=subject
+    )
+
+
+def _flops(capture: Capture) -> float | None:
+    try:
+        flops = capture.cost.get("flops", -1.0)
+    except UnavailableError:
+        return None
+    return flops if flops >= 0 else None
 
 
 def devices(capture: Capture) -> int:

@@ -3,27 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.sharding.facts import NO_WORK, Collective, Sharding, Spread, spread
+from jaxlens.lenses.sharding.facts import NO_WORK, Collective, Sharding, Spread
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
 
 _MOST = 40  # values in the table
 
 
-def sharding(capture: Capture) -> Report:
-    """How each array lies on the devices, and what the collectives move.
-
-    Raises:
-        UnavailableError: The backend gives no optimised program.
-    """
-    return report(spread(capture), capture)
-
-
-def report(found: Sharding, capture: Capture) -> Report:
-    """The facts in sentences and tables."""
-    findings = [*_answer(found), *_pieces(found), *_one(found, capture)]
+def report(found: Sharding) -> Report:
+    """How each array lies on the devices, and what the collectives move."""
+    findings = [*_answer(found), *_pieces(found), *_one(found)]
     tables = [_arrays(found)]
     if found.collectives:
         tables.insert(0, _travels(found))
@@ -96,17 +85,14 @@ def _pieces(found: Sharding) -> Iterator[Finding]:
         yield Finding(f"Not known how these lie: {listed(unknown)}.", "unknown")
 
 
-def _one(found: Sharding, capture: Capture) -> Iterator[Finding]:
+def _one(found: Sharding) -> Iterator[Finding]:
     """What one device runs."""
     if found.devices == 1:
         return
-    body = capture.optimized.module.body()
+    body = found.subject().optimized.module.body()
     work = [n for n in body.nodes if n.opcode not in NO_WORK]
-    try:
-        flops = capture.cost.get("flops", -1.0)
-    except UnavailableError:
-        flops = -1.0
-    counted = f", {amount(flops, 'flop')} by XLA's count" if flops >= 0 else ""
+    flops = found.flops()
+    counted = "" if flops is None else f", {amount(flops, 'flop')} by XLA's count"
     words = count(len(work), "instruction")
     yield Finding(f"All devices run the same program, each on its pieces: {words}{counted}.", "xla")
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import Timing, Trial
+from jaxlens.lenses.constants.facts import Captured, closed_over
 from jaxlens.lenses.program.compile_parts import CompileParts, compile_parts
 from jaxlens.lenses.program.equations import Equations, equations
 from jaxlens.lenses.program.python_loops import looped
 from jaxlens.lenses.program.unrolled import Unrolled, unrolled
+from jaxlens.lenses.subject import ProgramFacts, Seen, subject_of
 from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.report import Cell, Finding, Report, Table, duration
 
@@ -24,7 +26,7 @@ _WORDS = 200  # characters of what JAX says of a program that we made
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class Times(ProgramFacts):
     """What a program costs to compile, and what made it so.
 
     Attributes:
@@ -49,6 +51,11 @@ class Times:
     untried: str = ""
     lacking: str = ""
     instructions: int | None = None
+    _closed_over: Captured | None = None
+
+    def closed_over(self) -> Captured | None:
+        """The arrays that the program closes over, where it is known."""
+        return self._closed_over
 
     @property
     def by_line(self) -> Mapping[str, int]:
@@ -56,7 +63,7 @@ class Times:
         return self.equations.own
 
 
-def of(capture: Capture, scan: bool = False, run: bool = False) -> Times:
+def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
     """The facts of a capture.
 
     Args:
@@ -81,10 +88,22 @@ def of(capture: Capture, scan: bool = False, run: bool = False) -> Times:
     for step in _timings(capture):
         seconds[step.step] += step.seconds  # type: ignore[assignment]
     size = instructions(capture)
-    return Times(dict(seconds), parts, missing, counted, loops, trial, untried, lacking, size)
+    return Times(
+        dict(seconds),
+        parts,
+        missing,
+        counted,
+        loops,
+        trial,
+        untried,
+        lacking,
+        size,
+        closed_over(capture),
+        _subject=subject_of(capture, "jaxpr", "stablehlo", "optimized", "kernels", "times"),
+    )
 
 
-def written_out(capture: Capture) -> tuple[Equations, tuple[Unrolled, ...]]:
+def written_out(capture: Seen) -> tuple[Equations, tuple[Unrolled, ...]]:
     """A capture's equations by line, and the loops among them; needs its jaxpr alone."""
     module = capture.jaxpr.module
     counted = equations(module)
@@ -95,7 +114,7 @@ def written_out(capture: Capture) -> tuple[Equations, tuple[Unrolled, ...]]:
     return counted, unrolled(module, counted.written, counted.times, looped(sources))
 
 
-def instructions(capture: Capture) -> int | None:
+def instructions(capture: Seen) -> int | None:
     """Instructions of XLA's optimised program, those in bodies of fusions and loops too."""
     try:
         module = capture.optimized.module
@@ -104,7 +123,7 @@ def instructions(capture: Capture) -> int | None:
     return sum(len(region.nodes) for region in module.regions.values())
 
 
-def _timings(capture: Capture) -> tuple[Timing, ...]:
+def _timings(capture: Seen) -> tuple[Timing, ...]:
     try:
         return capture.times
     except UnavailableError:
@@ -124,7 +143,7 @@ def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Tr
         return None, words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
 
 
-def stages(capture: Capture) -> Report:
+def stages(capture: Seen) -> Report:
     """Wall-clock seconds of the steps done so far; the table is no part of the stable text."""
     steps = capture.times
     longest = max((step.seconds for step in steps), default=0.0) or 1.0

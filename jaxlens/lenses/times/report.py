@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import CONVERSION, Trial
 from jaxlens.lenses.constants import facts as constants
@@ -18,7 +17,8 @@ from jaxlens.lenses.program.equations import Equations
 from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.program.unrolled import Unrolled, nested
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.times.facts import Times, instructions, of, stages, written_out
+from jaxlens.lenses.subject import Seen, Subject
+from jaxlens.lenses.times.facts import Times, instructions, stages, written_out
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
 _ROWS = 12
@@ -28,24 +28,19 @@ _SHARE, _MANY = 0.5, 200  # from where on an unrolled loop is told unasked
 _GROWN, _LARGE = 12, 5_000
 
 
-def times(capture: Capture, found: Times | None = None) -> Report:
-    """Where the seconds went, and which lines made the work.
-
-    Args:
-        capture: Any capture.
-        found: Its facts, where they are known.
-    """
-    facts = found or of(capture)
-    done = _works(capture)
+def report(facts: Times) -> Report:
+    """Where the seconds went, and which lines made the work."""
+    subject = facts.subject()
+    done = _works(subject)
     # Arrays that a program holds are copied by every step, which no part of the profile names.
-    holds = constants.alarm(capture)
-    tables = (*_within(facts), *_kernels(facts, done), _lines(capture, facts))
-    timed = stages(capture).tables if facts.stages else ()
-    whose = "Of the stand-in, " if constants.is_stand_in(capture) else ""
-    return Report("Times", tuple(_findings(capture, facts, holds, whose)), (*timed, *tables))
+    holds = constants.alarm(facts.closed_over())
+    tables = (*_within(facts), *_kernels(facts, done), _lines(subject, facts))
+    timed = stages(subject).tables if facts.stages else ()
+    whose = "Of the stand-in, " if constants.is_stand_in(subject) else ""
+    return Report("Times", tuple(_findings(subject, facts, holds, whose)), (*timed, *tables))
 
 
-def alarm(capture: Capture) -> tuple[Finding, ...]:
+def alarm(capture: Seen) -> tuple[Finding, ...]:
     """The sentences on an unrolled loop that made most of a program, and on what grew in XLA.
 
     They are told unasked; there are none where neither is so. Compiles, if that was not done.
@@ -64,7 +59,7 @@ def alarm(capture: Capture) -> tuple[Finding, ...]:
 
 
 def _findings(
-    capture: Capture, facts: Times, holds: tuple[Finding, ...], whose: str
+    subject: Subject, facts: Times, holds: tuple[Finding, ...], whose: str
 ) -> Iterator[Finding]:
     group = _group(facts.loops)
     lead = f"{whose}{_most(facts)}{';' if group else '.'} " if facts.compile else ""
@@ -80,7 +75,7 @@ def _findings(
         yield Finding(text, "counted", _ids(group), lead)
     else:
         yield Finding(_largest(facts.equations), "counted", (), lead)
-    yield from _grown(capture, facts.equations, group, facts.instructions)
+    yield from _grown(subject, facts.equations, group, facts.instructions)
     if facts.trial:
         yield _of_trial(facts.trial)
     elif facts.untried:
@@ -101,7 +96,7 @@ def _findings(
 
 
 def _grown(
-    capture: Capture,
+    subject: Seen,
     counted: Equations,
     group: tuple[Unrolled, ...],
     size: int | None,
@@ -110,7 +105,7 @@ def _grown(
     """That XLA made far more instructions than there were equations, and of which line."""
     if not size or not counted.total or size < max(_LARGE, _GROWN * counted.total):
         return
-    module = capture.optimized.module
+    module = subject.optimized.module
     fusions = (node for node in module.nodes() if node.opcode == "fusion")
     bodies = {name for node in fusions for name in node.regions}
     fused = sum(len(module.regions[name].nodes) for name in bodies)
@@ -122,7 +117,7 @@ def _grown(
     if group and sum(loop.equations for loop in group) >= _SHARE * counted.total:
         where = f" at {_whole_line(group)}" if group[0].line else ""
         text += f". `lax.scan` in place of the loop{where} gives XLA one step of it{tries}"
-    elif made := _by_line(capture, "optimized"):
+    elif made := _by_line(subject, "optimized"):
         line, most = made.most_common(1)[0]
         text += f"; {line} made the most, {most:,}"
     yield Finding(f"{text}.", "counted", _ids(group))
@@ -291,9 +286,9 @@ def _passes(parts: CompileParts) -> Table:
     )
 
 
-def _works(capture: Capture) -> list[Work]:
+def _works(subject: Subject) -> list[Work]:
     try:
-        return works(capture)
+        return works(subject)
     except LensError:
         return []
 
@@ -383,10 +378,10 @@ def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Ta
     )
 
 
-def _lines(capture: Capture, facts: Times) -> Table:
+def _lines(subject: Subject, facts: Times) -> Table:
     """Equations by line, with what they became."""
     counted = facts.equations
-    ops, instructions = _by_line(capture, "stablehlo"), _by_line(capture, "optimized")
+    ops, instructions = _by_line(subject, "stablehlo"), _by_line(subject, "optimized")
     ranked = sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
     largest = ranked[0][1] if ranked else 1
     rows = tuple(
@@ -412,9 +407,9 @@ def _lines(capture: Capture, facts: Times) -> Table:
     )
 
 
-def _by_line(capture: Capture, stage: str) -> Counter[str] | None:
+def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
     try:
-        found = lines(capture.stage(stage).module)
+        found = lines(subject.stage(stage).module)
     except LensError:
         return None
     counts: Counter[str] = Counter()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.sentences import lines_of, listed
+from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.lenses.tracing.rules import RULES
 from jaxlens.links.name_stack import made
 from jaxlens.report import Cell, Finding, Report, Table, cells, count
@@ -22,7 +23,7 @@ STAGE = "jaxpr:"  # with a rung's number: what its equations' ids belong to
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Rung(ProgramFacts):
     """One program of the ladder.
 
     Attributes:
@@ -91,17 +92,12 @@ class Ladder:
         return tuple(rung.equations for rung in self.rungs)
 
 
-def ladder(captures: Sequence[Capture]) -> Report:
-    """What each transform made of the equations of the rung below it.
+def facts(captures: Sequence[Capture]) -> Ladder:
+    """Ties each rung's equations to those of the first, and names the rules.
 
     Args:
         captures: The function first, then each transform put round it; only traced.
     """
-    return report(climb(captures))
-
-
-def climb(captures: Sequence[Capture]) -> Ladder:
-    """Ties each rung's equations to those of the first, and names the rules."""
     rungs: list[Rung] = []
     for capture in captures:
         title, transform = _title(capture)
@@ -109,7 +105,8 @@ def climb(captures: Sequence[Capture]) -> Ladder:
         size = sum(len(region.nodes) for region in module.regions.values())
         backward = _backward(module)
         steps = _steps(module, backward, rungs[-1], transform) if rungs else {}
-        rungs.append(Rung(title, transform, module, size, backward, steps))
+        subject = subject_of(capture, "jaxpr")
+        rungs.append(Rung(title, transform, module, size, backward, steps, _subject=subject))
     uses = [use for n in range(1, len(rungs)) for use in _rules(n, rungs)]
     return Ladder(tuple(rungs), tuple(uses))
 

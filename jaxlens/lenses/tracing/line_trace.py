@@ -14,6 +14,7 @@ from jaxlens.captures import Capture
 from jaxlens.ir.facts import Source
 from jaxlens.ir.line_trace import Tape, TapeStep
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.report import Cell, Finding, Report, Table, count
 
 
@@ -46,7 +47,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tracing:
+class Tracing(ProgramFacts):
     """What tracing did.
 
     Attributes:
@@ -74,18 +75,17 @@ class Tracing:
     library: str = ""
 
 
-def tape(capture: Capture) -> Report:
-    """What happened while the function was traced.
+def report(found: Tracing) -> Report:
+    """What happened while the function was traced."""
+    return Report("Tracing", tuple(findings(found)), (table(found),))
+
+
+def facts(capture: Capture) -> Tracing:
+    """Reads what each step meant.
 
     Raises:
         UnavailableError: The capture holds no tape, and its call is gone.
     """
-    found = replay(capture)
-    return Report("Tracing", tuple(findings(found)), (table(found, capture),))
-
-
-def replay(capture: Capture) -> Tracing:
-    """Reads what each step meant."""
     recorded: Tape = capture.tape
     sources = _texts(capture, recorded)
     blocks = {key: _Blocks(source.text) for key, source in sources.items()}
@@ -112,6 +112,7 @@ def replay(capture: Capture) -> Tracing:
         {n: tuple(said) for n, said in notes.items() if said},
         sum(len(s.made) for s in after),
         *(_elsewhere(capture) if not recorded.steps else (0, "")),
+        _subject=subject_of(capture, "jaxpr"),
     )
 
 
@@ -288,9 +289,10 @@ def _largest(loops: Sequence[Loop]) -> list[Loop]:
     return sorted((one for one in found if one.equations), key=lambda one: -one.equations)[:3]
 
 
-def table(found: Tracing, capture: Capture) -> Table:
+def table(found: Tracing) -> Table:
     """One row per step."""
-    texts = {key: source.text.splitlines() for key, source in capture.sources.items()}
+    sources = found.subject().sources
+    texts = {key: source.text.splitlines() for key, source in sources.items()}
     rows = tuple(
         (
             Cell(f"{n + 1:,}", n + 1),

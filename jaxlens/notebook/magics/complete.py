@@ -15,28 +15,17 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from jaxlens.errors import LensError
 from jaxlens.ir.stage import STAGES
 from jaxlens.notebook.magics.magic_line import flags
-from jaxlens.options import (
-    STAGE_NAMES,
-    CompileOptions,
-    ExploreOptions,
-    HloOptions,
-    JaxprOptions,
-)
+from jaxlens.options import STAGE_NAMES
+from jaxlens.questions.verb_options import OPTIONS
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # %load_ext does without
 
-_KINDS = {
-    "jaxpr": JaxprOptions,
-    "hlo": HloOptions,
-    "compile": CompileOptions,
-    "explore": ExploreOptions,
-}
 _PLAIN = {
     "recompiles": ("-o", "-h", "--help"),
     "norecompile": ("--operations", "-h", "--help"),
 }
-_LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_KINDS, *_PLAIN))})\s(.*)$", re.DOTALL)
+_LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*OPTIONS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")
 
 # What programs that were looked at had: names only, not the programs.
@@ -77,7 +66,7 @@ def complete(line: str) -> list[str]:
     if not match:
         return []
     magic = match.group(1)
-    known = flags(_KINDS[magic]) if magic in _KINDS else dict.fromkeys(_PLAIN[magic], "")
+    known = flags(OPTIONS[magic]) if magic in OPTIONS else dict.fromkeys(_PLAIN[magic], "")
     typed = match.group(2)
     word = _LAST.search(typed)
     begun = word.group() if word else ""

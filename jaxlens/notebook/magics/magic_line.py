@@ -1,6 +1,6 @@
 """The line of a magic: options in front, an expression behind.
 
-What a magic can be asked to show comes from `options.py`; what all of them share,
+What a magic can be asked to show comes from `questions/verb_options.py`; what all of them share,
 because it says what is looked at, is `TakeOptions` here. Both become IPython
 `magic_arguments`, so `-h`, `?` and Tab speak of the same options as the parser.
 """
@@ -18,6 +18,7 @@ from IPython.core.magic_arguments import argument, kwds, magic_arguments
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.options import flag, option
+from jaxlens.questions.table import about
 
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
 _OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
@@ -98,8 +99,8 @@ def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
         magic.kind = kind  # type: ignore[attr-defined]
         for wanted in reversed(_arguments(kind)):
             wanted(magic)
-        about = inspect.cleandoc(magic.__doc__ or "")
-        looks = kwds(description=about, formatter_class=_Help, usage=argparse.SUPPRESS)
+        text = inspect.cleandoc(magic.__doc__ or "")
+        looks = kwds(description=text, formatter_class=_Help, usage=argparse.SUPPRESS)
         return magic_arguments()(looks(magic))  # type: ignore[no-any-return]
 
     return decorate
@@ -125,15 +126,15 @@ def _arguments(kind: type) -> list[Any]:
 
 
 def _argument(entry: "Field[Any]") -> Any:
-    about = entry.metadata
+    data = entry.metadata
     name = _flag(entry.name)
-    common = {"dest": entry.name, "default": argparse.SUPPRESS, "help": _percent(about["help"])}
-    metavar = about["metavar"]
+    common = {"dest": entry.name, "default": argparse.SUPPRESS, "help": _percent(data["help"])}
+    metavar = data["metavar"]
     if not metavar:
         return argument(name, action="store_true", **common)
     if metavar[0] == "[":
         return argument(name, nargs="?", const="here", metavar=metavar.strip("[]"), **common)
-    more = {"nargs": len(metavar)} if isinstance(metavar, tuple) else {"type": about["kind"]}
+    more = {"nargs": len(metavar)} if isinstance(metavar, tuple) else {"type": data["kind"]}
     return argument(name, metavar=metavar, **more, **common)
 
 
@@ -201,9 +202,7 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
 
 def help_of(magic: Any, asked: Asked) -> str:
     """What `-h` prints: how the magic is used; of lenses that stand before it, how they know."""
-    from jaxlens.lenses.about import ABOUT  # %load_ext does without
-
-    lenses = [str(ABOUT[name]) for name in asked.show if name in ABOUT]
+    lenses = [str(known) for name in asked.show if (known := about(name))]
     return "\n\n".join(lenses) or str(magic.__doc__)
 
 

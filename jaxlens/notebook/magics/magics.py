@@ -9,7 +9,12 @@ from jaxlens.notebook.magics.complete import remember, remember_name
 from jaxlens.notebook.magics.magic_line import Asked, help_of, read, stored, takes
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.widgets.comm import Lines
-from jaxlens.options import CompileOptions, ExploreOptions, HloOptions, JaxprOptions
+from jaxlens.questions.verb_options import (
+    CompileOptions,
+    ExploreOptions,
+    HloOptions,
+    JaxprOptions,
+)
 
 if TYPE_CHECKING:
     from jaxlens.notebook.magics.look import Looking  # %load_ext does without

@@ -14,6 +14,7 @@ from IPython.display import display
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.notebook.magics.tracebacks import of_the_user
+from jaxlens.questions.table import RECOMPILES
 
 if TYPE_CHECKING:
     from jaxlens.notebook.cell.run_cell import Cell  # %load_ext does without
@@ -118,9 +119,7 @@ class Watchers(Magics):
             raise OptionError(f"{called}: {error}; see {called} -h") from None
 
     def _help(self, magic: Any) -> None:
-        from jaxlens.lenses.about import ABOUT  # %load_ext does without
-
-        print(f"{ABOUT['recompiles']}\n\n{magic.__doc__}")
+        print(f"{RECOMPILES.about}\n\n{magic.__doc__}")
 
     @contextmanager
     def _watched(self, where: str = "") -> "Iterator[RecompileLog]":

@@ -5,7 +5,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from jaxlens import api, questions
+from jaxlens import api, ask
 from jaxlens.notebook.widgets.output_area import Room
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.views.view import View
@@ -78,7 +78,7 @@ class Composer(Kept, widgets.VBox):
     def _traced(self) -> View:
         f, args, kwargs = self._call
         capture = api.compose(f, args, kwargs, self.transforms)
-        return questions.ladder(capture) if self._rows else api.jaxpr(capture)
+        return ask.ladder(capture) if self._rows else api.jaxpr(capture)
 
     def close(self) -> None:
         """Closes all of it."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from jaxlens import questions
+from jaxlens import ask
 from jaxlens.errors import LensError, OptionError, nearest
-from jaxlens.ir.compile_log import KeySlot
+from jaxlens.ir.compile_log import CallKey, KeySlot
 from jaxlens.lenses.recompile.verdict import sentence
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.views.answer import Answer
@@ -35,7 +35,7 @@ class KeyPlayer(Kept, widgets.VBox):
 
     def __init__(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
         self._call = f, args, kwargs
-        self._slots = questions.key_slots(f, args, kwargs)
+        self._slots = ask.key_slots(f, args, kwargs)
         self._rows = [_Row(slot, self._show) for slot in self._slots[:_MOST]]
         self._verdict = widgets.HTML()
         back = widgets.Button(description="as given", tooltip="put every argument back")
@@ -43,7 +43,7 @@ class KeyPlayer(Kept, widgets.VBox):
         left = len(self._slots) - len(self._rows)
         more = [widgets.Label(f"{left:,} more arguments have no row")] if left > 0 else []
         super().__init__([*(row.box for row in self._rows), *more, back, self._verdict])
-        self.answer: Answer | None = None
+        self.answer: Answer[CallKey] | None = None
         self._show()
 
     def write(self, name: str, text: str, weak: bool | None = None) -> None:
@@ -71,7 +71,7 @@ class KeyPlayer(Kept, widgets.VBox):
     def _show(self, _: Any = None) -> None:
         f, args, kwargs = self._call
         try:
-            self.answer = questions.varied_key(f, args, kwargs, self.changed)
+            self.answer = ask.varied_key(f, args, kwargs, self.changed)
         except LensError as why:
             self.answer = None
             self._verdict.value = f'<span role="alert">{escape(str(why))}</span>'
@@ -83,7 +83,7 @@ class KeyPlayer(Kept, widgets.VBox):
         self._verdict.value = f'<div role="status">{"<br>".join(lines)}</div>'
         self.keep()
 
-    def kept(self) -> Answer | None:
+    def kept(self) -> Answer[CallKey] | None:
         """The key that was looked up last."""
         return self.answer
 

@@ -9,9 +9,8 @@ import ipywidgets as widgets
 from jaxlens import api
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, nearest
-from jaxlens.lenses.about import ABOUT
 from jaxlens.notebook.widgets.output_area import Room
-from jaxlens.notebook.widgets.questions import QUESTIONS, Told
+from jaxlens.notebook.widgets.questions import QUESTIONS, Told, answer, field, options
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.views.view import View
 
@@ -40,7 +39,7 @@ class Lenses(Kept, widgets.VBox):
         self._known: dict[tuple[Any, ...], View] = {}
         self._fields: dict[str, Any] = {}
         choices = [("choose a question", "")]
-        choices += [(ABOUT[name].question, name) for name in QUESTIONS]
+        choices += [(row.about.sentence, name) for name, row in QUESTIONS.items()]
         self._choice = widgets.Dropdown(options=choices, description="ask")
         self._choice.layout.width = "32em"
         self._choice.observe(self._chosen, "value")
@@ -57,7 +56,7 @@ class Lenses(Kept, widgets.VBox):
         """
         if question not in QUESTIONS:
             raise OptionError(f"no question {question!r}; {nearest(question, list(QUESTIONS))}")
-        known = [field.name for field in QUESTIONS[question].fields]
+        known = [option.name for option in options(QUESTIONS[question])]
         for name in told:
             if name not in known:
                 can = nearest(name, known) if known else "it is told nothing"
@@ -71,8 +70,8 @@ class Lenses(Kept, widgets.VBox):
         for part in self._fields.values():
             part.close()
         name = self._choice.value
-        fields = QUESTIONS[name].fields if name else ()
-        self._fields = {field.name: field.made() for field in fields}
+        told = options(QUESTIONS[name]) if name else ()
+        self._fields = {option.name: field(option) for option in told}
         self._told.children = list(self._fields.values())
         for part in self._fields.values():
             part.observe(self._ask, "value")
@@ -98,10 +97,10 @@ class Lenses(Kept, widgets.VBox):
         key = (name, *told.values())
         if key in self._known:
             return self._known[key]
-        answer = QUESTIONS[name].answer(self, told)
-        if isinstance(answer, View) and name != "against":  # whose other side may change
-            self._known[key] = answer
-        return answer
+        found = answer(QUESTIONS[name], self, told)
+        if isinstance(found, View) and name != "against":  # whose other side may change
+            self._known[key] = found
+        return found
 
     def close(self) -> None:
         """Closes all of it."""
@@ -117,5 +116,5 @@ def _view(shown: View | widgets.Widget | None) -> View | None:
 
 def _how_known(name: str) -> str:
     """What of an answer is measured, XLA's own, or counted: folded, as HTML."""
-    rows = (f"<div>{escape(row)}</div>" for row in str(ABOUT[name]).splitlines()[1:])
+    rows = (f"<div>{escape(row)}</div>" for row in str(QUESTIONS[name].about).splitlines()[1:])
     return f"<details><summary>how it is known</summary>{''.join(rows)}</details>"

@@ -1,18 +1,19 @@
 """What the widget of all lenses can ask, and what each question can be told."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import ipywidgets as widgets
 from IPython.core.getipython import get_ipython
 
-from jaxlens import questions
+from jaxlens import ask
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.lenses.cost.published_limits import PUBLISHED
 from jaxlens.notebook.widgets.composer import Composer
 from jaxlens.notebook.widgets.key_player import KeyPlayer
+from jaxlens.questions import show, table
+from jaxlens.questions.question import Option, Question
 from jaxlens.views.view import View
 
 Told = Mapping[str, Any]
@@ -24,33 +25,6 @@ class Program(Protocol):
 
     call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
     capture: Capture
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Something that a question can be told.
-
-    Attributes:
-        name: As the verb's keyword has it.
-        words: What stands beside it.
-        make: Makes the widget, given its words.
-    """
-
-    name: str
-    words: str
-    make: Callable[[str], Any]
-
-    def made(self) -> Any:
-        """A widget for it, whose value is what is told."""
-        return self.make(self.words)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One question of `ABOUT`: how it is answered, and what it can be told."""
-
-    answer: Callable[[Program, Told], View | widgets.Widget]
-    fields: tuple[Field, ...] = ()
 
 
 def _switch(words: str) -> Any:
@@ -108,23 +82,23 @@ def _against(asked: Program, told: Told) -> View:
             "choose what to compare with: a capture or view that a name of this notebook holds, "
             "such as before = jaxlens.capture(step, x), or %%compile -o before"
         )
-    return questions.compare(before, asked.capture, names=(told["before"], "this program"))
+    return ask.compare(before, asked.capture, names=(told["before"], "this program"))
 
 
 def _ladder(asked: Program, _: Told) -> View | widgets.Widget:
     """The rungs of a transformed function; of a plain one, the widget that transforms it."""
     f, args, kwargs = asked.call
     try:
-        return questions.ladder(asked.capture)
+        return ask.ladder(asked.capture)
     except UnavailableError:
         return Composer(f, *args, **kwargs)
 
 
 def _fusion(asked: Program, told: Told) -> View:
     if not told["without"]:
-        return questions.fusion(asked.capture)
-    other = questions.without(asked.capture, told["without"])
-    return questions.compare(asked.capture, other, names=("as it is", f"without {told['without']}"))
+        return ask.fusion(asked.capture)
+    other = ask.without(asked.capture, told["without"])
+    return ask.compare(asked.capture, other, names=("as it is", f"without {told['without']}"))
 
 
 def _key(asked: Program, _: Told) -> widgets.Widget:
@@ -132,33 +106,47 @@ def _key(asked: Program, _: Told) -> widgets.Widget:
     return KeyPlayer(f, *args, **kwargs)
 
 
-QUESTIONS: Mapping[str, Question] = {
-    "key": Question(_key),
-    "times": Question(
-        lambda asked, told: questions.times(asked.capture, **told),
-        (
-            Field("scan", "try lax.scan (compiles two programs more)", _switch),
-            Field("run", "and run both", _switch),
-        ),
-    ),
-    "fusion": Question(
-        _fusion, (Field("without", "leave out (compiles in another process)", _text),)
-    ),
-    "memory": Question(
-        lambda asked, told: questions.memory(asked.capture, **told),
-        (Field("checkpoint", "try jax.checkpoint (compiles up to three programs more)", _switch),),
-    ),
-    "cost": Question(
-        lambda asked, told: questions.cost(asked.capture, **told),
-        (
-            Field("roofline", "limits of", _device),
-            Field("run", "execute it so often, and measure", _count),
-        ),
-    ),
-    "ladder": Question(_ladder),
-    "tape": Question(lambda asked, _: questions.tape(asked.capture)),
-    "sharding": Question(lambda asked, _: questions.sharding(asked.capture)),
-    "captured": Question(lambda asked, _: questions.captured(asked.capture)),
-    "against": Question(_against, (Field("before", "before", _stored),)),
+_IN_PANELS: Mapping[str, Callable[[Program, Told], View | widgets.Widget]] = {
+    "key": _key,
+    "ladder": _ladder,
+    "fusion": _fusion,
+    "against": _against,
 }
-"""In the order of the dropdown; the names are those of `ABOUT`."""
+"""Questions that a panel asks in another way than their verb does, by name."""
+
+_MORE: Mapping[str, Option] = {
+    "fusion": Option("without", "", "leave out (compiles in another process)"),
+    "against": Option("before", "", "before", values="capture"),
+}
+"""What these can be told in a panel."""
+
+
+def answer(question: Question[Any], asked: Program, told: Told) -> View | widgets.Widget:
+    """The answer to a question of the panel, or a widget that answers it."""
+    if question.name in _IN_PANELS:
+        return _IN_PANELS[question.name](asked, told)
+    return show.ask(question, asked.capture, **told)
+
+
+def options(question: Question[Any]) -> tuple[Option, ...]:
+    """What a question can be told in the panel."""
+    more = _MORE.get(question.name)
+    return (*question.options, *([more] if more else []))
+
+
+def field(option: Option) -> Any:
+    """A widget for an option, whose value is what is told."""
+    if option.values in _FROM_LISTS:
+        return _FROM_LISTS[option.values](option.label)
+    make = {bool: _switch, int: _count, str: _text}[type(option.default)]
+    return make(option.label)
+
+
+_FROM_LISTS: Mapping[str, Callable[[str], Any]] = {"device": _device, "capture": _stored}
+
+QUESTIONS: Mapping[str, Question[Any]] = {
+    question.name: question
+    for question in sorted(table.QUESTIONS, key=lambda question: question.panel)
+    if question.panel
+}
+"""In the order of the dropdown."""

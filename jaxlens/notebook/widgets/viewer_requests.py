@@ -121,7 +121,7 @@ def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str,
         OptionError: There is no such step.
         UnavailableError: The backend dumps no passes.
     """
-    atoms = beside(capture, web) if web else None
+    atoms = beside(capture.links, web) if web else None
     return passes_data.data(PassSteps((step(capture, index, atoms),), ()))
 
 

@@ -8,9 +8,9 @@ words of HLO, and `hlo_dataflow.py` takes out what only packs and unpacks.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module
 from jaxlens.ir.lazy import LazyMapping, lazy
+from jaxlens.lenses.subject import Subject
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
 from jaxlens.report import count
@@ -54,20 +54,20 @@ def figure(
     return replace(drawing, depth=jaxpr_figure.fitting_depth(drawing))
 
 
-def pane(capture: Capture) -> GraphPane:
+def pane(subject: Subject) -> GraphPane:
     """The graph of what runs, drawn when it is first looked at: text does without.
 
     Raises:
         UnavailableError: This backend gives no optimised HLO.
     """
-    module = capture.optimized.module
+    module = subject.optimized.module
 
     def describe(pane: GraphPane) -> str:
         boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
-        return f"Graph of {capture.program.name} as it runs: {boxes} at the top level."
+        return f"Graph of {subject.program.name} as it runs: {boxes} at the top level."
 
     def draw(_: GraphPane) -> Figure:
-        return figure(module, outputs=[leaf.name for leaf in capture.outputs])
+        return figure(module, outputs=[leaf.name for leaf in subject.outputs])
 
     return lazy(GraphPane, {"figure": draw, "alt": describe})
 

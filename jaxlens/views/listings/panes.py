@@ -6,11 +6,11 @@ Where a backend does not give what a pane would show, the reason stands in its p
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.program.kernels import Work
+from jaxlens.lenses.subject import Subject
 from jaxlens.render.document import Block, Findings, Listing, Tab
 from jaxlens.render.html.lazy_lines import LateLines
 from jaxlens.report import Finding
@@ -50,33 +50,33 @@ def pane(
 
 
 def stage_pane(
-    capture: Capture, name: str, full: bool = False, title: str = "", head: int = HEAD
+    subject: Subject, name: str, full: bool = False, title: str = "", head: int = HEAD
 ) -> Tab:
     """A stage's program, line by line."""
     return pane(
         name,
-        lambda: [stage_blocks.listing(capture.stage(name), full, alone=False, head=head)],
+        lambda: [stage_blocks.listing(subject.stage(name), full, alone=False, head=head)],
         title=title,
     )
 
 
-def jaxpr_tab(capture: Capture, module: Module, lines: LinesById, full: bool) -> Tab:
+def jaxpr_tab(subject: Subject, module: Module, lines: LinesById, full: bool) -> Tab:
     """The jaxpr, line by line, with the names of its inputs and captured arrays.
 
     Args:
-        capture: The program.
+        subject: The program.
         module: Its jaxpr.
         lines: The equations as lines, those made before.
         full: Leave nothing out.
     """
     listing = jaxpr_lines.listing(
         module,
-        inputs=[leaf.name for leaf in capture.program.inputs],
-        captured=[constant.name for constant in capture.constants],
+        inputs=[leaf.name for leaf in subject.program.inputs],
+        captured=[constant.name for constant in subject.constants],
         limit=_EVERYTHING if full else jaxpr_lines.LIMIT,
         known=lines,
     )
-    return Tab("jaxpr", (listing,), in_text=True, help=capture.jaxpr.info.meaning, key="jaxpr")
+    return Tab("jaxpr", (listing,), in_text=True, help=subject.jaxpr.info.meaning, key="jaxpr")
 
 
 def shortened(tab: Tab, head: int) -> Tab:
@@ -94,7 +94,7 @@ def _short(listing: Listing, head: int) -> Listing:
 
 
 def machine_pane(
-    capture: Capture,
+    subject: Subject,
     works: Sequence[Work],
     stage: machine_lines.Machine,
     most: int = machine_lines.MOST,
@@ -103,23 +103,23 @@ def machine_pane(
     """The LLVM IR or machine code of every kernel.
 
     Args:
-        capture: The program.
+        subject: The program.
         works: Its kernels; none where it is not known which there are.
         stage: Which of the two.
         most: Lines in all.
         head: Lines that stand in the page.
     """
-    ptx = capture.program.target.platform in ("gpu", "cuda", "rocm") and stage == "asm"
+    ptx = subject.program.target.platform in ("gpu", "cuda", "rocm") and stage == "asm"
     return pane(
-        stage, lambda: _machine(capture, works, stage, most, head), title="PTX" if ptx else ""
+        stage, lambda: _machine(subject, works, stage, most, head), title="PTX" if ptx else ""
     )
 
 
 def _machine(
-    capture: Capture, works: Sequence[Work], stage: machine_lines.Machine, most: int, head: int
+    subject: Subject, works: Sequence[Work], stage: machine_lines.Machine, most: int, head: int
 ) -> list[Block]:
     found = machine_lines.listing(works, stage, most=most, head=head)
     if not found.lines:
-        capture.stage(stage)  # says why, where the backend knows
+        subject.stage(stage)  # says why, where the backend knows
         raise UnavailableError("no kernel of this program has any")
     return [found]

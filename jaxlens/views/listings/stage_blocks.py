@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Kernel, Stage
-from jaxlens.lenses.cost.facts import count_module, known_trips
+from jaxlens.lenses.cost.facts import Counted
 from jaxlens.lenses.program.kernels import Work, what
+from jaxlens.lenses.subject import Subject
 from jaxlens.render.document import (
     Block,
     Code,
@@ -67,23 +67,21 @@ def listing(
     )
 
 
-def became(capture: Capture) -> list[Block]:
+def became(subject: Subject) -> list[Block]:
     """The user's lines with the instructions of the optimised program under them."""
-    module = capture.optimized.module
-    panes = source_pane.blocks(module, capture.sources, hlo_brief.instructions(module))
+    module = subject.optimized.module
+    panes = source_pane.blocks(module, subject.sources, hlo_brief.instructions(module))
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
-def costs(capture: Capture, done: Sequence[Work]) -> list[Block]:
+def costs(counted: Counted, done: Sequence[Work]) -> list[Block]:
     """The user's lines tinted by flops, with the kernels that came from each under it."""
-    try:
-        module = capture.jaxpr.module
-    except UnavailableError:  # opened from a later stage: lines are tinted by instructions
-        panes = source_pane.blocks(capture.optimized.module, capture.sources, {})
+    subject, cost = counted.subject, counted.cost
+    if cost is None:  # opened from a later stage: lines are tinted by instructions
+        panes = source_pane.blocks(subject.optimized.module, subject.sources, {})
     else:
-        found = count_module(module, known_trips(capture))
-        overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
-        panes = source_pane.blocks(module, capture.sources, {}, overlay, "flop")
+        overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in cost.by_node.items()})
+        panes = source_pane.blocks(subject.jaxpr.module, subject.sources, {}, overlay, "flop")
     under: defaultdict[str, list[Work]] = defaultdict(list)
     for work in done:
         for line in work.lines:
@@ -124,7 +122,7 @@ def _kernel_lines(done: Sequence[Work], line: str) -> tuple[Line, ...]:
     return (*shown, *([Line((Piece(f"... {left:,} more", "comment"),))] if left else []))
 
 
-def native(capture: Capture, name: str) -> list[Block]:
+def native(subject: Subject, name: str) -> list[Block]:
     """LLVM IR or assembly of every kernel, each behind its name.
 
     Raises:
@@ -132,12 +130,12 @@ def native(capture: Capture, name: str) -> list[Block]:
     """
     folds: list[Block] = [
         Fold(kernel.name, tuple(blocks), open=True)
-        for kernel in capture.kernels
-        if (blocks := llvm(kernel) if name == "llvm" else asm(kernel, capture))
+        for kernel in subject.kernels
+        if (blocks := llvm(kernel) if name == "llvm" else asm(kernel, subject))
     ]
-    without = [kernel.name for kernel in capture.kernels if not _has(kernel, name)]
+    without = [kernel.name for kernel in subject.kernels if not _has(kernel, name)]
     if len(folds) == 0:
-        capture.stage(name)  # says why, where the backend knows
+        subject.stage(name)  # says why, where the backend knows
         raise UnavailableError(f"no kernel of this program has {name}; see %%compile for them")
     if without:
         note = f"Without {name}: {', '.join(without)} (library calls and the runtime's own)."
@@ -159,10 +157,10 @@ def llvm(kernel: Kernel) -> list[Code]:
     return found
 
 
-def asm(kernel: Kernel, capture: Capture) -> list[Code]:
+def asm(kernel: Kernel, subject: Subject) -> list[Code]:
     """A kernel's machine code."""
     if not kernel.asm:
         return []
-    gpu = capture.program.target.platform in ("gpu", "cuda", "rocm")
+    gpu = subject.program.target.platform in ("gpu", "cuda", "rocm")
     language: Literal["ptx", "asm"] = "ptx" if gpu else "asm"
     return [Code(language, kernel.asm, title="PTX" if gpu else "Assembly")]

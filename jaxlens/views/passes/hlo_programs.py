@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.facts import PassStage, Stage
+from jaxlens.lenses.subject import Seen
 
 _ENDS = ("hlo", "optimized")
 
@@ -29,27 +29,27 @@ class Named:
     others: int = 0
 
 
-def dumps(capture: Capture) -> tuple[PassStage, ...]:
+def dumps(subject: Seen) -> tuple[PassStage, ...]:
     """The pass dumps; none where the backend gives none."""
     try:
-        return capture.passes
+        return subject.passes
     except UnavailableError:
         return ()
 
 
-def fusing(capture: Capture) -> tuple[PassStage, ...] | None:
+def fusing(subject: Seen) -> tuple[PassStage, ...] | None:
     """Dumps of the passes that fuse at least; None where the backend gives none."""
     try:
-        return capture.fusing
+        return subject.fusing
     except UnavailableError:
         return None
 
 
-def find(capture: Capture, name: str) -> Named:
+def find(subject: Seen, name: str) -> Named:
     """The HLO program of a name.
 
     Args:
-        capture: Where to look.
+        subject: Where to look.
         name: "hlo", "optimized", a pass ("algsimp"), a pipeline with its pass
             ("simplification / algsimp (2)"), or a dump's number.
 
@@ -57,14 +57,14 @@ def find(capture: Capture, name: str) -> Named:
         OptionError: There is none of that name.
         UnavailableError: The backend gives no such stage.
     """
-    stages = dumps(capture)
+    stages = dumps(subject)
     if name == "optimized":
-        return Named(capture.optimized.title, capture.optimized, len(stages))
+        return Named(subject.optimized.title, subject.optimized, len(stages))
     if name == "hlo":
-        return Named(capture.hlo.title, capture.hlo, 0, stages[0] if stages else None)
+        return Named(subject.hlo.title, subject.hlo, 0, stages[0] if stages else None)
     found = _named(stages, name)
     if not found:
-        changed = (stage.name for stage in stages or capture.passes if stage.changed)
+        changed = (stage.name for stage in stages or subject.passes if stage.changed)
         known = dict.fromkeys((*_ENDS, *changed))
         raise OptionError(f"no pass or HLO stage {name!r}; {nearest(name, known)}")
     first = next((stage for stage in found if stage.changed), found[0])

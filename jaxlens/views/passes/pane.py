@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.program.passes import Step, begin, did, meaning, named, report, size, steps
+from jaxlens.lenses.subject import Seen
 from jaxlens.links.linked import Linked
+from jaxlens.links.links import Links
 from jaxlens.links.match.instruction_fates import between
 from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
 from jaxlens.render.html.passes import left_out
@@ -31,7 +32,7 @@ Atoms = Callable[[Module], Mapping[str, tuple[int, ...]]]
 
 
 def passes_blocks(
-    capture: Capture,
+    subject: Seen,
     *,
     limit: int | None = READ,
     everything: bool = False,
@@ -40,7 +41,7 @@ def passes_blocks(
     """The passes that changed the program, each with what it changed.
 
     Args:
-        capture: The program.
+        subject: The program.
         limit: Characters of dumps that may be compared; None for no limit.
         everything: List the dumps that changed nothing too.
         atoms: Links the instructions of a dump with the rest of the output.
@@ -48,8 +49,8 @@ def passes_blocks(
     Raises:
         UnavailableError: The backend dumps no passes.
     """
-    few = limit is not None and bool(fusing(capture)) and not capture.has_all_passes
-    stages = capture.fusing if few else capture.passes
+    few = limit is not None and bool(fusing(subject)) and not subject.has_all_passes
+    stages = subject.fusing if few else subject.passes
     done = steps(stages, 0 if few else limit)
     told = report(stages, done, everything)
     found = list(told.findings)
@@ -60,14 +61,14 @@ def passes_blocks(
     return [Findings(tuple(found)), _block(stages, done, told.tables, atoms)]
 
 
-def beside(capture: Capture, web: Web) -> Atoms:
+def beside(links: Links, web: Web) -> Atoms:
     """Links the dumps of a capture with an output of it, in the numbers that its web has."""
     stages = [stage for stage in web.atoms if stage in BY_NAME]
     known: dict[int, tuple[Module, Mapping[str, tuple[int, ...]]]] = {}
 
     @cache  # not before a dump is looked at
     def linked() -> Linked:
-        return capture.links.linked(*stages)
+        return links.linked(*stages)
 
     def atoms(module: Module) -> Mapping[str, tuple[int, ...]]:
         if id(module) not in known:  # the module is kept, so that its id stays its own
@@ -118,11 +119,11 @@ def _step(step: Step, made: tuple[PassRow, ...] | None, atoms: Atoms | None) -> 
     return replace(bare, rows=made, atoms=linked)
 
 
-def step(capture: Capture, index: int, atoms: Atoms | None = None) -> PassStep:
+def step(subject: Seen, index: int, atoms: Atoms | None = None) -> PassStep:
     """One step with its rows, however long the program is.
 
     Args:
-        capture: The program.
+        subject: The program.
         index: `PassStep.index`, among the dumps that the capture has at hand.
         atoms: As for `passes_blocks`.
 
@@ -130,7 +131,7 @@ def step(capture: Capture, index: int, atoms: Atoms | None = None) -> PassStep:
         OptionError: There is no such step.
         UnavailableError: The backend dumps no passes.
     """
-    stages = capture.passes if capture.has_all_passes else fusing(capture)
+    stages = subject.passes if subject.has_all_passes else fusing(subject)
     if not stages:
         raise UnavailableError("this backend dumps no passes; capture.passes says why")
     earlier = stages[0]

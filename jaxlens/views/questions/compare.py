@@ -1,16 +1,13 @@
 """What `--against` and `jaxlens.compare` show: what changed, then both programs side by side."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.compare import report as compare
-from jaxlens.lenses.compare import tables as compare_tables
-from jaxlens.lenses.compare.causes import sides
-from jaxlens.lenses.compare.facts import NAMES, Comparison, Names, of
+from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.links.match.edit_keys import change
 from jaxlens.render.document import (
@@ -18,15 +15,10 @@ from jaxlens.render.document import (
     Diff,
     DiffGroup,
     DiffRow,
-    Document,
     Tab,
-    TableBlock,
     Tabs,
 )
-from jaxlens.render.link_data import Web
-from jaxlens.report import count
-from jaxlens.views.header import taken
-from jaxlens.views.links import weave
+from jaxlens.report import Table, count
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.passes.change_diff import diff as change_diff
 from jaxlens.views.report_blocks import report_blocks
@@ -35,66 +27,31 @@ _MOST = 300  # rows of equations
 _LARGE = 1000  # equations
 
 
-def document(
-    before: Capture,
-    after: Capture,
-    names: Names | None = None,
-    *,
-    found: Comparison | None = None,
-    run: compare_tables.Runs | None = None,
-    full: bool = False,
-) -> Document:
-    """The whole comparison as an output of its own.
-
-    Args:
-        before: One capture.
-        after: The other.
-        names: What they are called in headings; by default after what tells them apart.
-        found: The two compared, where they were already.
-        run: What running both took, where that was asked for.
-        full: Leave nothing out.
+def linked(found: Comparison) -> Sequence[str]:
+    """The stages that link the panes; of a large program none, as they would take longer than the
+    lens.
     """
-    compared = found or of(before, after)
-    called = names or sides(before.program, after.program)
-    took = [TableBlock(compare_tables.runs(run, called), asked=True)] if run else []
-    answer, *rest = blocks(before, after, called, found=compared, full=full)
-    shown = (answer, *took, *rest)
-    first, other = taken(after.program), taken(before.program)
-    if taken(replace(after.program, flags=before.program.flags)) == other:
-        other = "the same call before" if called == NAMES else called[0]
-    first = f"{first}, against {other}"
-    deviations = (
-        f"({name}) {sentence}"
-        for name, capture in zip(called, (before, after), strict=True)
-        for sentence in capture.deviations
-    )
-    return Document("compile", first, shown, web(after, compared), tuple(deviations))
-
-
-def web(after: Capture, found: Comparison) -> Web | None:
-    """Links between the two panes; of a large program they would take longer than the lens."""
-    stages = ("jaxpr", "optimized") if found.instructions is not None else ("jaxpr",)
-    return weave(after, stages) if len(found.equations.same) < _LARGE else None
+    if len(found.equations.same) >= _LARGE:
+        return ()
+    return ("jaxpr", "optimized") if found.instructions is not None else ("jaxpr",)
 
 
 def blocks(
-    before: Capture,
-    after: Capture,
-    names: Names | None = None,
-    *,
-    found: Comparison | None = None,
-    full: bool = False,
+    found: Comparison, names: Names, seconds: Sequence[Table] = (), full: bool = False
 ) -> list[Block]:
-    """Sentences, tables, and a diff of both stages; see `document`."""
-    called = names or sides(before.program, after.program)
-    compared = found or of(before, after)
-    compiled = compared.instructions is not None
-    seconds = compare_tables.times(before, after, called) if compiled else []
-    tabs = [Tab("Equations", (equations(compared.equations, called, full),), True, key="equations")]
-    if compared.instructions is not None:
-        shown = _unlinked(change_diff(change(compared.instructions), *called, full=full))
+    """Sentences, tables, and a diff of both stages.
+
+    Args:
+        found: Two programs, compared.
+        names: What they are called in headings.
+        seconds: What each took, in tables.
+        full: Leave nothing out.
+    """
+    tabs = [Tab("Equations", (equations(found.equations, names, full),), True, key="equations")]
+    if found.instructions is not None:
+        shown = _unlinked(change_diff(change(found.instructions), *names, full=full))
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
-    return [*report_blocks(compare.report(compared, called, seconds)), Tabs(tuple(tabs))]
+    return [*report_blocks(compare.report(found, names, seconds)), Tabs(tuple(tabs))]
 
 
 def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:

@@ -7,11 +7,9 @@ were measured, or can be at best. Where bytes bound it, the roof slants.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from jaxlens.captures import Capture
 from jaxlens.errors import LensError
-from jaxlens.lenses.cost.report import cost
-from jaxlens.lenses.cost.roofline import PETA, Facts, Point, facts, limits_of, roofline
-from jaxlens.lenses.program.kernels import Work, works
+from jaxlens.lenses.cost.report import report as equations
+from jaxlens.lenses.cost.roofline import PETA, Facts, Point, report, roofline
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
@@ -25,27 +23,16 @@ _IDLE = 0.01  # flops per byte below which a kernel only moves
 _ROW = 15.0  # pixels between labels
 
 
-def blocks(
-    capture: Capture, device: str = "", seconds: Mapping[str, float] | None = None
-) -> list[Block]:
-    """The whole answer.
-
-    Args:
-        capture: Any capture.
-        device: The roofline's: "here", a name, or "" for none.
-        seconds: Measured per run, by instruction; None where nothing was run.
-    """
-    counted = cost(capture)
-    known = facts(capture, limits_of(capture, device) if device else None, seconds)
-    more = roofline(known, capture)
-    first, *rest = counted.findings
+def blocks(known: Facts, full: bool = False) -> list[Block]:
+    """The whole answer."""
+    kernels = (TableBlock(t, asked=known.seconds is not None) for t in roofline(known).tables)
     tabs = (
-        Tab("Your code", tuple(_tinted(capture)), True, "Your lines, tinted by flops.", "source"),
-        _tab("kernels", "Kernels", (TableBlock(t, asked=seconds is not None) for t in more.tables)),
-        _tab("cost", "Cost", map(TableBlock, counted.tables)),
+        Tab("Your code", tuple(_tinted(known)), True, "Your lines, tinted by flops.", "source"),
+        _tab("kernels", "Kernels", kernels),
+        _tab("cost", "Cost", map(TableBlock, equations(known.counted()).tables)),
     )
     return [
-        Findings((first, *more.findings, *rest)),
+        Findings(report(known).findings),
         *([picture(known)] if known.points else []),
         Tabs(tuple(tab for tab in tabs if tab.blocks)),
     ]
@@ -55,14 +42,10 @@ def _tab(key: str, title: str, held: Iterable[Block]) -> Tab:
     return Tab(title, tuple(held), True, "", key)
 
 
-def _tinted(capture: Capture) -> list[Block]:
+def _tinted(known: Facts) -> list[Block]:
     """The user's lines, tinted by flops, over the kernels that each became."""
     try:
-        done: Sequence[Work] = works(capture)
-    except LensError:
-        done = ()
-    try:
-        return stage_blocks.costs(capture, done)
+        return stage_blocks.costs(known.counted(), known.works())
     except LensError:
         return []
 

@@ -6,19 +6,15 @@ the bar beside it is the bytes that joining keeps from being written and read ag
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from jaxlens.captures import Capture
 from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.fusion.facts import Fused, Fusions
 from jaxlens.lenses.sentences import listed
 from jaxlens.render import chart
-from jaxlens.render.document import Block, Document, Findings, Picture, Tab, TableBlock, Tabs
+from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
-from jaxlens.render.link_data import Web
 from jaxlens.report import amount, count
 from jaxlens.views.figures import hlo as hlo_figure
-from jaxlens.views.header import taken
-from jaxlens.views.links import weave
 from jaxlens.views.passes.change_diff import diff as change_diff
 
 _WIDTH, _ROW, _TOP = 860.0, 42.0, 8.0
@@ -30,30 +26,25 @@ _WORDS = 30  # characters of a name
 _LARGE = 500  # operations before fusion
 
 
-def document(capture: Capture, found: Fusions, full: bool = False) -> Document:
-    """The answer as an output of its own."""
-    shown = tuple(blocks(capture, found, full))
-    return Document("hlo", taken(capture.program), shown, web(capture, found))
+def linked(found: Fusions) -> Sequence[str]:
+    """The stages that link clusters, tables and diff; in a large program none: it takes longer
+    than the lens.
+    """
+    return ("jaxpr", "optimized") if found.before < _LARGE else ()
 
 
-def web(capture: Capture, found: Fusions) -> Web | None:
-    """Links clusters, tables and diff; of a large program they would take longer than the lens."""
-    return weave(capture, ("jaxpr", "optimized")) if found.before < _LARGE else None
-
-
-def blocks(capture: Capture, found: Fusions, full: bool = False) -> list[Block]:
+def blocks(found: Fusions, full: bool = False) -> list[Block]:
     """The whole answer.
 
     Args:
-        capture: The program.
-        found: What was fused in it.
+        found: What was fused.
         full: Show the graph too, in which fusions open, and leave nothing out.
     """
     report = fusion_report.report(found)
     drawn = picture(found)
     shown = change_diff(found.change, "Before fusion", "After", found.note, full)
     tabs = [Tab("Before and after fusion", (shown,), in_text=True, key="change")]
-    tabs += [Tab("Graph", (hlo_figure.pane(capture),), key="graph")] if full else []
+    tabs += [Tab("Graph", (hlo_figure.pane(found.subject()),), key="graph")] if full else []
     return [
         Findings(report.findings),
         *([drawn] if drawn else []),

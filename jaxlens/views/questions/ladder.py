@@ -8,12 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from jaxlens.captures import Capture
 from jaxlens.ir.graph import Node
-from jaxlens.lenses.tracing.ladder import STAGE, Ladder, Rung, climb, report
+from jaxlens.lenses.tracing.ladder import STAGE, Ladder, Rung, report
 from jaxlens.render.document import (
     Block,
-    Document,
     Findings,
     Line,
     Listing,
@@ -25,7 +23,6 @@ from jaxlens.render.document import (
 from jaxlens.render.link_data import Web
 from jaxlens.report import Table
 from jaxlens.views import source_pane
-from jaxlens.views.header import taken
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.equation import equation
 from jaxlens.views.listings.lines_by_id import LinesById
@@ -33,40 +30,33 @@ from jaxlens.views.listings.lines_by_id import LinesById
 _FORWARD, _BACKWARD = Piece("fwd ", "attr"), Piece("bwd ", "warn")
 
 
-def document(captures: Sequence[Capture], full: bool = False) -> Document:
-    """The ladder of some captures, the function itself first; they are traced and no more.
-
-    Args:
-        captures: As `LiveDriver.rungs` gives them.
-        full: Every equation, nothing cut.
-    """
-    found = climb(captures)
+def blocks(found: Ladder, full: bool = False) -> list[Block]:
+    """The rungs, the function itself first, in panes; `full` cuts nothing."""
     told = report(found)
     rungs, *rules = told.tables
-    panes = [_pane(n, rung, captures[n], full) for n, rung in enumerate(found.rungs)]
-    tabs = (_source(captures[0], found.rungs[0]), *panes, _rules(rules))
-    blocks: tuple[Block, ...] = (
+    panes = [_pane(n, rung, full) for n, rung in enumerate(found.rungs)]
+    tabs = (_source(found.rungs[0]), *panes, _rules(rules))
+    return [
         Findings(told.findings),
         TableBlock(rungs),
         Tabs(tuple(tab for tab in tabs if tab.blocks)),
-    )
-    return Document("ladder", taken(captures[-1].program), blocks, _web(found))
+    ]
 
 
-def _source(capture: Capture, rung: Rung) -> Tab:
+def _source(rung: Rung) -> Tab:
     """The user's lines over the equations of the function itself."""
     lines = jaxpr_lines.equations(rung.module)
-    blocks = source_pane.blocks(rung.module, capture.sources, lines)
+    blocks = source_pane.blocks(rung.module, rung.subject().sources, lines)
     return Tab("Your code", blocks, help="Your lines over the equations of each.", key="source")
 
 
-def _pane(n: int, rung: Rung, capture: Capture, full: bool) -> Tab:
+def _pane(n: int, rung: Rung, full: bool) -> Tab:
     help = f"The jaxpr of {rung.title}, forward and backward pass marked."
     told = rung.transform not in ("jit", "checkpoint")  # which only holds what the rung below says
-    return Tab(rung.title, (_listing(n, rung, capture, full),), told, help, f"rung{n}")
+    return Tab(rung.title, (_listing(n, rung, full),), told, help, f"rung{n}")
 
 
-def _listing(n: int, rung: Rung, capture: Capture, full: bool) -> Listing:
+def _listing(n: int, rung: Rung, full: bool) -> Listing:
     """A rung's equations, each marked where there is a backward pass."""
 
     def marked(node: Node, owner: str) -> Line:
@@ -77,8 +67,8 @@ def _listing(n: int, rung: Rung, capture: Capture, full: bool) -> Listing:
         return _BACKWARD if id in rung.backward else _FORWARD
 
     known = LinesById(rung.module, marked if rung.backward else equation)
-    inputs = [leaf.name for leaf in capture.program.inputs]
-    captured = [constant.name for constant in capture.constants]
+    inputs = [leaf.name for leaf in rung.subject().program.inputs]
+    captured = [constant.name for constant in rung.subject().constants]
     limit = (1 << 30) if full else jaxpr_lines.LIMIT
     found = jaxpr_lines.listing(
         rung.module, inputs=inputs, captured=captured, limit=limit, known=known
@@ -103,7 +93,7 @@ def _rules(tables: Sequence[Table]) -> Tab:
     return Tab("Rules used", blocks, True, "What the rule of each primitive does.", "rules")
 
 
-def _web(found: Ladder) -> Web:
+def web(found: Ladder) -> Web:
     """Equations of all rungs that came from one equation of the function share its number."""
     numbers = {node.id: n for n, node in enumerate(found.rungs[0].module.nodes())}
     atoms: dict[str, Mapping[str, tuple[int, ...]]] = {}

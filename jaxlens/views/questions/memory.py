@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.lenses.lines import Spot, spot
-from jaxlens.lenses.memory.checkpoint import Tried
-from jaxlens.lenses.memory.peak import Owned, Timeline, Use, timeline
-from jaxlens.lenses.memory.report import facts, memory
+from jaxlens.lenses.memory.peak import Owned, Timeline, Use
+from jaxlens.lenses.memory.report import Facts, report
+from jaxlens.lenses.subject import Subject
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import HUES, line_hues
@@ -32,41 +31,36 @@ _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
 _OTHERS = "arguments, other lines"  # in the legend
 
 
-def blocks(capture: Capture, tried: Sequence[Tried] = ()) -> list[Block]:
-    """The whole answer.
-
-    Args:
-        capture: Any capture.
-        tried: The program as `jax.checkpoint` changed it, where that was asked for.
-    """
-    known = facts(capture, tried)
-    report = memory(capture, tried, known)
-    drawn = picture(capture)
-    held = tuple(map(TableBlock, report.tables))
-    code = _tinted(capture, known.use) if drawn else ()
+def blocks(known: Facts, full: bool = False) -> list[Block]:
+    """The whole answer."""
+    told = report(known)
+    found = known.timeline()
+    drawn = picture(found) if found else None
+    held = tuple(map(TableBlock, told.tables))
+    code = _tinted(known.subject(), known.use) if drawn else ()
     tabs = (
         Tab("At the peak", held, True, "What is in memory at the peak, and the rest.", "memory"),
         Tab("Your code", code, True, "Your lines, tinted by bytes at the peak.", "source"),
     )
     shown = Tabs(tabs) if code else None
     return [
-        Findings(report.findings),
+        Findings(told.findings),
         *([drawn] if drawn else []),
         *([shown] if shown else held),
     ]
 
 
-def _tinted(capture: Capture, use: Use) -> tuple[Block, ...]:
+def _tinted(subject: Subject, use: Use) -> tuple[Block, ...]:
     """The user's lines, tinted by what they own at the peak."""
     try:
-        sources = capture.sources
+        sources = subject.sources
     except LensError:
         return ()
     stage = "jaxpr"
     try:
-        module = capture.jaxpr.module
+        module = subject.jaxpr.module
     except LensError:  # a program that was opened from a later stage
-        stage, module = "optimized", capture.optimized.module
+        stage, module = "optimized", subject.optimized.module
     first: dict[Spot, str] = {}  # an equation stands for its line
     for node in module.nodes():
         if node.owner is not None:
@@ -97,11 +91,8 @@ class _Bar:
         return self.owned.line or self.owned.name
 
 
-def picture(capture: Capture) -> Picture | None:
-    """Live ranges over the schedule, the peak marked; None where XLA gives none."""
-    found = timeline(capture)
-    if found is None:
-        return None
+def picture(found: Timeline) -> Picture:
+    """Live ranges over the schedule, the peak marked."""
     moments = [n for n in range(found.live.end + 1) if n not in found.quiet] or [0]
     bars = _bars(found, moments)
     peak = bisect_left(moments, found.live.position)

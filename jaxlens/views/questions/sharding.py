@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-from jaxlens.captures import Capture
 from jaxlens.ir.hlo.shardings import Tiling
-from jaxlens.lenses.sharding.facts import Sharding, Spread, spread
+from jaxlens.lenses.sharding.facts import Sharding, Spread
 from jaxlens.lenses.sharding.report import report
+from jaxlens.lenses.subject import Subject
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, TableBlock, Tabs
 from jaxlens.report import Report, amount
@@ -20,31 +20,26 @@ _MOST = 20  # arrays drawn
 _GRID = 32  # tiles along a side that are drawn one by one
 
 
-def blocks(capture: Capture, full: bool = False) -> list[Block]:
-    """The sentences, a picture of each input and result, the tables, and the program.
-
-    Raises:
-        UnavailableError: The backend gives no optimised program.
-    """
-    found = spread(capture)
-    told = report(found, capture)
+def blocks(found: Sharding, full: bool = False) -> list[Block]:
+    """The sentences, a picture of each input and result, the tables, and the program."""
+    told = report(found)
     shown: list[Block] = [Findings(told.findings)]
     if found.devices > 1:
         shown += pictures(found)
         shown += [TableBlock(table) for table in told.tables]
-        shown.append(_program(capture, told, full))
+        shown.append(_program(found.subject(), told, full))
     return shown
 
 
-def _program(capture: Capture, told: Report, full: bool) -> Tabs:
+def _program(subject: Subject, told: Report, full: bool) -> Tabs:
     """What one device runs, under the user's lines tinted by what they make travel."""
-    one = replace(stage_pane(capture, "optimized", full, "What one device runs"), key="optimized")
-    module = capture.optimized.module
+    one = replace(stage_pane(subject, "optimized", full, "What one device runs"), key="optimized")
+    module = subject.optimized.module
     tint = told.overlays[0] if told.overlays else None
     lines = pane(
         "source",
         lambda: source_pane.blocks(
-            module, capture.sources, hlo_brief.instructions(module), tint, "B" if tint else ""
+            module, subject.sources, hlo_brief.instructions(module), tint, "B" if tint else ""
         ),
         title="Your code",
         help="Your lines, tinted by what their collectives send.",

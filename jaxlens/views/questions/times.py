@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from jaxlens.captures import Capture
 from jaxlens.lenses.program.equations import MORE, Equations, Frame
-from jaxlens.lenses.times.facts import Times, of
-from jaxlens.lenses.times.report import times
-from jaxlens.options import CompileOptions
+from jaxlens.lenses.times.facts import Times
+from jaxlens.lenses.times.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Picture
 from jaxlens.render.graph.palette import line_hues
@@ -19,26 +17,11 @@ _DEPTH, _LINES = 12, 24  # rows of the picture, lines of its text
 _THIN = 0.002  # of the whole; narrower frames are not drawn
 
 
-def blocks(capture: Capture, options: CompileOptions) -> list[Block]:
-    """The answer: sentences, the flame, tables.
-
-    Args:
-        capture: The program.
-        options: `scan` tries scans in the place of unrolled loops; with `run` both are run.
-    """
-    return shown(capture, of(capture, options.scan, bool(options.run)))
-
-
-def tried(capture: Capture, options: CompileOptions) -> list[Block]:
-    """The same, where the trial alone was asked for."""
-    return [] if options.times else blocks(capture, options)
-
-
-def shown(capture: Capture, found: Times) -> list[Block]:
-    """The facts of a capture as blocks."""
-    report = times(capture, found)
-    head = report_blocks(Report(report.title, report.findings))
-    tables = report_blocks(Report(report.title, (), report.tables))
+def blocks(found: Times, full: bool = False) -> list[Block]:
+    """The answer: sentences, the flame, tables."""
+    told = report(found)
+    head = report_blocks(Report(told.title, told.findings))
+    tables = report_blocks(Report(told.title, (), told.tables))
     return [*head, *flame(found.equations), *tables]
 
 

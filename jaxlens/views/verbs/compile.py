@@ -3,145 +3,48 @@
 With options only what they name is shown; without, the user's lines and a tab for each.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, nearest
-from jaxlens.ir.driver import Needs, Run
-from jaxlens.ir.facts import Program
+from jaxlens.ir.driver import Run
 from jaxlens.lenses.constants.facts import alarm as large_arrays
-from jaxlens.lenses.constants.facts import captured as captured_report
-from jaxlens.lenses.cost.report import cost as cost_report
-from jaxlens.lenses.memory.checkpoint import trials as memory_trials
-from jaxlens.lenses.memory.report import memory as memory_report
+from jaxlens.lenses.cost.report import report as cost_report
+from jaxlens.lenses.memory.report import report as memory_report
 from jaxlens.lenses.program.kernels import Work, table, tally, what, works
-from jaxlens.lenses.recompile.verdict import verdict as verdict_report
+from jaxlens.lenses.recompile.verdict import report as verdict_report
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.sharding.facts import devices
-from jaxlens.lenses.times.facts import instructions
+from jaxlens.lenses.subject import Subject, subject_of
 from jaxlens.lenses.times.facts import stages as stages_report
 from jaxlens.lenses.times.report import alarm as unrolled_loop
-from jaxlens.options import CompileOptions
-from jaxlens.render.document import Block, Document, Findings, Fold, Listing, Tab, TableBlock, Tabs
+from jaxlens.render.document import Block, Findings, Fold, Listing, Tab, TableBlock, Tabs
 from jaxlens.report import Finding, Report, Table, amount, cells, duration
-from jaxlens.views.header import taken
-from jaxlens.views.links import weave
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import Machine
 from jaxlens.views.listings.panes import machine_pane, pane, stage_pane
-from jaxlens.views.questions import compare as comparison
-from jaxlens.views.questions import cost as cost_view
-from jaxlens.views.questions import memory as memory_view
-from jaxlens.views.questions import sharding as sharding_view
-from jaxlens.views.questions import times as times_view
 from jaxlens.views.report_blocks import report_blocks
+from jaxlens.views.verbs.overview import Overview
 
 _OF_MEMORY = 2  # findings of that report that stand above the tabs: the peak and the sizes
-_SMALL = 4_000  # instructions
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
-_LINKED = ("jaxpr", "optimized", "kernels")
 
 
-def document(
-    capture: Capture, options: CompileOptions | None = None, run: Run | None = None
-) -> Document:
-    """Builds the output of `%%compile`.
-
-    Args:
-        capture: The program.
-        options: What to show; by default all of it, in tabs.
-        run: What an execution took, where one was asked for.
-
-    Raises:
-        OptionError: There is no kernel of that name.
-        UnavailableError: What was asked for alone is not given by this backend.
-    """
-    asked = options or CompileOptions()
-    measured = [TableBlock(_measured(run), asked=True)] if run else []
-    if asked.against is not None:
-        changed = comparison.document(asked.against, capture, full=asked.full)
-        return replace(changed, blocks=(*measured, *changed.blocks))
-    shows = {**_ALONE, **_costs(run)}
-    blocks = [
-        block
-        for name, show in shows.items()
-        if getattr(asked, name)
-        for block in show(capture, asked)
-    ]
-    small = not blocks or _is_small(capture)
-    if not blocks:
-        blocks = _default(capture, asked.full)
-    linked = any(isinstance(block, Tabs) for block in blocks) and small and not asked.kernel
-    web = weave(capture, _LINKED) if linked else None
-    program = _spread(capture) if asked.sharding else capture.program
-    timed = asked.times or asked.scan
-    return Document("compile", taken(program), (*measured, *blocks), web, timed=timed)
-
-
-def needs(capture: Capture, asked: CompileOptions) -> Needs:
-    """What is needed for all that is shown."""
-    several = asked.sharding and devices(capture) > 1
-    alone = any(getattr(asked, name) for name in _ALONE if name not in ("why", "sharding"))
-    return Needs(
-        compiled=alone or not (asked.why or asked.sharding),
-        passes="all" if asked.captured or several else "",
-        profile=asked.times or asked.scan,
-    )
-
-
-def _spread(capture: Capture) -> Program:
-    """The program on as many devices as it is for: a `shard_map` may name more than its inputs."""
-    program = capture.program
-    return replace(program, target=replace(program.target, devices=devices(capture)))
-
-
-def _is_small(capture: Capture) -> bool:
-    """Whether linking panes costs next to nothing beside the answer to one question."""
-    size = instructions(capture)
-    return size is not None and size <= _SMALL
-
-
-def _reported(
-    lens: Callable[[Capture], Report],
-) -> Callable[[Capture, CompileOptions], list[Block]]:
-    return lambda capture, _: report_blocks(lens(capture))
-
-
-def _costs(
-    run: Run | None,
-) -> dict[str, Callable[[Capture, CompileOptions], list[Block]]]:
-    """What `--cost` and `--roofline` show, with the seconds of a watched run."""
-    seconds = run.instructions if run else None
-
-    def shown(capture: Capture, options: CompileOptions) -> list[Block]:
-        return cost_view.blocks(capture, options.roofline, seconds)
-
-    return {"cost": shown, "roofline": lambda cap, asked: [] if asked.cost else shown(cap, asked)}
-
-
-def _memory(capture: Capture, checkpoint: bool) -> list[Block]:
-    return memory_view.blocks(capture, memory_trials(capture) if checkpoint else ())
-
-
-def _code(capture: Capture, options: CompileOptions) -> list[Block]:
-    """The machine's instructions of every kernel; those of one kernel stand with it."""
-    return [] if options.kernel else stage_blocks.native(capture, "asm")
-
-
-def _default(capture: Capture, full: bool) -> list[Block]:
+def blocks(found: Overview, full: bool = False) -> list[Block]:
     """What is to be said of it, then the user's lines and what lies under them."""
-    verdict = _asked(capture, verdict_report)
-    done, runs = counted_works(capture)
-    costs, memory = _asked(capture, cost_report), _asked(capture, memory_report)
+    subject = found.subject
+    verdict = _said(lambda: verdict_report(found.verdict.get()))
+    done, runs = counted_works(found)
+    costs = _said(lambda: cost_report(found.counted.get()))
+    memory = _said(lambda: memory_report(found.memory.get()))
     sentences = dict.fromkeys(
         (
             *verdict.findings,
             runs,
-            *_asked(capture, lambda cap: Report("", unrolled_loop(cap))).findings,
-            *_asked(capture, lambda cap: Report("", large_arrays(cap))).findings,
+            *_said(lambda: Report("", unrolled_loop(subject))).findings,
+            *_said(lambda: Report("", large_arrays(found.closed_over.get()))).findings,
             *costs.findings,
             *memory.findings[:_OF_MEMORY],
         )
@@ -150,7 +53,7 @@ def _default(capture: Capture, full: bool) -> list[Block]:
     tabs = (
         pane(
             "source",
-            lambda: stage_blocks.costs(capture, done),
+            lambda: stage_blocks.costs(found.counted.get(), done),
             title="Your code",
             help="Your lines, tinted by flops, over the kernels that each became.",
         ),
@@ -163,11 +66,11 @@ def _default(capture: Capture, full: bool) -> list[Block]:
         ),
         _figures("cost", "Cost", _beyond(costs, len(costs.findings))),
         _figures("memory", "Memory", _beyond(memory, _OF_MEMORY)),
-        stage_pane(capture, "optimized", full),
-        *(machine_pane(capture, done, stage) for stage in machines),
+        stage_pane(subject, "optimized", full),
+        *(machine_pane(subject, done, stage) for stage in machines),
     )
     seconds = pane(
-        "time", lambda: report_blocks(stages_report(capture)), title="Time", in_text=True
+        "time", lambda: report_blocks(stages_report(subject)), title="Time", in_text=True
     )
     return [Findings(tuple(sentences)), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
 
@@ -176,19 +79,19 @@ def _figures(key: str, title: str, report: Report) -> Tab:
     return Tab(title, tuple(report_blocks(report)), True, "", key)
 
 
-def counted_works(capture: Capture) -> tuple[Sequence[Work], Finding]:
+def counted_works(found: Overview) -> tuple[Sequence[Work], Finding]:
     """The kernels, and the sentence that counts them or says why there are none."""
     try:
-        done = works(capture)
+        done = found.works.get()
     except LensError as why:
         return (), Finding(f"{why}.", "unknown")
     return done, Finding(tally(done))
 
 
-def _asked(capture: Capture, lens: Callable[[Capture], Report]) -> Report:
-    """A lens's report; where this backend does not give the facts, the sentence that says so."""
+def _said(report: Callable[[], Report]) -> Report:
+    """A report; where this backend does not give its facts, the sentence that says so."""
     try:
-        return lens(capture)
+        return report()
     except LensError as why:
         return Report("", (Finding(f"{why}.", "unknown"),))
 
@@ -217,14 +120,43 @@ def _computed_by(done: Sequence[Work]) -> list[Block]:
     return [Fold("What each fusion computes", (*each, *more))] if each else []
 
 
-def _kernel(capture: Capture, name: str, only_asm: bool) -> list[Block]:
-    """One kernel: its HLO, its lines, LLVM IR before and after, machine code."""
-    done = works(capture)
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """One kernel by name, or the code of all.
+
+    Attributes:
+        subject: The program.
+        works: Its kernels.
+        kernel: The name of one; "" for all.
+        asm: Whether the machine's instructions are wanted alone.
+    """
+
+    subject: Subject
+    works: Sequence[Work]
+    kernel: str = ""
+    asm: bool = False
+
+
+def kernel_facts(capture: Capture, kernel: str = "", asm: bool = False) -> KernelFacts:
+    """The kernels of a capture."""
+    subject = subject_of(capture, "optimized", "llvm", "asm", "kernels")
+    return KernelFacts(subject, works(subject) if kernel else (), kernel, asm)
+
+
+def kernel_blocks(found: KernelFacts, full: bool = False) -> list[Block]:
+    """One kernel: its HLO, its lines, LLVM IR before and after, machine code; or that of all.
+
+    Raises:
+        OptionError: There is no kernel of that name.
+    """
+    name, done = found.kernel, found.works
+    if not name:
+        return stage_blocks.native(found.subject, "asm")
     work = next((w for w in done if name in (w.kernel.name, w.kernel.instruction)), None)
     if work is None:
         raise OptionError(f"no kernel {name!r}; {nearest(name, [w.kernel.name for w in done])}")
-    machine = stage_blocks.asm(work.kernel, capture)
-    if only_asm:
+    machine = stage_blocks.asm(work.kernel, found.subject)
+    if found.asm:
         return [*machine] or [_missing(work)]
     codes = [*stage_blocks.llvm(work.kernel), *machine]
     tabs = [Tab("HLO", tuple(_computed(work)), in_text=True)]
@@ -265,23 +197,7 @@ def _missing(work: Work) -> Findings:
     return Findings((Finding(f"{work.kernel.name}: {note}.", "unknown"),))
 
 
-# What each option shows, in the order in which they stand. The verdict is about the caches
-# before this look, and must not wait for a compile; the times are asked for when all is done.
-_ALONE: Mapping[str, Callable[[Capture, CompileOptions], Sequence[Block]]] = {
-    "why": _reported(verdict_report),
-    **_costs(None),
-    "memory": lambda capture, options: _memory(capture, options.checkpoint),
-    "checkpoint": lambda capture, options: [] if options.memory else _memory(capture, True),
-    "kernel": lambda capture, options: _kernel(capture, options.kernel, options.asm),
-    "asm": _code,
-    "sharding": lambda capture, options: sharding_view.blocks(capture, options.full),
-    "captured": _reported(captured_report),
-    "times": times_view.blocks,
-    "scan": times_view.tried,
-}
-
-
-def _measured(run: Run) -> Table:
+def measured(run: Run) -> Table:
     """What an execution took."""
     times = (median(run.seconds), min(run.seconds), max(run.seconds))
     row = cells(len(run.seconds), *map(duration, times))

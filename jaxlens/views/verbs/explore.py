@@ -1,119 +1,118 @@
 """What `%%explore` shows: your lines and every stage below them, linked, in panes side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.driver import Needs
 from jaxlens.ir.graph import Module
-from jaxlens.lenses.cost.report import cost as cost_report
-from jaxlens.lenses.memory.report import memory as memory_report
+from jaxlens.lenses.cost.report import report as cost_report
+from jaxlens.lenses.memory.report import report as memory_report
 from jaxlens.lenses.program.kernels import Work
-from jaxlens.options import ExploreOptions, JaxprOptions
-from jaxlens.render.document import Block, Document, Findings, Tab, Tabs
-from jaxlens.report import Finding
+from jaxlens.lenses.subject import Subject
+from jaxlens.render.document import Block, Findings, Tab, Tabs
+from jaxlens.report import Finding, Report
 from jaxlens.views.figures import hlo as hlo_figure
-from jaxlens.views.header import taken
-from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import MOST
 from jaxlens.views.listings.panes import jaxpr_tab, machine_pane, pane, shortened, stage_pane
-from jaxlens.views.passes.pane import Atoms, beside, passes_blocks
+from jaxlens.views.passes.pane import Atoms, passes_blocks
 from jaxlens.views.verbs import compile as compile_view
 from jaxlens.views.verbs import jaxpr as jaxpr_view
+from jaxlens.views.verbs.overview import Overview
 
 # Lines of LLVM IR and of machine code of a small program, whose page is to stay small: %%compile
 # has more, --full all. A large program's page has all that fits.
 _CODE = 100
 _LARGE = 1_000  # equations
-_LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
+LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
 _HEAD = 4  # lines of each program that stand in the page; the rest of so many is deflated
 
 
-def document(capture: Capture, options: ExploreOptions | None = None) -> Document:
-    """The output for one capture; traces, lowers and compiles it, and runs nothing.
+def blocks(found: Overview, full: bool, atoms: Atoms | None) -> list[Block]:
+    """The sentences and all panes.
 
     Args:
-        capture: What to look at.
-        options: What to show.
+        found: The program.
+        full: Cut nothing.
+        atoms: Links the dumps of the passes with the rest of the output.
     """
-    options = options or ExploreOptions()
-    module = _equations(capture)
-    capture.gather(Needs(passes="fusing"))
-    done, runs = compile_view.counted_works(capture)
-    web = weave(capture, _LINKED)
-    first = jaxpr_view.findings(capture, module) if module else ()
-    sentences = (*first, runs, *_sizes(capture))
-    middle = _middle(capture, options, beside(capture, web) if web else None)
-    tabs = (*_front(capture, done), *middle, *_back(capture, done, options.full))
-    blocks: tuple[Block, ...] = (Findings(sentences), Tabs(tabs))
-    return Document("explore", taken(capture.program), blocks, web)
+    subject = found.subject
+    module = _equations(subject)
+    done, runs = compile_view.counted_works(found)
+    first = jaxpr_view.findings(subject, module) if module else ()
+    sentences = (*first, runs, *_sizes(found))
+    tabs = (*_front(found, done), *_middle(subject, full, atoms), *_back(subject, done, full))
+    return [Findings(sentences), Tabs(tabs)]
 
 
-def _equations(capture: Capture) -> Module | None:
+def _equations(subject: Subject) -> Module | None:
     """The jaxpr; None of a program that was opened from a later stage."""
     try:
-        return capture.jaxpr.module
+        return subject.jaxpr.module
     except UnavailableError:
         return None
 
 
-def _sizes(capture: Capture) -> list[Finding]:
+def _sizes(overview: Overview) -> list[Finding]:
     """What it costs in a sentence each: flops and bytes, then memory."""
     found: list[Finding] = []
-    for lens in (cost_report, memory_report):
+    reports: tuple[Callable[[], Report], ...] = (
+        lambda: cost_report(overview.counted.get()),
+        lambda: memory_report(overview.memory.get()),
+    )
+    for report in reports:
         try:
-            found += lens(capture).findings[:1]
+            found += report().findings[:1]
         except LensError as why:
             found.append(Finding(f"{why}.", "unknown"))
     return found
 
 
-def _front(capture: Capture, done: Sequence[Work]) -> list[Tab]:
+def _front(found: Overview, done: Sequence[Work]) -> list[Tab]:
     """What JAX made of it: the user's lines, the jaxpr, its graph."""
     source = pane(
         "source",
-        lambda: stage_blocks.costs(capture, done),
+        lambda: stage_blocks.costs(found.counted.get(), done),
         title="Your code",
         in_text=True,
         help="Your lines, tinted by flops, over the kernels that each became.",
     )
-    module = _equations(capture)
+    subject = found.subject
+    module = _equations(subject)
     if module is None:
-        return [source, pane("jaxpr", lambda: [stage_blocks.listing(capture.jaxpr)])]
-    jaxpr = jaxpr_tab(capture, module, jaxpr_lines.equations(module), full=False)
+        return [source, pane("jaxpr", lambda: [stage_blocks.listing(subject.jaxpr)])]
+    jaxpr = jaxpr_tab(subject, module, jaxpr_lines.equations(module), full=False)
     return [
         source,
         shortened(replace(jaxpr, in_text=False), _HEAD),
-        jaxpr_view.graph_tab(capture, module, JaxprOptions()),
+        jaxpr_view.graph_tab(subject, module),
     ]
 
 
-def _middle(capture: Capture, options: ExploreOptions, atoms: Atoms | None) -> list[Tab]:
+def _middle(subject: Subject, full: bool, atoms: Atoms | None) -> list[Tab]:
     """What XLA made of it, from the program it was given to the one that runs."""
     return [
-        stage_pane(capture, "stablehlo", options.full, head=_HEAD),
-        stage_pane(capture, "hlo", options.full, "HLO", _HEAD),
+        stage_pane(subject, "stablehlo", full, head=_HEAD),
+        stage_pane(subject, "hlo", full, "HLO", _HEAD),
         pane(
             "passes",
-            lambda: passes_blocks(capture, everything=options.full, atoms=atoms),
+            lambda: passes_blocks(subject, everything=full, atoms=atoms),
             title="Passes",
         ),
-        stage_pane(capture, "optimized", options.full, head=_HEAD),
+        stage_pane(subject, "optimized", full, head=_HEAD),
         pane(
             "hlo-graph",
-            lambda: [hlo_figure.pane(capture)],
+            lambda: [hlo_figure.pane(subject)],
             title="HLO graph",
             help="Instructions of the optimised program as boxes; a fusion opens in place.",
         ),
     ]
 
 
-def _back(capture: Capture, done: Sequence[Work], full: bool) -> list[Tab]:
+def _back(subject: Subject, done: Sequence[Work], full: bool) -> list[Tab]:
     """What runs: kernels and their code."""
-    module = _equations(capture)
+    module = _equations(subject)
     regions = module.regions.values() if module else ()
     large = module is None or sum(len(region.nodes) for region in regions) > _LARGE
     most = MOST if full or large else _CODE
@@ -125,6 +124,6 @@ def _back(capture: Capture, done: Sequence[Work], full: bool) -> list[Tab]:
             in_text=True,
             help="What each kernel computes, from which lines, and the bytes it moves.",
         ),
-        machine_pane(capture, done, "llvm", most, _HEAD),
-        machine_pane(capture, done, "asm", most, _HEAD),
+        machine_pane(subject, done, "llvm", most, _HEAD),
+        machine_pane(subject, done, "asm", most, _HEAD),
     ]

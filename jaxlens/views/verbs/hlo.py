@@ -3,144 +3,131 @@
 A stage that this backend does not give is a sentence in its place.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.driver import Needs
+from jaxlens.errors import OptionError, UnavailableError, nearest, why_unavailable
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.fusion import facts as fused
 from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, length
 from jaxlens.lenses.program.fusion_change import findings as fusion_findings
-from jaxlens.lenses.program.kernels import tally, works
+from jaxlens.lenses.program.kernels import Work, tally, works
 from jaxlens.lenses.program.passes import meaning, size, what
+from jaxlens.lenses.subject import Given, Part, Subject, subject_of
 from jaxlens.links.match.instruction_fates import Change, between
-from jaxlens.render.document import Block, Document, Findings, Fold, Tab, Tabs
+from jaxlens.options import HloPanes
+from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
 from jaxlens.report import Finding, count
-from jaxlens.views.header import taken
-from jaxlens.views.links import weave
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import pane, stage_pane
 from jaxlens.views.passes.change_diff import diff as change_diff
 from jaxlens.views.passes.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
-from jaxlens.views.passes.pane import Atoms, beside, passes_blocks
-from jaxlens.views.questions import fusion as fusion_view
+from jaxlens.views.passes.pane import Atoms, passes_blocks
 
 _SHOWN = ("stablehlo", "hlo", "optimized")
-_LINKED = ("jaxpr", *_SHOWN)
+LINKED = ("jaxpr", *_SHOWN)
 
 
-def document(
-    capture: Capture,
-    *,
-    stage: str | None = None,
-    diff: tuple[str, str] | None = None,
-    passes: bool = False,
-    pass_name: str | None = None,
-    fusion: bool = False,
-    full: bool = False,
-) -> Document:
-    """Builds the output of `%%hlo`.
+@dataclass(frozen=True, slots=True)
+class HloFacts:
+    """What `%%hlo` shows.
 
-    Args:
-        capture: The program.
-        stage: Show this stage alone.
-        diff: Compare these two HLO stages or passes.
-        passes: List the passes that changed the program.
-        pass_name: Show what this pass changed.
-        fusion: Show the program before and after fusion alone.
-        full: Leave nothing out.
+    Attributes:
+        subject: The program.
+        change: From just before fusion to the optimised program, and which those are.
+        works: The kernels.
+    """
+
+    subject: Subject
+    change: Given[tuple[Change, str]]
+    works: Given[list[Work]]
+
+
+def facts(capture: Capture) -> HloFacts:
+    """The facts of a capture; each is worked out when it is first shown."""
+    parts: tuple[Part, ...] = ("stablehlo", "hlo", "passes", "fusing", "has_all_passes")
+    return HloFacts(
+        subject_of(capture, "jaxpr", "optimized", "llvm", "asm", "kernels", *parts),
+        Given(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture))),
+        Given(lambda: works(capture)),
+    )
+
+
+def blocks(found: HloFacts, options: HloPanes, full: bool) -> list[Block]:
+    """What was asked for alone; nothing where all is to be shown.
 
     Raises:
         OptionError: There is no stage or pass of that name.
-        UnavailableError: What was asked for alone is not given by this backend.
+        UnavailableError: What was asked for is not given by this backend.
     """
-    if passes or diff or pass_name:
-        capture.gather(Needs(passes="all"))
-    elif not stage:
-        capture.gather(Needs(passes="fusing"))
-    programs = capture.links.programs()  # held: fates and comparisons number each program once
-    blocks: list[Block] = []
-    if stage:
-        blocks += _stage(capture, stage, full)
-    if diff:
-        blocks += _compared(capture, *diff, full)
-    if passes:
-        blocks += passes_blocks(capture, limit=None, everything=full)
-    if pass_name:
-        blocks += _pass(capture, pass_name, full)
-    web = None
-    if fusion:
-        found = fused.of(capture, TRACE_LIMIT if full else GLANCE_LIMIT)
-        blocks += fusion_view.blocks(capture, found, full)
-        web = fusion_view.web(capture, found)
-    if not blocks:
-        web = weave(capture, _LINKED, fates=capture.has_all_passes)  # without, few could be told
-        blocks = _default(capture, full, beside(capture, web) if web else None)
-    del programs
-    return Document("hlo", taken(capture.program), tuple(blocks), web)
+    subject = found.subject
+    shown: list[Block] = []
+    if options.stage:
+        shown += _stage(subject, options.stage, full)
+    if options.diff:
+        shown += _compared(subject, *options.diff, full)
+    if options.passes:
+        shown += passes_blocks(subject, limit=None, everything=full)
+    if options.pass_name:
+        shown += _pass(subject, options.pass_name, full)
+    return shown
 
 
-def _default(capture: Capture, full: bool, atoms: Atoms | None) -> list[Block]:
+def default(found: HloFacts, full: bool, atoms: Atoms | None) -> list[Block]:
     """All tabs, with the sentences above them."""
-    change = cache(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture)))
-    sentences = tuple(_sentences(capture, change))
+    subject = found.subject
+
+    def changed() -> list[Block]:
+        change, note = found.change.get()
+        return [change_diff(change, "Before fusion", "After", note, full)]
+
     tabs = (
-        pane("source", lambda: stage_blocks.became(capture), title="Your code"),
+        pane("source", lambda: stage_blocks.became(subject), title="Your code"),
         pane(
             "change",
-            lambda: [change_diff(change()[0], "Before fusion", "After", change()[1], full)],
+            changed,
             title="Before and after fusion",
             in_text=True,
             help="Each fusion with the instructions it swallowed, then all else that changed.",
         ),
-        *_stages(capture, full),
-        pane("passes", lambda: passes_blocks(capture, atoms=atoms), title="Passes"),
+        *_stages(subject, full),
+        pane("passes", lambda: passes_blocks(subject, atoms=atoms), title="Passes"),
     )
-    return [Findings(sentences), Tabs(tabs)]
+    return [Findings(tuple(_sentences(found))), Tabs(tabs)]
 
 
-def _stages(capture: Capture, full: bool) -> Iterator[Tab]:
+def _stages(subject: Subject, full: bool) -> Iterator[Tab]:
     """Each stage; one that is all there is, as of optimised HLO's text, stands in the text too."""
-    given = [name for name in _SHOWN if _is_given(capture, name)]
+    given = [name for name in _SHOWN if not why_unavailable(partial(subject.stage, name))]
     for name in _SHOWN:
-        yield replace(stage_pane(capture, name, full), in_text=given == [name])
+        yield replace(stage_pane(subject, name, full), in_text=given == [name])
 
 
-def _is_given(capture: Capture, name: str) -> bool:
+def _sentences(found: HloFacts) -> Iterator[Finding]:
     try:
-        capture.stage(name)
-    except UnavailableError:
-        return False
-    return True
-
-
-def _sentences(capture: Capture, change: Callable[[], tuple[Change, str]]) -> Iterator[Finding]:
-    try:
-        yield from fusion_findings(change()[0])
-        yield Finding(tally(works(capture)))
+        yield from fusion_findings(found.change.get()[0])
+        yield Finding(tally(found.works.get()))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")
 
 
-def _stage(capture: Capture, name: str, full: bool) -> list[Block]:
+def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
     """One stage alone; machine code stands kernel by kernel."""
     if name not in BY_NAME or name in ("source", "passes"):
         known = [n for n in BY_NAME if n not in ("source", "passes")]
         raise OptionError(f"no stage {name!r}; {nearest(name, known)}")
     if name in ("llvm", "asm"):
-        return stage_blocks.native(capture, name)
-    return [stage_blocks.listing(capture.stage(name), full)]
+        return stage_blocks.native(subject, name)
+    return [stage_blocks.listing(subject.stage(name), full)]
 
 
-def _compared(capture: Capture, left: str, right: str, full: bool) -> list[Block]:
+def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block]:
     """Any two HLO programs of the compile."""
-    a, b = find(capture, left), find(capture, right)
+    a, b = find(subject, left), find(subject, right)
     if b.index < a.index:
         a, b = b, a
-    rest = dumps(capture)[a.index + 1 : b.index + 1]
+    rest = dumps(subject)[a.index + 1 : b.index + 1]
     change = between(a.stage.module, b.stage.module, () if length(rest) > TRACE_LIMIT else rest)
     sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"
     summary = Finding(f"{sizes}: {what(change)}.")
@@ -157,10 +144,10 @@ def _many(program: Named) -> str:
     )
 
 
-def _pass(capture: Capture, name: str, full: bool) -> list[Block]:
+def _pass(subject: Subject, name: str, full: bool) -> list[Block]:
     """The program after a pass, and what the pass changed."""
-    program = find(capture, name)
-    stages = dumps(capture)
+    program = find(subject, name)
+    stages = dumps(subject)
     if program.dump is None or program.index == 0:
         raise OptionError(f"{name!r} is a stage; expected the name or number of a pass")
     earlier = last_changed(stages, program.index)

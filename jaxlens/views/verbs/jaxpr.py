@@ -1,68 +1,51 @@
 """What `%%jaxpr` shows: the user's lines, the jaxpr beside them, and the graph."""
 
-from jaxlens.captures import Capture
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.gc_pause import paused
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.ir.lazy import lazy
-from jaxlens.lenses.compare import facts as compared
-from jaxlens.lenses.constants.facts import captured as captured_report
-from jaxlens.options import JaxprOptions
-from jaxlens.render.document import Block, Document, Findings, GraphPane, Tab, TableBlock, Tabs
+from jaxlens.lenses.subject import Subject
+from jaxlens.options import JaxprPanes
+from jaxlens.render.document import Block, Findings, GraphPane, Tab, Tabs
 from jaxlens.render.graph.figure import Figure
 from jaxlens.report import Finding, amount, count
 from jaxlens.views import source_pane
-from jaxlens.views.header import taken
-from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.lines_by_id import LinesById
 from jaxlens.views.listings.panes import jaxpr_tab
-from jaxlens.views.questions import compare as comparison
 
 _LARGE = 1_000_000  # bytes of constants from which advice is given
 _KINDS = 4  # primitives named in the summary
 
 
-def document(capture: Capture, options: JaxprOptions | None = None) -> Document:
-    """The output for one capture; traces it and does no more.
+def blocks(subject: Subject, options: JaxprPanes | None = None, full: bool = False) -> list[Block]:
+    """The sentences, and the panes that were asked for.
 
     Args:
-        capture: What to look at.
+        subject: What to look at; its jaxpr alone is read.
         options: What to show.
+        full: Cut nothing.
     """
-    module = capture.jaxpr.module
-    asked = options or JaxprOptions()
-    if asked.against is not None:
-        found = compared.of(asked.against, capture, compiled=False)
-        changed = comparison.blocks(asked.against, capture, found=found, full=asked.full)
-        return Document("jaxpr", taken(capture.program), tuple(changed))
-    if asked.captured:
-        report = captured_report(capture, compiled=False)
-        tables = [TableBlock(table) for table in report.tables]
-        return Document("jaxpr", taken(capture.program), (Findings(report.findings), *tables))
+    options = options or JaxprPanes()
+    module = subject.jaxpr.module
     with paused():
-        return _document(capture, module, asked)
+        tabs: list[Tab] = []
+        alone = options.text != options.graph
+        lines = jaxpr_lines.equations(module)
+        if not alone:
+            source = source_tab(subject, module, lines)
+            tabs += [source] if source.blocks else []
+        if options.text or not alone:
+            tabs.append(jaxpr_tab(subject, module, lines, full))
+        if options.graph or not alone:
+            tabs.append(graph_tab(subject, module, options.depth))
+        body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (Tabs(tuple(tabs)),)
+        return [Findings(findings(subject, module)), *body]
 
 
-def _document(capture: Capture, module: Module, options: JaxprOptions) -> Document:
-    tabs: list[Tab] = []
-    alone = options.text != options.graph
-    lines = jaxpr_lines.equations(module)
-    if not alone:
-        source = source_tab(capture, module, lines)
-        tabs += [source] if source.blocks else []
-    if options.text or not alone:
-        tabs.append(jaxpr_tab(capture, module, lines, options.full))
-    if options.graph or not alone:
-        tabs.append(graph_tab(capture, module, options))
-    summary = Findings(findings(capture, module))
-    body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (Tabs(tuple(tabs)),)
-    return Document("jaxpr", taken(capture.program), (summary, *body), weave(capture, ("jaxpr",)))
-
-
-def findings(capture: Capture, module: Module) -> tuple[Finding, ...]:
+def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
     """The program in a few sentences: equations, bodies, captured constants."""
     nodes = counts(module)
     total = sum(nodes.values())
@@ -84,7 +67,7 @@ def findings(capture: Capture, module: Module) -> tuple[Finding, ...]:
                 f"{count(unrolled, 'equation')} (loops counted once)."
             )
         )
-    constants = capture.constants
+    constants = subject.constants
     if constants:
         found.append(Finding(_constants(constants)))
     return tuple(found)
@@ -103,15 +86,15 @@ def _constants(constants: tuple[Constant, ...]) -> str:
     return sentence + (advice if total >= _LARGE else "")
 
 
-def source_tab(capture: Capture, module: Module, lines: LinesById) -> Tab:
+def source_tab(subject: Subject, module: Module, lines: LinesById) -> Tab:
     """The user's lines over the equations that each became."""
-    panes = source_pane.blocks(module, capture.sources, lines)
+    panes = source_pane.blocks(module, subject.sources, lines)
     return Tab(
         "Your code", panes, help="Your lines, tinted by the equations each became.", key="source"
     )
 
 
-def graph_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
+def graph_tab(subject: Subject, module: Module, depth: int = 1) -> Tab:
     """The jaxpr as a drawing, made when it is looked at: text does without."""
 
     def draw(_: GraphPane) -> Figure:
@@ -119,14 +102,14 @@ def graph_tab(capture: Capture, module: Module, options: JaxprOptions) -> Tab:
 
         return figure(
             module,
-            depth=options.depth,
-            inputs=[leaf.name for leaf in capture.program.inputs],
-            outputs=[leaf.name for leaf in capture.outputs],
+            depth=depth,
+            inputs=[leaf.name for leaf in subject.program.inputs],
+            outputs=[leaf.name for leaf in subject.outputs],
         )
 
     def describe(pane: GraphPane) -> str:
         boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
-        return f"Graph of {capture.program.name}: {boxes} at the top level."
+        return f"Graph of {subject.program.name}: {boxes} at the top level."
 
     pane = lazy(GraphPane, {"figure": draw, "alt": describe})
     help = "Equations as boxes, values as arrows; a box with a nested jaxpr opens in place."

@@ -7,11 +7,12 @@ import pytest
 from jaxlens.captures import load
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
-from jaxlens.lenses.constants.facts import Captured, alarm, captured, folds, of
-from jaxlens.options import CompileOptions
+from jaxlens.lenses.constants.facts import Captured, alarm, closed_over, folds, report
+from jaxlens.lenses.constants.facts import facts as facts_of
+from jaxlens.questions.verb_options import CompileOptions
 from jaxlens.render.text.document_text import text
-from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
+from tests.support.documents import compile as document
 from tests.support.paths import CAPTURES
 
 BEFORE = """HloModule m
@@ -56,25 +57,23 @@ def test_a_fold_counts_what_went_with_it() -> None:
 
 def test_the_sentence_on_one_array_and_on_several() -> None:
     one = Captured((array("w", 1000, reads=3),), {"jaxpr": (1, 4000)})
-    assert captured(fixed.capture(), False, one).findings[0].text == (
+    assert report(one).findings[0].text == (
         "One array is closed over, `w` (f32[1000], 4 kB), a global of `f` (cell 1:2), first read "
         "at cell 1:4, read 3 times: pass it as an argument, and its values are no part of the "
         "program."
     )
     several = Captured((array("w", 900), array("m.v", 100, "attribute")), {"jaxpr": (2, 4000)})
-    words = captured(fixed.capture(), False, several).findings[0].text
+    words = report(several).findings[0].text
     assert words.startswith("2 arrays of 4 kB are closed over, 90% of it `w`")
     small = Captured((array("w", 3),), {"jaxpr": (1, 12)})
-    assert "argument" not in captured(fixed.capture(), False, small).findings[0].text
+    assert "argument" not in report(small).findings[0].text
     thing = Captured((array("m.v", 5000, "attribute"),), {"jaxpr": (1, 20_000)})
-    assert (
-        "pass the object, as a pytree," in captured(fixed.capture(), False, thing).findings[0].text
-    )
+    assert "pass the object, as a pytree," in report(thing).findings[0].text
 
 
 def test_copies_of_jitted_functions_are_counted() -> None:
     found = Captured((array("w", 1000, bodies=3),), {"jaxpr": (1, 4000)})
-    words = captured(fixed.capture(), False, found).findings[1].text
+    words = report(found).findings[1].text
     assert words == (
         "Jitted functions hold their own: `w` 3 times; that is 8 kB more in what is lowered."
     )
@@ -83,7 +82,7 @@ def test_copies_of_jitted_functions_are_counted() -> None:
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_records(path: Path) -> None:
     taken = load(path)
-    facts = of(taken)
+    facts = facts_of(taken)
     assert facts.bytes == sum(c.bytes for c in taken.constants)
     assert not facts.missing
     nodes = [n for n in taken.optimized.module.nodes() if n.opcode == "constant" and n.type.shape]
@@ -93,4 +92,4 @@ def test_records(path: Path) -> None:
         assert {n.opcode for n in after.nodes() if n.id == one.constant} == {"constant"}
         assert {n.opcode for n in before.nodes() if n.id == one.id} == {one.opcode}
     assert text(document(taken, CompileOptions(captured=True)))
-    assert alarm(taken) == ()
+    assert alarm(closed_over(taken)) == ()

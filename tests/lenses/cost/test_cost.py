@@ -7,8 +7,8 @@ import pytest
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.cost.facts import count_module, of
-from jaxlens.lenses.cost.report import cost
+from jaxlens.lenses.cost.facts import count_module, counted, of
+from jaxlens.lenses.cost.report import report as report_of
 from jaxlens.lenses.program.equation_flops import flops
 from jaxlens.report import Finding
 from tests.support import fixed_captures as fixed
@@ -212,7 +212,7 @@ def test_the_layer() -> None:
 
 
 def test_xlas_figure_stands_beside_it_and_the_gap_is_explained() -> None:
-    report = cost(fixed.capture())
+    report = report_of(counted(fixed.capture()))
     said = texts(report.findings)
     # XLA says 160: the sum (8 flops) is computed in both fusions.
     assert "152 flop counted" in said
@@ -226,14 +226,16 @@ def test_xlas_figure_stands_beside_it_and_the_gap_is_explained() -> None:
 def test_on_several_devices_the_figures_are_not_compared() -> None:
     one = fixed.capture()
     target = replace(one.program.target, devices=8)
-    said = texts(cost(replace(one, program=replace(one.program, target=target))).findings)
+    said = texts(
+        report_of(counted(replace(one, program=replace(one.program, target=target)))).findings
+    )
     assert "XLA's own figure for the optimised program on each of 8 devices: 160 flop." in said
     assert "not compared" in said
     assert "more:" not in said
 
 
 def test_without_xlas_figure_the_count_stands_alone() -> None:
-    report = cost(fixed.capture("cost"))
+    report = report_of(counted(fixed.capture("cost")))
     assert "XLA gives no flops here: this backend gives no cost." in texts(report.findings)
     assert report.tables[0].rows[0][3].text == "not given"
 
@@ -259,7 +261,7 @@ def test_loops_of_unknown_length_are_said_to_be_so_in_one_sentence() -> None:
     )
     capture = fixed.capture()
     capture.driver._stages["jaxpr"] = Stage(BY_NAME["jaxpr"], str, lambda: module)
-    said = [f for f in cost(capture).findings if f.trust == "unknown"]
+    said = [f for f in report_of(counted(capture)).findings if f.trust == "unknown"]
     assert [finding.text for finding in said] == [
         "2 while loops (cell 3:2) run an unknown number of times; their bodies count once."
     ]
@@ -276,25 +278,29 @@ def with_jaxpr(module: Module, **figures: float):
 
 
 def test_nothing_agrees_with_a_count_of_nothing() -> None:
-    said = texts(cost(with_jaxpr(program(main=(eqn("mystery", f32(8), "x", id="m"),)))).findings)
+    said = texts(
+        report_of(
+            counted(with_jaxpr(program(main=(eqn("mystery", f32(8), "x", id="m"),))))
+        ).findings
+    )
     assert said.startswith("No flop could be counted: there is no rule for mystery.")
     assert "agree" not in said
     assert "XLA's 160 flop are in none of the counted equations: what has no rule here." in said
     moved = program(main=(eqn("transpose", f32(8, 8), "x", id="t"),))
-    said = texts(cost(with_jaxpr(moved)).findings)
+    said = texts(report_of(counted(with_jaxpr(moved))).findings)
     assert said.startswith(
         "No arithmetic: the equations only move data, at least 240 B in and out."
     )
     assert "agree" not in said
     assert "in none of the counted equations: loop counters or what passes added" in said
-    assert "agree" not in texts(cost(with_jaxpr(moved, flops=0.0)).findings)
+    assert "agree" not in texts(report_of(counted(with_jaxpr(moved, flops=0.0))).findings)
 
 
 def test_where_something_has_no_rule_the_two_agree_as_far_as_there_are_rules() -> None:
     module = program(
         main=(eqn("add", f32(8, 20), "x", id="a"), eqn("mystery", f32(8), "x", id="m"))
     )
-    said = texts(cost(with_jaxpr(module)).findings)
+    said = texts(report_of(counted(with_jaxpr(module))).findings)
     assert "The two agree, as far as there are rules." in said
 
 

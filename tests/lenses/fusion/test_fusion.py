@@ -9,7 +9,7 @@ from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
-from jaxlens.views.verbs import hlo as hlo_view
+from tests.support import documents
 from tests.support import fixed_captures as fixed
 from tests.support.paths import RECORDS
 
@@ -19,7 +19,7 @@ HEAD = "HloModule m\n\nENTRY %e (p: f32[8,4], i: s32[]) -> f32[8,4] {\n  %p = f3
 
 
 def test_what_fusing_saved_is_counted_by_hand() -> None:
-    facts = fusion.of(fixed.capture())
+    facts = fusion.facts(fixed.capture())
     # max_fusion f32[4,2], the first of two that compute the sum. One by one, in bytes:
     # broadcast of b 8 + 32, add 32 + 32 + 32, broadcast of 0 4 + 32, maximum 32 + 32 + 32 = 268;
     # as one it reads dot.1 and b and writes its result: 32 + 8 + 32 = 72.
@@ -33,7 +33,7 @@ def test_what_fusing_saved_is_counted_by_hand() -> None:
 
 
 def test_what_still_travels_and_why() -> None:
-    facts = fusion.of(fixed.capture())
+    facts = fusion.facts(fixed.capture())
     (edge,) = facts.boundaries
     assert facts.moved == (128 + 64 + 32) + 72 + 48  # dot.1, and both fusions as above
     assert (edge.producer, edge.consumers) == ("dot.1", ("max_fusion", "gt_fusion"))
@@ -129,7 +129,7 @@ def test_records_of_a_gpu_hold_every_decision_of_xla(name: str) -> None:
     log = capture.fusion_log
     steps = fusion_log.read(log)
     assert len(steps) == log.count("fusion_steps {")  # none is passed over
-    facts = fusion.of(capture)
+    facts = fusion.facts(capture)
     after = {node.id for node in capture.optimized.module.nodes()}
     assert set(facts.refused) <= after
     assert set(facts.refused.values()) <= {step.reason for step in steps}
@@ -142,7 +142,7 @@ def test_records_of_a_gpu_hold_every_decision_of_xla(name: str) -> None:
 
 
 def test_what_was_joined_is_worth_what_xla_thought() -> None:
-    facts = fusion.of(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens"))
+    facts = fusion.facts(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens"))
     (softmax,) = [one for one in facts.fusions if one.estimate is not None]
     assert softmax.id == "triton_softmax.2"
     steps = fusion_log.read(jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens").fusion_log)
@@ -153,13 +153,13 @@ def test_what_was_joined_is_worth_what_xla_thought() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_every_record_is_answered(name: str) -> None:
     capture = jaxlens.load(RECORDS / name)
-    facts = fusion.of(capture)
+    facts = fusion.facts(capture)
     nodes = {node.id: node for node in capture.optimized.module.nodes()}
     assert {one.id for one in facts.fusions} <= nodes.keys()
     assert all(len(one.operations) > 1 and one.saved >= 0 for one in facts.fusions)
     assert facts.saved > 0
     assert all(edge.producer in nodes and edge.bytes >= 0 for edge in facts.boundaries)
-    shown = hlo_view.document(capture, fusion=True)
+    shown = documents.hlo(capture, fusion=True)
     assert "A run moves" in text(shown)
     assert len(html(shown)) < (100_000 if "tpu" not in name else 125_000)
     if name not in GPU:

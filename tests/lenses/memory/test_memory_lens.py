@@ -13,7 +13,8 @@ from jaxlens.lenses.memory.buffer_origins import Makers
 from jaxlens.lenses.memory.checkpoint import trials
 from jaxlens.lenses.memory.donation import donations
 from jaxlens.lenses.memory.peak import of
-from jaxlens.lenses.memory.report import facts, memory
+from jaxlens.lenses.memory.report import facts
+from jaxlens.lenses.memory.report import report as report_of
 from jaxlens.lenses.memory.residuals import saved_in
 from jaxlens.views.questions import memory as memory_view
 from tests.support import fixed_captures as fixed
@@ -21,7 +22,7 @@ from tests.support.paths import CAPTURES, RECORDS
 
 
 def test_the_answer_stands_first():
-    said = [finding.text for finding in memory(fixed.capture()).findings]
+    said = [finding.text for finding in report_of(facts(fixed.capture())).findings]
     # x 128; dot.1 lives until gt_fusion has run: 32 + 8; the result 32 is written before.
     assert said[0] == (
         "The peak is 168 B when gt_fusion runs (<cell 3>:2); 76% of it are arguments (most of "
@@ -31,7 +32,7 @@ def test_the_answer_stands_first():
 
 
 def test_what_is_there_at_the_peak_is_listed_by_line_and_by_buffer():
-    report = memory(fixed.capture())
+    report = report_of(facts(fixed.capture()))
     by_line, held, sizes = report.tables[:3]
     assert [[cell.text for cell in row[:4]] for row in by_line.rows] == [
         ["arguments", "", "128 B", "76%"],
@@ -49,12 +50,12 @@ def test_what_is_there_at_the_peak_is_listed_by_line_and_by_buffer():
 
 
 def test_without_live_ranges_the_sizes_stay():
-    report = memory(fixed.capture("buffers"))
+    report = report_of(facts(fixed.capture("buffers")))
     assert "which line owns that, is not known" in report.findings[0].text
     assert report.findings[0].trust == "unknown"
     assert report.tables[0].title == "Memory"
     assert facts(fixed.capture("buffers")).peak is None
-    assert memory_view.picture(fixed.capture("buffers")) is None
+    assert facts(fixed.capture("buffers")).timeline() is None
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
@@ -66,17 +67,17 @@ def test_records_of_all_devices_have_a_peak_with_owners(path):
     assert sum(use.by_line.values()) + use.kind("argument") == use.peak
     owned = sum(size for line, size in use.by_line.items() if line)
     assert owned >= 0.9 * (sum(use.by_line.values()) - use.kind("constant"))
-    drawn = memory_view.picture(cap)
+    drawn = memory_view.picture(facts(cap).timeline())
     assert "peak" in drawn.svg
-    assert drawn.text == memory_view.picture(cap).text
+    assert drawn.text == memory_view.picture(facts(cap).timeline()).text
 
 
 def test_many_arguments_are_drawn_as_one_block(monkeypatch):
     cap = jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens")
-    each = memory_view.picture(cap).svg
+    each = memory_view.picture(facts(cap).timeline()).svg
     assert "params[&#x27;w1&#x27;]" in each or "params['w1']" in each
     monkeypatch.setattr(memory_view, "_GIVEN", 2)
-    together = memory_view.picture(cap).svg
+    together = memory_view.picture(facts(cap).timeline()).svg
     assert "arguments 47.9 kB" in together
     assert together.count("<rect") < each.count("<rect")
 

@@ -11,12 +11,12 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.saved.facts import from_json, to_json
 from jaxlens.lenses.program.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
 from jaxlens.lenses.program.python_loops import looped
-from jaxlens.lenses.times.facts import of
-from jaxlens.lenses.times.report import times
-from jaxlens.options import CompileOptions
+from jaxlens.lenses.times.facts import facts as facts_of
+from jaxlens.lenses.times.report import report as report_of
+from jaxlens.questions.verb_options import CompileOptions
 from jaxlens.render.text.document_text import text
-from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
+from tests.support.documents import compile as document
 from tests.support.paths import CAPTURES
 
 
@@ -49,20 +49,20 @@ def test_nothing_is_less_than_no_time() -> None:
 
 
 def test_the_first_sentence_names_what_took_most() -> None:
-    first = times(fixed.capture()).findings[0]
+    first = report_of(facts_of(fixed.capture())).findings[0]
     assert first.lead == "LLVM took 50% of 2 s. "
     assert first.text == (
         "No loop of four or more like steps was unrolled; cell 3:2 made the most of 5 equations, 3."
     )
     slow = replace(fixed.PROFILE.parts[1], seconds=1.5)
-    facts = of(fixed.capture())
+    facts = facts_of(fixed.capture())
     worse = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, *fixed.PROFILE.parts[2:5])))
-    lead = times(fixed.capture(), replace(facts, compile=worse)).findings[0].lead
+    lead = report_of(replace(facts, compile=worse)).findings[0].lead
     assert "HLO passes took" in lead
     assert lead.endswith("most of it in `algsimp`. ")
     folds = replace(fixed.PROFILE.parts[2], name="constant_folding")
     long = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, folds)))
-    lead = times(fixed.capture(), replace(facts, compile=long)).findings[0].lead
+    lead = report_of(replace(facts, compile=long)).findings[0].lead
     assert lead.endswith("most of it in `constant_folding` (--captured says of what). ")
 
 
@@ -76,14 +76,14 @@ def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None
     parts = compile_parts(Profile(2.0, (*fixed.PROFILE.parts, *llvm)))
     assert parts.groups == compile_parts(fixed.PROFILE).groups  # other threads' seconds
     assert (parts.of_llvm("gt_fusion"), parts.of_kernel("gt_fusion")) == pytest.approx((0.9, 1.0))
-    report = times(fixed.capture(), replace(of(fixed.capture()), compile=parts))
+    report = report_of(replace(facts_of(fixed.capture()), compile=parts))
     assert report.findings[0].lead == "LLVM took 50% of 2 s, longest over `gt_fusion`. "
     table = next(t for t in report.tables if t.title == "Kernels")
     assert [[cell.text for cell in row][2:6] for row in table.rows] == [
         ["100 ms", "600 ms", "300 ms", "1 s"],
         ["300 ms", "200 ms", "100 ms", "600 ms"],
     ]
-    without = next(t for t in times(fixed.capture()).tables if t.title == "Kernels")
+    without = next(t for t in report_of(facts_of(fixed.capture())).tables if t.title == "Kernels")
     assert "LLVM passes" not in without.columns
 
 
@@ -114,7 +114,7 @@ def test_a_profile_is_read_as_it_was_saved() -> None:
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_records_of_other_devices_are_counted(path: Path) -> None:
     taken = load(path)
-    facts = of(taken)
+    facts = facts_of(taken)
     assert facts.missing.startswith("profile is not in this file")
     assert facts.equations.total >= sum(len(r.nodes) for r in taken.jaxpr.module.regions.values())
     assert facts.loops == ()  # the recurrent network is a scan already

@@ -9,7 +9,8 @@ import pytest
 from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.magic_line import TRANSFORMS, Asked, read
 from jaxlens.notebook.magics.magics import Lenses
-from jaxlens.options import HloOptions, JaxprOptions, flag, read_options
+from jaxlens.options import flag, read_options
+from jaxlens.questions.verb_options import HloOptions, JaxprOptions
 
 # What %%jaxpr takes, in the order in which help lists it.
 KNOWN = [

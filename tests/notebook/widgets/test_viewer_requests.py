@@ -9,7 +9,7 @@ from jaxlens.notebook.widgets.viewer_requests import answer, key_of
 from jaxlens.render.document import Document, GraphPane, Line, Listing, Piece, Tab, Tabs
 from jaxlens.render.graph.figure import Box, Figure, Panel
 from jaxlens.render.html import document_html as html
-from jaxlens.views.verbs import compile as compile_view
+from tests.support import documents
 from tests.support import fixed_captures as fixed
 
 LINES = tuple(Line((Piece(f"<{n}>"),), f"n{n}", 0, "cell 3:2") for n in range(10))
@@ -83,7 +83,7 @@ def test_a_step_through_the_passes_has_its_rows() -> None:
 
 
 def test_the_key_is_that_of_the_html() -> None:
-    markup = html.html(compile_view.document(fixed.capture()))
+    markup = html.html(documents.compile(fixed.capture()))
     assert f"data-key={key_of(markup)} " in markup
     with pytest.raises(ReadError):
         key_of("<p>data-key=x</p>")

@@ -9,12 +9,10 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.lenses.program.fusion_change import across_fusion
 from jaxlens.lenses.program.kernels import works
-from jaxlens.options import CompileOptions
+from jaxlens.questions.verb_options import CompileOptions
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
-from jaxlens.views.verbs import compile as compile_view
-from jaxlens.views.verbs import hlo as hlo_view
-from jaxlens.views.verbs import jaxpr as jaxpr_view
+from tests.support import documents
 from tests.support.paths import RECORDS
 
 GPU = sorted(path.name for path in RECORDS.glob("*.gpu-*.jaxlens"))
@@ -88,23 +86,23 @@ SILENT = {"parameter", "constant", "get-tuple-element", "tuple", "bitcast", "cop
 @pytest.mark.parametrize("name", GPU + TPU)
 def test_the_views_render(name: str) -> None:
     taken = record(name)
-    documents = [
-        jaxpr_view.document(taken),
-        hlo_view.document(taken),
-        hlo_view.document(taken, fusion=True, full=True),
-        hlo_view.document(taken, passes=True),
-        compile_view.document(taken, CompileOptions(full=True)),
-        compile_view.document(taken, CompileOptions(cost=True, memory=True)),
-        *(compile_view.document(taken, CompileOptions(kernel=k.name)) for k in taken.kernels),
+    shown = [
+        documents.jaxpr(taken),
+        documents.hlo(taken),
+        documents.hlo(taken, fusion=True, full=True),
+        documents.hlo(taken, passes=True),
+        documents.compile(taken, CompileOptions(full=True)),
+        documents.compile(taken, CompileOptions(cost=True, memory=True)),
+        *(documents.compile(taken, CompileOptions(kernel=k.name)) for k in taken.kernels),
     ]
-    for document in documents:
+    for document in shown:
         assert "which is not here" in document.taken
         assert ("autotuning is off" in document.taken) == (name in GPU)
         words = text(document)
         assert words.startswith(document.taken[:20])
         assert str(RECORDS.parent.parent) not in words
         assert len(html(document)) > len(document.taken)
-    assert "blocks of" in text(documents[4]) or name in TPU
+    assert "blocks of" in text(shown[4]) or name in TPU
 
 
 @pytest.mark.parametrize("name", GPU)
@@ -112,7 +110,7 @@ def test_a_gpu_that_is_not_here_has_no_cost_by_xla_and_says_so(name: str) -> Non
     taken = record(name)
     with pytest.raises(LensError, match="a device that is not here"):
         _ = taken.cost
-    words = " ".join(text(compile_view.document(taken, CompileOptions(cost=True))).split())
+    words = " ".join(text(documents.compile(taken, CompileOptions(cost=True))).split())
     assert "XLA gives no flops here" in words
     assert "counted over the equations" in words
     sizes = taken.memory

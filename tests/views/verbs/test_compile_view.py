@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
-from jaxlens.options import CompileOptions
+from jaxlens.questions.verb_options import CompileOptions
 from jaxlens.render.document import (
     Code,
     Document,
@@ -16,8 +16,8 @@ from jaxlens.render.document import (
     Tabs,
 )
 from jaxlens.render.text.document_text import text
-from jaxlens.views.verbs.compile import document
 from tests.support import fixed_captures as fixed
+from tests.support.documents import compile as document
 
 TIMES = [
     "Time per stage",

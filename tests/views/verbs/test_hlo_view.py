@@ -5,8 +5,8 @@ import pytest
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.render.document import Diff, Document, Findings, Fold, Listing, PassSteps, Tabs
 from jaxlens.render.text.document_text import text
-from jaxlens.views.verbs.hlo import document
 from tests.support import fixed_captures as fixed
+from tests.support.documents import hlo as document
 
 
 def blocks(found: Document, kind: type) -> list:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.options import JaxprOptions
+from jaxlens.questions.verb_options import JaxprOptions
 from jaxlens.render.document import Fold, GraphPane, Listing, SourcePane, Tabs
 from jaxlens.render.text.document_text import text
-from jaxlens.views.verbs.jaxpr import document
+from tests.support.documents import jaxpr as document
 
 pytestmark = pytest.mark.backend
 

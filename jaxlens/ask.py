@@ -1,0 +1,224 @@
+"""The verbs that answer one question each, a lens's figures as attributes of what they return.
+
+    answer = jaxlens.cost(step, params, x)
+    answer.flops                # a fact, to assert on
+    print(answer)               # the sentences and tables that `%compile --cost` shows
+
+Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+from jaxlens.api import Function, as_capture, capture, is_program, what_if
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError
+from jaxlens.ir.compile_log import CallKey, KeySlot
+from jaxlens.lenses.compare.facts import Comparison
+from jaxlens.lenses.compare.receipt import Receipt
+from jaxlens.lenses.tracing.ladder import Ladder
+from jaxlens.options import CompilePanes
+from jaxlens.questions import table
+from jaxlens.questions.question import Question
+from jaxlens.report import Report
+from jaxlens.views.answer import Answer
+
+F = TypeVar("F")
+
+
+class Verb(Protocol[F]):
+    """A question of the table as a function."""
+
+    def __call__(self, f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]: ...
+
+
+def _verb(question: Question[F]) -> Verb[F]:
+    """Asks a question of the table; documented by what answers it."""
+
+    def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
+        from jaxlens.questions import show
+
+        options = {option.name: option for option in question.options}
+        told = kwargs if isinstance(f, Capture) and set(kwargs) <= set(options) else {}
+        cap = _captured(question.name, f, args, {} if told else kwargs)
+        CompilePanes(run=told.get("run", 0))  # says what a count of runs can be
+        values = {name: type(options[name].default)(value) for name, value in told.items()}
+        return show.ask(question, cap, **values)
+
+    verb.__name__ = verb.__qualname__ = question.name
+    verb.__doc__ = question.parts.__doc__
+    verb.__annotations__["return"] = Answer  # as help() shows it
+    return verb
+
+
+cost = _verb(table.COST)
+memory = _verb(table.MEMORY)
+times = _verb(table.TIMES)
+captured = _verb(table.CAPTURED)
+fusion = _verb(table.FUSION)
+tape = _verb(table.TAPE)
+sharding = _verb(table.SHARDING)
+
+
+def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
+    """The key that a call would be looked up by in JAX's caches, and whether it would hit.
+
+    Nothing is traced, run or compiled, and no entry is made.
+
+    Args:
+        f: A function; of one that is not jitted, the key that its jit would have.
+        *args: The function's arguments, arrays or `jax.ShapeDtypeStruct`s.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.hit` (None where it cannot be known), `.layer` (the first cache that
+        misses), `.reasons` (what differs from the nearest earlier key) and `.parts`.
+    """
+    from jaxlens.lenses.recompile.call_key import key as report
+    from jaxlens.stages.keys.look_up import call_key
+    from jaxlens.views.questions.call_key import document
+
+    if isinstance(f, Capture) or is_program(f):
+        raise OptionError(
+            "a key is that of a call: jaxlens.key(f, x) takes the jitted function and its arguments"
+        )
+    found = call_key(f, args, kwargs)
+    return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
+
+
+def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
+    """What `varied_key` can change in a call."""
+    from jaxlens.stages.keys.look_up import slots
+
+    return slots(f, args, kwargs)
+
+
+def varied_key(
+    f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[KeySlot]
+) -> Answer[CallKey]:
+    """`key` of a call with some arguments written anew.
+
+    Raises:
+        OptionError: What is written for one of them is no type or literal.
+    """
+    from jaxlens.lenses.recompile.call_key import key as report
+    from jaxlens.stages.keys.look_up import varied
+    from jaxlens.views.questions.call_key import document
+
+    found = varied(f, args, kwargs, changed)
+    return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
+
+
+def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder]:
+    """What each transform made: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.
+
+    Args:
+        f: A transformed function such as `jax.vmap(jax.grad(loss))`, or a Capture of one; or
+            several Captures, the function itself first, which may have been saved.
+        *args: The function's arguments, batched as the outermost `vmap` wants them.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.rungs` (each with `.title`, `.equations`, `.forward`, `.backward`),
+        `.equations` of each rung, and `.rules` that were used.
+
+    Raises:
+        UnavailableError: The function has no transform that can be taken off.
+    """
+    from jaxlens.questions import show
+
+    if isinstance(f, Capture) and all(isinstance(arg, Capture) for arg in args) and args:
+        rungs: tuple[Capture, ...] = (f, *args)
+    else:
+        rungs = _captured("ladder", f, args, kwargs).rungs()
+    return show.ask(table.LADDER, rungs[-1], rungs=rungs)
+
+
+def compare(
+    before: Any, after: Any, *, names: tuple[str, str] | None = None, compiled: bool = True
+) -> Answer[Comparison]:
+    """What changed between two programs: an edit, another JAX version, another device or flag.
+
+        before = jaxlens.capture(step, params, x)
+        ...
+        jaxlens.compare(before, jaxlens.capture(step, params, x))
+
+    Args:
+        before: A Capture, what `-o NAME` stored, or the path of a saved capture.
+        after: The other.
+        names: What they are called in headings; by default after what tells them apart.
+        compiled: Compare what they compile to; else the equations alone, without a compile.
+
+    Returns:
+        An answer with `.causes`, `.figures` (both sides of each, by name), `.new`, `.gone` and
+        `.changed` equations, `.lines`, and `.same` (whether the same program runs).
+
+    Raises:
+        OptionError: One of them is no capture.
+    """
+    from jaxlens.lenses.compare import facts as facts_of
+    from jaxlens.lenses.compare.causes import sides
+    from jaxlens.lenses.compare.report import report
+    from jaxlens.lenses.compare.tables import times
+    from jaxlens.questions import show
+
+    was, now = as_capture(before), as_capture(after)
+    called = names or sides(was.program, now.program)
+    facts = cache(lambda: facts_of.of(was, now, compiled=compiled))
+
+    def told() -> Report:
+        found = facts()  # which compiles: the times are known after it
+        return report(found, called, times(was, now, called) if compiled else ())
+
+    return Answer(now, lambda: show.compared(was, now, called, found=facts()), told, facts)
+
+
+def without(f: Any, names: str | Sequence[str], /) -> Capture:
+    """The same program compiled with a pass left out, or a flag of XLA's set, as a Capture.
+
+        jaxlens.compare(cap, jaxlens.without(cap, "fusion"))
+
+    It is compiled in a process of its own, which XLA may end without harm to this one.
+
+    Args:
+        f: A Capture of a program for one device of this process, or what `-o NAME` stored.
+        names: A pass by its name ("fusion": every pass that fuses), or "xla_flag=value"; several
+            with commas between.
+
+    Raises:
+        OptionError: There is no such pass or flag.
+        UnavailableError: The program cannot be compiled again, or XLA did not live through it.
+    """
+    return what_if(as_capture(f), names)[0]
+
+
+def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
+    """The facts of a program that a test or a notebook asserts; each is found when asked for.
+
+        assert jaxlens.receipt(step, params, x).fusions == 2
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        A receipt with `.fingerprint`, `.equations`, `.primitives`, `.flops`, `.bytes`, `.stable`
+        (text), and after one compile `.fusions`, `.kernels`, `.temporaries`, `.peak`; see there.
+    """
+    return Receipt(_captured("receipt", f, args, kwargs))
+
+
+def _captured(
+    verb: str, f: Function | Capture, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Capture:
+    """The capture that is asked about."""
+    if not isinstance(f, Capture):
+        return capture(f, *args, **kwargs)
+    if args or kwargs:
+        raise OptionError(
+            f"jaxlens.{verb} takes a Capture alone, or a function with its arguments, "
+            f"got a Capture and {len(args) + len(kwargs)} more"
+        )
+    return f

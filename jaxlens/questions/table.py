@@ -1,0 +1,581 @@
+"""THE TABLE of questions.
+
+`-h`, Tab, the verbs, the output of `%%compile`, the panel and the README's table are made from it.
+
+Three kinds of knowing are told apart everywhere: what was measured on this machine, what XLA says
+of its own program, and what jaxlens counts or concludes from the program's text.
+
+A question's function loads what answers it when it is first asked, so that `%load_ext` reads this
+table and no lens; its docstring is that of the verb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jaxlens.ir.driver import Needs
+from jaxlens.questions.question import About, Option, Parts, Question
+
+if TYPE_CHECKING:
+    from jaxlens.captures import Capture
+    from jaxlens.ir.facts import Verdict
+    from jaxlens.lenses.constants.facts import Captured
+    from jaxlens.lenses.cost.roofline import Facts as CostFacts
+    from jaxlens.lenses.fusion.facts import Fusions
+    from jaxlens.lenses.memory.report import Facts as MemoryFacts
+    from jaxlens.lenses.sharding.facts import Sharding
+    from jaxlens.lenses.times.facts import Times
+    from jaxlens.lenses.tracing.ladder import Ladder
+    from jaxlens.lenses.tracing.line_trace import Tracing
+    from jaxlens.views.verbs.compile import KernelFacts
+
+_COMPILED = Needs(compiled=True)
+
+
+def _linked(facts: object) -> Sequence[str]:
+    return ("jaxpr", "optimized", "kernels")
+
+
+def _why() -> Parts[Verdict]:
+    from jaxlens.lenses.recompile.verdict import report
+    from jaxlens.views.report_blocks import report_blocks
+
+    return Parts(
+        lambda capture: capture.verdict, report, lambda facts, _: report_blocks(report(facts))
+    )
+
+
+WHY = Question(
+    "why",
+    About(
+        "Would this very call hit JAX's caches, and if not, what is new in it?",
+        counted="the keys that JAX holds, compared part by part; nothing is traced",
+    ),
+    _why,
+    Needs(verdict=True),
+    "compile",
+    "whether this call would hit JAX's caches, and what is new in it",
+)
+
+
+def _cost() -> Parts[CostFacts]:
+    """Where flops and bytes go, by line and kernel; loops counted, XLA's own figure beside them.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, the options `roofline` ("here" to measure
+            this device, or a name such as "h100") and `run` (execute it so often, and measure
+            each kernel).
+
+    Returns:
+        An answer with `.flops`, `.bytes` (arguments and results once each), `.transcendentals`,
+        `.by_line` and `.by_node` (flops), `.loops`; `.kernels` (each with `.flops`, `.bytes`,
+        `.intensity`, `.lines`), `.limits`, `.points` (each with `.bound`, `.seconds` at best) and
+        `.seconds` (measured, by instruction).
+
+    Raises:
+        OptionError: No limits of that device are known.
+    """
+    from jaxlens.lenses.cost.roofline import facts, report
+    from jaxlens.views.questions.cost import blocks
+
+    return Parts(facts, report, blocks, _linked)
+
+
+COST = Question(
+    "cost",
+    About(
+        "Where do flops and bytes go?",
+        measured="with --run N: seconds of each kernel, from the profiler, which slows small ones",
+        xla="flops and bytes of the optimised program, each loop body once",
+        counted="flops by equation, line and kernel, a loop's body as often as it runs, a Pallas "
+        "kernel's for each point of its grid; bytes of main memory that each kernel reads and "
+        "writes if no cache helps; bytes of arguments and results, the least that can move",
+    ),
+    _cost,
+    _COMPILED,
+    "compile",
+    "flops and bytes by line and kernel, loops counted; with --run N seconds of each",
+    options=(
+        Option(
+            "roofline",
+            "",
+            "limits of",
+            "the same, and the best possible time: of this device, measured, or --roofline=h100",
+            "[DEVICE]",
+            "device",
+            About(
+                "Which limit of the device does each kernel run into?",
+                measured="with --roofline alone: flops per second of a matrix product and bytes "
+                "per second of a pass over memory, once per process, on this device",
+                counted="flops and bytes of each kernel; the best possible seconds are an "
+                "estimate: flops or bytes over the device's limit, measured, or published by its "
+                "maker (--roofline=h100)",
+            ),
+        ),
+        Option("run", 0, "execute it so often, and measure"),
+    ),
+    panel=5,
+    python="jaxlens.cost(f, x).flops",
+)
+
+
+def _memory() -> Parts[MemoryFacts]:
+    """Which line owns the memory peak, what autodiff saves for the backward pass, and donation.
+
+    Nothing is run. All sizes are bytes on one device.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, the option `checkpoint`: whether to try
+            what `jax.checkpoint` would change, by compiling up to five programs more.
+
+    Returns:
+        An answer with `.peak` (in use at the worst moment of XLA's order: arguments and constants,
+        results once they are written, temporaries while they are needed; None where XLA gives no
+        live ranges), `.reserved` (taken from start to end), `.arguments`, `.outputs`,
+        `.temporaries`, `.at_peak` (each buffer with `.line`, `.bytes`, `.saved`), `.by_line`,
+        `.residuals`, `.donations` and `.tried`; all of the device's main memory, but for
+        `.spaces`, its others (a TPU's VMEM: `.name`, `.peak`, `.reserved`, `.at_peak`).
+
+    Raises:
+        UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
+    """
+    from jaxlens.lenses.memory.checkpoint import trials
+    from jaxlens.lenses.memory.report import facts, report
+    from jaxlens.views.questions.memory import blocks
+
+    def known(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
+        return facts(capture, trials(capture) if checkpoint else ())
+
+    return Parts(known, report, blocks, _linked)
+
+
+MEMORY = Question(
+    "memory",
+    About(
+        "Which line owns the memory peak?",
+        measured="with --checkpoint: the program under jax.checkpoint, compiled anew, not run",
+        xla="sizes, places and live ranges of all buffers (its buffer assignment), per device",
+        counted="what is in use at once: arguments and constants all the time, results once they "
+        "are written, temporaries while they are needed; the line that made each, followed back "
+        "through loops and copies; each memory of the device, such as a TPU's VMEM, by itself; "
+        "what autodiff saves, from the jaxpr",
+    ),
+    _memory,
+    _COMPILED,
+    "compile",
+    "which line owns the memory peak, what autodiff saves, donation",
+    options=(
+        Option(
+            "checkpoint",
+            False,
+            "try jax.checkpoint (compiles up to three programs more)",
+            "the same, and what jax.checkpoint would change, by trying",
+            about=About(
+                "What would jax.checkpoint change?",
+                measured="the program with what it differentiates under jax.checkpoint, in up to "
+                "five ways, each compiled anew and not run",
+                counted="peak, saved bytes and flops of each, counted like those of the program "
+                "itself",
+            ),
+        ),
+    ),
+    panel=4,
+    python="jaxlens.memory(f, x).peak",
+)
+
+
+def _kernel() -> Parts[KernelFacts]:
+    from jaxlens.report import Report
+    from jaxlens.views.verbs.compile import kernel_blocks, kernel_facts
+
+    return Parts(kernel_facts, lambda facts: Report("Kernel", ()), kernel_blocks)
+
+
+KERNEL = Question(
+    "kernel",
+    About("What does one kernel compute, and how?"),
+    _kernel,
+    _COMPILED,
+    "compile",
+    "one kernel: what it fused, its LLVM IR",
+    "NAME",
+    "kernel",
+    (
+        Option(
+            "asm",
+            False,
+            help="the machine's instructions, of every kernel or of --kernel NAME",
+            about=About("Which instructions does the machine run?"),
+        ),
+    ),
+)
+
+
+def _sharding() -> Parts[Sharding]:
+    """Which device holds which piece of each array, and what the collectives move.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments, laid out as the call would lay them out.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.devices`, `.axes` of the mesh, `.inputs`, `.outputs` and `.values` (each
+        with `.tiling`, `.spec` and `.piece`), `.collectives` (each with `.opcode`, `.bytes`,
+        `.groups`, `.over`, `.trips`, `.lines`), and `.sent` (bytes a device sends in a run: an
+        estimate).
+    """
+    from jaxlens.lenses.sharding.facts import facts
+    from jaxlens.lenses.sharding.report import report
+    from jaxlens.views.questions.sharding import blocks
+
+    return Parts(facts, report, blocks, _linked)
+
+
+def _of_several_devices(capture: Capture) -> Needs:
+    """On one device nothing is cut, and nothing needs to be compiled to say so."""
+    from jaxlens.lenses.sharding.facts import devices
+
+    return Needs(passes="all") if devices(capture) > 1 else Needs()
+
+
+SHARDING = Question(
+    "sharding",
+    About(
+        "Which device holds what, and what travels between them?",
+        xla="shardings of all values, as its partitioner was given them; collectives and their "
+        "groups in the program that one device runs",
+        counted="bytes of each piece and collective, times as often as its loops run; what a "
+        "device sends is an estimate, as if each group were a ring",
+    ),
+    _sharding,
+    _of_several_devices,
+    "compile",
+    "which device holds what, and what travels between them",
+    panel=8,
+    python="jaxlens.sharding(f, x)",
+)
+
+
+def _captured() -> Parts[Captured]:
+    """What is baked in: arrays that the function closes over, and constants that XLA folded.
+
+    It compiles, with dumps of all passes; `%jaxpr --captured` needs no compile.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.constants` (each with `.name`, `.bytes`, `.held`, `.holder`, `.span`,
+        `.reads`), `.bytes`, `.stages` (number and bytes by stage), `.folded` and `.folding`
+        (seconds, where the compile was profiled).
+    """
+    from jaxlens.lenses.constants.facts import facts, report
+    from jaxlens.views.report_blocks import report_blocks
+
+    return Parts(facts, report, lambda facts, _: report_blocks(report(facts)))
+
+
+CAPTURED = Question(
+    "captured",
+    About(
+        "What is captured?",
+        measured="seconds of constant folding, where the compile was profiled (--times)",
+        counted="arrays that the function closes over, their bytes, and who holds them, by "
+        "identity; constants in each stage; what became a constant between StableHLO and HLO, and "
+        "between the dumps before and after constant folding; of arrays of over 256 MB that is "
+        "not known",
+    ),
+    _captured,
+    Needs(passes="all"),
+    "compile",
+    "arrays that it closes over, and what XLA folded",
+    panel=9,
+    python="jaxlens.captured(f, x)",
+)
+
+
+def _captured_by_trace() -> Parts[Captured]:
+    from jaxlens.lenses.constants.facts import facts, report
+    from jaxlens.views.report_blocks import report_blocks
+
+    return Parts(
+        lambda capture: facts(capture, compiled=False),
+        report,
+        lambda facts, _: report_blocks(report(facts)),
+    )
+
+
+CAPTURED_BY_TRACE = Question(
+    "captured",
+    CAPTURED.about,
+    _captured_by_trace,
+    verb="jaxpr",
+    help="arrays that it closes over, with bytes and the line",
+)
+
+
+def _times() -> Parts[Times]:
+    """Where compile time goes: by stage, pass and kernel, and the lines that made the work.
+
+    It compiles, under XLA's profiler: once more, if the capture's compile had none.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments; with a Capture, the options `scan` (try `lax.scan` in the
+            place of unrolled loops, by compiling two programs more) and `run` (with that: run
+            both on random inputs, and compare).
+
+    Returns:
+        An answer with `.stages` (seconds), `.compile` (`.groups`, `.passes`, `.kernels` in
+        seconds; None without a profile), `.equations` (`.total`, `.flame`), `.by_line`, `.loops`
+        (each with `.line`, `.count`, `.block`, `.equations`, `.rolled`) and `.trial`.
+    """
+    from jaxlens.lenses.times.facts import facts
+    from jaxlens.lenses.times.report import report
+    from jaxlens.views.questions.times import blocks
+
+    return Parts(facts, report, blocks)
+
+
+TIMES = Question(
+    "times",
+    About(
+        "Where does compile time go?",
+        measured="seconds of each step, once, on this machine; within the compile by XLA's own "
+        "profiler, for which it is compiled again if it was before; of LLVM over each kernel by "
+        "the times of its dumps",
+        counted="equations by line and call path, every call written out; a loop is called "
+        "unrolled where four or more blocks of equations do the same and each reads the one "
+        "before alike",
+    ),
+    _times,
+    Needs(profile=True),
+    "compile",
+    "seconds by stage, pass and kernel; equations by line; loops",
+    options=(
+        Option(
+            "scan",
+            False,
+            "try lax.scan (compiles two programs more)",
+            "the same, and what lax.scan would change, by trying",
+            about=About(
+                "What would lax.scan in place of unrolled loops change?",
+                measured="the program as it is and with scans made of its own equations, both "
+                "traced, lowered and compiled; with --run both are run on random inputs and "
+                "compared",
+            ),
+        ),
+        Option("run", False, "and run both"),
+    ),
+    panel=2,
+    python="jaxlens.times(f, x)",
+)
+
+
+def _fusion() -> Parts[Fusions]:
+    """What was fused, the bytes that each fusion saved, and why the rest was not fused.
+
+    Args:
+        f: A function, or a Capture.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.saved` (bytes neither written nor read again in one run), `.fusions` (each
+        with `.id`, `.operations`, `.saved`, `.lines`, `.estimate`), `.boundaries` (values that
+        still travel, each with `.why`), `.left`, `.refused` (XLA's reasons, on GPUs) and `.change`.
+
+    Raises:
+        UnavailableError: There is no optimised HLO.
+    """
+    from jaxlens.lenses.fusion.facts import facts
+    from jaxlens.lenses.fusion.report import report
+    from jaxlens.views.questions.fusion import blocks, linked
+
+    return Parts(facts, report, blocks, linked)
+
+
+FUSION = Question(
+    "fusion",
+    About(
+        "What was fused, and why not the rest?",
+        xla="its reasons to refuse and its cost model's microseconds, on GPUs alone",
+        counted="bytes that the kernels move, and those that a fusion's operations would move one "
+        "by one, less what it moves as one; what is computed again; who reads what",
+    ),
+    _fusion,
+    Needs(passes="fusing"),
+    "hlo",
+    "the program before and after fusion, alone",
+    panel=3,
+    python='jaxlens.fusion(f, x)`, `without(cap, "fusion")',
+)
+
+
+AGAINST: Question[Any] = Question(
+    "against",
+    About(
+        "What changed since then?",
+        measured="seconds of each step, once each",
+        xla="memory and bytes accessed of both programs",
+        counted="which equations and instructions are the same: by what they compute, then by the "
+        "text of their line; flops of the equations",
+    ),
+    verb="compile",
+    help="what changed since what -o NAME stored",
+    metavar="NAME",
+    values="capture",
+    panel=10,
+    python="jaxlens.compare(a, b)`, `receipt(f, x)",
+)
+
+WITHOUT: Question[Any] = Question(
+    "without",
+    About(
+        "What does a pass or a flag do for this program?",
+        measured="with --run N: seconds of both programs, turn by turn in a process of their own",
+        xla="memory and bytes accessed of both programs",
+        counted="which instructions are the same; the second program is compiled by XLA all the "
+        "same",
+    ),
+    verb="compile",
+    help="what changes when a pass is left out (fusion) or a flag set (xla_flag=value); compiles "
+    "in another process",
+    metavar="NAME",
+    values="pass",
+)
+
+
+def _tape() -> Parts[Tracing]:
+    """What the function's lines did while JAX traced them: variables, equations, loops, branches.
+
+    Args:
+        f: A function, or a Capture; one that was loaded must have been saved with its tape.
+        *args: The function's arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.steps`, `.loops` (each with `.line`, `.times`, `.equations`),
+        `.branches` (`.line`, `.taken`), `.printed` and `.wrote`.
+
+    Raises:
+        UnavailableError: The capture was loaded from a file that holds no tape.
+    """
+    from jaxlens.lenses.tracing.line_trace import facts, report
+    from jaxlens.views.questions.line_trace import blocks
+
+    return Parts(facts, report, blocks, lambda facts: ("jaxpr",))
+
+
+TAPE = Question(
+    "tape",
+    About(
+        "What happens while JAX traces?",
+        measured="nothing is timed; the lines are those that Python ran, the equations those that "
+        "JAX had recorded after each",
+        counted="which loops were unrolled and which branch was taken, from the text of the lines",
+    ),
+    _tape,
+    Needs(line_trace=True),
+    "jaxpr",
+    "step by step through the lines as they ran while JAX traced",
+    kind="tape",
+    panel=7,
+    python="jaxlens.tape(f, x)",
+)
+
+
+def _ladder() -> Parts[Ladder]:
+    from jaxlens.lenses.tracing.ladder import facts, report
+    from jaxlens.views.questions.ladder import blocks, web
+
+    def known(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
+        return facts(rungs or capture.rungs())
+
+    return Parts(known, report, blocks, web=web)
+
+
+LADDER = Question(
+    "ladder",
+    About(
+        "What did each transform make of the program?",
+        counted="equations by rung and pass; an equation belongs to those below it with the same "
+        "Python text, and by the rule that makes such equations",
+    ),
+    _ladder,
+    verb="jaxpr",
+    help="what each transform made of it: f, grad(f), vmap(grad(f)), ...",
+    kind="ladder",
+    panel=6,
+    python="jaxlens.ladder(f, x)`, `Composer(f, x)",
+)
+
+KEY: Question[Any] = Question(
+    "key",
+    About(
+        "What is a call looked up by in JAX's caches, and would it be found?",
+        counted="the key made as JAX makes it, and compared with those that it holds; nothing is "
+        "traced",
+    ),
+    panel=1,
+)
+
+RECOMPILES: Question[Any] = Question(
+    "recompiles",
+    About(
+        "Why did it recompile?",
+        measured="seconds of each trace, lowering and compile, by JAX; a cure is tried where it "
+        "can be without running your program: its key is looked up, it is traced, or the programs "
+        "that were made are compared; what was not tried says so",
+        counted="each call's key, compared part by part with the nearest earlier one; of the "
+        "persistent cache's key the parts whose hashes differ, by the hashes that JAX logs",
+    ),
+    python="jaxlens.recompiles()`, `watch(f)`, `assert_compiles(n)`, `key(f, x)",
+)
+
+QUESTIONS: tuple[Question[Any], ...] = (
+    WHY,
+    COST,
+    MEMORY,
+    KERNEL,
+    SHARDING,
+    CAPTURED,
+    TIMES,
+    FUSION,
+    WITHOUT,
+    replace(WITHOUT, verb="hlo"),
+    AGAINST,
+    replace(AGAINST, verb="jaxpr", panel=0),
+    CAPTURED_BY_TRACE,
+    TAPE,
+    LADDER,
+    KEY,
+    RECOMPILES,
+)
+"""Those of one magic in the order in which its help and its output have them."""
+
+
+def of_verb(verb: str) -> tuple[Question[Any], ...]:
+    """The questions that a magic shows."""
+    return tuple(question for question in QUESTIONS if question.verb == verb)
+
+
+def about(name: str) -> About | None:
+    """How the answer to a question, or to an option that asks one, is known."""
+    for question in QUESTIONS:
+        if question.name == name:
+            return question.about
+        for option in question.options:
+            if option.name == name and option.about:
+                return option.about
+    return None

@@ -1,0 +1,34 @@
+"""The options of each verb: its own, then those of the questions that it shows."""
+
+from collections.abc import Mapping
+from dataclasses import make_dataclass
+from typing import Any
+
+from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
+from jaxlens.questions.table import of_verb
+
+
+def _options(own: type[Any], full: str) -> type[Any]:
+    """A dataclass named after the verb; `full` is what `-h` says of that option."""
+    verb = own.__name__.removesuffix("Panes")
+    asked = [field for question in of_verb(verb.lower()) for field in question.fields()]
+    more = [*asked, ("full", bool, option(False, full))]
+    made = make_dataclass(f"{verb}Options", more, bases=(own,), frozen=True, slots=True)
+    made.__doc__ = own.__doc__
+    return made
+
+
+JaxprOptions = _options(JaxprPanes, "show every equation and attribute; nothing folded or cut")
+HloOptions = _options(HloPanes, "show metadata, layouts and every instruction; nothing folded")
+CompileOptions = _options(CompilePanes, "show every row and line; nothing folded or cut")
+ExploreOptions = _options(
+    ExplorePanes, "show metadata, layouts and every line; nothing folded or cut"
+)
+
+OPTIONS: Mapping[str, type[Any]] = {
+    "jaxpr": JaxprOptions,
+    "hlo": HloOptions,
+    "compile": CompileOptions,
+    "explore": ExploreOptions,
+}
+"""By verb."""

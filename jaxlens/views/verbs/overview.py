@@ -1,0 +1,57 @@
+"""The facts of a compiled program that `%%compile` and `%%explore` show before any question."""
+
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.ir.facts import Verdict
+from jaxlens.lenses.constants.facts import Captured, closed_over
+from jaxlens.lenses.cost.facts import Counted, counted
+from jaxlens.lenses.memory import report as memory
+from jaxlens.lenses.program.kernels import Work, works
+from jaxlens.lenses.subject import Given, Subject, subject_of
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Each fact, or the reason why this backend does not give it.
+
+    Attributes:
+        verdict: Whether JAX's caches would have served the call.
+        works: The kernels, joined with their instructions.
+        counted: Flops and bytes.
+        memory: The peak and its owners.
+        closed_over: Arrays that the function closes over.
+        subject: The program.
+    """
+
+    verdict: Given[Verdict]
+    works: Given[list[Work]]
+    counted: Given[Counted]
+    memory: Given[memory.Facts]
+    closed_over: Given[Captured | None]
+    subject: Subject
+
+
+def facts(capture: Capture) -> Overview:
+    """The facts of a capture; each is worked out when it is first shown."""
+    return Overview(
+        Given(lambda: capture.verdict),
+        Given(lambda: works(capture)),
+        Given(lambda: counted(capture)),
+        Given(lambda: memory.facts(capture)),
+        Given(lambda: closed_over(capture)),
+        subject_of(
+            capture,
+            "jaxpr",
+            "stablehlo",
+            "hlo",
+            "optimized",
+            "llvm",
+            "asm",
+            "passes",
+            "fusing",
+            "has_all_passes",
+            "kernels",
+            "times",
+        ),
+    )

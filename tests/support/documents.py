@@ -1,0 +1,38 @@
+"""The documents that the verbs show of a capture."""
+
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.ir.driver import Run
+from jaxlens.questions import show
+from jaxlens.questions.table import of_verb
+from jaxlens.questions.verb_options import (
+    CompileOptions,
+    ExploreOptions,
+    HloOptions,
+    JaxprOptions,
+)
+from jaxlens.render.document import Document
+
+
+def jaxpr(capture: Capture, options: Any = None) -> Document:
+    return show.jaxpr(capture, options or JaxprOptions())
+
+
+def hlo(capture: Capture, **options: Any) -> Document:
+    return show.hlo(capture, HloOptions(**options))
+
+
+def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Document:
+    """With executions that were measured, where such are given."""
+    options = options or CompileOptions()
+    if run is None:
+        return show.compile(capture, options)
+    answers = [
+        (q, q.facts(capture, q.told(options))) for q in of_verb("compile") if q.is_asked(options)
+    ]
+    return show.document(capture, "compile", answers, options.full, run)
+
+
+def explore(capture: Capture) -> Document:
+    return show.explore(capture, ExploreOptions())
