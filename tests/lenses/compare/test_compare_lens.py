@@ -12,13 +12,12 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.compare import facts as compared
-from jaxlens.lenses.compare import report as compare
 from jaxlens.lenses.compare.causes import edited_lines
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.links.match import edit_keys
+from jaxlens.questions import show
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
-from jaxlens.views.questions import compare as comparison
 from tests.support import fixed_captures
 from tests.support.fixed_captures import AFTER, BEFORE, at
 from tests.support.hlo_counts import joining_fusions
@@ -163,7 +162,7 @@ def test_the_first_sentence_is_the_biggest_consequence() -> None:
         memory=Memory(200, 40, 24, 0),
         sources={"<cell 3>": Source("cell 3", code)},
     )
-    report = compare.compare(capture, after)
+    report = jaxlens.compare(capture, after)
     assert report.findings[0].text == (
         "The edit: 72 B less temporary memory (24 B, was 96 B), 0 fusions instead of 2; "
         "1 equation is new (cell 3:3)."
@@ -206,7 +205,7 @@ def test_inputs_flags_and_versions_are_the_suspects() -> None:
 @pytest.mark.parametrize("missing", ["memory", "optimized", "kernels", "cost"])
 def test_what_is_missing_is_named_and_the_rest_compared(missing: str) -> None:
     whole, part = fixed_captures.capture(), fixed_captures.capture(missing)
-    report = compare.compare(whole, part)
+    report = jaxlens.compare(whole, part)
     said = " ".join(finding.text for finding in report.findings)
     assert f"after: this backend gives no {missing}." in said
     assert compared.of(whole, part).figures["equations"] == (5, 5)
@@ -222,10 +221,10 @@ def test_records_of_two_devices_are_compared(name: str, device: str) -> None:
     assert facts.causes[0].kind == "device"
     for n, capture in enumerate((before, after)):
         assert facts.figures["fusions"][n] == joining_fusions(capture.optimized.text)
-    shown = comparison.document(before, after)
+    shown = show.compared(before, after)
     assert before.program.target.kind in text(shown)
     assert len(html(shown)) < 110_000
-    assert "the same equations" in compare.compare(before, after).findings[0].text
+    assert "the same equations" in jaxlens.compare(before, after).findings[0].text
 
 
 def test_a_receipt_of_a_record_needs_no_device() -> None:
