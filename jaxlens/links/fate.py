@@ -259,76 +259,14 @@ class _Judge:
 
 # Where nothing computes these, nothing needs them.
 _COMPUTING = frozenset(
-    {
-        "abs",
-        "acos",
-        "add",
-        "add_any",
-        "and",
-        "asin",
-        "atan",
-        "atan2",
-        "cbrt",
-        "ceil",
-        "conv_general_dilated",
-        "cos",
-        "cosh",
-        "div",
-        "dot_general",
-        "eq",
-        "erf",
-        "exp",
-        "exp2",
-        "expm1",
-        "floor",
-        "ge",
-        "gt",
-        "is_finite",
-        "le",
-        "log",
-        "log1p",
-        "logistic",
-        "lt",
-        "max",
-        "min",
-        "mul",
-        "ne",
-        "neg",
-        "not",
-        "or",
-        "pow",
-        "rem",
-        "round",
-        "rsqrt",
-        "sign",
-        "sin",
-        "sinh",
-        "sqrt",
-        "square",
-        "sub",
-        "tan",
-        "tanh",
-        "xor",
-    }
+    "abs acos add add_any and asin atan atan2 cbrt ceil conv_general_dilated cos cosh div "
+    "dot_general eq erf exp exp2 expm1 floor ge gt is_finite le log log1p logistic lt max min mul "
+    "ne neg not or pow rem round rsqrt sign sin sinh sqrt square sub tan tanh xor".split()
 )
 # These can lower to their operand as it is.
 _CARRYING = frozenset(
-    {
-        "broadcast_in_dim",
-        "convert_element_type",
-        "copy",
-        "copy_p",
-        "integer_pow",
-        "name",
-        "pad",
-        "reduce_precision",
-        "reshape",
-        "sharding_constraint",
-        "slice",
-        "squeeze",
-        "stop_gradient",
-        "transpose",
-    }
+    "broadcast_in_dim convert_element_type copy copy_p integer_pow name pad reduce_precision "
+    "reshape sharding_constraint slice squeeze stop_gradient transpose".split()
 )
 
 

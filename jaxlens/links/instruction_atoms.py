@@ -17,42 +17,14 @@ from jaxlens.links.match.link import How
 
 # They compute nothing: inputs, literals, bundles of values and other views of the same bytes.
 TRIVIAL = frozenset(
-    {
-        "parameter",
-        "constant",
-        "tuple",
-        "get-tuple-element",
-        "bitcast",
-        "after-all",
-        "add-dependency",
-        "opt-barrier",
-        "partition-id",
-        "replica-id",
-    }
+    "parameter constant tuple get-tuple-element bitcast after-all add-dependency opt-barrier "
+    "partition-id replica-id".split()
 )
 # They hand a value on in another place, order or type.
 MOVING = frozenset(
-    {
-        "copy",
-        "copy-start",
-        "copy-done",
-        "bitcast",
-        "bitcast-convert",
-        "reshape",
-        "transpose",
-        "convert",
-        "slice",
-        "pad",
-        "reverse",
-        "get-tuple-element",
-        "opt-barrier",
-        "all-gather-done",
-        "all-reduce-done",
-        "async-done",
-        "async-update",
-        "collective-permute-done",
-        "reduce-precision",
-    }
+    "copy copy-start copy-done bitcast bitcast-convert reshape transpose convert slice pad "
+    "reverse get-tuple-element opt-barrier all-gather-done all-reduce-done async-done "
+    "async-update collective-permute-done reduce-precision".split()
 )
 _HOLDING = frozenset({"fusion", "call", "async-start"})
 _READERS = 8  # readers from which an instruction takes its atoms; more would say nothing

@@ -23,17 +23,9 @@ _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\[\]]*)\](.*)", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 
-CALLS = (
-    "calls",
-    "to_apply",
-    "condition",
-    "body",
-    "branch_computations",
-    "true_computation",
-    "false_computation",
-    "called_computations",
-    "select",
-    "scatter",
+CALLS = tuple(
+    "calls to_apply condition body branch_computations true_computation false_computation "
+    "called_computations select scatter".split()
 )
 """Attributes whose value names computations that the instruction calls."""
 

@@ -23,51 +23,18 @@ _INLINED = frozenset({"fusion", "call"})
 # Attributes that say nothing about the value: where it came from, how it is to be run, which
 # computations it calls (these are compared by what they compute).
 _SILENT = frozenset(
-    {
-        "metadata",
-        "backend_config",
-        "calls",
-        "to_apply",
-        "condition",
-        "body",
-        "select",
-        "scatter",
-        "branch_computations",
-        "true_computation",
-        "false_computation",
-        "called_computations",
-        "sharding",
-        "frontend_attributes",
-        "control-predecessors",
-        "channel_id",
-        "origin",
-        "kind",
-        "operand_precision",
-        "statistics",
-        "output_to_operand_aliasing",
-        "async_execution_thread",
-        "execution_thread",
-        "schedule",
-        "original_value",
-        "stack_frame_id",
-    }
+    "metadata backend_config calls to_apply condition body select scatter branch_computations "
+    "true_computation false_computation called_computations sharding frontend_attributes "
+    "control-predecessors channel_id origin kind operand_precision statistics "
+    "output_to_operand_aliasing async_execution_thread execution_thread schedule original_value "
+    "stack_frame_id".split()
 )
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 # Opcodes that hand their first operand on unchanged.
 _TRANSPARENT = frozenset({"copy", "opt-barrier", "copy-done"})
 _PASSING = _TRANSPARENT | {"get-tuple-element"}
 # The same attributes and operands do not make the same value here.
-_IMPURE = frozenset(
-    {
-        "rng",
-        "rng-get-and-update-state",
-        "infeed",
-        "outfeed",
-        "send",
-        "recv",
-        "after-all",
-    }
-)
+_IMPURE = frozenset("rng rng-get-and-update-state infeed outfeed send recv after-all".split())
 _UNIQUE = _IMPURE | {"constant"}
 _EXPANSION = 20  # calls may blow a program up this many times before they are numbered unopened
 

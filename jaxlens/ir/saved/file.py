@@ -31,15 +31,7 @@ _CHUNK = 1 << 20
 _LARGEST_DIRECTORY = 4096  # seven entries take 500 bytes
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NAMES = frozenset(
-    {
-        "manifest.json",
-        "sources.json",
-        "jaxpr.json",
-        "stablehlo.json",
-        "early.bin",
-        "hlo.bin",
-        "code.bin",
-    }
+    "manifest.json sources.json jaxpr.json stablehlo.json early.bin hlo.bin code.bin".split()
 )
 _ANY_DAY = (1980, 1, 1, 0, 0, 0)
 

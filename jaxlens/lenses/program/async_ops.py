@@ -7,26 +7,12 @@ end hands on what was written. So the start is what moves the bytes, and the end
 from jaxlens.ir.graph import Node, Type
 
 ENDS = frozenset(
-    {
-        "copy-done",
-        "async-done",
-        "async-update",
-        "all-gather-done",
-        "all-reduce-done",
-        "collective-permute-done",
-        "send-done",
-    }
+    "copy-done async-done async-update all-gather-done all-reduce-done collective-permute-done "
+    "send-done".split()
 )
 EXCHANGES = frozenset(
-    {
-        "all-reduce",
-        "reduce-scatter",
-        "all-gather",
-        "all-to-all",
-        "ragged-all-to-all",
-        "collective-permute",
-        "collective-broadcast",
-    }
+    "all-reduce reduce-scatter all-gather all-to-all ragged-all-to-all collective-permute "
+    "collective-broadcast".split()
 )
 """By these devices exchange data, all at once or begun by "-start"."""
 _WRITTEN = {"copy-start": 0, "collective-permute-start": 1, "all-gather-start": -1}

@@ -16,92 +16,15 @@ from dataclasses import dataclass
 from jaxlens.ir.graph import Node, Type
 
 TRANSCENDENTAL = frozenset(
-    {
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan",
-        "atan2",
-        "atanh",
-        "bessel_i0e",
-        "bessel_i1e",
-        "cbrt",
-        "cos",
-        "cosh",
-        "digamma",
-        "erf",
-        "erf_inv",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "igamma",
-        "igammac",
-        "lgamma",
-        "log",
-        "log1p",
-        "logistic",
-        "polygamma",
-        "pow",
-        "regularized_incomplete_beta",
-        "rsqrt",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-        "zeta",
-    }
+    "acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt cos cosh digamma erf "
+    "erf_inv erfc exp exp2 expm1 igamma igammac lgamma log log1p logistic polygamma pow "
+    "regularized_incomplete_beta rsqrt sin sinh sqrt tan tanh zeta".split()
 )
 ELEMENTWISE = frozenset(
-    {
-        "abs",
-        "add",
-        "add_any",
-        "and",
-        "ceil",
-        "clamp",
-        "clz",
-        "complex",
-        "conj",
-        "convert_element_type",
-        "div",
-        "eq",
-        "eq_to",
-        "floor",
-        "ge",
-        "gt",
-        "imag",
-        "is_finite",
-        "le",
-        "le_to",
-        "lt",
-        "lt_to",
-        "max",
-        "min",
-        "mul",
-        "mulhi",
-        "ne",
-        "neg",
-        "nextafter",
-        "not",
-        "or",
-        "population_count",
-        "real",
-        "reciprocal",
-        "reduce_precision",
-        "rem",
-        "round",
-        "select_n",
-        "shift_left",
-        "shift_right_arithmetic",
-        "shift_right_logical",
-        "sign",
-        "square",
-        "sub",
-        "xor",
-    }
+    "abs add add_any and ceil clamp clz complex conj convert_element_type div eq eq_to floor ge "
+    "gt imag is_finite le le_to lt lt_to max min mul mulhi ne neg nextafter not or "
+    "population_count real reciprocal reduce_precision rem round select_n shift_left "
+    "shift_right_arithmetic shift_right_logical sign square sub xor".split()
 )
 FREE = frozenset(
     {
@@ -167,22 +90,8 @@ FREE = frozenset(
     }
 )
 _REDUCTIONS = frozenset(
-    {
-        "reduce_sum",
-        "reduce_max",
-        "reduce_min",
-        "reduce_prod",
-        "reduce_and",
-        "reduce_or",
-        "reduce_xor",
-        "argmax",
-        "argmin",
-        "psum",
-        "pmax",
-        "pmin",
-        "psum_invariant",
-        "reduce_scatter",
-    }
+    "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin "
+    "psum pmax pmin psum_invariant reduce_scatter".split()
 )
 _CUMULATIVE = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"})
 _SPECS = re.compile(r"\b(\w+_spec)=(\([^()]*\))")

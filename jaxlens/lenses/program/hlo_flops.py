@@ -12,65 +12,14 @@ from dataclasses import dataclass
 from jaxlens.ir.graph import Module, Node, Type
 
 TRANSCENDENTAL = frozenset(
-    {
-        "atan2",
-        "cbrt",
-        "cosine",
-        "erf",
-        "exponential",
-        "exponential-minus-one",
-        "log",
-        "log-plus-one",
-        "logistic",
-        "power",
-        "rsqrt",
-        "sine",
-        "sqrt",
-        "tan",
-        "tanh",
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atanh",
-        "cosh",
-        "sinh",
-    }
+    "atan2 cbrt cosine erf exponential exponential-minus-one log log-plus-one logistic power "
+    "rsqrt sine sqrt tan tanh acos acosh asin asinh atanh cosh sinh".split()
 )
 ELEMENTWISE = frozenset(
-    {
-        "abs",
-        "add",
-        "and",
-        "ceil",
-        "clamp",
-        "compare",
-        "complex",
-        "convert",
-        "count-leading-zeros",
-        "divide",
-        "floor",
-        "imag",
-        "is-finite",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negate",
-        "not",
-        "or",
-        "popcnt",
-        "real",
-        "remainder",
-        "round-nearest-afz",
-        "round-nearest-even",
-        "select",
-        "shift-left",
-        "shift-right-arithmetic",
-        "shift-right-logical",
-        "sign",
-        "subtract",
-        "xor",
-    }
+    "abs add and ceil clamp compare complex convert count-leading-zeros divide floor imag "
+    "is-finite maximum minimum multiply negate not or popcnt real remainder round-nearest-afz "
+    "round-nearest-even select shift-left shift-right-arithmetic shift-right-logical sign "
+    "subtract xor".split()
 )
 PRODUCTS = frozenset({"dot", "convolution"})
 _LABELS = re.compile(r"\b([^\W_]++)_([^\W_]++)->(\w++)")

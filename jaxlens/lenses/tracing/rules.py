@@ -137,17 +137,8 @@ RULES: Mapping[str, Rules] = {
         _KEEPS.format("where the largest stand, and how many"),
         "spreads ct over them in equal shares",
         frozenset(
-            {
-                "eq",
-                "div",
-                "reduce_sum",
-                "mul",
-                "broadcast_in_dim",
-                "convert_element_type",
-                "select_n",
-                "reduce_and",
-                "reshape",
-            }
+            "eq div reduce_sum mul broadcast_in_dim convert_element_type select_n reduce_and "
+            "reshape".split()
         ),
         _MOVED,
     ),
@@ -155,17 +146,8 @@ RULES: Mapping[str, Rules] = {
         _KEEPS.format("where the smallest stand, and how many"),
         "spreads ct over them in equal shares",
         frozenset(
-            {
-                "eq",
-                "div",
-                "reduce_sum",
-                "mul",
-                "broadcast_in_dim",
-                "convert_element_type",
-                "select_n",
-                "reduce_and",
-                "reshape",
-            }
+            "eq div reduce_sum mul broadcast_in_dim convert_element_type select_n reduce_and "
+            "reshape".split()
         ),
         _MOVED,
     ),
@@ -173,19 +155,8 @@ RULES: Mapping[str, Rules] = {
         _KEEPS.format("the products of all others"),
         "multiplies ct by them",
         frozenset(
-            {
-                "mul",
-                "broadcast_in_dim",
-                "reduce_prod",
-                "slice",
-                "pad",
-                "concatenate",
-                "reshape",
-                "transpose",
-                "squeeze",
-                "cumprod",
-                "rev",
-            }
+            "mul broadcast_in_dim reduce_prod slice pad concatenate reshape transpose squeeze "
+            "cumprod rev".split()
         ),
         _MOVED,
     ),
@@ -235,17 +206,7 @@ RULES: Mapping[str, Rules] = {
         _KEEPS.format("the order"),
         "puts ct back into the old order",
         frozenset(
-            {
-                "iota",
-                "gather",
-                "scatter-add",
-                "broadcast_in_dim",
-                "sort",
-                "concatenate",
-                "lt",
-                "add",
-                "select_n",
-            }
+            "iota gather scatter-add broadcast_in_dim sort concatenate lt add select_n".split()
         ),
         _MOVED,
     ),

@@ -130,26 +130,10 @@ def _knows_jax(name: str) -> bool:
     return False
 
 
-_PURE = {
-    "abs",
-    "len",
-    "range",
-    "sum",
-    "min",
-    "max",
-    "tuple",
-    "list",
-    "dict",
-    "zip",
-    "enumerate",
-    "reversed",
-    "slice",
-    "complex",
-    "pow",
-    "round",
-    "isinstance",
-    "sorted",
-}
+_PURE = set(
+    "abs len range sum min max tuple list dict zip enumerate reversed slice complex pow round "
+    "isinstance sorted".split()
+)
 
 
 def is_pure(found: Any) -> bool:

@@ -207,19 +207,7 @@ def _is_method(callee: ast.expr, names: Names) -> bool:
 
 
 _AT = ("set", "add", "subtract", "multiply", "divide", "power", "min", "max", "apply", "get")
-_LEAVING = (
-    "item",
-    "tolist",
-    "tobytes",
-    "tofile",
-    "dump",
-    "dumps",
-    "fill",
-    "itemset",
-    "put",
-    "setfield",
-    "setflags",
-)
+_LEAVING = tuple("item tolist tobytes tofile dump dumps fill itemset put setfield setflags".split())
 
 
 def _is_of_jax(value: Any, names: Names) -> bool:

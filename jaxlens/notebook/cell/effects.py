@@ -22,29 +22,10 @@ _MOST = 4_000  # objects that are visited
 _LONGEST = 100_000  # elements of a container that is kept
 _ONCE = {"input": input, "open": open, "breakpoint": breakpoint}
 # They draw, write or show: a second time is a second figure, row or file.
-_SHOWS = {
-    "matplotlib",
-    "seaborn",
-    "plotly",
-    "bokeh",
-    "altair",
-    "cv2",
-    "IPython",
-    "ipywidgets",
-    "subprocess",
-    "shutil",
-    "socket",
-    "requests",
-    "urllib",
-    "sqlite3",
-    "tempfile",
-    "wandb",
-    "mlflow",
-    "tensorboard",
-    "tensorboardX",
-    "clu",
-    "orbax",
-}
+_SHOWS = set(
+    "matplotlib seaborn plotly bokeh altair cv2 IPython ipywidgets subprocess shutil socket "
+    "requests urllib sqlite3 tempfile wandb mlflow tensorboard tensorboardX clu orbax".split()
+)
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), range, CodeType, type)
 
 

@@ -7,25 +7,14 @@ a letter for each mark, capital for a row that is gone; and places in `notes` fr
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Kind, Line, PassMark, PassStep, PassSteps
 from jaxlens.render.fate_marks import mark
 from jaxlens.render.html.payload import runs
 
-MARKS: tuple[PassMark, ...] = (
-    "same",
-    "adjusted",
-    "moved",
-    "renamed",
-    "rewritten",
-    "fused",
-    "merged",
-    "folded",
-    "removed",
-    "added",
-)
+MARKS: tuple[PassMark, ...] = get_args(PassMark)
 _LETTERS = dict(zip(MARKS, "abcdefghij", strict=True))
 _KINDS: Mapping[Kind, str] = {
     "op": "o",

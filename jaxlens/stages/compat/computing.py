@@ -4,40 +4,15 @@ import functools
 from typing import Any
 
 # `jax.config`, `jax.debug`, `jax.devices` and their like set, show or read something.
-_MODULES = (
-    "jax.numpy",
-    "jax.lax",
-    "jax.nn",
-    "jax.random",
-    "jax.scipy",
-    "jax.image",
-    "jax.ops",
-    "jax._src.numpy",
-    "jax._src.lax",
-    "jax._src.nn",
-    "jax._src.random",
-    "jax._src.scipy",
-    "jax._src.image",
-    "jax._src.ops",
-    "jax._src.tree",
-    "jax._src.prng",
-    "jaxlens.core",
+_MODULES = tuple(
+    "jax.numpy jax.lax jax.nn jax.random jax.scipy jax.image jax.ops jax._src.numpy jax._src.lax "
+    "jax._src.nn jax._src.random jax._src.scipy jax._src.image jax._src.ops jax._src.tree "
+    "jax._src.prng jaxlens.core".split()
 )
-_TRANSFORMS = {
-    "vmap",
-    "grad",
-    "value_and_grad",
-    "jacfwd",
-    "jacrev",
-    "jacobian",
-    "hessian",
-    "jvp",
-    "jit",
-    "checkpoint",
-    "pmap",
-    "linearize",
-    "vjp",
-}
+_TRANSFORMS = set(
+    "vmap grad value_and_grad jacfwd jacrev jacobian hessian jvp jit checkpoint pmap linearize "
+    "vjp".split()
+)
 
 
 def computes(function: Any) -> bool:

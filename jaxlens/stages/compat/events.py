@@ -147,17 +147,9 @@ class Stack:
     module: Any = None
 
 
-_LOWERING = (
-    "in_shardings",
-    "out_shardings",
-    "in_layouts",
-    "out_layouts",
-    "donated_invars",
-    "ctx_mesh",
-    "name",
-    "keep_unused",
-    "inline",
-    "compiler_options_kvs",
+_LOWERING = tuple(
+    "in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh name keep_unused "
+    "inline compiler_options_kvs".split()
 )
 LOWERING = _LOWERING
 """What stands at each place of `Stack.lowering`."""

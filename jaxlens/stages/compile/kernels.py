@@ -30,18 +30,8 @@ _LIBRARY_KIND = re.compile(r'"kind":\s*"__(\w+?)(?:[_$]fusion)?"')
 
 # Nothing runs for these: they name, group or describe values.
 _SILENT = frozenset(
-    {
-        "parameter",
-        "constant",
-        "tuple",
-        "get-tuple-element",
-        "bitcast",
-        "after-all",
-        "add-dependency",
-        "opt-barrier",
-        "optimization-barrier",
-        "domain",
-    }
+    "parameter constant tuple get-tuple-element bitcast after-all add-dependency opt-barrier "
+    "optimization-barrier domain".split()
 )
 _CALLS = frozenset({"while", "conditional", "call", "async-start"})
 _ASYNC = frozenset({"copy-start", "copy-done", "async-start", "async-update", "async-done"})

@@ -21,29 +21,10 @@ from jaxlens.views.figures.hlo_grouping import Origin, together
 
 # Attributes that say nothing about what is computed, or name computations.
 _SAID_ELSEWHERE = frozenset(
-    {
-        "metadata",
-        "backend_config",
-        "frontend_attributes",
-        "sharding",
-        "statistics",
-        "origin",
-        "original_value",
-        "calls",
-        "to_apply",
-        "condition",
-        "body",
-        "branch_computations",
-        "true_computation",
-        "false_computation",
-        "called_computations",
-        "select",
-        "scatter",
-        "id",
-        "channel_id",
-        "operand_precision",
-        "control-predecessors",
-    }
+    "metadata backend_config frontend_attributes sharding statistics origin original_value calls "
+    "to_apply condition body branch_computations true_computation false_computation "
+    "called_computations select scatter id channel_id operand_precision "
+    "control-predecessors".split()
 )
 _ALIASES = frozenset({"get-tuple-element", "bitcast", "tuple"})
 # What each region of a control instruction is for, in the order in which HLO calls them.

@@ -34,16 +34,8 @@ _TELLING: Mapping[str, str] = {
     "gather": "slice_sizes",
 }
 _REDUCING = frozenset(
-    {
-        "reduce",
-        "reduce-window",
-        "all-reduce",
-        "all-reduce-start",
-        "reduce-scatter",
-        "scatter",
-        "select-and-scatter",
-        "map",
-    }
+    "reduce reduce-window all-reduce all-reduce-start reduce-scatter scatter select-and-scatter "
+    "map".split()
 )
 _OPCODES = 3  # named in a fusion's second line
 

@@ -16,18 +16,8 @@ _LONG_TYPE = 48  # characters of a type that is folded
 _LONG_VALUE = 60
 _LITERAL = 40
 _FOLDED = frozenset(
-    {
-        "metadata",
-        "backend_config",
-        "frontend_attributes",
-        "sharding",
-        "operand_precision",
-        "statistics",
-        "origin",
-        "original_value",
-        "is_scheduled",
-        "custom_call_schedule",
-    }
+    "metadata backend_config frontend_attributes sharding operand_precision statistics origin "
+    "original_value is_scheduled custom_call_schedule".split()
 )
 IN_BRACKETS = {"constant": "literal", "parameter": "index"}
 _ARRAY = r'[a-z][a-z0-9]*\[[^\]"]*\](?:\{[^{}"]*\})?'
