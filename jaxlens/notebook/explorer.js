@@ -118,7 +118,7 @@ function pin(root, given) {
 /** @param {Model} model @returns {Root[]} */
 const outputs = (model) => [
   .../** @type {NodeListOf<HTMLElement>} */ (
-    document.querySelectorAll(`.jl[data-key="${CSS.escape(model.get("key"))}"]`)
+    document.querySelectorAll(`.jaxlens[data-key="${CSS.escape(model.get("key"))}"]`)
   ),
 ];
 

@@ -4,9 +4,9 @@ A chart stands in a page twice over: as an `<img>` on a card of its own, where n
 in its place, themed, where one does (`chart/chart.js` takes the style out; `chart/chart.css` is
 `page_style`'s output, which a test compares). So marks have classes and no colours:
 
-    c0 .. c9   hues of areas and bars, those of source lines; a colour is never the only carrier
-    quiet      areas that do not matter; ax, grid, hot: axes, helping lines, what is to be seen
-    tx, dim    words, and words of second rank
+    hue0 ..    hues of areas and bars, those of source lines; a colour is never the only carrier
+    quiet      areas that do not matter; axis, grid, hot: axes, helping lines, what is to be seen
+    text, dim  words, and words of second rank
 """
 
 from collections.abc import Callable, Iterable
@@ -77,7 +77,7 @@ def path(
     return _mark("path", f'd="M{steps}{"Z" if closed else ""}"', kind, tip, id, line)
 
 
-def line(x1: float, y1: float, x2: float, y2: float, kind: str = "ax") -> str:
+def line(x1: float, y1: float, x2: float, y2: float, kind: str = "axis") -> str:
     """A straight line."""
     return path(((x1, y1), (x2, y2)), kind)
 
@@ -89,7 +89,7 @@ def circle(
     return _mark("circle", f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(r)}"', kind, tip, id, line)
 
 
-def words(x: float, y: float, text: str, kind: str = "tx", anchor: Anchor = "start") -> str:
+def words(x: float, y: float, text: str, kind: str = "text", anchor: Anchor = "start") -> str:
     """One line of text; y is that of its baseline."""
     return (
         f'<text class="{kind}" x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">'
@@ -99,7 +99,7 @@ def words(x: float, y: float, text: str, kind: str = "tx", anchor: Anchor = "sta
 
 def hue(index: int) -> str:
     """The class of a hue, by the index that `palette.line_hues` gives."""
-    return f"c{index % len(HUES)}"
+    return f"hue{index % len(HUES)}"
 
 
 def page_style() -> str:
@@ -124,13 +124,13 @@ def _style(color: Callable[[str], str], root: str = "") -> str:
         "text": f"font:12px {FONT};fill:{color('text')}",
         ".dim": f"font-size:11px;fill:{color('dim')}",
         ".card": f"fill:{color('card')}",
-        ".ax": f"fill:none;stroke:{color('line')}",
+        ".axis": f"fill:none;stroke:{color('line')}",
         ".grid": f"fill:none;stroke:{color('line')};opacity:.3",
         ".hot": f"fill:none;stroke:{color('focus')};stroke-width:2;stroke-dasharray:5 3",
         ".quiet": f"fill:{color('panel')};stroke:{color('line')}",
     }
     for index in range(len(HUES)):
-        rules[f".c{index}"] = f"fill:{color(f'{index}-fill')};stroke:{color(str(index))}"
+        rules[f".hue{index}"] = f"fill:{color(f'{index}-fill')};stroke:{color(str(index))}"
     return "".join(f"{root}{where}{{{what}}}" for where, what in rules.items())
 
 

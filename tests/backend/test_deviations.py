@@ -52,7 +52,7 @@ def cap():
 def test_every_view_says_so_first(cap, verb):
     shown = VERBS[verb](deviating() if verb == "tape" else cap)
     assert str(shown).splitlines()[1:3] == SHOWN
-    head = shown.html().partition("<pre class=h>")[2].partition("</pre>")[0]
+    head = shown.html().partition("<pre class=title-line>")[2].partition("</pre>")[0]
     assert head.splitlines()[1] == SHOWN[0].replace("<it>", "&lt;it&gt;")
     assert head.splitlines()[2] == SHOWN[1]
 

@@ -67,7 +67,7 @@ ROWS = """(root, key) => [...root.querySelectorAll(`details[data-pane=${key}] [d
   .filter(row => row.getClientRects().length)
   .map(row => [row.getAttribute("data-id") || /^\\s*(?:ROOT )?(\\S+)/.exec(row.textContent)[1],
     row.classList.contains("lit"), row.classList.contains("pin")])"""
-LIT_LINES = """root => [...root.querySelectorAll(".S .lit")].map(
+LIT_LINES = """root => [...root.querySelectorAll(".source-lines .lit")].map(
   e => (e.closest("[data-line]") ?? e).getAttribute("data-line")).filter(Boolean)"""
 
 
@@ -77,7 +77,7 @@ def live(open_notebook):
     watched = Watched()
     page = open_notebook(NAME, [c.replace("NODE", "'e0'") for c in CELLS], watched=watched)
     page.set_viewport_size({"width": 1700, "height": 1400})
-    page.locator(".jl[data-kernel=live]").nth(3).wait_for()
+    page.locator(".jaxlens[data-kernel=live]").nth(3).wait_for()
     return page, watched
 
 
@@ -111,7 +111,7 @@ def run_again(page, n):
 
 
 def output(page, n=SHOWN):
-    found = cell(page, n).locator(".jl")
+    found = cell(page, n).locator(".jaxlens")
     found.scroll_into_view_if_needed()
     return found
 
@@ -131,7 +131,7 @@ def beside(root, key):
 
 
 def line_of(root, name):
-    return root.locator(f'.S [data-line="{name}"] > :first-child').first
+    return root.locator(f'.source-lines [data-line="{name}"] > :first-child').first
 
 
 def rows(root, key):
@@ -151,7 +151,9 @@ def check_rows(root, key, web, atoms):
 def check_line(page, root, web, key):
     """Pointing at a line lights what came from it in a pane."""
     line_of(root, LINE).hover(position={"x": 120, "y": 6})
-    wait_for(lambda: root.locator(".S .at").count() == 1, f"the line to light, {key}", 5)
+    wait_for(
+        lambda: root.locator(".source-lines .pointed").count() == 1, f"the line to light, {key}", 5
+    )
     return check_rows(root, key, web, set(web["lines"][LINE]))
 
 
@@ -173,7 +175,7 @@ def check_back(page, root, web, key):
 
 def check_quiet(page, watched, origin):
     assert page.evaluate("window.pwned") is None
-    assert page.locator(".jl img[src=x]").count() == 0
+    assert page.locator(".jaxlens img[src=x]").count() == 0
     assert watched.wrong == []
     assert [url for url in watched.asked if not url.startswith(origin)] == []
 
@@ -214,13 +216,13 @@ def test_what_python_selects_is_pinned_on_the_page(live):
     run_again(page, SET)
     root = output(page)
     wait_for(lambda: ["e0", True, True] in rows(root, "jaxpr"), "e0 to be pinned", 10)
-    shown = cell(page, 4).locator(".jl")  # the same view, displayed as a widget
+    shown = cell(page, 4).locator(".jaxlens")  # the same view, displayed as a widget
     wait_for(lambda: shown.locator(".pin").count() > 0, "e0 to be pinned in the widget", 10)
 
 
 def test_a_displayed_explorer_is_the_same_viewer(live):
     page, _ = live
-    root = cell(page, 4).locator(".jl")
+    root = cell(page, 4).locator(".jaxlens")
     assert root.get_attribute("data-key") == output(page).get_attribute("data-key")
     assert root.locator(".bar button[data-key=optimized]").count() == 1
 
@@ -231,7 +233,7 @@ def test_lines_that_were_left_out_come_from_the_kernel(live):
     every = printed(page, 8)
     for place, key in enumerate(("jaxpr", "stablehlo", "hlo", "optimized", "llvm", "asm")):
         beside(root, key)
-        body = root.locator(f"details[data-pane={key}] .pb")
+        body = root.locator(f"details[data-pane={key}] .pane-body")
         last = next(line.strip() for line in reversed(every[place]) if line.strip())
         body.evaluate("e => e.scrollTo(0, 1e9)")
         wait_for(lambda b=body, t=last: t in b.inner_text(), f"the end of {key}", 20)
@@ -241,11 +243,13 @@ def test_from_a_costly_line_to_its_machine_code_in_three_clicks(live):
     page, _ = live
     root = output(page, len(CELLS) - 1)
     line_of(root, LINE).click(position={"x": 120, "y": 6})
-    kernel = root.locator(".S .lit [data-id], .S [data-id].lit", has_text="kernel").first
+    kernel = root.locator(
+        ".source-lines .lit [data-id], .source-lines [data-id].lit", has_text="kernel"
+    ).first
     name = kernel.inner_text().split()[1].rstrip(":")
     kernel.click()
     root.locator(".bar [data-key=asm]").click()
-    body = root.locator("details[data-pane=asm] .pb")
+    body = root.locator("details[data-pane=asm] .pane-body")
     code = body.locator(f'[data-id="{name}"].lit')
     wait_for(lambda: code.count() > 3, f"the code of {name}", 10)
     view = body.bounding_box()
@@ -255,12 +259,12 @@ def test_from_a_costly_line_to_its_machine_code_in_three_clicks(live):
 def test_a_pinned_kernel_tells_its_code_though_the_page_may_lack_it(live):
     page, _ = live
     root = output(page, len(CELLS) - 1)
-    kernel = root.locator(".S [data-id]", has_text="kernel").first
+    kernel = root.locator(".source-lines [data-id]", has_text="kernel").first
     name = kernel.text_content().split()[1].rstrip(":")
     pin = "(e, id) => e.dispatchEvent(new CustomEvent('jl-pin', {detail: {stage: 'kernels', id}}))"
     root.evaluate(pin, name)
-    root.locator(".ab button", has_text=f"LLVM IR of {name}").click()
-    code = root.locator(".ab .code")
+    root.locator(".node-details button", has_text=f"LLVM IR of {name}").click()
+    code = root.locator(".node-details .kernel-code")
     wait_for(lambda: "define" in code.inner_text(), f"the LLVM IR of {name}", 20)
     assert f"@{name}" in code.inner_text()
 
@@ -287,7 +291,7 @@ def test_in_notebook_7_it_joins_the_kernel_again(saved, live, chromium, lab):
     pytest.importorskip("notebook", minversion="7")
     page = chromium.new_page(viewport={"width": 1500, "height": 1200})
     page.goto(f"{lab.url}/notebooks/{NAME}")
-    root = page.locator(".jl[data-kernel=live]").first
+    root = page.locator(".jaxlens[data-kernel=live]").first
     root.wait_for()
     beside(root, "optimized")
     assert check_line(page, root, printed(live[0], 3), "optimized")
@@ -305,7 +309,7 @@ def test_exported_it_works_from_a_file_without_network(saved, live, chromium, la
     watched.watch(page)
     address = (lab.root / NAME.replace("ipynb", "html")).as_uri()
     page.goto(address)
-    root = page.locator(".jl").first
+    root = page.locator(".jaxlens").first
     root.locator(".bar").wait_for()
     check_links(page, root, printed(live[0], 3))
     check_quiet(page, watched, address)

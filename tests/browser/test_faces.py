@@ -60,7 +60,7 @@ def test_equal_outputs_keep_their_own_tabs_and_share_the_style(show):
     assert open_tabs(page) == ["Your lines,Kernels", "Your lines,jaxpr"]
     assert page.evaluate("document.querySelectorAll('style').length") == 2  # before scripts, after
     page.evaluate("document.querySelector('.out').remove()")
-    color = "getComputedStyle(document.querySelector('.jl .n')).color"
+    color = "getComputedStyle(document.querySelector('.jaxlens .remark')).color"
     assert page.evaluate(color) == "rgb(87, 96, 106)"
 
 
@@ -80,11 +80,11 @@ def test_panes_are_chosen_by_buttons_in_a_row_and_by_keyboard(show):
 
 def test_tabs_without_scripts_stand_in_a_row_and_work_by_keyboard(show):
     page = show(styles() + body(sample.everything()))
-    tabs = page.locator(".T > details > summary")
+    tabs = page.locator(".pane-tabs > details > summary")
     assert tabs.nth(0).bounding_box()["y"] == tabs.nth(6).bounding_box()["y"]
     tabs.nth(1).focus()
     page.keyboard.press("Enter")
-    assert page.locator(".T > details[open] > summary").all_inner_texts() == ["jaxpr"]
+    assert page.locator(".pane-tabs > details[open] > summary").all_inner_texts() == ["jaxpr"]
 
 
 def test_folds_open_by_their_box_and_tell_themselves(show):
@@ -123,7 +123,8 @@ CONTRAST = """
   const ground = (e) => !e ? [255, 255, 255]
     : over(parse(getComputedStyle(e).backgroundColor), veil(e));
   const low = [];
-  const walker = document.createTreeWalker(document.querySelector(".jl"), NodeFilter.SHOW_TEXT);
+  const output = document.querySelector(".jaxlens");
+  const walker = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const e = walker.currentNode.parentElement;
     if (!walker.currentNode.data.trim() || !e.getClientRects().length) continue;
@@ -140,7 +141,7 @@ CONTRAST = """
 def test_text_has_contrast_in_both_themes(show, light):
     blocks = (sample.source_pane(), sample.jaxpr_listing(), sample.diff(), sample.findings())
     page = show(html(Document("hlo", sample.TAKEN, blocks)), light=light)
-    assert page.evaluate("getComputedStyle(document.querySelector('.jl')).colorScheme") == (
+    assert page.evaluate("getComputedStyle(document.querySelector('.jaxlens')).colorScheme") == (
         "light" if light else "dark"
     )
     assert page.evaluate(CONTRAST) == []
@@ -148,7 +149,7 @@ def test_text_has_contrast_in_both_themes(show, light):
 
 def test_a_drawing_comes_to_life_in_every_output(show):
     page = show(html(DRAWN), html(DRAWN), html(sample.everything()))
-    assert page.locator(".jaxlens-graph[data-live]").count() == 2
+    assert page.locator(".jaxlens-drawing[data-live]").count() == 2
     styles = page.evaluate("[...document.querySelectorAll('style')].map(s => s.textContent)")
     assert len(styles) == len(set(styles))
 
@@ -163,9 +164,9 @@ def test_a_drawing_behind_a_tab_fits_once_it_is_shown(show, width):
     tabs = sample.Tabs((sample.Tab("Said", (findings,)), sample.Tab("Drawn", (wide,))))
     page = show(html(Document("jaxpr", "f(x)", (tabs,))), width=width)
     page.locator(".bar button", has_text="Drawn").click()
-    drawing = page.locator(".jaxlens-graph svg")
+    drawing = page.locator(".jaxlens-drawing svg")
     page.wait_for_function(
-        "() => { const g = document.querySelector('.jaxlens-graph svg');"
+        "() => { const g = document.querySelector('.jaxlens-drawing svg');"
         " return g.getBoundingClientRect().width <= g.parentElement.clientWidth; }",
         timeout=2000,
     )
@@ -176,7 +177,7 @@ def test_names_that_look_like_markup_do_nothing(show):
     name = "</pre><img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
     page = show(html(Document("hlo", name, (sample.Findings((sample.Finding(name),)),))))
     assert page.title() == ""
-    assert page.locator(".jl img").count() == 0
+    assert page.locator(".jaxlens img").count() == 0
 
 
 def test_an_untrusted_notebook_shows_all_text_the_picture_and_colours(chromium, lab):
@@ -188,23 +189,25 @@ def test_an_untrusted_notebook_shows_all_text_the_picture_and_colours(chromium, 
     nbformat.write(book, lab.root / "untrusted.ipynb")
     page = chromium.new_page(viewport={"width": 1280, "height": 1400})
     page.goto(f"{lab.url}/lab/tree/untrusted.ipynb")
-    page.wait_for_selector(".jl img", state="attached")
+    page.wait_for_selector(".jaxlens img", state="attached")
     expected = page.evaluate(
         "h => { const t = document.createElement('template'); t.innerHTML = h;"
         " t.content.querySelectorAll('script').forEach(s => s.remove());"
         " return t.content.textContent; }",
         body(documents[0]),
     )
-    seen = page.locator(".jl").nth(0)
+    seen = page.locator(".jaxlens").nth(0)
     assert seen.evaluate("e => e.textContent") == expected
-    assert page.evaluate("document.querySelectorAll('[data-jl], .jl script').length") == 0
-    assert "linear-gradient" in seen.locator(".S summary i[style]").first.get_attribute("style")
-    starts = seen.locator(".S > pre > * > :first-child > i:first-child")
+    assert page.evaluate("document.querySelectorAll('[data-jl], .jaxlens script').length") == 0
+    assert "linear-gradient" in seen.locator(".source-lines summary i[style]").first.get_attribute(
+        "style"
+    )
+    starts = seen.locator(".source-lines > pre > * > :first-child > i:first-child")
     places = starts.evaluate_all("all => all.map(e => e.getBoundingClientRect().left)")
     assert len(places) > 3
     assert places[0] > 0
     assert max(places) - min(places) < 1  # lines that open begin where the others do
     assert seen.locator("details [style*=border-left]").count() > 3
     assert seen.locator("s").first.evaluate("e => getComputedStyle(e).display") == "none"
-    assert page.locator(".jl img").evaluate("e => e.complete && e.naturalWidth > 0")
+    assert page.locator(".jaxlens img").evaluate("e => e.complete && e.naturalWidth > 0")
     page.close()

@@ -24,9 +24,9 @@ WEB = Web(
 SAID = """() => {
   window.said = [];
   for (const type of ["jl-point", "jl-pin"])
-    document.querySelector(".jl").addEventListener(type, (e) => said.push([type, e.detail]));
+    document.querySelector(".jaxlens").addEventListener(type, (e) => said.push([type, e.detail]));
 }"""
-TELL = """([type, detail]) => document.querySelector(".jl").dispatchEvent(
+TELL = """([type, detail]) => document.querySelector(".jaxlens").dispatchEvent(
   new CustomEvent(type, { detail }))"""
 
 
@@ -43,8 +43,8 @@ def show(chromium):
         tabs = Tabs((Tab("Graph", (pane,), key="graph"),))
         document = Document("jaxpr", "f(x)", (tabs,), web)
         page.set_content(PAGE.format("true", html(document)))
-        page.wait_for_selector(".jaxlens-graph svg")
-        page.wait_for_function("document.querySelector('.jl').jaxlens?.web")
+        page.wait_for_selector(".jaxlens-drawing svg")
+        page.wait_for_function("document.querySelector('.jaxlens').jaxlens?.web")
         page.evaluate(SAID)
         return page
 
@@ -55,11 +55,13 @@ def show(chromium):
 
 
 def box(page, node):
-    return page.locator(f'.jaxlens-graph [data-node="{node}"]')
+    return page.locator(f'.jaxlens-drawing [data-node="{node}"]')
 
 
 def marked(page, name):
-    return sorted(page.locator(f".bx.{name}").evaluate_all("all => all.map(e => e.dataset.node)"))
+    return sorted(
+        page.locator(f".graph-box.{name}").evaluate_all("all => all.map(e => e.dataset.node)")
+    )
 
 
 def said(page, kind):
@@ -110,7 +112,7 @@ def test_the_marker_a_double_click_and_enter_open(show, act):
         if act == "door":
             closed.locator(":scope > .door").click()
         elif act == "double click":
-            closed.locator(":scope > .ou").dblclick(position={"x": 60, "y": 6})
+            closed.locator(":scope > .shape").dblclick(position={"x": 60, "y": 6})
         else:
             closed.focus()
             page.keyboard.press("Enter")
@@ -145,14 +147,14 @@ def test_a_shut_box_tells_how_much_of_what_is_lit_it_holds(show):
     page = show(figure(predict()))
     point(page, "cell 1:3", "jl-pin")
     assert marked(page, "holds") == ["e3"]
-    assert box(page, "e3").locator(".ct").text_content() == "1"
+    assert box(page, "e3").locator(".node-count").text_content() == "1"
     box(page, "e3").locator(":scope > .door").click()
     page.mouse.move(5, 5)
     box(page, "e3").blur()
     page.wait_for_selector("[data-node=e4].lit")
     assert marked(page, "lit") == ["e3", "e4"]
     assert marked(page, "holds") == []
-    assert page.locator(".ct").count() == 0
+    assert page.locator(".node-count").count() == 0
 
 
 def test_a_folded_run_tells_it_too_and_stands_for_all_in_it(show):
@@ -161,11 +163,11 @@ def test_a_folded_run_tells_it_too_and_stands_for_all_in_it(show):
         {f"cell 1:{n}": (n, n + 2) for n in range(80)},
     )
     page = show(figure(layers(12), max_boxes=20), web)
-    fold = page.locator(".bx.called[aria-expanded]").first
+    fold = page.locator(".graph-box.called[aria-expanded]").first
     name = fold.get_attribute("data-node")
     low, high = (int(end[1:].partition("×")[0]) for end in name.split(".."))
     point(page, f"cell 1:{low}")
-    assert fold.locator(".ct").text_content() == "2"
+    assert fold.locator(".node-count").text_content() == "2"
     fold.click()
     assert said(page, "jl-pin")[-1]["id"].split() == [f"e{n}" for n in range(low, high + 1)]
     assert marked(page, "pin") == [name]
@@ -186,7 +188,7 @@ def test_reveal_opens_what_must_be_open(show):
 def test_what_is_pinned_elsewhere_comes_into_view(show):
     web = Web({"jaxpr": {"e27": (7,)}}, {"cell 1:5": (7,)})
     page = show(figure(layers(4), max_boxes=60), web, width=600)
-    view = page.locator(".jaxlens-graph .view")
+    view = page.locator(".jaxlens-drawing .view")
     assert view.evaluate("e => e.scrollTop") == 0
     point(page, "cell 1:5", "jl-pin")
     page.wait_for_function("document.querySelector('.view').scrollTop > 100")
@@ -195,27 +197,27 @@ def test_what_is_pinned_elsewhere_comes_into_view(show):
 
 def test_neighbours_alone(show):
     page = show(figure(layers(3), max_boxes=60))
-    everything = page.locator(".bx").count()
+    everything = page.locator(".graph-box").count()
     size = "e => e.getBoundingClientRect().height"
     tall = page.locator(".jaxlens-figure").evaluate(size)
     box(page, "e9").click()
-    button = page.locator(".jaxlens-graph .tools button").first
+    button = page.locator(".jaxlens-drawing .tools button").first
     button.click()
-    one = set(page.locator(".bx").evaluate_all("all => all.map(e => e.dataset.node)"))
+    one = set(page.locator(".graph-box").evaluate_all("all => all.map(e => e.dataset.node)"))
     assert one == {"e8", "e9", "e10"}
     assert page.locator("svg.dim").count() == 0
     assert page.locator(".jaxlens-figure").evaluate(size) < tall / 2
-    assert page.locator(".ed").count() == 2
+    assert page.locator(".edge").count() == 2
     box(page, "e9").focus()
     page.keyboard.press("n")
-    two = set(page.locator(".bx").evaluate_all("all => all.map(e => e.dataset.node)"))
+    two = set(page.locator(".graph-box").evaluate_all("all => all.map(e => e.dataset.node)"))
     assert two == {"e7", "e8", "e9", "e10", "e11"}
     assert button.text_content() == "2 steps"
     page.keyboard.press("n")
-    assert page.locator(".bx").count() == everything
+    assert page.locator(".graph-box").count() == everything
     page.keyboard.press("n")
     page.keyboard.press("Escape")
-    assert page.locator(".bx").count() == everything
+    assert page.locator(".graph-box").count() == everything
     assert button.text_content() == "neighbours"
 
 
@@ -223,7 +225,7 @@ def test_neighbours_of_an_inner_box_keep_what_is_open_round_them(show):
     page = show(figure(predict(), depth=2))
     box(page, "e4").click()
     page.keyboard.press("n")
-    shown = page.locator(".bx").evaluate_all("all => all.map(e => e.dataset.node)")
+    shown = page.locator(".graph-box").evaluate_all("all => all.map(e => e.dataset.node)")
     assert set(shown) == {"e3", "e4", "relu in d", "relu out 0"}
     inner, outer = (box(page, node).bounding_box() for node in ("e4", "e3"))
     assert outer["x"] < inner["x"]
@@ -233,7 +235,7 @@ def test_neighbours_of_an_inner_box_keep_what_is_open_round_them(show):
 def test_a_chosen_box_shows_its_edges(show):
     page = show(figure(predict()))
     box(page, "e2").click()
-    ends = page.locator(".ed.on").evaluate_all(
+    ends = page.locator(".edge.on").evaluate_all(
         "all => all.map(e => [e.dataset.tail, e.dataset.head])"
     )
     path = box(page, "e2").get_attribute("data-path")
@@ -276,7 +278,7 @@ def test_fit_zoom_and_pan(show):
     page.keyboard.press("-")
     assert drawing.evaluate(width) == pytest.approx(fitted, rel=0.01)
     page.keyboard.press("1")
-    view = page.locator(".jaxlens-graph .view")
+    view = page.locator(".jaxlens-drawing .view")
     view.evaluate("e => e.scrollTo(0, 0)")
     page.keyboard.press("Shift+ArrowDown")
     assert view.evaluate("e => e.scrollTop") == 80
@@ -304,7 +306,7 @@ def test_fit_zoom_and_pan(show):
 
 def test_the_question_mark_tells_the_keys(show):
     page = show(figure(predict()))
-    keys = page.locator(".jaxlens-graph .keys")
+    keys = page.locator(".jaxlens-drawing .keys")
     assert not keys.is_visible()
     box(page, "e0").focus()
     page.keyboard.press("?")
@@ -316,7 +318,7 @@ def test_the_question_mark_tells_the_keys(show):
 
 def test_everything_that_has_the_focus_says_what_it_is(show):
     page = show(figure(predict(), depth=2))
-    named = page.locator(".jaxlens-graph :is(button, [tabindex], [role])")
+    named = page.locator(".jaxlens-drawing :is(button, [tabindex], [role])")
     nameless = "all => all.filter((e) => !e.ariaLabel && !e.textContent.trim()).length"
     assert named.evaluate_all(nameless) == 0
     box(page, "e0").focus()
@@ -335,7 +337,7 @@ def test_fusions_in_a_loop_open_in_place(show):
     )
     point(page, "cell 1:2")
     assert marked(page, "holds") == ["while.1"]
-    assert box(page, "while.1").locator(".ct").text_content() == "2"
+    assert box(page, "while.1").locator(".node-count").text_content() == "2"
     reveal(page, "optimized", "tanh.1")
     assert marked(page, "lit") == ["mul_tanh", "tanh.1"]
     box(page, "wrapped_add").click()
@@ -351,11 +353,13 @@ def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
     answers = {name: figure_json.panel_data(drawn, name) for name in drawn.named}
     monkeypatch.setattr(figure_json.graph_data, "__kwdefaults__", {"budget": 2_000, "hues": None})
     page = show(drawn)
-    assert "not open in this output" in page.locator(".jaxlens-graph .note").text_content()
-    assert page.locator(".bx[aria-expanded]").count() == 0
+    assert (
+        "not open in this output" in page.locator(".jaxlens-drawing .drawing-note").text_content()
+    )
+    assert page.locator(".graph-box[aria-expanded]").count() == 0
     page.evaluate(
         """(answers) => {
-          const root = document.querySelector(".jl");
+          const root = document.querySelector(".jaxlens");
           root.jaxlens.fetch = async (what) => {
             if (what.panel.graph !== 0) throw new Error("another graph");
             return structuredClone(answers[what.panel.name]);
@@ -364,7 +368,7 @@ def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
         }""",
         answers,
     )
-    fold = page.locator(".bx.called[aria-expanded=false]").first
+    fold = page.locator(".graph-box.called[aria-expanded=false]").first
     path = fold.get_attribute("data-path")
     fold.dblclick()
     page.wait_for_selector(f'[data-path^="{path}."]')
@@ -373,11 +377,11 @@ def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
     inner.dblclick()
     page.wait_for_selector(f'[data-path^="{deeper}."]')
     page.evaluate(
-        "() => { document.querySelector('.jl').jaxlens.fetch = async () => { throw 'gone' } }"
+        "() => { document.querySelector('.jaxlens').jaxlens.fetch = async () => { throw 'gone' } }"
     )
-    page.locator(".bx.called[aria-expanded=false]").last.dblclick()
+    page.locator(".graph-box.called[aria-expanded=false]").last.dblclick()
     page.wait_for_function(
-        "document.querySelector('.jaxlens-graph .rm')?.textContent.includes('gone')"
+        "document.querySelector('.jaxlens-drawing .box-remark')?.textContent.includes('gone')"
     )
 
 
@@ -391,7 +395,7 @@ def test_hues_are_those_of_the_lines_beside_it(show):
     document = Document("jaxpr", "f(x)", (source, GraphPane(drawn, "A drawing.")))
     page = show(drawn)
     page.set_content(PAGE.format("true", html(document)))
-    bar = page.locator(".jaxlens-graph .hu")
+    bar = page.locator(".jaxlens-drawing .hue-line")
     bar.wait_for(state="attached")
     assert bar.count() == 1
     assert bar.evaluate("e => getComputedStyle(e).fill") not in ("rgba(0, 0, 0, 0)", "none")
@@ -405,19 +409,19 @@ def test_hostile_names_are_text(show):
     top = Panel("main", HOSTILE, boxes, (Edge(HOSTILE, f"2{HOSTILE}", HOSTILE),))
     inner = Panel(HOSTILE, HOSTILE, (Box(f'3"{HOSTILE}', HOSTILE),), ())
     page = show(Figure((top, inner), 1, HOSTILE))
-    first = page.locator(".bx").first
+    first = page.locator(".graph-box").first
     first.dblclick()
-    assert page.locator(".bx").count() == 3
+    assert page.locator(".graph-box").count() == 3
     page.keyboard.press("n")
     reveal(page, "jaxpr", f'3"{HOSTILE}')
     page.evaluate(TELL, ["jl-point", {"stage": "jaxpr", "id": HOSTILE}])
-    assert page.locator(".jaxlens-graph :is(img, script)").count() == 0
+    assert page.locator(".jaxlens-drawing :is(img, script)").count() == 0
     assert page.evaluate("window.pwned") is None
     assert HOSTILE[:8] in first.text_content()
 
 
 WIDTHS = """() => {
-  const view = document.querySelector(".jaxlens-graph .view");
+  const view = document.querySelector(".jaxlens-drawing .view");
   return [view.querySelector("svg").getBoundingClientRect().width, view.clientWidth];
 }"""
 
@@ -427,12 +431,12 @@ def test_the_drawing_fits_its_pane_until_the_reader_zooms(show):
     edges = tuple(Edge("x", box.id, "f32[8]") for box in boxes)
     page = show(Figure((Panel("main", "f", (Box("x", "x", kind="input"), *boxes), edges),)))
     natural, _ = page.evaluate(
-        "[document.querySelector('.jaxlens-graph svg').viewBox.baseVal.width, 0]"
+        "[document.querySelector('.jaxlens-drawing svg').viewBox.baseVal.width, 0]"
     )
     assert natural > 1000
     for width in (430, 900, 400):
         page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_function(f"document.querySelector('.jl').clientWidth < {width}")
+        page.wait_for_function(f"document.querySelector('.jaxlens').clientWidth < {width}")
         page.wait_for_function(f"({WIDTHS})().every(w => w > {width} * 0.8 && w <= {width})")
         drawn, room = page.evaluate(WIDTHS)
         assert drawn <= room + 1

@@ -58,11 +58,11 @@ def page(chromium):
     shown.on("pageerror", lambda error: wrong.append(str(error)))
     shown.set_default_timeout(8000)
     shown.set_content(PAGE.format(html(DOCUMENT)))
-    shown.wait_for_selector(".jl .tip", state="attached")
+    shown.wait_for_selector(".jaxlens .tip", state="attached")
     shown.wait_for_selector('[data-stage=jaxpr] [data-id="e1"]')
     yield shown
     assert shown.evaluate("window.ran") is None
-    assert shown.locator(".jl img").count() == 0
+    assert shown.locator(".jaxlens img").count() == 0
     shown.close()
     assert not [url for url in asked if not url.startswith(("data:", "about:"))]
     assert not wrong
@@ -178,7 +178,7 @@ def test_hostile_names_stay_text(page):
     tell(page, "primitive", EVIL)
     assert has_none(page)
     page.evaluate("""() => {
-      const help = document.querySelector(".jl");
+      const help = document.querySelector(".jaxlens");
       help.querySelector("[data-id=e1] b").textContent = '<img src=x onerror="window.ran=1">';
     }""")
     point(page, "e1", "length")
@@ -188,7 +188,7 @@ def test_hostile_names_stay_text(page):
 
 def tell(page, kind, word):
     page.evaluate(
-        """([kind, word]) => document.querySelector(".jl pre").dispatchEvent(new CustomEvent(
+        """([kind, word]) => document.querySelector(".jaxlens pre").dispatchEvent(new CustomEvent(
           "jl-help", { bubbles: true, detail: kind && { kind, word, x: 300, y: 300 } }))""",
         [kind, word],
     )

@@ -19,7 +19,7 @@ def page(open_notebook):
 
 
 def test_the_answer_is_shown(page):
-    output = page.locator(".jl").first
+    output = page.locator(".jaxlens").first
     output.wait_for()
     assert "step compiled 3 times in this cell; 2 of them because x's first axis changed" in (
         output.inner_text()

@@ -56,24 +56,26 @@ def live(open_notebook):
 
 def shown(page):
     """The page with all three panes beside each other."""
-    page.wait_for_selector(".jl .bar button[data-key=graph]")
-    page.evaluate("document.querySelector('.jl').scrollIntoView()")
+    page.wait_for_selector(".jaxlens .bar button[data-key=graph]")
+    page.evaluate("document.querySelector('.jaxlens').scrollIntoView()")
     for key in ("jaxpr", "graph"):
         button = page.locator(f".bar button[data-key={key}]")
         if button.get_attribute("aria-pressed") != "true":
             button.click(modifiers=["Shift"])
-    page.wait_for_selector(".jaxlens-figure .bx")
+    page.wait_for_selector(".jaxlens-figure .graph-box")
     return page
 
 
 def box(page, name):
-    return page.locator(f'.jaxlens-figure .bx[data-node="{name}"]')
+    return page.locator(f'.jaxlens-figure .graph-box[data-node="{name}"]')
 
 
 def row_of(page, line):
     """The user's line, by its number."""
     number = line.rpartition(":")[2]
-    return page.locator(f"[data-pane=source] .S .c > * > :first-child:has(> i:text-is('{number}'))")
+    return page.locator(
+        f"[data-pane=source] .source-lines .rows > * > :first-child:has(> i:text-is('{number}'))"
+    )
 
 
 def way_to(figure, id):
@@ -108,11 +110,11 @@ def test_a_line_lights_rows_folds_and_the_ruler(saved, parts):
     line = max(near, key=lambda name: len(web.lines[name]))
     atoms = set(web.lines[line])
     row_of(saved, line).hover()
-    wait_for(lambda: saved.locator(".jaxlens-figure .bx.holds").count(), "folds to light", 5)
+    wait_for(lambda: saved.locator(".jaxlens-figure .graph-box.holds").count(), "folds to light", 5)
     found = saved.evaluate(
         """() => Object.fromEntries(
-          [...document.querySelectorAll('.jaxlens-figure .bx.called')].map(box => {
-            const count = box.querySelector('.ct')?.textContent ?? '0';
+          [...document.querySelectorAll('.jaxlens-figure .graph-box.called')].map(box => {
+            const count = box.querySelector('.node-count')?.textContent ?? '0';
             return [box.dataset.node, Number(count.replaceAll(',', ''))];
           }))"""
     )
@@ -120,15 +122,15 @@ def test_a_line_lights_rows_folds_and_the_ruler(saved, parts):
     assert sum(map(bool, found.values())) > 1
     assert sum(found.values()) > 100
     rows = [line.id for line in (*listing.lines, *listing.more)]
-    loaded = saved.locator(".vl").evaluate(
+    loaded = saved.locator(".long-list").evaluate(
         "e => Math.round(e.offsetHeight / parseFloat(getComputedStyle(e).lineHeight))"
     )
     assert len(listing.lines) < loaded == len(rows)
     first = next(n for n, id in enumerate(rows) if id and int(id[1:]) in atoms)
-    body = saved.locator("details[data-pane=jaxpr] .pb")
+    body = saved.locator("details[data-pane=jaxpr] .pane-body")
     body.evaluate("(e, n) => { e.scrollTop = n * 19 }", first)
-    saved.wait_for_selector(f'.vl [data-id="{rows[first]}"].lit')
-    lit = saved.locator(".vl [data-n]").evaluate_all(
+    saved.wait_for_selector(f'.long-list [data-id="{rows[first]}"].lit')
+    lit = saved.locator(".long-list [data-n]").evaluate_all(
         "all => all.map(e => [Number(e.dataset.n), e.classList.contains('lit')])"
     )
     assert len(lit) > 20
@@ -139,7 +141,7 @@ def test_the_ruler_has_a_stroke_for_every_stretch_that_is_lit(saved, parts):
     web = parts[0]
     line = min(web.lines, key=lambda name: web.lines[name][0])
     inked = """c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"""
-    ruler = saved.locator("details[data-pane=jaxpr] .pr")
+    ruler = saved.locator("details[data-pane=jaxpr] .ruler")
     saved.mouse.move(1, 1)
     wait_for(lambda: not ruler.evaluate(inked), "the ruler to clear", 5)
     row_of(saved, line).hover()
@@ -150,7 +152,7 @@ def test_pointing_answers_within_two_frames(saved, parts):
     web = parts[0]
     taken = saved.evaluate(
         """(lines) => lines.map(line => {
-          const { links } = document.querySelector('.jl').jaxlens;
+          const { links } = document.querySelector('.jaxlens').jaxlens;
           links.point = { line };
           const start = performance.now();
           links.light();
@@ -174,14 +176,16 @@ def opened(page, way):
 
 
 def test_a_saved_output_says_on_the_box_that_it_does_not_open(saved):
-    assert saved.locator(".rm").count() == 0
-    locked = saved.locator(".jaxlens-figure .bx.locked").first
+    assert saved.locator(".box-remark").count() == 0
+    locked = saved.locator(".jaxlens-figure .graph-box.locked").first
     assert locked.get_attribute("aria-expanded") is None
     locked.locator(":scope > .door").click()
-    assert "opens once the cell is run" in saved.locator(".jaxlens-figure .rm").text_content()
-    before = saved.locator(".jaxlens-figure .bx").count()
+    assert (
+        "opens once the cell is run" in saved.locator(".jaxlens-figure .box-remark").text_content()
+    )
+    before = saved.locator(".jaxlens-figure .graph-box").count()
     saved.keyboard.press("Enter")
-    assert saved.locator(".jaxlens-figure .bx").count() == before
+    assert saved.locator(".jaxlens-figure .graph-box").count() == before
 
 
 def test_a_saved_output_opens_a_repeat_and_its_first_copy(saved, parts):
@@ -205,10 +209,10 @@ def test_a_saved_output_holds_every_line(saved, parts, capture):
     pane = saved.locator("details[data-pane=jaxpr]")
     pane.locator("input[type=search]").fill("sqrt")
     many = sum("sqrt" in "".join(p.text for p in line.pieces) for line in lines)
-    count = pane.locator(".ph output")
+    count = pane.locator(".pane-head output")
     wait_for(lambda: count.text_content() == f"1 of {many:,}", "all to be found", 10)
     pane.locator("input[type=search]").press("Shift+Enter")
-    row = saved.locator(f'.vl [data-n="{wanted}"]')
+    row = saved.locator(f'.long-list [data-n="{wanted}"]')
     row.wait_for(timeout=10_000)
     assert row.text_content() == "  " * lines[wanted].indent + words
     assert row.get_attribute("data-id") == id
@@ -218,8 +222,8 @@ def test_a_saved_output_holds_every_line(saved, parts, capture):
     assert "lit" in row_of(saved, line).evaluate("e => e.className").split()
     saved.keyboard.press("Escape")
     pane.locator("input[type=search]").fill("")
-    assert not saved.locator(".lv").count()
-    hidden = [e for e in saved.locator(".n.b").all() if e.is_visible()]
+    assert not saved.locator(".saved-only").count()
+    hidden = [e for e in saved.locator(".static-only").all() if e.is_visible()]
     assert not hidden
 
 
@@ -245,10 +249,10 @@ def test_a_kernel_opens_every_fold_and_its_equation_is_linked(live, capture, par
     inner.click()
     (line,) = [name for name, atoms in web.lines.items() if int(id[1:]) in atoms]
     assert row_of(live, line).evaluate("e => e.className").split() == ["lit"]
-    row = live.locator(f'.vl [data-id="{id}"]').first
+    row = live.locator(f'.long-list [data-id="{id}"]').first
     row.wait_for(timeout=10_000)
     assert {"lit", "pin"} <= set(row.evaluate("e => e.className").split())
-    pane = live.locator("details[data-pane=jaxpr] .pb").bounding_box()
+    pane = live.locator("details[data-pane=jaxpr] .pane-body").bounding_box()
     at = row.bounding_box()
     assert pane["y"] <= at["y"] < pane["y"] + pane["height"]
     live.keyboard.press("Escape")

@@ -51,7 +51,7 @@ def saved(live, lab):
 
 
 def outputs_of(page):
-    outputs = page.locator(".jl")
+    outputs = page.locator(".jaxlens")
     outputs.nth(2).wait_for()
     assert outputs.count() == 3
     return [outputs.nth(n) for n in range(3)]
@@ -63,14 +63,14 @@ def pane(output, key):
     if button.get_attribute("aria-pressed") != "true":
         button.click()
     found = output.locator(f"details[data-pane={key}]")
-    assert found.locator(".pb").is_visible()
+    assert found.locator(".pane-body").is_visible()
     return found
 
 
 def check_quiet(page, watched, origin):
     """No name was executed, no error was logged, nothing was asked for elsewhere."""
     assert page.evaluate("window.pwned") is None
-    assert page.locator(".jl img[src=x]").count() == 0
+    assert page.locator(".jaxlens img[src=x]").count() == 0
     assert watched.wrong == []
     assert [url for url in watched.asked if not url.startswith(origin)] == []
 
@@ -105,7 +105,7 @@ def check_source_line(output):
 
 
 def check_graph(page, output):
-    drawing = pane(output, "graph").locator(".jaxlens-graph svg")
+    drawing = pane(output, "graph").locator(".jaxlens-drawing svg")
     assert "script" in drawing.text_content()
     closed = drawing.locator("[aria-expanded=false]").first
     path = closed.get_attribute("data-path")
@@ -152,7 +152,11 @@ def check_names(outputs):
 
 def check_all(page):
     jaxpr, hlo, compiled = outputs_of(page)
-    assert jaxpr.locator(".h").inner_text().startswith(f"loss(params, x) with params['{HOSTILE}']")
+    assert (
+        jaxpr.locator(".title-line")
+        .inner_text()
+        .startswith(f"loss(params, x) with params['{HOSTILE}']")
+    )
     check_names([jaxpr, hlo, compiled])
     check_panes(page, [jaxpr, hlo, compiled])
     check_source_line(jaxpr)
@@ -182,9 +186,9 @@ def test_untrusted_it_shows_text_picture_and_colours(saved, open_notebook, lab):
     watched = Watched()
     page = open_notebook("untrusted-live.ipynb", watched=watched)
     jaxpr, hlo, _ = outputs_of(page)
-    assert page.locator("[data-jl], .jl script, .jaxlens-graph[data-live]").count() == 0
+    assert page.locator("[data-jl], .jaxlens script, .jaxlens-drawing[data-live]").count() == 0
     assert HOSTILE in jaxpr.inner_text()
-    tinted = jaxpr.locator(".S summary", has_text="jax.nn.relu").first
+    tinted = jaxpr.locator(".source-lines summary", has_text="jax.nn.relu").first
     assert tinted.evaluate("e => getComputedStyle(e).backgroundColor") != "rgba(0, 0, 0, 0)"
     jaxpr.locator("summary", has_text="Graph").click()
     picture = jaxpr.locator("img")
@@ -207,7 +211,9 @@ def test_exported_it_works_from_a_file_without_network(saved, chromium, lab):
     address = (lab.root / "live.html").as_uri()
     page.goto(address)
     check_all(page)
-    assert page.locator(".jl").evaluate_all("all => all.every(e => e.scrollWidth <= innerWidth)")
+    assert page.locator(".jaxlens").evaluate_all(
+        "all => all.every(e => e.scrollWidth <= innerWidth)"
+    )
     check_quiet(page, watched, address)
     page.close()
 

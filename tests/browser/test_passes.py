@@ -46,12 +46,12 @@ def show(chromium):
         if before == "clock":
             page.clock.install()
         page.set_content(PAGE.format("true" if light else "false", html(shown)))
-        page.wait_for_selector(".jl[data-live]", state="attached")
-        page.evaluate("document.querySelector('.jl').jaxlens.ready.then(() => null)")
+        page.wait_for_selector(".jaxlens[data-live]", state="attached")
+        page.evaluate("document.querySelector('.jaxlens').jaxlens.ready.then(() => null)")
         tab = page.locator(".bar [data-key=passes]")
         if tab.count() and tab.get_attribute("aria-pressed") != "true":
             tab.click(modifiers=["Shift"])
-        page.wait_for_selector(".P .slide")
+        page.wait_for_selector(".passes .slide")
         return page
 
     yield show_
@@ -89,7 +89,8 @@ def go(page, steps: PassSteps, place: int) -> None:
 def marked(page) -> list[list[str]]:
     """Mark, id and whether it is gone, of each row that is not as it was."""
     return page.evaluate(
-        "[...document.querySelectorAll('.P pre > [data-id]')].filter(r => r.firstChild.textContent)"
+        "[...document.querySelectorAll('.passes pre > [data-id]')]"
+        ".filter(r => r.firstChild.textContent)"
         ".map(r => [r.firstChild.textContent.slice(2), r.dataset.id, r.matches('.was')])"
     )
 
@@ -104,7 +105,7 @@ def test_the_slider_goes_through_the_steps_by_keyboard_and_shows_the_rows(show, 
             for row in step.rows
             if row.line.id and row.mark != "same"
         ]
-        said = page.locator(".P .said").inner_text()
+        said = page.locator(".passes .said").inner_text()
         assert step.title in said
         assert step.did in said
         assert step.meaning in said
@@ -115,7 +116,7 @@ def test_the_whole_program_stands_there_too(show, explored, steps):
     go(page, steps, 1)
     page.get_by_label("whole program").check()
     ids = page.evaluate(
-        "[...document.querySelectorAll('.P pre > [data-id]')].map(r => r.dataset.id)"
+        "[...document.querySelectorAll('.passes pre > [data-id]')].map(r => r.dataset.id)"
     )
     assert ids == [row.line.id for row in steps.steps[1].rows if row.line.id and not row.gone]
 
@@ -123,11 +124,11 @@ def test_the_whole_program_stands_there_too(show, explored, steps):
 def test_runs_that_are_the_same_open_in_place(show, explored, steps):
     page = show(explored)
     go(page, steps, 1)
-    fold = page.locator(".P pre > button").first
+    fold = page.locator(".passes pre > button").first
     hidden = int(fold.inner_text().split()[-3])
-    before = page.locator(".P pre > div").count()
+    before = page.locator(".passes pre > div").count()
     fold.click()
-    assert page.locator(".P pre > div").count() == before + hidden
+    assert page.locator(".passes pre > div").count() == before + hidden
 
 
 def test_buttons_bars_and_the_table_step_too(show, explored, steps):
@@ -142,12 +143,14 @@ def test_buttons_bars_and_the_table_step_too(show, explored, steps):
     ):
         page.get_by_role("button", name=button, exact=True).click()
         assert told(page) == label(steps, place)
-    page.locator(".P .spark > i").nth(4).click()
+    page.locator(".passes .spark > i").nth(4).click()
     assert told(page) == label(steps, 4)
     page.get_by_text("All passes in a table").click()
-    page.locator(".P tbody tr").nth(2).click()
+    page.locator(".passes tbody tr").nth(2).click()
     assert told(page) == label(steps, 3)
-    assert page.locator(".P tr[aria-current=step] td").nth(1).inner_text() == steps.steps[3].name
+    assert (
+        page.locator(".passes tr[aria-current=step] td").nth(1).inner_text() == steps.steps[3].name
+    )
 
 
 @pytest.mark.parametrize("calm", [False, True])
@@ -178,7 +181,7 @@ def test_it_jumps_to_the_pass_that_ended_the_pinned_equation(show, explored, ste
     page = show(explored)
     page.locator(".bar [data-key=optimized]").click()  # makes room
     page.locator(".bar [data-key=jaxpr]").click(modifiers=["Shift"])
-    ended = page.locator(".P .buttons button").last
+    ended = page.locator(".passes .buttons button").last
     assert ended.is_disabled()
     chosen = equations(explored, steps)
     assert len(chosen) >= 2
@@ -199,13 +202,13 @@ def test_it_jumps_to_the_pass_that_ended_the_pinned_equation(show, explored, ste
             for row in step.rows
             if row.mark != "same" and atoms & set(step.atoms.get(row.line.id, ()))
         ]
-        lit = page.locator(".P pre > .lit")
+        lit = page.locator(".passes pre > .lit")
         lit.first.wait_for()
         shown = lit.evaluate_all("rows => rows.map(r => r.dataset.id)")
         assert [id for id in shown if id in linked] == linked
         assert page.evaluate(
-            "(() => { const p = document.querySelector('.P pre > .lit').closest('.pb')"
-            ".getBoundingClientRect(); return [...document.querySelectorAll('.P pre > .lit')]"
+            "(() => { const p = document.querySelector('.passes pre > .lit').closest('.pane-body')"
+            ".getBoundingClientRect(); return [...document.querySelectorAll('.passes pre > .lit')]"
             ".some(r => { const b = r.getBoundingClientRect(); return b.top >= p.top &&"
             " b.bottom <= p.bottom }) })()"
         )
@@ -217,7 +220,7 @@ def test_it_jumps_to_where_an_instruction_ended(show, explored, steps):
     go(page, steps, 0)
     fusion = next(n for n, step in enumerate(steps.steps) if step.name == "fusion")
     id = next(row.line.id for row in steps.steps[fusion].rows if row.gone and row.mark == "fused")
-    page.locator(f".P pre [data-id='{id}']").click()
+    page.locator(f".passes pre [data-id='{id}']").click()
     ended = page.get_by_role("button", name=f"Where {id} ended")
     place = next(
         n
@@ -226,13 +229,13 @@ def test_it_jumps_to_where_an_instruction_ended(show, explored, steps):
     )
     ended.click()
     assert told(page) == label(steps, place)
-    assert page.locator(f".P pre .was[data-id='{id}']").count() == 1
+    assert page.locator(f".passes pre .was[data-id='{id}']").count() == 1
 
 
 def lit_lines(page) -> set[int]:
     return set(
         page.evaluate(
-            "[...document.querySelectorAll('[data-pane=source] .c > * > :first-child.lit')]"
+            "[...document.querySelectorAll('[data-pane=source] .rows > * > :first-child.lit')]"
             ".map(r => parseInt(r.querySelector('i').textContent))"
         )
     )
@@ -246,7 +249,7 @@ def test_pointing_lights_what_python_links_both_ways(show, explored, steps):
         step = steps.steps[place]
         go(page, steps, place)
         for row in [row for row in step.rows if row.line.id and row.mark != "same"][:40:8]:
-            page.locator(f".P pre [data-id='{row.line.id}']").first.hover()
+            page.locator(f".passes pre [data-id='{row.line.id}']").first.hover()
             page.wait_for_timeout(60)
             atoms = set(step.atoms.get(row.line.id, ()))
             owners = {name for name, owned in web.lines.items() if atoms & set(owned)}
@@ -255,12 +258,12 @@ def test_pointing_lights_what_python_links_both_ways(show, explored, steps):
     assert tried > 3
     step = steps.steps[7]
     line = next(iter(web.lines))
-    page.locator("[data-pane=source] .c > * > :first-child").filter(
+    page.locator("[data-pane=source] .rows > * > :first-child").filter(
         has_text=f"{line.rpartition(':')[2]}"
     ).first.hover()
     page.wait_for_timeout(60)
     shown = page.evaluate(
-        "[...document.querySelectorAll('.P pre > [data-id]')].map(r =>"
+        "[...document.querySelectorAll('.passes pre > [data-id]')].map(r =>"
         " [r.dataset.id, r.matches('.lit')])"
     )
     atoms = set(web.lines[line])
@@ -274,15 +277,15 @@ def test_a_live_kernel_gives_the_rows_that_were_left_out(show, capture, explored
     block = replace(steps, steps=(*steps.steps[:2], *bare[2:]), note="Left out here.")
     page = show(Document("hlo", "f", (block,)))
     page.get_by_role("button", name="Forward").click()
-    assert page.locator(".P pre").inner_text() == "Left out here."
+    assert page.locator(".passes pre").inner_text() == "Left out here."
     answer = json.dumps(step_rows(capture, steps.steps[3].index))
     page.evaluate(
-        "answer => { document.querySelector('.jl').jaxlens.fetch = async (what) =>"
+        "answer => { document.querySelector('.jaxlens').jaxlens.fetch = async (what) =>"
         " ({ ...JSON.parse(answer), asked: (window.asked = what) }) }",
         answer,
     )
     page.get_by_role("button", name="Forward").click()
-    page.locator(".P pre > [data-id]").first.wait_for()
+    page.locator(".passes pre > [data-id]").first.wait_for()
     assert page.evaluate("window.asked") == {"pass": steps.steps[3].index}
     assert [id for _, id, _ in marked(page)] == [
         row.line.id for row in steps.steps[3].rows if row.line.id and row.mark != "same"
@@ -296,7 +299,7 @@ def test_text_has_contrast_in_both_themes(show, steps, light):
     page = show(Document("hlo", "f", (steps,)), light=light)
     for place in range(len(steps.steps)):
         go(page, steps, place)
-        for row in page.locator(".P pre [data-id]").all()[:1]:
+        for row in page.locator(".passes pre [data-id]").all()[:1]:
             row.hover()
         assert page.evaluate(CONTRAST) == []
 
@@ -314,19 +317,19 @@ def test_names_that_look_like_markup_do_nothing(show, steps):
     )
     block = replace(steps, steps=(steps.steps[0], step), note=name)
     page = show(Document("hlo", name, (block,)))
-    page.locator(".P pre > [data-id]").first.hover()
-    page.locator(".P pre > [data-id]").first.click()
-    assert page.locator(".P pre > [data-id]").get_attribute("data-id") == name
-    assert page.locator(".P .said").inner_text().count("<img") == 3
+    page.locator(".passes pre > [data-id]").first.hover()
+    page.locator(".passes pre > [data-id]").first.click()
+    assert page.locator(".passes pre > [data-id]").get_attribute("data-id") == name
+    assert page.locator(".passes .said").inner_text().count("<img") == 3
     assert page.title() == ""
-    assert page.locator(".jl img").count() == 0
+    assert page.locator(".jaxlens img").count() == 0
 
 
 def test_without_scripts_the_table_stands_there(chromium, steps):
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.set_content(PAGE.format("true", html(Document("hlo", "f", (steps,)))))
-    text = page.locator(".P").inner_text()
+    text = page.locator(".passes").inner_text()
     for step in steps.steps[1:]:
         assert step.name in text or f"start of {step.title.split(' / ')[0]}" in text
         assert step.meaning in text
@@ -337,7 +340,7 @@ def test_without_scripts_the_table_stands_there(chromium, steps):
 def test_the_first_row_of_each_run_names_its_source_line(show, explored):
     page = show(explored)
     page.get_by_label("whole program").check()
-    rows = page.locator(".P pre.c > div").evaluate_all(
+    rows = page.locator(".passes pre.rows > div").evaluate_all(
         "all => all.map(e => [e.title, getComputedStyle(e, '::after').content])"
     )
     owners = [owner for owner, _ in rows]

@@ -135,7 +135,7 @@ def test_100_000_lines_are_searched_while_one_types(chromium, tmp_path):
     path.write_text(f"<!doctype html>{html(Document('hlo', 'f', (tabs,)))}")
     page = chromium.new_page()
     page.goto(path.as_uri())
-    page.wait_for_selector(".vl [data-n]")
+    page.wait_for_selector(".long-list [data-n]")
     for words, said in (("= add(v7)", "1 of 99"), (f"{MANY - 1} = ", "1 of 1"), ("x", "0")):
         took, found = page.evaluate(FOUND, words)
         print(f"{words!r} in {MANY:,} lines: {took:.0f} ms")
@@ -151,9 +151,9 @@ def test_all_of_a_kernels_code_is_in_the_page(chromium, tmp_path):
     path.write_text(f"<!doctype html>{html(Document('compile', 'f', (Tabs(tuple(kernels)),)))}")
     page = chromium.new_page()
     page.goto(path.as_uri())
-    page.wait_for_selector(".vl [data-n]")
-    page.locator(".pb").first.evaluate("e => { e.scrollTop = 1e9 }")
-    page.wait_for_selector(".vl [data-n='999']")
-    assert page.locator(".vl [data-n='999']").text_content() == "\tadd <999>, &amp;"
-    assert not page.locator(".n.b").first.is_visible()
+    page.wait_for_selector(".long-list [data-n]")
+    page.locator(".pane-body").first.evaluate("e => { e.scrollTop = 1e9 }")
+    page.wait_for_selector(".long-list [data-n='999']")
+    assert page.locator(".long-list [data-n='999']").text_content() == "\tadd <999>, &amp;"
+    assert not page.locator(".static-only").first.is_visible()
     page.close()

@@ -27,7 +27,7 @@ def player(chromium: Any, tmp_path: Path) -> Iterator[Any]:
     file = tmp_path / "tape.html"
     file.write_text(f"<!doctype html><meta charset=utf-8><body>{view.html()}", "utf-8")
     page.goto(file.as_uri())
-    page.wait_for_selector(".K .tape")
+    page.wait_for_selector(".line-trace .trace-player")
     yield page
     page.close()
     assert not wrong
@@ -35,7 +35,9 @@ def player(chromium: Any, tmp_path: Path) -> Iterator[Any]:
 
 def shown(page: Any) -> tuple[str, ...]:
     """What the player says now."""
-    return tuple(page.inner_text(f".K {part}") for part in (".now", ".side table", ".side > div"))
+    return tuple(
+        page.inner_text(f".line-trace {part}") for part in (".now", ".side table", ".side > div")
+    )
 
 
 def test_back_says_what_forth_said(player: Any) -> None:
@@ -61,13 +63,13 @@ def test_variables_and_equations_of_a_step(player: Any) -> None:
     for _ in range(2):
         player.click("button[title='One step on']")
     assert "dot_general" in shown(player)[2]
-    current = player.inner_text(".K [aria-current]")
+    current = player.inner_text(".line-trace [aria-current]")
     assert "x @ w" in current
     assert "pass 1 of the loop" in current
 
 
 def test_the_slider_has_the_keyboard(player: Any) -> None:
-    player.focus(".K input")
+    player.focus(".line-trace input")
     player.keyboard.press("End")
     assert "when the function is done" in shown(player)[0]
     player.keyboard.press("ArrowLeft")
@@ -87,5 +89,5 @@ def test_all_steps_stand_there_without_scripts(chromium: Any, tmp_path: Path) ->
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(file.as_uri())
-    assert "x = jnp.tanh(x @ w)" in page.inner_text(".K table")
+    assert "x = jnp.tanh(x @ w)" in page.inner_text(".line-trace table")
     context.close()

@@ -43,9 +43,9 @@ def saved(chromium, tmp_path):
             page.on("request", lambda request: asked.append(request.url))
             page.on("pageerror", lambda error: wrong.append(str(error)))
         page.goto(f"file://{path}")
-        page.wait_for_selector(".jl .bar", state="attached")
+        page.wait_for_selector(".jaxlens .bar", state="attached")
         page.evaluate(
-            "Promise.all([...document.querySelectorAll('.jl')].map(r => r.jaxlens.ready))"
+            "Promise.all([...document.querySelectorAll('.jaxlens')].map(r => r.jaxlens.ready))"
         )
         return page
 
@@ -144,13 +144,13 @@ def linked(web, atoms, stages):
 
 
 def row(page, pane, id):
-    return page.locator(f"details[data-pane={pane}] .L [data-id]", has_text=f"{id} =").first
+    return page.locator(f"details[data-pane={pane}] .listing [data-id]", has_text=f"{id} =").first
 
 
 def choose(page, *panes):
     """Shows these panes and no others."""
     page.evaluate(
-        "panes => { const p = document.querySelector('.jl').jaxlens.panes;"
+        "panes => { const p = document.querySelector('.jaxlens').jaxlens.panes;"
         " p.shown = panes; p.show(); }",
         list(panes),
     )
@@ -164,21 +164,21 @@ def test_hover_lights_what_shares_an_atom_in_every_pane_shown(saved, id):
     row(page, "optimized", id).hover()
     expected = linked(document.web, document.web.atoms["optimized"][id], ["jaxpr", "optimized"])
     assert set(lit(page)) == expected
-    assert lit(page, "at") == [f"optimized {id}"]
+    assert lit(page, "pointed") == [f"optimized {id}"]
     page.mouse.move(2, 2)
-    assert lit(page) == lit(page, "at") == []
+    assert lit(page) == lit(page, "pointed") == []
 
 
 def test_a_source_line_lights_what_it_owns_and_weaker_what_its_calls_made(saved):
     document = a_document()
     page = saved(html(document))
     choose(page, "source", "stablehlo")
-    page.locator(".S [data-line='cell 3:3'] > summary").hover()
+    page.locator(".source-lines [data-line='cell 3:3'] > summary").hover()
     owned, called = document.web.lines["cell 3:3"], document.web.calls["cell 3:3"]
     assert set(lit(page)) == {f"stablehlo s{n}" for n in owned}
     assert set(lit(page, "call")) == {f"stablehlo s{n}" for n in called}
-    assert lit(page, "at") == ["source cell 3:3"]
-    page.locator(".S .c > *", has_text="line_5").hover()
+    assert lit(page, "pointed") == ["source cell 3:3"]
+    page.locator(".source-lines .rows > *", has_text="line_5").hover()
     assert (set(lit(page)), set(lit(page, "call"))) == (
         set(),
         {"stablehlo s1", "stablehlo s5", "stablehlo s9"},
@@ -187,9 +187,9 @@ def test_a_source_line_lights_what_it_owns_and_weaker_what_its_calls_made(saved)
 
 def test_a_line_that_maps_to_nothing_says_so(saved):
     page = saved(html(a_document()))
-    page.locator(".S .c > *", has_text="line_6").hover()
+    page.locator(".source-lines .rows > *", has_text="line_6").hover()
     assert lit(page) == []
-    assert "cell 3:6 maps to nothing" in page.locator(".ab").inner_text()
+    assert "cell 3:6 maps to nothing" in page.locator(".node-details").inner_text()
 
 
 def test_click_pins_hover_looks_elsewhere_and_escape_lets_go(saved):
@@ -217,7 +217,7 @@ def test_the_strip_tells_what_is_pinned_and_leads_to_each_stage(saved):
     page = saved(html(a_document()))
     choose(page, "source", "jaxpr")
     row(page, "jaxpr", "e1").click()
-    strip = page.locator(".ab")
+    strip = page.locator(".node-details")
     said = strip.inner_text()
     for words in (
         "e1 op1 in jaxpr: fused into fusion.0",
@@ -234,7 +234,10 @@ def test_the_strip_tells_what_is_pinned_and_leads_to_each_stage(saved):
     ).first.click()
     assert row(page, "optimized", "fusion.0").is_visible()
     assert "optimized fusion.0" in lit(page)
-    assert "pinned, e1 op1: 1 instruction in Optimised HLO" in page.locator(".sr").inner_text()
+    assert (
+        "pinned, e1 op1: 1 instruction in Optimised HLO"
+        in page.locator(".screen-reader").inner_text()
+    )
 
 
 def test_tables_findings_and_kernels_are_linked_too(saved):
@@ -245,22 +248,23 @@ def test_tables_findings_and_kernels_are_linked_too(saved):
         "[...document.querySelectorAll('.lit')].map(e => e.localName).sort().join()"
     )
     assert marked == "div,li,summary,td"
-    page.locator(".F li").hover()
-    assert set(lit(page, "at")) == {"said e2 e3", "jaxpr e2", "jaxpr e3"}
+    page.locator(".findings li").hover()
+    assert set(lit(page, "pointed")) == {"said e2 e3", "jaxpr e2", "jaxpr e3"}
 
 
 def test_the_page_stays_where_it_is_under_the_pointer(saved):
     page = saved(html(a_document()))
     choose(page, "source", "jaxpr", "optimized")
-    boxes = "[...document.querySelectorAll('.jl *')].filter(e => !e.closest('.ab,.sr')).map(e => {"
+    boxes = "[...document.querySelectorAll('.jaxlens *')].filter("
+    boxes += "e => !e.closest('.node-details,.screen-reader')).map(e => {"
     boxes += " const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; })"
     page.wait_for_timeout(300)  # opened panes are fitted in the next frames
     before = page.evaluate(boxes)
-    strip = page.locator(".ab").bounding_box()
+    strip = page.locator(".node-details").bounding_box()
     row(page, "jaxpr", "e1").hover()
     assert lit(page)
     assert page.evaluate(boxes) == before
-    assert page.locator(".ab").bounding_box() == strip
+    assert page.locator(".node-details").bounding_box() == strip
 
 
 def shown(page):
@@ -307,7 +311,7 @@ def test_narrow_outputs_show_one_pane_and_nothing_is_cut_off(saved, width, count
 
 def test_the_room_between_panes_moves_by_pointer_and_keys(saved):
     page = saved(html(a_document()))
-    bar = page.locator(".sp")
+    bar = page.locator(".splitter")
     width = page.locator("details[data-pane=source]").bounding_box()["width"]
     box = bar.bounding_box()
     page.mouse.move(box["x"] + 4, box["y"] + 50)
@@ -325,19 +329,19 @@ def test_the_room_between_panes_moves_by_pointer_and_keys(saved):
 def test_search_counts_goes_round_and_filters(saved):
     page = saved(html(a_document()))
     choose(page, "jaxpr")
-    head = page.locator("details[data-pane=jaxpr] .ph")
+    head = page.locator("details[data-pane=jaxpr] .pane-head")
     box = head.get_by_role("searchbox")
     box.fill("OP3")
     expected = [f"jaxpr e{n}" for n in range(24) if n % 7 == 3]
     assert head.locator("output").inner_text() == f"1 of {len(expected)}"
     assert lit(page, "hit") == sorted(expected)
     box.press("Enter")
-    assert lit(page, "cur") == ["jaxpr e10"]
+    assert lit(page, "row-cursor") == ["jaxpr e10"]
     box.press("Shift+Enter")
     box.press("Shift+Enter")
     assert head.locator("output").inner_text() == f"{len(expected)} of {len(expected)}"
     head.locator("button", has_text="only").click()
-    rows = page.locator("details[data-pane=jaxpr] .L [data-id]:visible")
+    rows = page.locator("details[data-pane=jaxpr] .listing [data-id]:visible")
     assert rows.count() == len(expected)
     box.press("Escape")
     assert rows.count() == 24
@@ -347,24 +351,24 @@ def test_search_counts_goes_round_and_filters(saved):
 def test_keys_go_through_rows_pin_and_choose_panes(saved):
     page = saved(html(a_document()))
     choose(page, "jaxpr", "optimized")
-    page.locator("details[data-pane=jaxpr] .pb").focus()
+    page.locator("details[data-pane=jaxpr] .pane-body").focus()
     for key in "jjk":
         page.keyboard.press(key)
-    assert lit(page, "cur") == ["jaxpr e0"]
+    assert lit(page, "row-cursor") == ["jaxpr e0"]
     page.keyboard.press("ArrowDown")
     assert set(lit(page)) == {"jaxpr e1", "optimized fusion.0"}
     page.keyboard.press("Enter")
     assert lit(page, "pin") == ["jaxpr e1"]
     page.keyboard.press("]")
     page.keyboard.press("n")
-    assert lit(page, "cur")[-1] == "optimized fusion.0"
+    assert lit(page, "row-cursor")[-1] == "optimized fusion.0"
     page.keyboard.press("Escape")
     assert lit(page, "pin") == []
     page.keyboard.press("3")
     assert shown(page) == ["jaxpr", "StableHLO"]
     page.keyboard.press("/")
     page.keyboard.type("s7")
-    assert page.locator("details[data-pane=stablehlo] .ph output").inner_text() == "1 of 1"
+    assert page.locator("details[data-pane=stablehlo] .pane-head output").inner_text() == "1 of 1"
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     page.keyboard.press("?")
@@ -379,7 +383,7 @@ def test_letters_typed_inside_do_not_reach_the_notebook(saved):
         "window.heard = []; for (const capture of [true, false])"
         " document.addEventListener('keydown', e => heard.push(e.key), capture)"
     )
-    page.locator("details[data-pane=source] .pb").focus()
+    page.locator("details[data-pane=source] .pane-body").focus()
     for key in ["j", "d", "x", "Enter", "Control+s"]:
         page.keyboard.press(key)
     assert [key for key in page.evaluate("heard") if len(key) == 1] == ["s", "s"]
@@ -390,7 +394,7 @@ def test_a_panes_text_is_copied(saved):
     choose(page, "jaxpr")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.evaluate("navigator.clipboard.writeText = text => { window.text = text }")
-    page.locator("details[data-pane=jaxpr] .ph button", has_text="copy").click()
+    page.locator("details[data-pane=jaxpr] .pane-head button", has_text="copy").click()
     lines = page.evaluate("window.text").split("\n")
     assert len(lines) == 24
     assert lines[3] == "  e3 = op3"
@@ -402,7 +406,7 @@ def room(monkeypatch, rows):
 
 
 def in_long_list(page):
-    return page.evaluate("document.querySelectorAll('.vl [data-n]').length")
+    return page.evaluate("document.querySelectorAll('.long-list [data-n]').length")
 
 
 def test_a_long_listing_holds_few_rows_and_all_of_them_can_be_reached(saved, monkeypatch):
@@ -410,28 +414,28 @@ def test_a_long_listing_holds_few_rows_and_all_of_them_can_be_reached(saved, mon
     document = a_document(LONG)
     page = saved(html(document))
     choose(page, "optimized", "jaxpr")
-    page.wait_for_selector(".vl [data-n]")
-    pane = page.locator("details[data-pane=optimized] .pb")
+    page.wait_for_selector(".long-list [data-n]")
+    pane = page.locator("details[data-pane=optimized] .pane-body")
     assert in_long_list(page) < 120
     last = None
     for share in (0.3, 0.77, 1):
         pane.evaluate("(e, share) => { e.scrollTop = share * e.scrollHeight }", share)
         page.wait_for_timeout(50)
         assert in_long_list(page) < 120
-        seen = page.locator(".vl [data-n]").all_inner_texts()
+        seen = page.locator(".long-list [data-n]").all_inner_texts()
         assert seen != last
         last = seen
     assert f"fusion.{LONG - 1} = op{(LONG - 1) % 7}" in "".join(last)
-    box = page.locator("details[data-pane=optimized] .ph").get_by_role("searchbox")
+    box = page.locator("details[data-pane=optimized] .pane-head").get_by_role("searchbox")
     box.fill("fusion.1234")
     assert page.locator("details[data-pane=optimized] output").inner_text() == "1 of 11"
-    assert "fusion.1234 = op2" in page.locator(".vl .cur").inner_text()
-    page.locator("details[data-pane=optimized] .ph button", has_text="only").click()
+    assert "fusion.1234 = op2" in page.locator(".long-list .row-cursor").inner_text()
+    page.locator("details[data-pane=optimized] .pane-head button", has_text="only").click()
     assert in_long_list(page) == 11
     box.press("Escape")
     pane.focus()
     page.keyboard.press("End")
-    assert f"fusion.{LONG - 1} =" in page.locator(".vl .cur").inner_text()
+    assert f"fusion.{LONG - 1} =" in page.locator(".long-list .row-cursor").inner_text()
 
 
 def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved, monkeypatch):
@@ -439,14 +443,16 @@ def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved, monke
     document = a_document(LONG)
     page = saved(html(document))
     choose(page, "jaxpr", "optimized")
-    page.wait_for_selector(".vl [data-n]")
+    page.wait_for_selector(".long-list [data-n]")
     row(page, "jaxpr", "e4").hover()
     seen = set(lit(page))
-    visible = {r.strip().split(" ")[0] for r in page.locator(".vl [data-n]").all_inner_texts()}
+    visible = {
+        r.strip().split(" ")[0] for r in page.locator(".long-list [data-n]").all_inner_texts()
+    }
     expected = {i for i, own in document.web.atoms["optimized"].items() if 4 in own} & visible
     assert seen == {"jaxpr e4"} | {f"optimized {i}" for i in expected}
     took = page.evaluate(
-        """() => { const links = document.querySelector('.jl').jaxlens.links; const times = [];
+        """() => { const links = document.querySelector('.jaxlens').jaxlens.links; const times = [];
         for (let n = 0; n < 20; n++) {
           links.point = { stage: 'jaxpr', id: `e${n}` };
           const start = performance.now(); links.light();
@@ -454,20 +460,20 @@ def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved, monke
         } return times.sort((a, b) => a - b); }"""
     )
     print(f"highlight over {LONG:,} lines: median {took[10]:.1f} ms, most {took[-1]:.1f} ms")
-    pane = page.locator("details[data-pane=optimized] .pb")
+    pane = page.locator("details[data-pane=optimized] .pane-body")
     pane.evaluate("e => { e.scrollTop = 0.5 * e.scrollHeight }")
     row(page, "jaxpr", "e4").click()
     page.keyboard.press("]")
     page.keyboard.press("n")
-    assert page.locator(".vl .cur.lit").count() == 1
+    assert page.locator(".long-list .row-cursor.lit").count() == 1
 
 
 def test_the_ruler_shows_distant_matches_and_leads_there(saved, monkeypatch):
     room(monkeypatch, LONG)
     page = saved(html(a_document(LONG)))
     choose(page, "jaxpr", "optimized")
-    page.wait_for_selector(".vl [data-n]")
-    ruler = page.locator("details[data-pane=optimized] .pr")
+    page.wait_for_selector(".long-list [data-n]")
+    ruler = page.locator("details[data-pane=optimized] .ruler")
     inked = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
     assert not ruler.evaluate(inked)
     row(page, "jaxpr", "e4").click()
@@ -476,7 +482,7 @@ def test_the_ruler_shows_distant_matches_and_leads_there(saved, monkeypatch):
     height = ruler.bounding_box()["height"]
     ruler.click(position={"x": 6, "y": height * 0.6})
     page.wait_for_timeout(100)
-    pane = page.locator("details[data-pane=optimized] .pb")
+    pane = page.locator("details[data-pane=optimized] .pane-body")
     share = pane.evaluate("e => (e.scrollTop + e.clientHeight / 3) / e.scrollHeight")
     assert share == pytest.approx(0.6, abs=0.02)
     assert [mark for mark in lit(page) if mark.startswith("optimized")]
@@ -491,18 +497,20 @@ def test_a_live_kernel_fills_in_the_lines_that_the_file_left_out(saved, monkeypa
     markup = html(document)
     assert "1,888 more lines in a live session." in markup
     page = saved(markup)
-    page.wait_for_selector(".vl [data-n]")
+    page.wait_for_selector(".long-list [data-n]")
     page.evaluate(
-        """answers => { window.asked = []; const root = document.querySelector('.jl');
+        """answers => { window.asked = []; const root = document.querySelector('.jaxlens');
         root.jaxlens.fetch = (what) => { asked.push(what);
           return Promise.resolve(answers[what.lines.from]); };
         root.dataset.kernel = 'live';
         root.dispatchEvent(new CustomEvent('jl-kernel')); }""",
         {str(n): answer for n, answer in answers.items()},
     )
-    assert not page.locator(".lv").is_visible()
-    page.locator("details[data-pane=optimized] .pb").evaluate("e => { e.scrollTop = 1e9 }")
-    page.wait_for_function("document.querySelector('.vl').innerText.includes('fusion.1999 =')")
+    assert not page.locator(".saved-only").is_visible()
+    page.locator("details[data-pane=optimized] .pane-body").evaluate("e => { e.scrollTop = 1e9 }")
+    page.wait_for_function(
+        "document.querySelector('.long-list').innerText.includes('fusion.1999 =')"
+    )
     asked = page.evaluate("asked")
     assert asked[-1] == {"lines": {"listing": 2, "from": 1612, "to": 2000}}
     assert all(what["lines"]["to"] - what["lines"]["from"] <= 500 for what in asked)
@@ -525,16 +533,16 @@ def test_hostile_names_light_up_and_never_run(saved):
         )
     )
     page = saved(html(Document("hlo", HOSTILE, (tabs,), web)))
-    page.wait_for_selector(".vl [data-n]")
-    page.locator("details[data-pane=optimized] .L [data-id]").first.click()
+    page.wait_for_selector(".long-list [data-n]")
+    page.locator("details[data-pane=optimized] .listing [data-id]").first.click()
     assert lit(page)
-    page.locator(".vl [data-n]").nth(3).click()
-    page.locator("details[data-pane=jaxpr] .ph").get_by_role("searchbox").fill("onerror")
-    assert HOSTILE in page.locator(".ab").inner_text()
-    page.locator(".ab summary").click()
+    page.locator(".long-list [data-n]").nth(3).click()
+    page.locator("details[data-pane=jaxpr] .pane-head").get_by_role("searchbox").fill("onerror")
+    assert HOSTILE in page.locator(".node-details").inner_text()
+    page.locator(".node-details summary").click()
     page.wait_for_timeout(100)
     assert page.title() == ""
-    assert page.locator(".jl img").count() == 0
+    assert page.locator(".jaxlens img").count() == 0
 
 
 @pytest.mark.parametrize("light", [True, False])
@@ -542,8 +550,8 @@ def test_what_is_lit_keeps_its_contrast_in_both_themes(saved, light):
     page = saved(html(a_document()), light=light)
     choose(page, "source", "jaxpr", "optimized")
     row(page, "optimized", "fusion.0").click()
-    page.locator("details[data-pane=jaxpr] .ph").get_by_role("searchbox").fill("op")
-    page.locator(".S .c > *", has_text="line_3").hover()
+    page.locator("details[data-pane=jaxpr] .pane-head").get_by_role("searchbox").fill("op")
+    page.locator(".source-lines .rows > *", has_text="line_3").hover()
     assert len(lit(page)) > 3
     assert len(lit(page, "hit")) > 3
     assert page.evaluate(CONTRAST) == []
@@ -552,8 +560,8 @@ def test_what_is_lit_keeps_its_contrast_in_both_themes(saved, light):
 def test_an_output_without_links_and_one_that_is_a_single_listing_work(saved):
     listing = Listing("hlo", program("hlo", "x", 30, of_line))
     page = saved(html(Document("hlo", "f", (Findings((Finding("A."),)), listing))))
-    page.locator(".ph").get_by_role("searchbox").fill("op3")
-    assert page.locator(".ph output").inner_text().endswith("of 4")
+    page.locator(".pane-head").get_by_role("searchbox").fill("op3")
+    assert page.locator(".pane-head output").inner_text().endswith("of 4")
     assert page.locator(".bar [data-key]:visible").count() == 0
 
 
@@ -568,16 +576,16 @@ def test_real_programs_light_up_as_their_web_says(saved):
     page = saved(view.html())
     choose(page, "source", "jaxpr", "optimized")
     ids = page.evaluate(
-        "[...document.querySelectorAll('details[data-pane=jaxpr] .L [data-id]')]"
+        "[...document.querySelectorAll('details[data-pane=jaxpr] .listing [data-id]')]"
         ".map(e => e.dataset.id)"
     )
     for id in ids[:: max(len(ids) // 6, 1)]:
-        page.locator(f"details[data-pane=jaxpr] .L [data-id={id}]").first.hover()
+        page.locator(f"details[data-pane=jaxpr] .listing [data-id={id}]").first.hover()
         atoms = set(web.atoms["jaxpr"][id])
         seen = {mark for mark in lit(page) if not mark.startswith("source")}
         drawn = set(
             page.evaluate(
-                "[...document.querySelectorAll('details[open] .L [data-id]')].filter("
+                "[...document.querySelectorAll('details[open] .listing [data-id]')].filter("
                 "e => e.checkVisibility()).map(e => e.closest('[data-pane]').dataset.pane"
                 " + ' ' + (e.dataset.id || /^\\s*(?:ROOT )?(\\S+)/.exec(e.textContent)[1]))"
             )
@@ -602,15 +610,15 @@ def test_in_jupyterlab_keys_stay_in_the_output(open_notebook):
         "'last'",
     ]
     page = open_notebook("viewer.ipynb", cells)
-    output = page.locator(".jl").first
+    output = page.locator(".jaxlens").first
     output.locator(".bar [data-key=jaxpr]").wait_for()
-    page.evaluate("document.querySelector('.jl').jaxlens.ready")
+    page.evaluate("document.querySelector('.jaxlens').jaxlens.ready")
     choose(page, "source", "jaxpr")
     equation = row(page, "jaxpr", "sin").or_(output.locator("[data-pane=jaxpr] [data-id]").first)
     equation.first.click()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    assert len(lit(page, "cur")) == 1
+    assert len(lit(page, "row-cursor")) == 1
     assert len(lit(page, "pin")) == 1
     active = page.locator(".jp-Cell.jp-mod-active")
     for key in "ddxjk":

@@ -23,8 +23,8 @@ CODE = "    hidden = jnp.tanh(x @ weights['first layer'] + bias['first layer']) 
 # Every character of the user's lines: inside its pane, and not where the note of its line is.
 HIDDEN = """() => {
   const hidden = [];
-  for (const row of document.querySelectorAll(".S .c > * > :first-child")) {
-    const pane = row.closest(".pb").getBoundingClientRect();
+  for (const row of document.querySelectorAll(".source-lines .rows > * > :first-child")) {
+    const pane = row.closest(".pane-body").getBoundingClientRect();
     const note = row.querySelector("span")?.getBoundingClientRect();
     const at = (node, n) => {
       const range = document.createRange();
@@ -44,7 +44,7 @@ HIDDEN = """() => {
   }
   return hidden.join("");
 }"""
-UNNAMED = """() => [...document.querySelectorAll(".jl :is(button, input, [tabindex], [role])")]
+UNNAMED = """() => [...document.querySelectorAll(".jaxlens :is(button, input, [tabindex], [role])")]
   .filter((e) => e.checkVisibility() && !(e.ariaLabel || e.title || e.textContent.trim()))
   .map((e) => e.outerHTML.slice(0, 80))"""
 
@@ -88,7 +88,7 @@ def with_long_lines():
 def test_no_character_of_the_users_code_is_hidden(saved, width, panes):  # noqa: F811
     page = saved(html(with_long_lines()), width=width)
     choose(page, *panes)
-    assert page.locator(".S .c > *").count() == 6
+    assert page.locator(".source-lines .rows > *").count() == 6
     assert page.evaluate(HIDDEN) == ""
 
 
@@ -96,14 +96,14 @@ def test_nothing_lies_under_the_ruler_or_touches_it(saved):  # noqa: F811
     page = saved(html(with_long_lines()))
     choose(page, "source", "wide", "jaxpr")
     edges = page.evaluate(
-        "[...document.querySelectorAll('.pw')].filter(e => e.checkVisibility()).map(e =>"
-        " [e.querySelector('.pb').getBoundingClientRect().right,"
-        "  e.querySelector('.pr').getBoundingClientRect().left])"
+        "[...document.querySelectorAll('.pane-frame')].filter(e => e.checkVisibility()).map(e =>"
+        " [e.querySelector('.pane-body').getBoundingClientRect().right,"
+        "  e.querySelector('.ruler').getBoundingClientRect().left])"
     )
     assert len(edges) == 3
     assert all(pane <= ruler + 0.5 for pane, ruler in edges)
     notes = page.evaluate(
-        "[...document.querySelectorAll('.S span')].map(e => e.closest('.pb')"
+        "[...document.querySelectorAll('.source-lines span')].map(e => e.closest('.pane-body')"
         ".getBoundingClientRect().right - e.getBoundingClientRect().right)"
     )
     assert notes
@@ -113,13 +113,15 @@ def test_nothing_lies_under_the_ruler_or_touches_it(saved):  # noqa: F811
 def test_a_pane_says_that_it_goes_on_and_keeps_the_names_of_rows(saved):  # noqa: F811
     page = saved(html(with_long_lines()))
     choose(page, "source", "wide")
-    frame = page.locator("details[data-pane=wide] .pw")
+    frame = page.locator("details[data-pane=wide] .pane-frame")
     assert "more" in frame.get_attribute("class").split()
     name = page.locator("details[data-pane=wide] tbody td").first
     before = name.bounding_box()["x"]
-    page.locator("details[data-pane=wide] .pb").evaluate("e => { e.scrollLeft = e.scrollWidth }")
+    page.locator("details[data-pane=wide] .pane-body").evaluate(
+        "e => { e.scrollLeft = e.scrollWidth }"
+    )
     page.wait_for_function(
-        "!document.querySelector('details[data-pane=wide] .pw').classList.contains('more')"
+        "!document.querySelector('details[data-pane=wide] .pane-frame').classList.contains('more')"
     )
     assert name.bounding_box()["x"] == pytest.approx(before, abs=1)
 
@@ -137,9 +139,12 @@ def test_a_wide_window_is_used(saved, width, keys):  # noqa: F811
 def test_a_line_says_what_became_of_its_equations(saved):  # noqa: F811
     page = saved(html(a_document()))
     choose(page, "source", "jaxpr")
-    page.locator(".S [data-line='cell 3:4'] > summary").hover()
+    page.locator(".source-lines [data-line='cell 3:4'] > summary").hover()
     lit(page)
-    assert "owns 6 ops; of 6 equations: 6 fused into 1 kernel." in page.locator(".ab").inner_text()
+    assert (
+        "owns 6 ops; of 6 equations: 6 fused into 1 kernel."
+        in page.locator(".node-details").inner_text()
+    )
 
 
 def test_all_controls_have_names_and_the_focus_goes_through_them_in_order(saved):  # noqa: F811
@@ -147,7 +152,7 @@ def test_all_controls_have_names_and_the_focus_goes_through_them_in_order(saved)
     choose(page, "source", "jaxpr", "wide")
     row(page, "jaxpr", "e1").click()
     assert page.evaluate(UNNAMED) == []
-    assert page.evaluate("[...document.querySelectorAll('.jl *')].every(e => e.tabIndex <= 0)")
+    assert page.evaluate("[...document.querySelectorAll('.jaxlens *')].every(e => e.tabIndex <= 0)")
     page.evaluate("document.activeElement.blur(); getSelection().removeAllRanges()")
     page.evaluate("document.body.tabIndex = -1; document.body.focus()")
     order = []
@@ -155,7 +160,8 @@ def test_all_controls_have_names_and_the_focus_goes_through_them_in_order(saved)
         page.keyboard.press("Tab")
         place, ring = page.evaluate(
             "(() => { const e = document.activeElement, style = getComputedStyle(e);"
-            " return [[...document.querySelectorAll('.jl *')].indexOf(e), style.outlineStyle] })()"
+            " return [[...document.querySelectorAll('.jaxlens *')].indexOf(e),"
+            " style.outlineStyle] })()"
         )
         if place < 0:
             break
@@ -181,18 +187,20 @@ def test_the_gutter_stays_when_a_listing_scrolls_sideways(saved, page_holds, lig
     lines = tabs.tabs[1].blocks[0].lines
     tab = Tab("jaxpr", (wide_listing(lines, page_holds),), key="jaxpr")
     page = saved(html(replace(document, blocks=(Tabs((tab,)),))), light=light, width=700)
-    pane = page.locator("details[data-pane=jaxpr] .pb")
+    pane = page.locator("details[data-pane=jaxpr] .pane-body")
     page.mouse.move(690, 5)
     box = pane.bounding_box()
     seen = {"x": box["x"], "y": box["y"] + 4, "width": 95, "height": 300}
     rest = {**seen, "x": box["x"] + 140, "width": 200}
     before = page.screenshot(clip=seen), page.screenshot(clip=rest)
     pane.evaluate("e => { e.scrollLeft = 333 }")
-    page.wait_for_function("document.querySelector('.pw.more .pb').scrollLeft === 333")
+    page.wait_for_function(
+        "document.querySelector('.pane-frame.more .pane-body').scrollLeft === 333"
+    )
     lit(page)
     assert page.screenshot(clip=seen) == before[0]
     assert page.screenshot(clip=rest) != before[1]
-    names = page.locator(".L > .c > [data-line]").evaluate_all(
+    names = page.locator(".listing > .rows > [data-line]").evaluate_all(
         "all => all.map(e => getComputedStyle(e, '::before').content)"
     )
     assert names[0] == '"cell 3:2"'
@@ -216,7 +224,8 @@ def test_bars_of_all_lines_begin_at_one_place(saved, chromium, scripts, width): 
         page.set_viewport_size({"width": width, "height": 600})
         page.set_content(styles() + body(document))
     bars = page.evaluate(
-        "[...document.querySelectorAll('.S span > i')].map(e => e.getBoundingClientRect().left)"
+        "[...document.querySelectorAll('.source-lines span > i')]"
+        ".map(e => e.getBoundingClientRect().left)"
     )
     if not scripts:
         page.close()

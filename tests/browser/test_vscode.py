@@ -68,7 +68,7 @@ THEME = """([kind, ground, ink]) => {
   style.setProperty("--vscode-editor-font-family", "'Droid Sans Mono', monospace");
 }"""
 STROKES = """() => {
-  const [canvas] = [...document.querySelectorAll(".pr")].filter((e) => e.checkVisibility());
+  const [canvas] = [...document.querySelectorAll(".ruler")].filter((e) => e.checkVisibility());
   const seen = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   const found = new Set();
   for (let n = 0; n < seen.length; n += 4)
@@ -103,8 +103,8 @@ def webview(chromium):
 
 def rendered(page, markup):
     page.evaluate(RENDER, markup)
-    page.wait_for_selector(".jl .bar", state="attached")
-    page.evaluate("document.querySelector('.jl').jaxlens.ready.then(() => null)")
+    page.wait_for_selector(".jaxlens .bar", state="attached")
+    page.evaluate("document.querySelector('.jaxlens').jaxlens.ready.then(() => null)")
 
 
 @pytest.mark.parametrize("kind", THEMES)
@@ -113,7 +113,7 @@ def test_the_theme_is_the_notebooks_and_text_reads_in_it(webview, kind):
     choose(page, "source", "jaxpr")
     scheme, ground = page.evaluate(
         "(({colorScheme, backgroundColor}) => [colorScheme, backgroundColor])"
-        "(getComputedStyle(document.querySelector('.jl')))"
+        "(getComputedStyle(document.querySelector('.jaxlens')))"
     )
     assert scheme == ("light" if kind in LIGHT else "dark")
     assert ground == "rgb({}, {}, {})".format(*bytes.fromhex(THEMES[kind][0][1:]))
@@ -132,11 +132,11 @@ def test_an_output_lives_fits_and_lights_up_also_when_it_is_rendered_again(webvi
         row(page, "jaxpr", "e1").hover()
         assert "jaxpr e1" in lit(page)
         place = page.locator(".output_container").bounding_box()
-        output = page.locator(".jl").bounding_box()
+        output = page.locator(".jaxlens").bounding_box()
         assert output["x"] + output["width"] <= place["width"]
         page.wait_for_function(
             "document.querySelector('.output_container').clientHeight"
-            " >= document.querySelector('.jl').offsetHeight"
+            " >= document.querySelector('.jaxlens').offsetHeight"
         )
         assert page.evaluate("document.querySelector('.output').scrollWidth") <= place["width"]
 
@@ -144,7 +144,7 @@ def test_an_output_lives_fits_and_lights_up_also_when_it_is_rendered_again(webvi
 def test_keys_move_in_the_output_and_none_reaches_the_workbench(webview):
     page = webview(html(a_document()))
     choose(page, "source", "jaxpr")
-    page.locator("[data-pane=jaxpr] .pb").focus()
+    page.locator("[data-pane=jaxpr] .pane-body").focus()
     for key in ("j", "j", "Enter", "d", "d", "a", "b", "m", "z"):
         page.keyboard.press(key)
     assert lit(page, "pin") == ["jaxpr e1"]
@@ -174,7 +174,7 @@ def test_the_table_of_keys_is_not_cut_off_below_a_small_output(webview):
     line = SourceLine(1, "y = x + 1", 1.0, "1 eqn", (), "cell 3:1")
     page = webview(html(Document("jaxpr", "f(x)", (SourcePane("cell 3", "", (line,)),))))
     page.get_by_role("button", name="Keys").click()
-    shown = "document.querySelector('.hp').getBoundingClientRect()"
+    shown = "document.querySelector('.key-help').getBoundingClientRect()"
     cut = "document.querySelector('.output_container').getBoundingClientRect()"
     assert page.evaluate(f"{shown}.height") > 200
     page.wait_for_function(f"{shown}.bottom <= {cut}.bottom")

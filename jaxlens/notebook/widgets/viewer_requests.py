@@ -22,7 +22,7 @@ from jaxlens.views.listings.machine import Machine, kernel_lines
 from jaxlens.views.passes.pane import beside, step
 
 _LINES = 20_000  # lines in one answer
-_ROOT = re.compile(r"<div class=jl data-key=(\w+)")
+_ROOT = re.compile(r"<div class=jaxlens data-key=(\w+)")
 
 
 def key_of(html: str) -> str:

@@ -31,13 +31,23 @@ def style(form: Form, kinds: frozenset[str] = frozenset()) -> str:
         families = {f".{kind_class(kind)}" for kind in FAMILIES}
         left_out = families - {f".{kind}" for kind in kinds}
         used = {w: what for w, what in rules.items() if w.lstrip().split(" ")[0] not in left_out}
-        return "".join(f"{where.lstrip() or 'svg'}{{{what}}}" for where, what in used.items())
+        return "".join(f"{_alone(where)}{{{what}}}" for where, what in used.items())
     return "".join(f"{_ROOT}{where}{{{what}}}" for where, what in rules.items())
+
+
+def _alone(where: str) -> str:
+    """The selector in a drawing of its own, where shapes have no class (`svg.svg`)."""
+    if where == " .shape":
+        return ":where(g:not(.edge))>:first-child"
+    return (
+        where.strip().replace(" .shape", ">:first-child").replace(">.shape", ">:first-child")
+        or "svg"
+    )
 
 
 def page_style() -> str:
     """The rules of the live drawing: the drawing itself and what stands round it."""
-    root, line = ".jaxlens-graph", _both("line")
+    root, line = ".jaxlens-drawing", _both("line")
     rules = {
         " .view": "overflow:auto;max-height:80vh;border-radius:8px",
         " .tools": "display:flex;gap:4px;justify-content:flex-end;padding:2px 4px;opacity:.6",
@@ -47,10 +57,10 @@ def page_style() -> str:
         "border-radius:5px",
         " svg": "display:block",
         " [aria-expanded]": "cursor:pointer",
-        " .bx:focus": "outline:none",
-        " .bx:focus-visible": f"outline:2.5px solid {_both('focus')};outline-offset:3px",
-        " .ed.hot path": f"stroke:{_both('focus')};stroke-width:1.8",
-        " .ed.hot .ar": f"fill:{_both('focus')}",
+        " .graph-box:focus": "outline:none",
+        " .graph-box:focus-visible": f"outline:2.5px solid {_both('focus')};outline-offset:3px",
+        " .edge.hot path": f"stroke:{_both('focus')};stroke-width:1.8",
+        " .edge.hot .arrow": f"fill:{_both('focus')}",
     }
     return style("page") + "".join(f"{root}{where}{{{what}}}" for where, what in rules.items())
 
@@ -85,29 +95,29 @@ def _rules(color: Callable[[str], str]) -> dict[str, str]:
         "": f"font:{LABEL_SIZE:g}px {FONT}",
         " .card": f"fill:{color('card')}",
         " text": f"fill:{color('text')};text-anchor:middle",
-        " .sm": f"font-size:{DETAIL_SIZE:g}px",
-        " .dt": f"fill:{color('dim')}",
-        " .st": "text-anchor:start",
-        " .lb": f"font-size:{EDGE_SIZE:g}px;fill:{color('dim')};stroke:{color('card')};"
+        " .small": f"font-size:{DETAIL_SIZE:g}px",
+        " .detail": f"font-size:{DETAIL_SIZE:g}px;fill:{color('dim')}",
+        " .start": "text-anchor:start",
+        " .edge-label": f"font-size:{EDGE_SIZE:g}px;fill:{color('dim')};stroke:{color('card')};"
         "stroke-width:3px;stroke-linejoin:round;paint-order:stroke",
-        " .ed path": f"fill:none;stroke:{color('line')}",
-        " .ed .ar": f"fill:{color('line')};stroke:none",
-        " .mk": f"fill:{color('dim')}",
-        " .ou": "stroke-width:1.2",
-        " .in": "fill:none;stroke-width:1",
+        " .edge path": f"fill:none;stroke:{color('line')}",
+        " .edge .arrow": f"fill:{color('line')};stroke:none",
+        " .marker": f"fill:{color('dim')}",
+        " .shape": "stroke-width:1.2",
+        " .inner": "fill:none;stroke-width:1",
     }
     for kind in FAMILIES:
         if kind == "quiet":
-            rules[" .quiet .ou"] = "fill:none;stroke:none"
+            rules[" .quiet .shape"] = "fill:none;stroke:none"
             continue
         name = kind_class(kind)
-        rules[f" .{name} .ou"] = f"fill:{color(f'{kind}-fill')};stroke:{color(kind)}"
+        rules[f" .{name} .shape"] = f"fill:{color(f'{kind}-fill')};stroke:{color(kind)}"
         if kind in ("output", "call"):
-            rules[f" .{name} .in"] = f"stroke:{color(kind)}"
-    rules[" .matmul .ou"] += ";stroke-width:2.4"
-    rules[" .input .ou"] += ";stroke-width:1.8"
-    rules[" .constant .ou"] += ";stroke-dasharray:2 2"
-    rules[" .random .ou"] += ";stroke-dasharray:6 3"
+            rules[f" .{name} .inner"] = f"stroke:{color(kind)}"
+    rules[" .matmul .shape"] += ";stroke-width:2.4"
+    rules[" .input .shape"] += ";stroke-width:1.8"
+    rules[" .constant .shape"] += ";stroke-dasharray:2 2"
+    rules[" .random .shape"] += ";stroke-dasharray:6 3"
     rules[" .quiet text"] = f"fill:{color('dim')}"
-    rules[" .open>.ou"] = f"fill:{color('panel')};stroke-dasharray:none"
+    rules[" .open>.shape"] = f"fill:{color('panel')};stroke-dasharray:none"
     return rules

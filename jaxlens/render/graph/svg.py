@@ -101,9 +101,11 @@ def _box(drawn: Drawn, bare: bool) -> str:
     box = drawn.box
     shape = outline(box.kind, drawn.w, drawn.h, drawn.open)
     about, hint, kind = "", "", kind_class(box.kind)
+    if bare:
+        shape = shape.replace(' class="shape"', "")  # each byte of an `<img>` costs 4/3 in the page
     if not bare:
         line = f" data-line={_quoted(clean(box.line))}" if box.line else ""
-        about, kind = f" data-id={_quoted(clean(box.id))}{line}", f"bx {kind}"
+        about, kind = f" data-id={_quoted(clean(box.id))}{line}", f"graph-box {kind}"
         hint = f"<title>{_escaped(box_hint(box))}</title>"
     inside = f"{hint}{shape}{_words(drawn, bare)}"
     return (
@@ -121,8 +123,8 @@ def _words(drawn: Drawn, bare: bool) -> str:
         beside = x + columns(label) * LABEL_SIZE * ADVANCE + 10
         return (
             _marker(x - 14, y - 4.5, True)
-            + _text(label, LABEL_SIZE, x, y, "st", bare)
-            + _text(detail, DETAIL_SIZE, beside, y, "st dt", bare)
+            + _text(label, LABEL_SIZE, x, y, "start", bare)
+            + _text(detail, DETAIL_SIZE, beside, y, "start detail", bare)
         )
     small = is_small(box)
     size = DETAIL_SIZE if small else LABEL_SIZE
@@ -132,15 +134,15 @@ def _words(drawn: Drawn, bare: bool) -> str:
     return (
         marker
         + _text(label, size, x, first if detail else size * 0.35, "", bare)
-        + _text(detail, DETAIL_SIZE, x, second, "dt", bare)
+        + _text(detail, DETAIL_SIZE, x, second, "detail", bare)
     )
 
 
 def _text(words: str, size: float, x: float, y: float, kind: str, bare: bool) -> str:
     if not words:
         return ""
-    names = f"{kind} sm" if size == DETAIL_SIZE else kind
-    name = f' class="{names.strip()}"' if names else ""
+    kind = kind or ("small" if size == DETAIL_SIZE else "")
+    name = f' class="{kind}"' if kind else ""
     at = f' x="{_n(x)}"' if x or not bare else ""
     length = "" if bare else f' textLength="{_n(columns(words) * size * ADVANCE)}"'
     return f'<text{name}{at} y="{_n(y)}"{length}>{_escaped(words)}</text>'
@@ -149,28 +151,28 @@ def _text(words: str, size: float, x: float, y: float, kind: str, bare: bool) ->
 def _marker(x: float, y: float, open: bool) -> str:
     """The triangle that says "there is more inside"."""
     points = f"M{_n(x)} {_n(y - 3)}h8l-4 6z" if open else f"M{_n(x)} {_n(y - 4)}v8l6-4z"
-    return f'<path class="mk" d="{points}"/>'
+    return f'<path class="marker" d="{points}"/>'
 
 
 def outline(kind: str, w: float, h: float, open: bool) -> str:
     """The shape of a box round the origin."""
     if open:
-        return f'<rect class="ou" {_frame(w, h)} rx="8"/>'
+        return f'<rect class="shape" {_frame(w, h)} rx="8"/>'
     if kind in ("input", "output", "constant", "quiet"):
         inner = ""
         if kind == "output":
-            inner = f'<rect class="in" {_frame(w - 6, h - 6)} rx="{_n((h - 6) / 2)}"/>'
-        return f'<rect class="ou" {_frame(w, h)} rx="{_n(h / 2)}"/>{inner}'
+            inner = f'<rect class="inner" {_frame(w - 6, h - 6)} rx="{_n((h - 6) / 2)}"/>'
+        return f'<rect class="shape" {_frame(w, h)} rx="{_n(h / 2)}"/>{inner}'
     corners = _corners(kind, w / 2, h / 2)
     if corners:
         path = "L".join(f"{_n(x)} {_n(y)}" for x, y in corners)
-        return f'<path class="ou" d="M{path}z"/>'
+        return f'<path class="shape" d="M{path}z"/>'
     radius = {"elementwise": 6, "random": 6, "matmul": 0}.get(kind, 2)
     bars = ""
     if kind == "call":
         x, y = w / 2 - 4, h / 2
-        bars = f'<path class="in" d="M{_n(x)} {_n(-y)}v{_n(h)}M{_n(-x)} {_n(-y)}v{_n(h)}"/>'
-    return f'<rect class="ou" {_frame(w, h)} rx="{radius}"/>{bars}'
+        bars = f'<path class="inner" d="M{_n(x)} {_n(-y)}v{_n(h)}M{_n(-x)} {_n(-y)}v{_n(h)}"/>'
+    return f'<rect class="shape" {_frame(w, h)} rx="{radius}"/>{bars}'
 
 
 def _corners(kind: str, x: float, y: float) -> tuple[tuple[float, float], ...]:
@@ -195,8 +197,8 @@ def _frame(w: float, h: float) -> str:
 
 def _wire(wire: Wire) -> str:
     hint = f"<title>{_escaped(clean(wire.edge.label))}</title>" if wire.edge.label else ""
-    paths = f'<path d="{_curve(wire.points)}"/><path class="ar" d="{_arrow(wire.points)}"/>'
-    return f'<g class="ed">{hint}{paths}</g>'
+    paths = f'<path d="{_curve(wire.points)}"/><path class="arrow" d="{_arrow(wire.points)}"/>'
+    return f'<g class="edge">{hint}{paths}</g>'
 
 
 def _bundle(wires: Collection[Wire]) -> str:
@@ -205,7 +207,7 @@ def _bundle(wires: Collection[Wire]) -> str:
         return ""
     curves = "".join(_curve(wire.points, 0) for wire in wires)
     arrows = "".join(_arrow(wire.points) for wire in wires)
-    return f'<g class="ed"><path d="{curves}"/><path class="ar" d="{arrows}"/></g>'
+    return f'<g class="edge"><path d="{curves}"/><path class="arrow" d="{arrows}"/></g>'
 
 
 def _curve(p: tuple[float, ...], digits: int = 1) -> str:
@@ -232,7 +234,7 @@ def _arrow(p: tuple[float, ...]) -> str:
 def _label(wire: Wire) -> str:
     length = _n(columns(wire.label) * EDGE_SIZE * ADVANCE)
     return (
-        f'<text class="lb" x="{_n(wire.x)}" y="{_n(wire.y + 3.5)}" textLength="{length}">'
+        f'<text class="edge-label" x="{_n(wire.x)}" y="{_n(wire.y + 3.5)}" textLength="{length}">'
         f"{_escaped(wire.label)}</text>"
     )
 

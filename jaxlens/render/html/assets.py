@@ -57,6 +57,7 @@ KITS: Mapping[Kit, Parts] = {
         "graph/drawing.js",
         styles=("graph/pane.css",),
         late=("graph/figure.css", "graph/drawing.css"),
+        needs="viewer",
     ),
     "passes": Parts(
         "passes/scrubber.js", late=("viewer/buttons.css", "passes/scrubber.css"), needs="viewer"
@@ -70,53 +71,13 @@ KITS: Mapping[Kit, Parts] = {
     "chart": Parts("chart/chart.js", late=("chart/chart.css",), needs="viewer"),
 }
 
-# An element's id is a property of `window` too, so the promise has a name of its own.
-# The inserted element is how text becomes a program where only inline scripts may run.
-# Programs of several kits are one stream, for they share words.
-_INSTALL = """(() => {
-%s
-const pack = "%s";
-let texts;
-const unpack = async () => {
-const packed = new Blob([bytesOf(pack)]).stream();
-const plain = packed.pipeThrough(new DecompressionStream("deflate-raw"));
-return (await new Response(plain).text()).split("\\0");
-};
-%s.forEach(([key, needs], n) => {
-const d = document, id = "jl-" + key, name = "jaxlens-" + key;
-for (const s of d.querySelectorAll(`style[data-jl="${key}"]`))
-if (!d.getElementById(id)) { s.id = id; d.head.append(s) } else if (s.id !== id) s.remove();
-const start = async () => {
-const s = d.createElement("script");
-s.textContent = (await (texts ??= unpack()))[n];
-d.head.append(s);
-s.remove();
-return s.live(await window["jaxlens-" + needs]);
-};
-if (window.DecompressionStream) (window[name] ??= start()).then((live) => live(d));
-});
-})();"""
-
-
-def _template(depth: int) -> str:
-    """A template of JavaScript that holds others in what it computes, so many levels deep."""
-    inner = f"|{_template(depth - 1)}" if depth else ""
-    return rf"`(?:[^`\\$]|\\.|\$(?!\{{)|\$\{{(?:[^{{}}`]{inner})*\}})*`"
-
-
-# What is no code in our scripts; a regular expression stands behind a sign after which nothing
-# can be divided.
-_LITERAL = re.compile(
-    r"(?=[/\"'`])(//[^\n]*|/\*.*?\*/"
-    r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
-    rf"|{_template(4)}"
-    r"|(?:(?<=[(,=:!&|?{;\[>])|(?<=[(,=:!&|?{;\[>] )|(?<=return ))"
-    r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/)",
-    re.DOTALL,
-)
-_BLANKS = re.compile(r" (?:(?<![\w$+/-] )|(?![\w$#+/-]))")
-_BREAKS = re.compile(r"\n(?:(?<=[;,{([]\n)|(?=[})\]?:.]))")
-_RUN = "document.currentScript.live = (needs) => {\n%s};"
+_INSTALLER = "viewer/install.js"
+# Rules of our modules, which a test holds, make a tokenizer needless: comments are `/** */` or
+# stand on lines of their own, and no string has "/*" or one of these operators with blanks around
+# (but ">" in selectors and "*" in `calc`, which do without blanks).
+_COMMENT = re.compile(r"/\*.*?\*/ ?", re.DOTALL)
+_OPERATOR = re.compile(r" (=>|[!=]==|&&|\|\||\?\?|[-+*/<>]=?|=) (?![-+])")
+_RUN = "document.currentScript.live = (inflated, needs) => {\n%s};"
 _IMPORT = re.compile(r"^import\b\s*\{([^}]*)\} from \"([^\"]+)\";$", re.MULTILINE)
 _STYLED = """{
 const style = document.createElement("style");
@@ -143,32 +104,42 @@ def scripts(kits: Iterable[Kit] = ("viewer",)) -> str:
 def _element(kits: tuple[Kit, ...]) -> str:
     pack = packed("\0".join(map(_program, kits)), BEST)
     names = ",".join(map(_names, kits))
-    return f"<script>{_INSTALL % (_script('viewer/packing.js'), pack, f'[{names}]')}</script>"
+    code = f'{_installer()}const pack = "{pack}";\ninstall(pack, [{names}]);\n'
+    return f"<script>(() => {{\n{code}}})();</script>"
+
+
+@cache
+def _installer() -> str:
+    return "".join(f"{_script(path)}\n" for path in _ordered(_INSTALLER))
 
 
 @cache
 def modules(kit: Kit) -> tuple[str, ...]:
-    """The ES modules of a kit, each after those it imports; without those of the kit it needs."""
+    """The ES modules of a kit in order, without those of the installer and of the kit it needs."""
     needs = KITS[kit].needs
-    others = modules(needs) if needs else ()
-    own: list[str] = []
+    return _ordered(KITS[kit].entry, (*_ordered(_INSTALLER), *(modules(needs) if needs else ())))
+
+
+def _ordered(entry: str, known: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """A module and what it imports beside the known ones, each after its own imports."""
+    order: list[str] = []
 
     def visit(path: str) -> None:
-        if path not in own and path not in others:
+        if path not in order and path not in known:
             for _, imported in _imports(path):
                 visit(imported)
-            own.append(path)
+            order.append(path)
 
-    visit(KITS[kit].entry)
-    return tuple(own)
+    visit(entry)
+    return tuple(order)
 
 
 @cache
 def script(kit: Kit) -> str:
     """The modules of a kit as the body of one function.
 
-    Its parameter `needs` is what the function of the needed kit returned. It returns `live`, with
-    the names that other kits import from this one as properties.
+    Its parameters are the function `inflated` and `needs`, which the function of the needed kit
+    returned. It returns `live`, with the names that other kits import from this one as properties.
     """
     borrowed = ", ".join(_borrowed(kit))
     head = f"const {{ {borrowed} }} = needs;\n" if borrowed else ""
@@ -180,7 +151,7 @@ def script(kit: Kit) -> str:
 
 def _borrowed(kit: Kit) -> list[str]:
     """Names that the modules of a kit import from the kit it needs."""
-    own = modules(kit)
+    own = (*modules(kit), *_ordered(_INSTALLER))
     imports = [one for path in own for one in _imports(path)]
     return sorted({name for names, path in imports if path not in own for name in names})
 
@@ -219,7 +190,7 @@ def _quoted(text: str) -> str:
 @cache
 def _key(kit: Kit) -> str:
     """The installed name of a kit: a hash of its content."""
-    content = f"{_INSTALL}{_css(KITS[kit].styles)}{_program(kit)}"
+    content = f"{_installer()}{_css(KITS[kit].styles)}{_program(kit)}"
     return hashlib.blake2b(content.encode(), digest_size=4).hexdigest()
 
 
@@ -227,28 +198,21 @@ def _read(path: str) -> str:
     return files("jaxlens.render").joinpath("static", path).read_text("utf-8")
 
 
-@cache
-def _css(names: tuple[str, ...]) -> str:
-    """Without comments and needless blanks."""
-    text = "\n".join(map(_read, names))
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    text = re.sub(r"\s+", " ", text)
-    return re.sub(r" ?([{};,]) ?|: ", lambda m: m[1] or ":", text).replace(";}", "}").strip()
+def _code(path: str) -> str:
+    """A file without comments, indentation and empty lines."""
+    lines = (line.strip() for line in _COMMENT.sub("", _read(path)).splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 @cache
-def _script(name: str) -> str:
-    """Without imports, the word `export`, comments, indentation, and blanks beside signs."""
-    text = re.sub(r"^import\b[^;]*;$", "", _read(name), flags=re.MULTILINE)
-    text = re.sub(r"^export (?:default )?", "", text, flags=re.MULTILINE)
-    parts = _LITERAL.split(text)  # code, and in turn with it literals and comments
-    kept = [part for part in parts[1::2] if part[:2] not in ("//", "/*")]
-    parts[1::2] = ["" if part[:2] in ("//", "/*") else "\0" for part in parts[1::2]]
-    code = _squeezed("".join(parts)).split("\0")
-    return "".join([word for pair in zip(code, [*kept, ""], strict=True) for word in pair]).strip()
+def _css(paths: tuple[str, ...]) -> str:
+    """Style sheets, without needless blanks too: some are not deflated."""
+    text = " ".join("\n".join(map(_code, paths)).split())
+    return re.sub(r" ?([{};,>]) ?|: ", lambda m: m[1] or ":", text).replace(";}", "}")
 
 
-def _squeezed(code: str) -> str:
-    """Code without blanks beside signs, and without line breaks that end nothing."""
-    lines = re.sub(r"(?<!\s)\s*?\n\s*+", "\n", re.sub(" +", " ", code))
-    return _BREAKS.sub("", _BLANKS.sub("", lines))
+@cache
+def _script(path: str) -> str:
+    """A module as part of a function: without imports and the word `export`."""
+    code = re.sub(r"^import\b[^;]*;\n|^export ", "", _code(path), flags=re.MULTILINE)
+    return re.sub(r"(?<=[;,{([])\n", "", _OPERATOR.sub(r"\1", code))  # these end no statement

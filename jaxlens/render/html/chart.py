@@ -11,7 +11,8 @@ def chart_html(picture: Picture) -> str:
     drawn = base64.b64encode(picture.svg.encode(errors="replace")).decode()
     stage = attr("data-stage", picture.stage) if picture.stage else ""
     return (
-        f"<figure class=G data-own{stage}><figcaption>{escaped(picture.title)}</figcaption>"
+        f"<figure class=chart-figure data-own{stage}>"
+        f"<figcaption>{escaped(picture.title)}</figcaption>"
         f'<img{attr("alt", picture.alt)} style="max-width:100%;height:auto" '
         f'src="data:image/svg+xml;base64,{drawn}"></figure>{note(picture.note)}'
     )

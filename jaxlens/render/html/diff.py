@@ -29,7 +29,8 @@ def diff_html(diff: Diff, ink: Ink) -> str:
     head = f"<b>{escaped(diff.left)}</b><i></i><b>{escaped(diff.right)}</b>"
     groups, remark = _groups(diff, ink)
     return (
-        f'<div class="L D">{toggle}<pre class="c d"{_GRID}>{head}</pre>{groups}'
+        f'<div class="listing program-diff">{toggle}'
+        f'<pre class="rows diff-rows"{_GRID}>{head}</pre>{groups}'
         f"{remark}{note(diff.note)}</div>"
     )
 
@@ -57,7 +58,7 @@ def _group(group: DiffGroup, ink: Ink) -> str:
     opened = " open" if group.open else ""
     return (
         f"<details{opened}><summary>{escaped(group.title)}</summary>"
-        f'<pre class="c d"{_GRID}>{rows}</pre></details>'
+        f'<pre class="rows diff-rows"{_GRID}>{rows}</pre></details>'
     )
 
 

@@ -83,10 +83,10 @@ def body(document: Document) -> str:
     kernels = document.web.atoms.get("kernels", {}) if document.web else {}
     data = web_html(document.web, room) if document.web else ""
     label = attr("aria-label", f"jaxlens {document.verb}")
-    parts = [f"<div class=jl data-key={_KEY} data-verb={document.verb} role=group{label}>"]
+    parts = [f"<div class=jaxlens data-key={_KEY} data-verb={document.verb} role=group{label}>"]
     first = [document.taken, *(f"Not what runs: {each}" for each in document.deviations)]
     head = "\n".join(map(escaped, first))
-    parts.append(f"<pre class=h>{head}</pre>")
+    parts.append(f"<pre class=title-line>{head}</pre>")
     groups: list[str] = []
     opened = behind = 0
     for step in walk(document.blocks):
@@ -123,7 +123,7 @@ def _keyed(markup: str) -> str:
 def _step(step: Step, groups: list[str], kernels: Collection[str]) -> str:
     part, enters = step.part, step.move == "enter"
     if isinstance(part, Tabs):
-        return "<div class=T>" if enters else "</div>"
+        return "<div class=pane-tabs>" if enters else "</div>"
     if not enters:
         return "</div></details>"
     if isinstance(part, Tab):
@@ -136,7 +136,7 @@ def _fold(fold: Fold, kernels: Collection[str]) -> str:
     opened = " open" if fold.open else ""
     kernel = fold.title.partition(":")[0]
     node = f" data-stage=kernels{attr('data-id', kernel)}" if kernel in kernels else ""
-    return f"<details{opened}><summary{node}>{escaped(fold.title)}</summary><div class=u>"
+    return f"<details{opened}><summary{node}>{escaped(fold.title)}</summary><div class=indented>"
 
 
 def _tab(tab: Tab, group: str, place: int) -> str:

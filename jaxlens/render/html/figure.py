@@ -40,12 +40,12 @@ def graph_html(
         GraphError: The graph could not be laid out.
     """
     shown = _picture(figure, alt) if picture else f"<p>{escape(clean(alt))}</p>"
-    note = f'<div class="note">{escape(clean(figure.note))}</div>' if figure.note else ""
+    note = f'<div class="drawing-note">{escape(clean(figure.note))}</div>' if figure.note else ""
     folded = bool(figure.note) and figure.stage == "jaxpr"
     most, edges = (_FOLDED_PANELS, _FOLDED_EDGES) if folded else (_PANELS, ANY)
     data = packed(_text(_stepped(graph_data(figure, most=most, edges=edges, hues=hues))))
     return (
-        f'<div class="jaxlens-graph">{shown}{note}'
+        f'<div class="jaxlens-drawing">{shown}{note}'
         f'<script type="application/json">"{data}"</script></div>'
     )
 

@@ -12,7 +12,7 @@ def tape_html(reel: TapeReel, room: Room | None = None) -> str:
     """The table, and the data for the player where there is room for it."""
     room = room or Room()
     table = table_html(reel.table, inline=False)
-    return f"<div class=K>{table}{room.take(data_html('tape', data(reel)))}</div>"
+    return f"<div class=line-trace>{table}{room.take(data_html('tape', data(reel)))}</div>"
 
 
 def data(reel: TapeReel) -> dict[str, object]:

@@ -13,7 +13,9 @@ _STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
 _MOST = 400  # lines of another language that stand in the page; the rest is deflated
 
 # Shown by the CSS that makes it work; without it folds stay shut.
-FOLDS = "<label class=f hidden=1><input type=checkbox>metadata, layouts, long types</label>"
+FOLDS = (
+    "<label class=fold-switch hidden=1><input type=checkbox>metadata, layouts, long types</label>"
+)
 
 
 def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
@@ -35,13 +37,13 @@ def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
-    told = _remark(listing.note, "b") if packs(more) and not left else note(listing.note)
+    told = _remark(listing.note, "static-only") if packs(more) and not left else note(listing.note)
     long = _long(room.listings, len(listing.lines) + len(more)) if more else ""
     room.listings += 1
     return (
-        f"<div class=L{attr('data-stage', listing.stage)}{long}>{toggle}"
-        f"<pre class=c tabindex=0 role=group{label}>{body}</pre>{data}"
-        f"{_remark(beyond, 'b')}{_remark(missing, 'lv')}{told}</div>"
+        f"<div class=listing{attr('data-stage', listing.stage)}{long}>{toggle}"
+        f"<pre class=rows tabindex=0 role=group{label}>{body}</pre>{data}"
+        f"{_remark(beyond, 'static-only')}{_remark(missing, 'saved-only')}{told}</div>"
     )
 
 
@@ -51,8 +53,13 @@ def _long(place: int, lines: int) -> str:
 
 
 def _remark(text: str, kind: str) -> str:
-    """A remark that holds until a viewer ("b") or a live kernel ("lv") shows those lines."""
-    return f'<div class="n {kind}">{escaped(text)}</div>' if text else ""
+    """A remark that holds until scripts or a live kernel show those lines.
+
+    Args:
+        text: What it says; nothing is written for "".
+        kind: The class "static-only" or "saved-only".
+    """
+    return f"<div class={kind}>{escaped(text)}</div>" if text else ""
 
 
 def _run(owner: str, lines: list[Line], ink: Ink) -> str:
@@ -75,9 +82,9 @@ def code_html(code: Code, room: Room | None = None) -> str:
     cut = f"{left:,} more lines: .text(full=True) has them all." if left else ""
     long = f" data-lines={_MOST + carried}" if carried else ""
     label = attr("aria-label", _LANGUAGES[code.language])
-    title = f"<div class=n><b>{escaped(code.title)}</b></div>" if code.title else ""
+    title = f"<div class=remark><b>{escaped(code.title)}</b></div>" if code.title else ""
     return (
-        f"<div class=L{attr('data-stage', _STAGES[code.language])}{long}>{title}"
-        f"<pre class=c tabindex=0 role=group{label}>{shown}</pre>{data}"
-        f"{_remark(beyond, 'b')}{note(cut)}{note(code.note)}</div>"
+        f"<div class=listing{attr('data-stage', _STAGES[code.language])}{long}>{title}"
+        f"<pre class=rows tabindex=0 role=group{label}>{shown}</pre>{data}"
+        f"{_remark(beyond, 'static-only')}{note(cut)}{note(code.note)}</div>"
     )

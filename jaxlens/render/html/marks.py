@@ -64,7 +64,7 @@ def attr(name: str, value: str) -> str:
 
 def note(text: str) -> str:
     """A remark under a block."""
-    return f"<div class=n>{escaped(text)}</div>" if text else ""
+    return f"<div class=remark>{escaped(text)}</div>" if text else ""
 
 
 def pieces(line: Line) -> str:
@@ -146,14 +146,14 @@ class Ink:
         hue = self.hues[owner]
         name = attr("data-line", owner)
         if not self.inline:
-            return f" class=h{hue}{name}"
+            return f" class=hue{hue}{name}"
         return f"{name}{style(f'border-left:3px solid {bar_color(hue)}', *more)}"
 
     def cell(self, owner: str) -> str:
         """`bar` for one line among many: its hue alone where inline colours are too long."""
         if self.inline or owner not in self.hues:
             return self.bar(owner)
-        return f" class=h{self.hues[owner]}"
+        return f" class=hue{self.hues[owner]}"
 
 
 def style(*rules: str) -> str:

@@ -21,7 +21,7 @@ def passes_html(block: PassSteps, ink: Ink, room: Room | None = None) -> str:
     room = room or Room()
     element, block = _fitting(block, ink, min(room.bytes, _SHARE))
     table = table_html(_timeline(block), inline=False, whole=True) if block.tables else ""
-    return f"<div class=P>{table}{note(block.note)}{room.take(element)}</div>"
+    return f"<div class=passes>{table}{note(block.note)}{room.take(element)}</div>"
 
 
 def _fitting(block: PassSteps, ink: Ink, most: int) -> tuple[str, PassSteps]:

@@ -99,7 +99,7 @@ def late_html(fragment: str, what: str) -> tuple[str, str]:
     element = data_html("late", fragment)
     if len(element) + _REMARK >= len(fragment):
         return fragment, ""
-    return element, f'<div class="n b">{what} here where scripts run.</div>'
+    return element, f"<div class=static-only>{what} here where scripts run.</div>"
 
 
 def web_html(web: Web, room: Room) -> str:

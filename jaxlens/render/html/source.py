@@ -19,9 +19,9 @@ def source_html(pane: SourcePane, ink: Ink) -> str:
     scale = f" <i>{escaped(pane.scale)}</i>" if pane.scale else ""
     label = attr("aria-label", f"source of {pane.title}")
     return (
-        f"<div class=S{attr('data-file', pane.title)}>"
-        f"<div class=n><b>{escaped(pane.title)}</b>{scale}</div>"
-        f"<pre class=c tabindex=0 role=group{label}>{body}</pre></div>"
+        f"<div class=source-lines{attr('data-file', pane.title)}>"
+        f"<div class=remark><b>{escaped(pane.title)}</b>{scale}</div>"
+        f"<pre class=rows tabindex=0 role=group{label}>{body}</pre></div>"
     )
 
 
@@ -41,7 +41,7 @@ def _line(line: SourceLine, digits: int, column: int, notes: int, ink: Ink) -> s
     under = "".join([more, *rows[:_AT_ONCE], late, remark])
     return (
         f"<details{bar}><summary{style(*tint, *beside)}>{words}</summary>"
-        f'<div class=u style="padding-left:4em">{under}</div></details>'
+        f'<div class=indented style="padding-left:4em">{under}</div></details>'
     )
 
 

@@ -20,7 +20,7 @@ def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
     """A captioned table with its note; numbers stand right, shares have a bar behind them.
 
     Args:
-        table: What to write. One whose figures change from run to run has the class `v`.
+        table: What to write. One whose figures change from run to run has the class `volatile`.
         inline: Whether sides and bars are written inline too, for pages that drop our CSS;
             else rows beyond the first few travel deflated.
         whole: Whether all rows stand in the page all the same.
@@ -34,10 +34,10 @@ def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
     late, remark = "".join(rows[head_rows:]), ""
     if late:
         late, remark = late_html(late, f"{len(rows) - head_rows:,} more rows")
-    kind = ('"t v"' if table.volatile else "t") + attr("data-stage", table.stage)
+    kind = attr("class", "volatile" if table.volatile else "") + attr("data-stage", table.stage)
     label = attr("aria-label", table.title or "table")
     return (
-        f"<div class=W tabindex=0 role=group{label}><table class={kind}>{caption}"
+        f"<div class=table-box tabindex=0 role=group{label}><table{kind}>{caption}"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows[:head_rows])}{late}</tbody></table>"
         f"</div>{remark}{note(table.note)}"
     )
@@ -63,7 +63,7 @@ def _row(
 
 def _side(right: bool, inline: bool) -> Side:
     rule = f"text-align:{'right' if right else 'left'}"
-    return " class=r" if right else "", (rule,) if inline else ()
+    return " class=num" if right else "", (rule,) if inline else ()
 
 
 def _stays_whole(column: Sequence[Cell]) -> bool:
@@ -75,7 +75,7 @@ def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> st
     kind, rules = side
     end = round(min(max(cell.bar or 0.0, 0.0), 1.0) * 100)
     if end and not inline:
-        rules = (*rules, f"--w:{end}%")
+        rules = (*rules, f"--bar:{end}%")
     elif end:
         rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
     ids = "" if staged else attr("data-id", " ".join(cell.ids))
@@ -85,7 +85,7 @@ def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> st
 
 def findings_html(block: Findings) -> str:
     """Sentences, each with how its facts are known."""
-    return f"<ul class=F>{''.join(map(_finding, block.findings))}</ul>"
+    return f"<ul class=findings>{''.join(map(_finding, block.findings))}</ul>"
 
 
 def _finding(finding: Finding) -> str:

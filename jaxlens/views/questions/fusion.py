@@ -98,7 +98,7 @@ def _cluster(one: Fused, y: float, top: int, hues: Mapping[str, int]) -> Iterato
         yield chart.words(end - 2, y + 24, f"+{len(one.operations) - len(boxes)}", "dim", "end")
     saved = one.saved * one.times
     wide = (_END - 76 - _BAR) * saved / top
-    yield chart.rect(_BAR, y + 12, max(wide, 1), _ROW - 26, "c0", tip=f"saves {amount(saved)}")
+    yield chart.rect(_BAR, y + 12, max(wide, 1), _ROW - 26, "hue0", tip=f"saves {amount(saved)}")
     yield chart.words(_END, y + 24, amount(saved), anchor="end")
 
 

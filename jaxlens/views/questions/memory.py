@@ -179,7 +179,7 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, found: Timeline) -> 
     x = _LEFT + (peak + 0.5) * step
     marks.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
     said = shorten(f"peak {amount(found.live.bytes)}: {found.live.instruction}", 60)
-    marks.append(chart.words(x, _TOP - 9, said, "tx", "start" if x < _WIDTH / 2 else "end"))
+    marks.append(chart.words(x, _TOP - 9, said, "text", "start" if x < _WIDTH / 2 else "end"))
     marks.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
     marks.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
     marks += _legend(named, bottom + 34)

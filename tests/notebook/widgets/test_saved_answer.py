@@ -36,7 +36,7 @@ def test_where_nobody_is_connected_one_bundle_has_all(run, shell, made):
     asked = "\nwidget.ask('cost')" if made.startswith("Lenses") else ""
     (data,) = shown(shell, f"widget = jaxlens.{made}{asked}\nwidget")
     assert VIEW in data
-    assert "<div class=jl" in data["text/html"]
+    assert "<div class=jaxlens " in data["text/html"]
     assert "loss" in data["text/plain"]
 
 

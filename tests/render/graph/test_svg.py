@@ -193,7 +193,7 @@ def test_families_differ_without_their_colours():
 
     rules = _rules(lambda name: "grey")
     looks = {
-        kind: (outline(kind, 60, 28, False), rules[f" .{kind_class(kind)} .ou"])
+        kind: (outline(kind, 60, 28, False), rules[f" .{kind_class(kind)} .shape"])
         for kind in palette.FAMILIES
     }
     same = [pair for pair in combinations(looks, 2) if looks[pair[0]] == looks[pair[1]]]

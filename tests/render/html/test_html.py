@@ -238,18 +238,18 @@ def test_behind_the_tabs_of_a_long_document_the_hue_is_a_class_that_the_style_kn
     markup = body(of(Tabs((Tab("a", (pane,)), Tab("b", (long,))))))
     front, behind = markup.split("<details name=")[1:]
     assert 'data-line="cell 3:9" style="border-left' in front
-    assert re.search(r'<div class=h\d data-line="cell 3:6">', behind)
+    assert re.search(r'<div class=hue\d data-line="cell 3:6">', behind)
     assert "border-left" not in behind
     css = styles()
     for hue in range(len(HUES)):
-        assert f"& .h{hue}{{--hue:{bar_color(hue)}}}" in css
+        assert f"& .hue{hue}{{--hue:{bar_color(hue)}}}" in css
 
 
 def test_every_inline_style_is_of_a_form_that_untrusted_notebooks_keep():
     document = sample.everything()
     styles = [v for _, name, v in Balance(body(document)).attrs if name == "style"]
-    bars = [v for v in styles if v.startswith("--w:")]  # behind tabs these go with our CSS
-    assert all(re.fullmatch(r"--w:\d+%", v) for v in bars)
+    bars = [v for v in styles if v.startswith("--bar:")]  # behind tabs these go with our CSS
+    assert all(re.fullmatch(r"--bar:\d+%", v) for v in bars)
     styles = [v for v in styles if v not in bars]
     left = [v for _, name, v in Balance(Untrusted(html(document)).markup).attrs if name == "style"]
     assert styles == left
@@ -286,11 +286,11 @@ def test_tables_have_scopes_captions_and_numbers_on_the_right():
     markup = body(of(TableBlock(sample.kernels())))
     assert markup.count("<th scope=col") == 4
     assert "<caption>Kernels</caption>" in markup
-    assert re.search(r'class=r style="text-align:right;background:[^"]+"[^>]*>200,704', markup)
+    assert re.search(r'class=num style="text-align:right;background:[^"]+"[^>]*>200,704', markup)
 
 
 def test_volatile_tables_can_be_told():
-    assert '<table class="t v">' in body(of(TableBlock(sample.times())))
+    assert "<table class=volatile>" in body(of(TableBlock(sample.times())))
 
 
 def test_findings_say_how_they_are_known():

@@ -340,7 +340,7 @@ def test_without_scripts_a_table_says_it() -> None:
     markup = body(Document("hlo", "f", (steps(),)))
     for words in ("algsimp", "1 rewritten, 1 folded", "Keeps one of several instructions"):
         assert words in markup
-    assert "--w:" in markup  # the bars of sizes
+    assert "--bar:" in markup  # the bars of sizes
 
 
 def test_text_is_the_timeline_and_what_passes_are_for() -> None:

@@ -18,7 +18,7 @@ function drawn(image) {
 /** Marks what is linked with what is pointed at. @param {Element} host @param {any} lit */
 function mark(host, { atoms, stage, id }) {
   const own = host.getAttribute("data-stage") ?? "";
-  const lens = /** @type {any} */ (host.closest(".jl")).jaxlens;
+  const lens = /** @type {any} */ (host.closest(".jaxlens")).jaxlens;
   for (const shape of host.querySelectorAll("[data-id]")) {
     const node = shape.getAttribute("data-id");
     const linked = lens.atoms(own, node).some((/** @type {number} */ atom) => atoms.has(atom));
@@ -26,14 +26,13 @@ function mark(host, { atoms, stage, id }) {
   }
 }
 
-/** @param {ParentNode} root @returns {() => void} ends it */
+/** @param {ParentNode} root */
 export function live(root) {
-  for (const host of root.querySelectorAll(".jl .G:not([data-live])")) {
+  for (const host of root.querySelectorAll(".jaxlens .chart-figure:not([data-live])")) {
     const image = host.querySelector("img");
     if (!image) continue;
     host.setAttribute("data-live", "");
     image.replaceWith(drawn(image));
-    host.closest(".jl")?.addEventListener("jl-light", (event) => mark(host, /** @type {CustomEvent} */ (event).detail));
+    host.closest(".jaxlens")?.addEventListener("jl-light", (event) => mark(host, /** @type {CustomEvent} */ (event).detail));
   }
-  return () => {};
 }

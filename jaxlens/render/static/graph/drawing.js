@@ -7,35 +7,27 @@
  * a click pins a box, its marker or a double click opens it.
  */
 
-import { bytesOf } from "../viewer/packing.js";
+import { button, create } from "../viewer/elements.js";
+import { inflated } from "../viewer/packing.js";
 import { alone, FREE, scene, within } from "./stretch.js";
 import { boxElement, element, num, remark, wireElements } from "./paint.js";
-import { around, homeOf, linked, NodeIndex } from "./node_index.js";
-import { Doors } from "./left_out.js";
+import { around, Doors, homeOf, linked, NodeIndex } from "./node_index.js";
 import { View } from "./view.js";
-import { keyTable, toolbar } from "./tools.js";
 import { Links } from "./links.js";
-import { keyPressed } from "./keyboard.js";
+import { keyPressed, keyTable } from "./keyboard.js";
 
 /** @typedef {import("./stretch.js").Data} Data */
 /** @typedef {import("./stretch.js").Drawn} Drawn */
 
 const FARTHEST = 2;
-const TOLD_AFTER = 600; // ms on a box
+// Ms on a box
+const TOLD_AFTER = 600;
 const LOCKED = "left out to keep this output small: opens once the cell is run";
-
-/** What stands below a drawing. @param {string} words */
-function noteOf(words) {
-  const note = document.createElement("div");
-  note.className = "note";
-  note.textContent = words;
-  return note;
-}
 
 /** One drawing on the page. */
 export class Drawing {
-  /** @param {HTMLElement} host @param {Data} data @param {AbortSignal} signal */
-  constructor(host, data, signal) {
+  /** @param {HTMLElement} host @param {Data} data */
+  constructor(host, data) {
     this.data = data;
     this.index = new NodeIndex(data);
     this.doors = new Doors(data, host);
@@ -53,45 +45,40 @@ export class Drawing {
       class: "jaxlens-figure", role: "group",
       "aria-label": host.querySelector("img")?.alt ?? host.querySelector("p")?.textContent ?? data.panels[0][0],
     });
-    this.view = new View(this.svg, signal);
-    this.links = new Links(this, host, signal);
+    this.view = new View(this.svg);
+    this.links = new Links(this, host);
     this.keys = keyTable();
-    const tools = this.toolbar(signal);
+    const tools = this.toolbar();
     this.near = /** @type {HTMLElement} */ (tools.firstElementChild);
     this.draw();
-    this.note = noteOf(data.note);
+    this.note = create("div", "drawing-note", {}, data.note);
     host.replaceChildren(tools, this.keys, this.view.box, this.note);
-    this.doors.root.addEventListener("jl-kernel", () => this.draw(), { signal });
+    this.doors.root.addEventListener("jl-kernel", () => this.draw());
     drawings.set(this.svg, this);
     this.view.fitWidth();
-    this.whenShown(host, signal);
-    this.listen(signal);
+    this.whenShown(host);
+    this.listen();
   }
-
-  /** @param {AbortSignal} signal */
-  toolbar(signal) {
+  toolbar() {
     const { view } = this;
-    return toolbar([
-      ["neighbours", "Only the neighbours of the chosen box: one step, two steps, all (n)", () => this.neighbours()],
-      ["fit", "Fit the whole picture (f)", () => view.fit()],
-      ["−", "Zoom out (-)", () => view.scale(view.zoom / 1.25)],
-      ["+", "Zoom in (+)", () => view.scale(view.zoom * 1.25)],
-      ["1:1", "Actual size (1)", () => view.scale(1)],
-      ["?", "Keys (?)", () => this.help()],
-    ], signal);
+    return create("div", "tools", { role: "group", "aria-label": "Graph" },
+      button("neighbours", "Only the neighbours of the chosen box: one step, two steps, all (n)", () => this.neighbours()),
+      button("fit", "Fit the whole picture (f)", () => view.fit()),
+      button("−", "Zoom out (-)", () => view.scale(view.zoom / 1.25)),
+      button("+", "Zoom in (+)", () => view.scale(view.zoom * 1.25)),
+      button("1:1", "Actual size (1)", () => view.scale(1)),
+      button("?", "Keys (?)", () => this.help()));
   }
 
-  /** Behind a closed tab there is no width to fit; beside another pane it changes. @param {HTMLElement} host @param {AbortSignal} signal */
-  whenShown(host, signal) {
+  /** Behind a closed tab there is no width to fit; beside another pane it changes. @param {HTMLElement} host */
+  whenShown(host) {
     let before = host.clientWidth;
-    const sized = new ResizeObserver(() => {
+    new ResizeObserver(() => {
       const { clientWidth } = host;
       if (clientWidth && this.view.auto) this.view.fitWidth();
       if (clientWidth && !before) this.links.shown();
       before = clientWidth;
-    });
-    sized.observe(host.parentElement ?? host);
-    signal.addEventListener("abort", () => sized.disconnect(), { once: true });
+    }).observe(host.parentElement ?? host);
   }
 
   draw() {
@@ -167,7 +154,7 @@ export class Drawing {
   toggle(path) {
     const drawn = this.boxes.get(path);
     if (!drawn || !this.doors.opens(drawn.box)) return;
-    this.svg.querySelector(".rm")?.remove();
+    this.svg.querySelector(".box-remark")?.remove();
     if (this.doors.locked(drawn.box)) {
       this.svg.append(remark(drawn, LOCKED));
       return;
@@ -198,7 +185,7 @@ export class Drawing {
 
   /** Makes a box the chosen one, with its edges. @param {string} path */
   choose(path) {
-    this.svg.querySelector(".rm")?.remove();
+    this.svg.querySelector(".box-remark")?.remove();
     this.at(this.chosen)?.setAttribute("tabindex", "-1");
     this.glow(this.chosen, "on", false);
     this.chosen = path;
@@ -257,9 +244,7 @@ export class Drawing {
     const box = this.boxes.get(path);
     if (box) this.view.centre(box);
   }
-
-  /** @param {AbortSignal} signal */
-  listen(signal) {
+  listen() {
     const boxOf = (/** @type {EventTarget | null} */ target) =>
       target instanceof Element ? target.closest("[data-path]")?.getAttribute("data-path") ?? "" : "";
     /** @type {[string, (path: string, event: Event) => void][]} */
@@ -272,7 +257,7 @@ export class Drawing {
       ["focusout", () => this.point("")],
     ];
     for (const [type, act] of acts)
-      this.svg.addEventListener(type, (event) => act(boxOf(event.target), event), { signal });
+      this.svg.addEventListener(type, (event) => act(boxOf(event.target), event));
   }
 
   /** @param {Event} event */
@@ -315,8 +300,7 @@ export class Drawing {
   }
 }
 
-/** @type {AbortController | undefined} */
-let listening;
+let listening = false;
 /** @type {WeakMap<Element, Drawing>} */
 const drawings = new WeakMap();
 
@@ -325,46 +309,32 @@ function keyDown(event) {
   const svg = event.target instanceof Element ? event.target.closest(".jaxlens-figure") : null;
   const drawing = svg && drawings.get(svg);
   if (!drawing) return;
-  const taken = keyPressed(drawing, event);
-  if (taken) event.preventDefault();
-  if (taken || (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey)) event.stopPropagation();
+  const handled = keyPressed(drawing, event);
+  if (handled) event.preventDefault();
+  if (handled || (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey)) event.stopPropagation();
 }
 
-/** The data of a drawing, which travels deflated. @param {string} text @returns {Promise<Data>} */
-async function unpacked(text) {
-  const data = JSON.parse(text);
-  if (typeof data !== "string") return data;
-  const plain = new Blob([bytesOf(data)]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  const drawn = await new Response(plain).json();
-  for (const [, , , , , edges] of drawn.panels) for (const edge of edges) edge[3] = pointsOf(edge[3]);
-  return drawn;
+/** The data of a drawing, with the points of edges in full. @param {string} text @returns {Promise<Data>} */
+async function read(text) {
+  const data = JSON.parse(await inflated(JSON.parse(text)));
+  for (const [, , , , , edges] of data.panels) for (const edge of edges) edge[3] = pointsOf(edge[3]);
+  return data;
 }
 
-/** Points from steps in tenths, as they travel. @param {number[]} steps */
+/** Points from steps in tenths, as they are embedded. @param {number[]} steps */
 function pointsOf(steps) {
   for (let n = 2; n < steps.length; n++) steps[n] += steps[n - 2];
   return steps.map((tenths) => tenths / 10);
 }
 
-/**
- * Draws every figure under `root` that is still a picture.
- * @param {ParentNode} root
- * @returns {() => void} ends it for the whole page
- */
+/** Draws every figure under `root` that is still a picture. @param {ParentNode} root */
 export function live(root) {
-  if (!listening) {
-    listening = new AbortController();
-    window.addEventListener("keydown", keyDown, { capture: true, signal: listening.signal });
-  }
-  const { signal } = listening;
-  for (const host of root.querySelectorAll(".jaxlens-graph:not([data-live])")) {
+  if (!listening) window.addEventListener("keydown", keyDown, { capture: true });
+  listening = true;
+  for (const host of root.querySelectorAll(".jaxlens-drawing:not([data-live])")) {
     const source = host.querySelector('script[type="application/json"]');
     if (!(host instanceof HTMLElement) || !source?.textContent) continue;
     host.setAttribute("data-live", "");
-    unpacked(source.textContent).then((data) => new Drawing(host, data, signal));
+    read(source.textContent).then((data) => new Drawing(host, data));
   }
-  return () => {
-    listening?.abort();
-    listening = undefined;
-  };
 }

@@ -1,6 +1,7 @@
 // @ts-check
-/** Walking over a drawing by keyboard. `tools.js` says the same in words. */
+/** Walks over a drawing by keyboard. */
 
+import { create } from "../viewer/elements.js";
 import { homeOf, linked } from "./node_index.js";
 
 /** @typedef {import("./stretch.js").Drawn} Drawn */
@@ -68,6 +69,25 @@ function beside(drawing, dx, dy) {
   }
   if (best) drawing.choose(best);
 }
+
+/** What the keys do, for readers. @type {[string, string][]} */
+const KEYS = [
+  ["↓ ↑", "along the edges: to what reads the box, to what it reads; into and out of an open box"],
+  ["← →", "to the box beside it"],
+  ["Enter", "open or shut the box (also: its marker, or a double click)"],
+  ["Space", "pin the box, in all panes (also: a click)"],
+  ["n", "only its neighbours: one step, two steps, all again"],
+  ["h", "what its operation does"],
+  ["f", "fit the whole picture"],
+  ["+ −", "zoom (also: Ctrl and the wheel); 1 for actual size"],
+  ["Shift and arrows", "move the picture (also: drag it)"],
+  ["Escape", "end neighbours, then the pin, then shut the box around"],
+  ["?", "these keys"],
+];
+
+/** The table of keys, hidden at first. */
+export const keyTable = () => create("dl", "keys", { hidden: "" },
+  ...KEYS.flatMap(([key, does]) => [create("dt", "", {}, key), create("dd", "", {}, does)]));
 
 /** @param {Drawing} drawing @param {KeyboardEvent} event @returns {boolean} whether the drawing took it */
 export function keyPressed(drawing, event) {

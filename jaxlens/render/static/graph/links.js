@@ -20,10 +20,10 @@ import { badge } from "./paint.js";
 
 /** One drawing's share in an output. */
 export class Links {
-  /** @param {Drawing} drawing @param {HTMLElement} host @param {AbortSignal} signal */
-  constructor(drawing, host, signal) {
+  /** @param {Drawing} drawing @param {HTMLElement} host */
+  constructor(drawing, host) {
     this.drawing = drawing;
-    this.root = host.closest(".jl") ?? host;
+    this.root = host.closest(".jaxlens") ?? host;
     this.stage = drawing.data.stage;
     /** @type {Light} */
     this.light = {};
@@ -38,7 +38,7 @@ export class Links {
       ["jl-reveal", (detail) => detail?.stage === this.stage && this.reveal(String(detail.id))],
     ];
     for (const [type, act] of heard)
-      this.root.addEventListener(type, (event) => act(/** @type {CustomEvent} */ (event).detail), { signal });
+      this.root.addEventListener(type, (event) => act(/** @type {CustomEvent} */ (event).detail));
     this.api()?.ready?.then(() => this.mark());
   }
 
@@ -106,7 +106,7 @@ export class Links {
       };
       for (const [name, on] of Object.entries(marks)) element.classList.toggle(name, on);
       element.setAttribute("aria-pressed", String(marks.pin));
-      element.querySelector(":scope > .ct")?.remove();
+      element.querySelector(":scope > .node-count")?.remove();
       if (inner) element.append(badge(drawn, inner));
       any ||= marks.lit || marks.holds;
     }
@@ -127,7 +127,7 @@ export class Links {
   /** Brings a marked box into view where none is. */
   show() {
     const { drawing } = this;
-    const marked = [...drawing.svg.querySelectorAll(".bx:is(.pin, .lit, .holds)")];
+    const marked = [...drawing.svg.querySelectorAll(".graph-box:is(.pin, .lit, .holds)")];
     const boxes = marked.flatMap((box) => drawing.boxes.get(box.getAttribute("data-path") ?? "") ?? []);
     if (boxes.length && !boxes.some((box) => drawing.view.shows(box))) drawing.view.centre(boxes[0]);
   }

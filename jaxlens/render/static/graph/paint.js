@@ -44,7 +44,7 @@ function corners(kind, x, y) {
 /** @param {string} kind @param {number} w @param {number} h @param {number} rx @param {boolean} inner */
 const rect = (kind, w, h, rx, inner) =>
   element("rect", {
-    class: inner ? "in" : "ou", x: num(-w / 2), y: num(-h / 2), width: num(w), height: num(h), rx,
+    class: inner ? "inner" : "shape", x: num(-w / 2), y: num(-h / 2), width: num(w), height: num(h), rx,
   });
 
 /** @param {string} kind @param {number} w @param {number} h @param {boolean} open */
@@ -55,18 +55,18 @@ function outline(kind, w, h, open) {
     return kind === "output" ? [outer, rect(kind, w - 6, h - 6, (h - 6) / 2, true)] : [outer];
   }
   const points = corners(kind, w / 2, h / 2);
-  if (points) return [element("path", { class: "ou", d: `M${points.map((p) => p.map(num).join(" ")).join("L")}z` })];
+  if (points) return [element("path", { class: "shape", d: `M${points.map((p) => p.map(num).join(" ")).join("L")}z` })];
   const shape = rect(kind, w, h, { elementwise: 6, random: 6, matmul: 0 }[kind] ?? 2, false);
   if (kind !== "call") return [shape];
   const [x, y] = [w / 2 - 4, h / 2];
   const d = `M${num(x)} ${num(-y)}v${num(h)}M${num(-x)} ${num(-y)}v${num(h)}`;
-  return [shape, element("path", { class: "in", d })];
+  return [shape, element("path", { class: "inner", d })];
 }
 
 /** @param {string} text @param {number} columns @param {number} size @param {number} x @param {number} y @param {string} kind */
 function words(text, columns, size, x, y, kind) {
   if (!text) return [];
-  const name = `${kind}${size === DETAIL ? " sm" : ""}`.trim();
+  const name = kind || (size === DETAIL ? "small" : "");
   const at = { class: name, x: num(x), y: num(y), textLength: num(columns * size * ADVANCE) };
   return [element("text", at, text)];
 }
@@ -77,7 +77,7 @@ const door = (x, y, d) =>
     "g",
     { class: "door" },
     element("rect", { x: num(x - 10), y: num(y - 13), width: 22, height: 26 }),
-    element("path", { class: "mk", d }),
+    element("path", { class: "marker", d }),
   );
 
 /** @param {Drawn} drawn @param {string} kind @param {boolean} opens */
@@ -87,8 +87,8 @@ function texts({ box, w, h, open }, kind, opens) {
     const [x, y] = [-w / 2 + 24, -h / 2 + HEADER / 2 + 5];
     return [
       door(x - 10, y - 5, `M${num(x - 14)} ${num(y - 7.5)}h8l-4 6z`),
-      ...words(label, columns, LABEL, x, y, "st"),
-      ...words(detail, small, DETAIL, x + columns * LABEL * ADVANCE + 10, y, "st dt"),
+      ...words(label, columns, LABEL, x, y, "start"),
+      ...words(detail, small, DETAIL, x + columns * LABEL * ADVANCE + 10, y, "start detail"),
     ];
   }
   const quiet = (kind === "quiet" || kind === "constant") && !opens;
@@ -98,7 +98,7 @@ function texts({ box, w, h, open }, kind, opens) {
   return [
     ...(!opens ? [] : [door(-w / 2 + 11, 0, `M${num(-w / 2 + 9)} -4v8l6-4z`)]),
     ...words(label, columns, size, x, first, ""),
-    ...words(detail, small, DETAIL, x, quiet ? 10.5 : 12, "dt"),
+    ...words(detail, small, DETAIL, x, quiet ? 10.5 : 12, "detail"),
   ];
 }
 
@@ -107,7 +107,7 @@ function underline({ w, h, open }, hue) {
   if (hue === undefined) return [];
   const [left, y] = open ? [-w / 2 + 10, -h / 2 + HEADER - 2] : [-w / 2 + 12, h / 2 - (h < 24 ? 3 : 4.5)];
   const width = open ? Math.min(w - 20, 120) : w - 24;
-  return [element("rect", { class: `hu h${hue}`, x: num(left), y: num(y), width: num(width), height: 2.5, rx: 1 })];
+  return [element("rect", { class: `hue-line hue${hue}`, x: num(left), y: num(y), width: num(width), height: 2.5, rx: 1 })];
 }
 
 /**
@@ -124,10 +124,11 @@ export function boxElement(drawn, data, opens) {
   return element(
     "g",
     {
-      class: `bx ${kind === "call" ? "called" : kind}${open ? " open" : ""}`,
+      class: `graph-box ${kind === "call" ? "called" : kind}${open ? " open" : ""}`,
       transform: `translate(${num(x)} ${num(y)})`,
       "data-path": path, "data-node": id,
-      role: "button", "aria-pressed": "false", // its title is its name
+      // Its title is its name
+      role: "button", "aria-pressed": "false",
       "aria-expanded": opens ? String(open) : "",
       tabindex: -1,
     },
@@ -144,9 +145,9 @@ export function badge({ w, h }, count) {
   const width = 8 + said.length * 6.2;
   return element(
     "g",
-    { class: "ct", transform: `translate(${num(w / 2 - 2)} ${num(-h / 2 + 1)})` },
+    { class: "node-count", transform: `translate(${num(w / 2 - 2)} ${num(-h / 2 + 1)})` },
     element("rect", { x: num(-width / 2), y: -8, width: num(width), height: 16, rx: 8 }),
-    element("text", { class: "sm", x: 0, y: 3.8 }, said),
+    element("text", { class: "small", x: 0, y: 3.8 }, said),
   );
 }
 
@@ -155,9 +156,9 @@ export function remark({ x, y, h }, said) {
   const width = 16 + said.length * DETAIL * ADVANCE;
   return element(
     "g",
-    { class: "rm", role: "status", transform: `translate(${num(Math.max(x, width / 2 + 4))} ${num(y + h / 2 + 14)})` },
+    { class: "box-remark", role: "status", transform: `translate(${num(Math.max(x, width / 2 + 4))} ${num(y + h / 2 + 14)})` },
     element("rect", { x: num(-width / 2), y: -10, width: num(width), height: 20, rx: 5 }),
-    element("text", { class: "sm", x: 0, y: 4 }, said),
+    element("text", { class: "small", x: 0, y: 4 }, said),
   );
 }
 
@@ -180,13 +181,13 @@ export function wireElements({ path, edge, points, x, y }) {
   const ends = { "data-tail": within(path, edge[0]), "data-head": within(path, edge[1]) };
   const line = element(
     "g",
-    { class: "ed", ...ends },
+    { class: "edge", ...ends },
     ...(edge[2] ? [element("title", {}, edge[2])] : []),
     element("path", { d: curve(points) }),
-    element("path", { class: "ar", d: arrow(points) }),
+    element("path", { class: "arrow", d: arrow(points) }),
   );
   if (edge.length < 8) return [line];
   const length = num(edge[4] * EDGE * ADVANCE);
-  const at = { class: "lb", x: num(x), y: num(y + 3.5), textLength: length };
+  const at = { class: "edge-label", x: num(x), y: num(y + 3.5), textLength: length };
   return [line, element("text", at, edge[8] ?? edge[2])];
 }

@@ -326,7 +326,8 @@ export function alone(whole, keep) {
   const bent = (/** @type {Wire} */ wire) => {
     const old = cut(wire.points, partsOf(wire.points));
     const points = old.map((p, n) => (n % 2 ? mapY(p) : mapX(p)));
-    for (const n of [points.length - 4, points.length - 3])  // the arrow keeps its size
+    // The arrow keeps its size
+    for (const n of [points.length - 4, points.length - 3])
       points[n] = points[n + 2] + old[n] - old[n + 2];
     return { ...wire, points, x: mapX(wire.x), y: mapY(wire.y) };
   };

@@ -6,6 +6,7 @@
  * with Ctrl (or a pinch) the wheel zooms.
  */
 
+import { create } from "../viewer/elements.js";
 import { num } from "./paint.js";
 
 const LEAST = 0.1;
@@ -13,19 +14,17 @@ const MOST = 3;
 
 /** A picture in its scrolling box. */
 export class View {
-  /** @param {SVGElement} svg @param {AbortSignal} signal */
-  constructor(svg, signal) {
+  /** @param {SVGElement} svg */
+  constructor(svg) {
     this.svg = svg;
-    this.signal = signal;
-    this.box = document.createElement("div");
-    this.box.className = "view";
-    this.box.append(svg);
+    this.box = create("div", "view", {}, svg);
     this.zoom = 1;
-    this.auto = true; // until the reader chooses a size
+    // Until the reader chooses a size
+    this.auto = true;
     this.w = this.h = 1;
     this.moved = false;
-    this.box.addEventListener("wheel", (event) => this.wheel(event), { signal, passive: false });
-    this.box.addEventListener("pointerdown", (event) => this.drag(event), { signal });
+    this.box.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.box.addEventListener("pointerdown", (event) => this.drag(event));
   }
 
   /** @param {number} w @param {number} h */
@@ -103,12 +102,12 @@ export class View {
     if (event.button || event.pointerType === "touch") return;
     const [x, y, left, top] = [event.clientX, event.clientY, this.box.scrollLeft, this.box.scrollTop];
     const drag = new AbortController();
-    const both = { signal: AbortSignal.any([this.signal, drag.signal]) };
+    const { signal } = drag;
     window.addEventListener("pointermove", (move) => {
       if (Math.hypot(move.clientX - x, move.clientY - y) > 4) this.moved = true;
       if (this.moved) this.box.scrollTo(left + x - move.clientX, top + y - move.clientY);
-    }, both);
+    }, { signal });
     for (const end of ["pointerup", "pointercancel"])
-      window.addEventListener(end, () => drag.abort(), both);
+      window.addEventListener(end, () => drag.abort(), { signal });
   }
 }

@@ -4,8 +4,7 @@
  * the variables as they were and the equations recorded so far. What it shows is Python's data
  * (`render/html/line_trace.py`); a step back is all steps up to it played again, so both ways say the same.
  */
-import { unpacked } from "../viewer/embedded_data.js";
-import { button, made } from "../viewer/panes.js";
+import { button, create, embedded } from "../viewer/elements.js";
 
 /** @typedef {[number, number, number, number, number, string[], string[], string, string[]]} TapeStep */
 /** @typedef {{files: [string, [number, string][]][], names: string[], steps: TapeStep[], eqns: Record<string, string>}} TapeData */
@@ -14,21 +13,21 @@ const [CALL, AFTER, RESUME] = [0, 3, 5];
 const WORDS = ["start of ", "", "end of ", "", "pause of ", "on in "];
 const NEWEST = 12;
 
-class TapePlayer {
-  /** @param {HTMLElement} root @param {HTMLElement} host @param {TapeData} tape @param {AbortSignal} signal */
-  constructor(root, host, tape, signal) {
+class Player {
+  /** @param {HTMLElement} root @param {HTMLElement} host @param {TapeData} tape */
+  constructor(root, host, tape) {
     Object.assign(this, { root, tape });
     this.root = root;
     this.tape = tape;
     this.at = 0;
     this.file = -2;
     const last = tape.steps.length - 1;
-    this.slide = made("input", "", { type: "range", min: "0", max: String(last), value: "0", "aria-label": "Step" });
-    this.slide.addEventListener("input", () => this.go(Number(this.slide.value)), { signal });
-    this.said = made("span", "now", { role: "status" });
+    this.slide = create("input", "", { type: "range", min: "0", max: String(last), value: "0", "aria-label": "Step" });
+    this.slide.addEventListener("input", () => this.go(Number(this.slide.value)));
+    this.said = create("span", "now", { role: "status" });
     const go = (/** @type {string} */ sign, /** @type {string} */ title, /** @type {() => number} */ where) =>
-      button(sign, title, () => this.go(where()), signal);
-    const buttons = made("div", "buttons", {},
+      button(sign, title, () => this.go(where()));
+    const buttons = create("div", "buttons", {},
       go("|◀", "First step", () => 0),
       go("◀", "One step back", () => this.at - 1),
       go("▶", "One step on", () => this.at + 1),
@@ -36,13 +35,13 @@ class TapePlayer {
       go("▶|", "Last step", () => last),
       this.said,
     );
-    this.code = made("pre", "c", { tabindex: "0", role: "group", "aria-label": "Code" });
-    this.vars = made("tbody", "");
-    this.rows = made("div", "");
-    const table = made("table", "t", {}, made("caption", "", {}, "Variables"), this.vars);
-    const side = made("div", "side", {}, table, made("b", "", {}, "Recorded"), this.rows);
-    const player = made("div", "tape", {}, buttons, this.slide, made("div", "both", {}, this.code, side));
-    const all = made("details", "", {}, made("summary", "", {}, "All steps"));
+    this.code = create("pre", "rows", { tabindex: "0", role: "group", "aria-label": "Code" });
+    this.vars = create("tbody", "");
+    this.rows = create("div", "");
+    const table = create("table", "", {}, create("caption", "", {}, "Variables"), this.vars);
+    const side = create("div", "side", {}, table, create("b", "", {}, "Recorded"), this.rows);
+    const player = create("div", "trace-player", {}, buttons, this.slide, create("div", "both", {}, this.code, side));
+    const all = create("details", "", {}, create("summary", "", {}, "All steps"));
     all.append(...[...host.childNodes].filter((node) => !(node instanceof HTMLScriptElement)));
     host.prepend(player, all);
     this.go(0);
@@ -88,16 +87,16 @@ class TapePlayer {
     this.code.querySelectorAll(".said").forEach((old) => old.remove());
     const said = [...(printed ? [`prints: ${printed}`] : []), ...notes];
     const current = this.code.querySelector("[aria-current]");
-    if (said.length) (current ?? this.code).append(...said.map((text) => made("div", "said", {}, text)));
+    if (said.length) (current ?? this.code).append(...said.map((text) => create("div", "said", {}, text)));
     this.vars.replaceChildren(...[...frame].map(([variable, [text, now]]) =>
-      made("tr", now ? "new" : "", {}, made("th", "", { scope: "row" }, variable), made("td", "", {}, text, now ? " ●" : ""))));
+      create("tr", now ? "new" : "", {}, create("th", "", { scope: "row" }, variable), create("td", "", {}, text, now ? " ●" : ""))));
     const from = Math.max(0, Math.min(eqns.length - NEWEST, eqns.length - recorded.length));
     const shown = eqns.slice(Math.min(from, Math.max(0, eqns.length - NEWEST)));
     const more = eqns.length - shown.length;
     this.rows.replaceChildren(
-      ...(more ? [made("div", "n", {}, `${more} before`)] : []),
-      ...shown.map((id) => made("div", recorded.includes(id) ? "new" : "", { "data-id": id }, `${recorded.includes(id) ? "● " : "  "}${this.tape.eqns[id] ?? id}`)),
-      ...(eqns.length ? [] : [made("div", "n", {}, "no equation yet")]),
+      ...(more ? [create("div", "remark", {}, `${more} before`)] : []),
+      ...shown.map((id) => create("div", recorded.includes(id) ? "new" : "", { "data-id": id }, `${recorded.includes(id) ? "● " : "  "}${this.tape.eqns[id] ?? id}`)),
+      ...(eqns.length ? [] : [create("div", "remark", {}, "no equation yet")]),
     );
     const stage = recorded.length ? { stage: "jaxpr", id: recorded[recorded.length - 1] } : null;
     this.root.dispatchEvent(new CustomEvent("jl-point", { detail: stage ?? (event === AFTER ? null : { line: `${files[file]?.[0]}:${line}` }) }));
@@ -115,31 +114,22 @@ class TapePlayer {
     this.file = file;
     let before = 0;
     this.code.replaceChildren(...lines.flatMap(([number, text]) => {
-      const gap = before && number > before + 1 ? [made("div", "n", {}, "⋯")] : [];
+      const gap = before && number > before + 1 ? [create("div", "remark", {}, "⋯")] : [];
       before = number;
-      return [...gap, made("div", "", { "data-n": String(number) }, made("i", "", {}, String(number)), text || " ")];
+      return [...gap, create("div", "", { "data-n": String(number) }, create("i", "", {}, String(number)), text || " ")];
     }));
   }
 }
 
-/** @type {AbortController | undefined} */
-let playing;
-
-/** Brings the tapes of every output under `root` to life. @param {ParentNode} root @returns {() => void} */
+/** Brings the line traces of every output under `root` to life. @param {ParentNode} root */
 export function live(root) {
-  playing ??= new AbortController();
-  const { signal } = playing;
-  for (const host of root.querySelectorAll(".jl .K:not([data-live])")) {
-    const output = host.closest(".jl");
+  for (const host of root.querySelectorAll(".jaxlens .line-trace:not([data-live])")) {
+    const output = host.closest(".jaxlens");
     if (!(host instanceof HTMLElement) || !(output instanceof HTMLElement)) continue;
     host.setAttribute("data-live", "");
     const ready = /** @type {any} */ (output).jaxlens?.ready;
-    Promise.all([unpacked(host, "tape"), ready]).then(([tape]) => {
-      if (tape && !signal.aborted) new TapePlayer(output, host, tape, signal);
+    Promise.all([embedded(host, "tape"), ready]).then(([trace]) => {
+      if (trace) new Player(output, host, trace);
     });
   }
-  return () => {
-    playing?.abort();
-    playing = undefined;
-  };
 }

@@ -133,7 +133,7 @@ class JaxprRows extends MarkedRows {
     for (const distance of region.back.subarray(region.read[step], region.read[step + 1])) {
       const name = region.names[first - distance];
       if (!distance) put(LITERAL_SIGN, literals[literal++]);
-      else put("\0", ` ${name < 0 ? `_${-name}` : letters(name)}`);
+      else put("\0", name < 0 ? ` _${-name}` : ` ${letters(name)}`);
     }
     const [scope] = this.places[region.place[step]];
     if (scope) put(FOLD_SIGN, `  # in ${scope}`);
@@ -159,9 +159,8 @@ class JaxprRows extends MarkedRows {
   }
 }
 
-/** Lists that wait for this are told that it is here. @param {ParentNode} root @returns {() => void} */
+/** Tells the lists that wait for this reader that it is there. @param {ParentNode} root */
 export function live(root) {
   readers.jaxpr = (text) => new JaxprRows(text);
-  for (const output of root.querySelectorAll(".jl")) output.dispatchEvent(new CustomEvent("jl-reader"));
-  return () => {};
+  for (const output of root.querySelectorAll(".jaxlens")) output.dispatchEvent(new CustomEvent("jl-reader"));
 }

@@ -6,7 +6,7 @@
  * `root.jaxlens.fetch`, which a live kernel puts there and tells by `jl-kernel`. Each is a source
  * (`row_source.js`).
  */
-import { inflated } from "../viewer/embedded_data.js";
+import { inflated } from "../viewer/packing.js";
 import { answeredSource, readers, ShownRows } from "./row_source.js";
 import { onPage } from "../viewer/rows.js";
 
@@ -14,20 +14,20 @@ import { onPage } from "../viewer/rows.js";
 
 const BEYOND = 15;
 const CHUNK = 500;
-const ROW_MARKS = ["lit", "call", "at", "pin", "hit", "cur"];
-/** @type {WeakMap<Element, Long>} */
+const ROW_MARKS = ["lit", "call", "pointed", "pin", "hit", "row-cursor"];
+/** @type {WeakMap<Element, LongList>} */
 const lists = new WeakMap();
 
 /** The list that an element is. @param {Element} element */
 export const listOf = (element) => lists.get(element);
 
-export class Long {
-  /** @param {HTMLElement} root @param {HTMLElement} box the `.L` @param {HTMLElement} body what scrolls */
+export class LongList {
+  /** @param {HTMLElement} root @param {HTMLElement} box the `.listing` @param {HTMLElement} body what scrolls */
   constructor(root, box, body) {
     this.root = root;
     this.box = box;
     this.body = body;
-    this.pre = /** @type {HTMLElement} */ (box.querySelector(".c"));
+    this.pre = /** @type {HTMLElement} */ (box.querySelector(".rows"));
     this.stage = box.getAttribute("data-stage") ?? "";
     /** What is in the page: its source, and how many rows are before it. @type {[Source, number][]} */
     this.parts = [];
@@ -53,23 +53,21 @@ export class Long {
     this.sought = new Set();
   }
 
-  /** Takes the place of the rows in the HTML. @param {AbortSignal} signal */
-  async wake(signal) {
+  /** Takes the place of the rows in the HTML. */
+  async wake() {
     const beside = dataOf(this.box);
     const more = beside && readers[beside.name](await inflated(beside.pack));
     this.take(new ShownRows(this.pre));
     if (more) this.take(more);
-    this.pre.classList.add("vl");
+    this.pre.classList.add("long-list");
     this.pre.classList.toggle("bare", !this.owned());
     this.pre.setAttribute("data-own", "");
     this.pre.replaceChildren();
     lists.set(this.pre, this);
-    this.body.addEventListener("scroll", () => this.render(), { signal, passive: true });
-    const sized = new ResizeObserver(() => this.render());
-    sized.observe(this.body);
-    signal.addEventListener("abort", () => sized.disconnect(), { once: true });
-    this.root.addEventListener("jl-light", (event) => this.light(/** @type {CustomEvent} */ (event).detail), { signal });
-    this.root.addEventListener("jl-kernel", () => this.resize(), { signal });
+    this.body.addEventListener("scroll", () => this.render(), { passive: true });
+    new ResizeObserver(() => this.render()).observe(this.body);
+    this.root.addEventListener("jl-light", (event) => this.light(/** @type {CustomEvent} */ (event).detail));
+    this.root.addEventListener("jl-kernel", () => this.resize());
     this.resize();
     return this;
   }
@@ -173,10 +171,15 @@ export class Long {
     return this.pre.getBoundingClientRect().top - this.body.getBoundingClientRect().top + this.body.scrollTop;
   }
 
-  /** Brings a row into sight. @param {number} n @param {ScrollLogicalPosition} [where] @returns {HTMLElement | undefined} */
+  /** Top of a row in the content of its pane. @param {number} n */
+  y(n) {
+    return this.top + this.place(n) * this.row;
+  }
+
+  /** Scrolls a row into view. @param {number} n @param {ScrollLogicalPosition} [where] @returns {HTMLElement | undefined} */
   show(n, where = "nearest") {
     const [height, view] = [this.row, this.body.clientHeight];
-    const y = this.top + this.place(n) * height;
+    const y = this.y(n);
     const { scrollTop } = this.body;
     const outside = y < scrollTop + 28 || y + height > scrollTop + view - 8;
     if (outside && where === "center") this.body.scrollTop = y - view / 3;
@@ -252,7 +255,7 @@ export class Long {
     const like = this.hues.get(owner);
     if (like?.className) run.className = like.className;
     else if (like?.style.borderLeftColor) run.style.borderLeft = `3px solid ${like.style.borderLeftColor}`;
-    run.classList.add("ow");
+    run.classList.add("owned");
     if (!n || this.owner(n - 1) !== owner || this.order) run.setAttribute("data-line", owner);
   }
 
@@ -265,7 +268,8 @@ export class Long {
     const to = Math.min(from + CHUNK, this.count);
     const listing = Number(this.box.getAttribute("data-listing"));
     const lines = await this.fetch({ lines: { listing, from, to } }).catch(() => null);
-    if (!lines) return void this.asked.delete(chunk); // busy or gone: asked again when drawn again
+    // Busy or gone: asked again when drawn again
+    if (!lines) return void this.asked.delete(chunk);
     const source = answeredSource(lines);
     this.came.set(chunk, source);
     this.wide = Math.max(this.wide, source.wide);
@@ -301,7 +305,7 @@ export class Long {
     this.marks = new Map([
       ["lit", web.touched(this.stage, atoms)],
       ["call", web.touched(this.stage, calls)],
-      ["at", mine({ stage, id })],
+      ["pointed", mine({ stage, id })],
       ["pin", mine(pin)],
     ]);
     for (const [n, row] of this.drawn) this.mark(row, n);
@@ -318,7 +322,7 @@ export class Long {
     const id = this.id(n);
     for (const mark of ROW_MARKS)
       row.classList.toggle(mark,
-        mark === "hit" ? this.hits.has(n) : mark === "cur" ? n === this.cursor
+        mark === "hit" ? this.hits.has(n) : mark === "row-cursor" ? n === this.cursor
         : Boolean(id) && (this.marks.get(mark)?.has(id) ?? false)
           && !(mark === "call" && this.marks.get("lit")?.has(id)));
   }
@@ -330,10 +334,26 @@ export class Long {
     for (const [n, row] of this.drawn) this.mark(row, n);
   }
 
-  /** @param {Element} element */
+  /** The row that an element is or stands in, else -1. @param {Element} element */
   find(element) {
     const row = this.pre.contains(element) ? element.closest("[data-n]") : null;
     return row ? Number(row.getAttribute("data-n")) : -1;
+  }
+
+  /** The first row of a node, else -1. @param {any} node */
+  indexOf(node) {
+    return (this.same(node.stage) ? this.at.get(node.id)?.[0] : undefined) ?? -1;
+  }
+
+  /** The first row whose top is in view, else -1. */
+  firstInView() {
+    const n = Math.max(0, Math.ceil((this.body.scrollTop - this.top) / this.row));
+    return n < this.count ? n : -1;
+  }
+
+  /** Tops of the rows with a mark. @param {string} mark */
+  heights(mark) {
+    return (mark === "hit" ? [...this.hits] : this.marked(mark)).map((n) => this.y(n));
   }
 
   /** Numbers of the rows with a mark, in order. @param {string} mark @returns {number[]} */
@@ -352,24 +372,25 @@ function dataOf(box) {
   return data && { name: data.getAttribute("data-jl") ?? "", pack: data.textContent ?? "" };
 }
 
-/** Wakes each long listing of an output when it is first shown. @param {HTMLElement} root @param {AbortSignal} signal */
-export function longLists(root, signal) {
-  const asleep = new Set(root.querySelectorAll(".L[data-lines]"));
+/** Wakes each long listing of an output when it is first shown. @param {HTMLElement} root */
+export function longLists(root) {
+  const asleep = new Set(root.querySelectorAll(".listing[data-lines]"));
   const wake = async () => {
     for (const box of asleep) {
-      const body = box.closest(".pb");
+      const body = box.closest(".pane-body");
       if (!(box instanceof HTMLElement && body instanceof HTMLElement) || !onPage(box)) continue;
       const beside = dataOf(box);
-      if (beside && !readers[beside.name]) continue; // its kit tells when it is there
+      // Its kit tells when it is there
+      if (beside && !readers[beside.name]) continue;
       asleep.delete(box);
-      await new Long(root, box, body).wake(signal);
+      await new LongList(root, box, body).wake();
       const { links } = /** @type {any} */ (root).jaxlens;
       links.forget();
       links.light();
       root.dispatchEvent(new CustomEvent("jl-rows"));
     }
   };
-  for (const type of ["jl-panes", "jl-reader"]) root.addEventListener(type, wake, { signal });
-  root.addEventListener("toggle", wake, { signal, capture: true });
+  for (const type of ["jl-panes", "jl-reader"]) root.addEventListener(type, wake);
+  root.addEventListener("toggle", wake, { capture: true });
   wake();
 }

@@ -4,6 +4,7 @@
  * Rows were matched and marked in Python (`views/passes/rows.py`); rows without an id are titles of
  * computations. All words are text nodes.
  */
+import { create } from "../viewer/elements.js";
 import { unrolled } from "../viewer/link_data.js";
 
 /**
@@ -18,19 +19,8 @@ import { unrolled } from "../viewer/link_data.js";
 /** @type {Record<string, string>} */
 const PASS_TAGS = { o: "b", t: "var", l: "samp", a: "small", c: "em", k: "strong", w: "mark" };
 const PASS_SAME = "a";
-const PASS_NEAR = 2; // rows that are the same and stand alone between others are shown
-
-/**
- * An element with attributes and children; text stays text.
- * @param {string} tag @param {Record<string, string>} attributes @param {(Node | string)[]} inside
- * @returns {HTMLElement}
- */
-export function passPart(tag, attributes, ...inside) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...inside);
-  return made;
-}
+// Rows that are the same and stand alone between others are shown
+const PASS_NEAR = 2;
 
 /**
  * What is shown of a step: rows, and between them runs of rows that are the same.
@@ -87,13 +77,12 @@ export function passRow(data, step, row) {
   const [word, sign, tint] = data.marks[letter.toLowerCase()];
   const gone = letter !== letter.toLowerCase();
   const said = gone && word === "rewritten" ? "was" : word;
-  const mark = passPart("i", {}, letter === PASS_SAME ? "" : `${sign} ${said}`);
+  const mark = create("i", "", {}, letter === PASS_SAME ? "" : `${sign} ${said}`);
   if (tint) mark.style.background = tint;
   const note = step.notes?.[row] ?? 0;
   const [line, hue] = owner ? data.owners[owner - 1] : ["", -1];
-  const kind = /** @type {Record<string, string>} */ (hue < 0 ? {} : { class: `h${hue}` });
-  const made = passPart("div", kind, mark, ...passWords(pieces));
-  if (note) made.append(passPart("u", {}, data.notes[note - 1]));
+  const made = create("div", hue < 0 ? "" : `hue${hue}`, {}, mark, ...passWords(pieces));
+  if (note) made.append(create("u", "", {}, data.notes[note - 1]));
   if (id) made.setAttribute("data-id", id);
   if (line) made.title = line;
   made.classList.toggle("was", gone);
@@ -118,7 +107,7 @@ export const passEnds = (data, step, id) =>
 const passWords = (pieces) =>
   pieces.map((piece) => {
     const tag = PASS_TAGS[piece[0]];
-    return tag ? passPart(tag, {}, piece.slice(1)) : piece.slice(1);
+    return tag ? create(tag, "", {}, piece.slice(1)) : piece.slice(1);
   });
 
 /**

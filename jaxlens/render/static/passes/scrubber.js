@@ -6,32 +6,31 @@
  * The rows have the stage `pass:INDEX`, so that pointing and lighting work as in any listing.
  * All is built when the pane is first seen; without it a table says the same.
  */
-import { unpacked } from "../viewer/embedded_data.js";
+import { button, create, embedded } from "../viewer/elements.js";
 import { scrollTo } from "../viewer/rows.js";
-import {
-  passAtoms, passEnds, passFilled, passPart, passPlan, passRead, passRow,
-} from "./rows.js";
-import { PassSlide, passButton } from "./slider.js";
+import { passAtoms, passEnds, passFilled, passPlan, passRead, passRow } from "./rows.js";
+import { PassSlide } from "./slider.js";
 
 /** @typedef {import("./rows.js").PassData} PassData */
 /** @typedef {import("./rows.js").PassStepData} PassStepData */
 /** @typedef {{stage?: string, id?: string} | null} PassSpot */
 
-const PASS_ROWS = 1500; // drawn at once; more on demand
+// Drawn at once; more on demand
+const PASS_ROWS = 1500;
 
 /** The scrubber of one pane. */
 export class PassScrubber {
-  ended = passButton("Where it ended", () => this.jump());
-  whole = /** @type {HTMLInputElement} */ (passPart("input", { type: "checkbox" }));
-  said = passPart("div", { class: "said", "aria-live": "polite" });
-  rows = passPart("pre", { class: "c", "data-own": "marks", role: "group" });
-  table = passPart("details", {}, passPart("summary", {}, "All passes in a table"));
-  head = passPart("div", { class: "scrub" });
+  ended = button("Where it ended", "", () => this.jump());
+  whole = create("input", "", { type: "checkbox" });
+  said = create("div", "said", { "aria-live": "polite" });
+  rows = create("pre", "rows", { "data-own": "marks", role: "group" });
+  table = create("details", "", {}, create("summary", "", {}, "All passes in a table"));
+  head = create("div", "scrub");
 
-  /** @param {HTMLElement} pane @param {PassData} data @param {AbortSignal} signal */
-  constructor(pane, data, signal) {
+  /** @param {HTMLElement} pane @param {PassData} data */
+  constructor(pane, data) {
     this.data = data;
-    this.root = /** @type {HTMLElement & {jaxlens?: any}} */ (pane.closest(".jl"));
+    this.root = /** @type {HTMLElement & {jaxlens?: any}} */ (pane.closest(".jaxlens"));
     this.slide = new PassSlide(data.steps, () => this.show());
     /** @type {PassSpot} */
     this.pinned = null;
@@ -46,14 +45,11 @@ export class PassScrubber {
     this.build(pane);
     /** @param {string} name @param {(detail: any) => void} act */
     const heed = (name, act) =>
-      this.root.addEventListener(name, (event) => act(/** @type {CustomEvent} */ (event).detail), {
-        signal,
-      });
+      this.root.addEventListener(name, (event) => act(/** @type {CustomEvent} */ (event).detail));
     heed("jl-pin", (spot) => this.pin(spot));
     heed("jl-light", (light) => this.light(light));
     heed("jl-reveal", (spot) => this.reveal(spot));
     heed("jl-kernel", () => this.step.lines || this.draw());
-    signal.addEventListener("abort", () => this.slide.stop());
     this.slide.go(this.slide.at, true);
   }
 
@@ -64,8 +60,8 @@ export class PassScrubber {
   /** @param {HTMLElement} pane */
   build(pane) {
     this.whole.addEventListener("change", () => this.draw());
-    const label = passPart("label", {}, this.whole, " whole program");
-    const buttons = passPart("div", { class: "buttons" }, ...this.slide.buttons, this.ended, label);
+    const label = create("label", "", {}, this.whole, " whole program");
+    const buttons = create("div", "buttons", {}, ...this.slide.buttons, this.ended, label);
     this.head.append(this.slide.track, buttons, this.said);
     this.table.append(...pane.childNodes);
     this.table.addEventListener("click", (event) => this.choose(event.target));
@@ -83,13 +79,13 @@ export class PassScrubber {
     const counts = sizes.map((n) => n?.toLocaleString("en")).filter(Boolean).join(" → ");
     const facts = [counts && `${counts} instructions`, step.did].filter(Boolean).join(": ");
     this.said.replaceChildren(
-      passPart("b", {}, at ? `${step.index}: ${step.title}` : step.title),
-      passPart("span", {}, facts),
-      passPart("div", {}, step.for),
+      create("b", "", {}, at ? `${step.index}: ${step.title}` : step.title),
+      create("span", "", {}, facts),
+      create("div", "", {}, step.for),
     );
     this.rows.setAttribute("data-stage", `pass:${step.index}`);
     this.rows.setAttribute("aria-label", `program after ${step.name}`);
-    (this.rows.closest(".pb") ?? this.rows).scrollTop = 0;
+    (this.rows.closest(".pane-body") ?? this.rows).scrollTop = 0;
     this.draw();
     this.pin(this.pinned);
   }
@@ -124,7 +120,7 @@ export class PassScrubber {
     const shown = plan.slice(0, PASS_ROWS).map((item) => this.item(step, item));
     const left = plan.slice(PASS_ROWS).flat();
     if (left.length) shown.push(this.folded(step, left, `${left.length} more rows`));
-    if (plan.every(Array.isArray)) shown.unshift(passPart("em", {}, "Every row is as it was.\n"));
+    if (plan.every(Array.isArray)) shown.unshift(create("em", "", {}, "Every row is as it was.\n"));
     this.rows.replaceChildren(...shown);
     this.settle();
   }
@@ -157,7 +153,7 @@ export class PassScrubber {
 
   /** A button that gives way to its rows. @param {PassStepData} step @param {number[]} rows @param {string} text */
   folded(step, rows, text) {
-    const made = passButton(text, () => {
+    const made = button(text, "", () => {
       const next = rows.slice(0, PASS_ROWS).map((place) => this.row(step, place));
       const left = rows.slice(PASS_ROWS);
       next[0].tabIndex = -1;
@@ -209,7 +205,7 @@ export class PassScrubber {
       const lit = own.some((atom) => atoms.has(atom));
       row.classList.toggle("lit", lit);
       row.classList.toggle("call", !lit && own.some((atom) => calls?.has(atom)));
-      row.classList.toggle("at", stage === here && name === id);
+      row.classList.toggle("pointed", stage === here && name === id);
       row.classList.toggle("pin", this.pinned?.stage === here && name === this.pinned?.id);
     }
   }
@@ -263,7 +259,7 @@ export class PassScrubber {
     if (!row) return;
     scrollTo(row, "center");
     const hidden = this.head.getBoundingClientRect().bottom - row.getBoundingClientRect().top;
-    const body = row.closest(".pb");
+    const body = row.closest(".pane-body");
     if (body && hidden > -24) body.scrollTop -= hidden + 24;
   }
 
@@ -277,42 +273,23 @@ export class PassScrubber {
   }
 }
 
-/**
- * Builds the scrubber of each pane of an output when it is first seen.
- * @param {HTMLElement} root @param {AbortSignal} signal
- */
-export function passesIn(root, signal) {
+/** Builds the scrubber of each pane of an output when it is first seen. @param {HTMLElement} root */
+function passesIn(root) {
   const watch = new IntersectionObserver((seen) => {
     for (const { target, isIntersecting } of seen) {
       if (!isIntersecting || !(target instanceof HTMLElement)) continue;
       watch.unobserve(target);
-      unpacked(target, "passes").then((data) => {
-        if (data && !signal.aborted) new PassScrubber(target, passRead(data), signal);
-      });
+      embedded(target, "passes").then((data) => data && new PassScrubber(target, passRead(data)));
     }
   });
-  signal.addEventListener("abort", () => watch.disconnect());
-  root.querySelectorAll(".P").forEach((pane) => watch.observe(pane));
+  root.querySelectorAll(".passes").forEach((pane) => watch.observe(pane));
 }
 
-/** @type {AbortController | undefined} */
-let scrubbing;
-
-/**
- * Brings the scrubbers of every output under `root` to life once its links are there.
- * @param {ParentNode} root
- * @returns {() => void} ends it for the whole page
- */
+/** Brings the scrubbers of every output under `root` to life once its links are there. @param {ParentNode} root */
 export function live(root) {
-  scrubbing ??= new AbortController();
-  const { signal } = scrubbing;
-  for (const output of root.querySelectorAll(".jl:not([data-passes])")) {
-    if (!(output instanceof HTMLElement) || !output.querySelector(".P")) continue;
+  for (const output of root.querySelectorAll(".jaxlens:not([data-passes])")) {
+    if (!(output instanceof HTMLElement) || !output.querySelector(".passes")) continue;
     output.setAttribute("data-passes", "");
-    /** @type {any} */ (output).jaxlens?.ready.then(() => passesIn(output, signal));
+    /** @type {any} */ (output).jaxlens?.ready.then(() => passesIn(output));
   }
-  return () => {
-    scrubbing?.abort();
-    scrubbing = undefined;
-  };
 }

@@ -3,18 +3,12 @@
  * What moves the pass scrubber: a bar for the instructions after each step, the slider under
  * them, and buttons. It knows which step it stands at, and tells when that changes.
  */
-import { passPart } from "./rows.js";
+import { button, create } from "../viewer/elements.js";
 
 /** @typedef {import("./rows.js").PassStepData} PassStepData */
 
-const PASS_PACE = 1400; // milliseconds of a step at play; twice that where motion is unwelcome
-
-/** @param {string} text @param {() => void} act */
-export function passButton(text, act) {
-  const made = /** @type {HTMLButtonElement} */ (passPart("button", { type: "button" }, text));
-  made.addEventListener("click", act);
-  return made;
-}
+// Milliseconds of a step at play; twice that where motion is unwelcome
+const PASS_PACE = 1400;
 
 export class PassSlide {
   /** @param {PassStepData[]} steps @param {() => void} moved */
@@ -25,30 +19,28 @@ export class PassSlide {
     this.at = Math.min(1, this.last);
     /** @type {ReturnType<typeof setInterval> | undefined} */
     this.playing = undefined;
-    this.slider = /** @type {HTMLInputElement} */ (
-      passPart("input", { type: "range", min: "0", max: `${this.last}`, "aria-label": "Pass" })
-    );
+    this.slider = create("input", "", { type: "range", min: "0", max: `${this.last}`, "aria-label": "Pass" });
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
-    this.play = passButton("Play", () => (this.playing ? this.stop() : this.start()));
+    this.play = button("Play", "", () => (this.playing ? this.stop() : this.start()));
     this.bars = steps.map((_, place) => this.bar(place));
-    const spark = passPart("div", { class: "spark", "aria-hidden": "true" }, ...this.bars);
-    this.track = passPart("div", { class: "slide" }, spark, this.slider);
+    const spark = create("div", "spark", { "aria-hidden": "true" }, ...this.bars);
+    this.track = create("div", "slide", {}, spark, this.slider);
     this.track.style.setProperty("--steps", `${steps.length}`);
     this.buttons = [
-      passButton("First", () => this.go(0)),
-      passButton("Back", () => this.go(this.at - 1)),
+      button("First", "", () => this.go(0)),
+      button("Back", "", () => this.go(this.at - 1)),
       this.play,
-      passButton("Forward", () => this.go(this.at + 1)),
-      passButton("Last", () => this.go(this.last)),
+      button("Forward", "", () => this.go(this.at + 1)),
+      button("Last", "", () => this.go(this.last)),
     ];
   }
 
   /** @param {number} place a step; its bar is as high as its program is long */
   bar(place) {
     const most = Math.max(1, ...this.steps.map((step) => step.size ?? 0));
-    const inner = passPart("i", {});
+    const inner = create("i");
     inner.style.height = `${(100 * (this.steps[place].size ?? 0)) / most}%`;
-    const made = passPart("i", { title: this.label(place) }, inner);
+    const made = create("i", "", { title: this.label(place) }, inner);
     made.addEventListener("click", () => this.go(place));
     return made;
   }

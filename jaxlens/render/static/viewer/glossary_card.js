@@ -7,8 +7,7 @@
  * so its link can be followed; Escape takes it away. Other scripts ask for a card by an event
  * `jl-help` on any element of the output: `{kind, word, x, y}`, or null to take it away.
  */
-import { unpacked } from "./embedded_data.js";
-import { made } from "./panes.js";
+import { create, embedded } from "./elements.js";
 import { idOf, onPage, scrollTo, stageAt } from "./rows.js";
 
 /** @typedef {{left: number, right: number, top: number, bottom: number}} HelpBox */
@@ -17,7 +16,8 @@ import { idOf, onPage, scrollTo, stageAt } from "./rows.js";
 
 const HELP_WAIT = 300;
 const HELP_LEAVE = 250;
-const HELP_SHOWN = 8; // attributes of one row
+// Attributes of one row
+const HELP_SHOWN = 8;
 const HELP_LETTER = /[\w.$-]/;
 const HELP_STAGES = /** @type {Record<string, string>} */ ({
   jaxpr: "primitive", stablehlo: "op", llvm: "llvm", asm: "asm",
@@ -66,8 +66,8 @@ function helpWordAt(x, y) {
 
 /** What stands under the pointer. @param {Element} target @param {number} x @param {number} y @returns {HelpWord | null} */
 function helpPointed(target, x, y) {
-  const row = target.closest("[data-id], pre.c > div > div, .d > div");
-  if (!row || !target.closest(".jl pre, .jl .P")) return null;
+  const row = target.closest("[data-id], pre.rows > div > div, .diff-rows > div");
+  if (!row || !target.closest(".jaxlens pre, .jaxlens .passes")) return null;
   const kind = helpKind(row);
   const op = row.querySelector("b")?.textContent ?? "";
   const mark = target.closest("b");
@@ -80,33 +80,31 @@ function helpPointed(target, x, y) {
 }
 
 export class Help {
-  /** @param {HTMLElement} root @param {AbortSignal} signal */
-  constructor(root, signal) {
+  /** @param {HTMLElement} root */
+  constructor(root) {
     this.root = root;
     /** @type {HelpData} */
     this.data = /** @type {any} */ ({ pages: [] });
-    this.card = made("div", "tip", { role: "status", popover: "manual" });
+    this.card = create("div", "tip", { role: "status", popover: "manual" });
     root.append(this.card);
     /** @type {HelpWord | null} what is pointed at */
     this.word = null;
     this.timer = 0;
     this.leaving = 0;
-    this.listen(signal);
+    this.listen();
   }
-
-  /** @param {AbortSignal} signal */
-  listen(signal) {
+  listen() {
     const { root } = this;
-    root.addEventListener("pointermove", (event) => this.move(event), { signal, passive: true });
-    root.addEventListener("pointerleave", () => this.leave(), { signal });
+    root.addEventListener("pointermove", (event) => this.move(event), { passive: true });
+    root.addEventListener("pointerleave", () => this.leave());
     root.addEventListener("pointerdown", (event) => {
       if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
-    }, { signal });
-    window.addEventListener("keydown", (event) => this.key(event), { signal, capture: true });
-    root.addEventListener("jl-help", (event) => this.asked(/** @type {CustomEvent} */ (event).detail), { signal });
+    });
+    window.addEventListener("keydown", (event) => this.key(event), { capture: true });
+    root.addEventListener("jl-help", (event) => this.asked(/** @type {CustomEvent} */ (event).detail));
     document.addEventListener("scroll", (event) => {
       if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
-    }, { signal, capture: true, passive: true });
+    }, { capture: true, passive: true });
   }
 
   /** What is said of a word; an attribute may mean something of its own at its operation. @param {HelpWord} word */
@@ -127,7 +125,8 @@ export class Help {
   move(event) {
     const { target, clientX, clientY } = event;
     if (event.pointerType === "touch" || event.buttons || !(target instanceof Element)) return;
-    if (target.closest("[data-path]")) return; // a drawing asks itself
+    // A drawing asks itself
+    if (target.closest("[data-path]")) return;
     if (this.card.contains(target)) return clearTimeout(this.leaving);
     const word = helpPointed(target, clientX, clientY);
     if (word && this.word && word.row === this.word.row && word.word === this.word.word && word.box.left === this.word.box.left)
@@ -173,7 +172,7 @@ export class Help {
   /** The row that has the focus, else one that is pointed at or pinned, of this pane if it can be. @param {Element} target */
   atHand(target) {
     const pane = target.closest("details[data-pane]");
-    const marked = [".at", ".pin"].flatMap((mark) => [...this.root.querySelectorAll(`[data-id]${mark}`)]).filter(onPage);
+    const marked = [".pointed", ".pin"].flatMap((mark) => [...this.root.querySelectorAll(`[data-id]${mark}`)]).filter(onPage);
     return target.closest("[data-id]") ?? marked.find((row) => pane?.contains(row)) ?? marked[0] ?? null;
   }
 
@@ -184,7 +183,8 @@ export class Help {
     const op = mark?.textContent ?? "";
     const start = { row, box: mark?.getBoundingClientRect() ?? box };
     const words = op ? [{ kind: helpKind(row), word: op, op: "", ...start }] : [];
-    const text = row instanceof HTMLElement ? row.innerText : ""; // without what is folded
+    // Without what is folded
+    const text = row instanceof HTMLElement ? row.innerText : "";
     for (const [name] of text.matchAll(/[\w.-]+(?= ?=)|\bk[A-Z]\w+/g))
       words.push({ kind: "attribute", word: name, op, ...start });
     const seen = new Set();
@@ -205,7 +205,8 @@ export class Help {
   show(words) {
     const [{ row }] = words;
     if (row && !row.isConnected) return;
-    row?.removeAttribute("title"); // what folds hold; two boxes would lie on each other
+    // What folds hold; two boxes would lie on each other
+    row?.removeAttribute("title");
     clearTimeout(this.leaving);
     this.card.replaceChildren(...words.map((word) => this.entry(word)));
     const [page, ...more] = this.card.querySelectorAll("a");
@@ -221,8 +222,8 @@ export class Help {
     const of = word.op ? this.said({ ...word, kind: word.row ? helpKind(word.row) : "", word: word.op, op: "" }) : undefined;
     const kind = word.kind === "attribute" && word.op ? `of ${word.op}` : HELP_KINDS[word.kind] ?? "";
     const [name, address] = this.data.pages[own < 0 && of ? of[1] : own] ?? [];
-    const told = made("div", "", {}, made("b", "", {}, word.word), " ", made("i", "", {}, kind), made("p", "", {}, sentence));
-    if (name) told.append(made("a", "", { href: address, target: "_blank", rel: "noopener noreferrer" }, name));
+    const told = create("div", "", {}, create("b", "", {}, word.word), " ", create("i", "", {}, kind), create("p", "", {}, sentence));
+    if (name) told.append(create("a", "", { href: address, target: "_blank", rel: "noopener noreferrer" }, name));
     return told;
   }
 
@@ -231,7 +232,7 @@ export class Help {
     const { offsetWidth: wide, offsetHeight: high } = this.card;
     const gap = row ? Math.min(row.getBoundingClientRect().height, 24) + 4 : 14;
     const end = row ? this.end(row, box, high) : Infinity;
-    const edge = Math.min(innerWidth, row?.closest(".pb, .c")?.getBoundingClientRect().right ?? innerWidth);
+    const edge = Math.min(innerWidth, row?.closest(".pane-body, .rows")?.getBoundingClientRect().right ?? innerWidth);
     let [left, top] = [box.left, box.bottom + gap];
     if (end + 16 + wide < edge) [left, top] = [end + 16, box.top - 2];
     else if (top + high > innerHeight - 4) top = box.top - gap - high;
@@ -255,8 +256,8 @@ export class Help {
   }
 }
 
-/** Gives an output its cards; before `keyboard.js`, which takes Escape for itself. @param {HTMLElement} root @param {AbortSignal} signal */
-export async function helpOf(root, signal) {
-  const help = new Help(root, signal);
-  help.data = (await unpacked(root, "help")) ?? help.data;
+/** Gives an output its cards; before `keyboard.js`, which takes Escape for itself. @param {HTMLElement} root */
+export async function helpOf(root) {
+  const help = new Help(root);
+  help.data = (await embedded(root, "help")) ?? help.data;
 }

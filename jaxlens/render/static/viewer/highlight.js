@@ -5,19 +5,19 @@
  * and drawings listen to `jl-light` and mark their own, under `[data-own]`.
  *
  * Classes: `lit` for what shares an atom, `call` for what was made in calls from the line,
- * `at` for what is pointed at, `pin` for what is pinned.
+ * `pointed` for what is pointed at, `pin` for what is pinned.
  */
 import { idOf, lineOf, sameNode, shownAt, stageAt } from "./rows.js";
 
 /** @typedef {import("./rows.js").Node} Node */
 /** @typedef {{row: HTMLElement, pane: Element | null, ids: string}} Place */
 
-const MARKS = ["lit", "call", "at", "pin"];
-const NOT_A_CLICK = "button, input, label, a, select, .ph";
+const MARKS = ["lit", "call", "pointed", "pin"];
+const NOT_A_CLICK = "button, input, label, a, select, .pane-head";
 
 export class Links {
-  /** @param {HTMLElement} root @param {import("./link_data.js").Web} web @param {AbortSignal} signal */
-  constructor(root, web, signal) {
+  /** @param {HTMLElement} root @param {import("./link_data.js").Web} web */
+  constructor(root, web) {
     this.root = root;
     this.web = web;
     /** @type {Node | null} */
@@ -29,11 +29,9 @@ export class Links {
     this.asked = 0;
     /** The last few answers of `reach`. @type {Map<string, ReturnType<Links["found"]>>} */
     this.reached = new Map();
-    this.listen(signal);
+    this.listen();
   }
-
-  /** @param {AbortSignal} signal */
-  listen(signal) {
+  listen() {
     const { root } = this;
     const tell = (/** @type {string} */ type, /** @type {Element} */ from, /** @type {Node | null} */ detail) =>
       from.dispatchEvent(new CustomEvent(type, { bubbles: true, detail }));
@@ -42,8 +40,8 @@ export class Links {
         const shown = shownAt(event.target);
         if (shown && !shown.row.closest("[data-own='points']")) tell("jl-point", shown.row, shown.node);
         else if (!shown && type === "pointerover") tell("jl-point", root, null);
-      }, { signal });
-    root.addEventListener("pointerleave", () => tell("jl-point", root, null), { signal });
+      });
+    root.addEventListener("pointerleave", () => tell("jl-point", root, null));
     root.addEventListener("click", (event) => {
       const { target } = event;
       const shown = shownAt(target);
@@ -51,19 +49,19 @@ export class Links {
       if (shown.row.closest("[data-own='points']") || getSelection()?.toString()) return;
       if (this.opens(shown.row, event)) return;
       tell("jl-pin", shown.row, sameNode(shown.node, this.pinned) ? null : shown.node);
-    }, { signal });
+    });
     root.addEventListener("jl-point", (event) => {
       const node = /** @type {CustomEvent} */ (event).detail;
       if (sameNode(node, this.point)) return;
       this.point = node;
       this.soon();
-    }, { signal });
+    });
     root.addEventListener("jl-pin", (event) => {
       this.pinned = /** @type {CustomEvent} */ (event).detail;
       this.light();
-    }, { signal });
-    root.addEventListener("jl-panes", () => this.light(), { signal });
-    root.addEventListener("jl-rows", () => this.forget(), { signal });
+    });
+    root.addEventListener("jl-panes", () => this.light());
+    root.addEventListener("jl-rows", () => this.forget());
   }
 
   /**
@@ -75,7 +73,7 @@ export class Links {
     if (row.localName !== "summary") return false;
     const onSign = event.detail && event.clientX - row.getBoundingClientRect().left < 20;
     if (onSign || !this.web.linked) return true;
-    if (row.parentElement instanceof HTMLDetailsElement && row.closest(".S")) {
+    if (row.parentElement instanceof HTMLDetailsElement && row.closest(".source-lines")) {
       event.preventDefault();
       row.parentElement.open = !row.classList.contains("pin");
     }
@@ -104,7 +102,7 @@ export class Links {
       const stage = this.web.stageOf(stageAt(row), ids);
       for (const id of this.web.parts(stage, ids)) put(`${stage}\n${id}`, row, ids);
     }
-    for (const row of this.root.querySelectorAll(".S .c > *"))
+    for (const row of this.root.querySelectorAll(".source-lines .rows > *"))
       if (row.firstElementChild instanceof HTMLElement) put(`\n${lineOf(row)}`, row.firstElementChild);
     return known;
   }
@@ -154,7 +152,7 @@ export class Links {
       this.put("", this.web.callers(atoms), "call");
       this.put("", this.web.owners(atoms), "lit");
     }
-    this.put(line ? "" : stage, line ? [line] : id ? this.web.parts(stage, id) : [], "at", id);
+    this.put(line ? "" : stage, line ? [line] : id ? this.web.parts(stage, id) : [], "pointed", id);
     if (!this.pinned) return;
     const pin = this.reach(this.pinned);
     this.put(pin.stage, pin.line ? [pin.line] : this.web.parts(pin.stage, pin.id), "pin", pin.id);

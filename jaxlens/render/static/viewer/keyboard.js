@@ -5,7 +5,7 @@
  * A notebook takes keys on their way down, so the listener stands on the window: letters that
  * are typed here go no further, and those with Ctrl, Alt or Meta are the notebook's.
  */
-import { button, made } from "./panes.js";
+import { button, create } from "./elements.js";
 import { showSpot } from "./reveal.js";
 import { shownAt } from "./rows.js";
 import { searchOf } from "./search.js";
@@ -30,22 +30,22 @@ const KEYS = [
 const TYPED = "input, textarea, select, [contenteditable=true]";
 
 class Keys {
-  /** @param {HTMLElement} root @param {AbortSignal} signal */
-  constructor(root, signal) {
+  /** @param {HTMLElement} root */
+  constructor(root) {
     this.root = root;
     this.lens = /** @type {any} */ (root).jaxlens;
     this.panes = /** @type {import("./panes.js").Panes} */ (this.lens.panes);
-    const rows = KEYS.map(([key, does]) => made("tr", "", {}, made("th", "", { scope: "row" }, key), made("td", "", {}, does)));
-    this.help = made("div", "hp", { role: "dialog", "aria-label": "Keys", tabindex: "-1", hidden: "" }, made("table", "", {}, made("tbody", "", {}, ...rows)));
-    this.ask = button("?", "Keys", () => this.toggle(), signal);
+    const rows = KEYS.map(([key, does]) => create("tr", "", {}, create("th", "", { scope: "row" }, key), create("td", "", {}, does)));
+    this.help = create("div", "key-help", { role: "dialog", "aria-label": "Keys", tabindex: "-1", hidden: "" }, create("table", "", {}, create("tbody", "", {}, ...rows)));
+    this.ask = button("?", "Keys", () => this.toggle());
     this.ask.setAttribute("aria-expanded", "false");
     this.panes.tools.append(this.ask);
     this.panes.bar.after(this.help);
-    window.addEventListener("keydown", (event) => this.key(event), { signal, capture: true });
+    window.addEventListener("keydown", (event) => this.key(event), { capture: true });
     root.addEventListener("pointerdown", (event) => {
       if (event.target instanceof Element) this.follow(event.target);
       if (event.target instanceof Element && !this.help.contains(event.target) && event.target !== this.ask) this.toggle(false);
-    }, { signal });
+    });
   }
 
   /** @param {boolean} [open] */
@@ -63,7 +63,7 @@ class Keys {
   /** A row that was clicked is where the keys go on. @param {Element} target */
   follow(target) {
     const pane = this.panes.open.find(({ body }) => body.contains(target));
-    const spot = pane && searchOf(pane).rows.find(target);
+    const spot = pane && searchOf(pane).rows.first((section) => section.find(target));
     if (pane && spot) searchOf(pane).rows.cursor = spot;
   }
 
@@ -85,7 +85,7 @@ class Keys {
 
   /** What a key does; undefined for nothing. @param {KeyboardEvent} event @returns {(() => unknown) | undefined} */
   acts(event) {
-    const onControl = event.target instanceof Element && event.target.closest("button, .sp, a");
+    const onControl = event.target instanceof Element && event.target.closest("button, .splitter, a");
     if (event.key === "Escape") return () => this.escape();
     if (event.key === "?") return () => this.toggle();
     const digit = /^Digit([1-9])$/.exec(event.code)?.[1];
@@ -114,7 +114,8 @@ class Keys {
 
   escape() {
     if (!this.help.hidden) return this.toggle(false);
-    if (!this.lens.links.pinned) return false; // the notebook's
+    // The notebook's
+    if (!this.lens.links.pinned) return false;
     this.root.dispatchEvent(new CustomEvent("jl-pin", { detail: null }));
   }
 
@@ -154,25 +155,10 @@ class Keys {
     const { pane } = this;
     if (!pane) return false;
     const { rows } = searchOf(pane);
-    const next = rows.next(rows.cursor ?? this.firstSeen(pane, step), step);
+    const first = rows.cursor ?? rows.first((section) => section.firstInView());
+    const next = rows.next(first && !rows.cursor ? { ...first, n: first.n - step } : first, step);
     if (!next) return Boolean(rows.cursor);
     return this.at(pane, next, true);
-  }
-
-  /** The row before the first in sight, for `step` to begin at. @param {Pane} pane @param {number} step */
-  firstSeen(pane, step) {
-    const { rows } = searchOf(pane);
-    const [from, to] = [pane.body.getBoundingClientRect().top, pane.body.getBoundingClientRect().bottom];
-    for (const section of rows.sections)
-      if ("pre" in section) {
-        const n = Math.max(0, Math.ceil((pane.body.scrollTop - section.top) / section.row));
-        if (n < section.count) return { section, n: n - step };
-      } else
-        for (let n = 0; n < section.count; n++) {
-          const { top, height } = section.rows[n].getBoundingClientRect();
-          if (height && top >= from && top < to) return { section, n: n - step };
-        }
-    return null;
   }
 
   /** @param {number} step from the end that this leaves */
@@ -229,7 +215,7 @@ class Keys {
   }
 }
 
-/** @param {HTMLElement} root @param {AbortSignal} signal */
-export function keysIn(root, signal) {
-  if (/** @type {any} */ (root).jaxlens.panes) new Keys(root, signal);
+/** @param {HTMLElement} root */
+export function keysIn(root) {
+  if (/** @type {any} */ (root).jaxlens.panes) new Keys(root);
 }

@@ -11,8 +11,6 @@
  *   alike?: number[]}} WebData
  */
 
-import { spread } from "./link_groups.js";
-
 const ORDER = ["kernels", "optimized", "hlo", "stablehlo", "jaxpr"];
 
 /** A negative number says how many follow the number before it. @param {Runs} runs */
@@ -24,6 +22,41 @@ export function unrolled(runs) {
     if (n >= 0) atoms.push(n);
     else for (let k = 0, last = atoms[atoms.length - 1]; k < -n; k++) atoms.push(++last);
   return atoms;
+}
+
+/** Runs of consecutive equations, as first and count. @typedef {[number, number][]} Stretch */
+
+/**
+ * The sets of a program of which nothing was lowered. They are embedded by groups of equations that
+ * have all in common (`Alike` in `render/link_data.py`); the atom of `eN` is N.
+ * @param {{alike: number[], lines?: Record<string, Runs>, calls?: Record<string, Runs>,
+ *   stack?: number[], made?: string[][]}} data
+ */
+function spread({ alike, lines, calls, stack, made }) {
+  const jaxpr = new Map();
+  const stackOf = new Map();
+  const madeOf = new Map();
+  /** @type {Stretch[]} */
+  const members = [];
+  for (let at = 0, n = 0; at < alike.length; at += 2) {
+    const [count, group] = [alike[at], alike[at + 1]];
+    (members[group] ??= []).push([n, count]);
+    const [place, by] = [stack?.[group] ?? -1, made?.[group] ?? []];
+    for (const end = n + count; n < end; n++) {
+      const id = `e${n}`;
+      jaxpr.set(id, n);
+      if (place >= 0) stackOf.set(id, place);
+      if (by.length) madeOf.set(id, by);
+    }
+  }
+  const atoms = (/** @type {Record<string, Runs> | undefined} */ named) =>
+    new Map(Object.entries(named ?? {}).map(([name, groups]) => {
+      const stretches = unrolled(groups).flatMap((group) => members[group] ?? []);
+      stretches.sort(([a], [b]) => a - b);
+      return [name, stretches.flatMap(([first, count]) => (count > 1 ? [first, 1 - count] : [first]))];
+    }));
+  const stages = new Map([["jaxpr", jaxpr]]);
+  return { stages, lines: atoms(lines), calls: atoms(calls), stack: stackOf, made: madeOf };
 }
 
 /** @param {Record<string, any> | undefined} record */
@@ -43,7 +76,7 @@ export class Web {
     this.ends = /** @type {Map<string, number>} */ (mapOf(data.ends));
     this.made = /** @type {Map<string, string[]>} */ (mapOf(data.made));
     this.stack = /** @type {Map<string, number>} */ (mapOf(data.stack));
-    if (data.alike) Object.assign(this, spread(/** @type {any} */ (data), unrolled));
+    if (data.alike) Object.assign(this, spread(/** @type {any} */ (data)));
     /** @type {Map<string, Map<number, string[]>>} */
     this.by = new Map();
     /** What a set of atoms was found to touch. @type {WeakMap<object, Map<object, Set<string>>>} */

@@ -4,7 +4,7 @@
  * it, how many it is at each stage, with a way there, and the Python lines that it came through.
  * It keeps its height, so that nothing moves while one points at things.
  */
-import { button, made } from "./panes.js";
+import { button, create } from "./elements.js";
 import { answeredSource } from "../listing/row_source.js";
 import { listOf } from "../listing/long_list.js";
 
@@ -40,18 +40,17 @@ function nameOf(id) {
 }
 
 export class About {
-  /** @param {HTMLElement} root @param {AbortSignal} signal */
-  constructor(root, signal) {
+  /** @param {HTMLElement} root */
+  constructor(root) {
     this.root = root;
-    this.signal = signal;
     this.lens = /** @type {any} */ (root).jaxlens;
-    this.strip = made("div", "ab", { role: "group", "aria-label": "What is pinned or pointed at" });
-    this.told = made("div", "sr", { "aria-live": "polite" });
+    this.strip = create("div", "node-details", { role: "group", "aria-label": "What is pinned or pointed at" });
+    this.told = create("div", "screen-reader", { "aria-live": "polite" });
     this.lens.panes.tabs.after(this.strip, this.told);
     this.shown = "";
     this.turns = new Map();
-    root.addEventListener("jl-light", () => this.show(), { signal });
-    root.addEventListener("jl-pin", () => this.say(this.lens.links.reach(this.lens.links.pinned)), { signal });
+    root.addEventListener("jl-light", () => this.show());
+    root.addEventListener("jl-pin", () => this.say(this.lens.links.reach(this.lens.links.pinned)));
     this.show();
   }
 
@@ -63,9 +62,9 @@ export class About {
     this.shown = key;
     const reach = links.reach(node);
     this.strip.classList.toggle("pinned", Boolean(links.pinned));
-    if (!node) return this.strip.replaceChildren(made("div", "hint", {}, this.lens.web.linked ? HINT : "Nothing here is linked."));
-    const first = made("div", "", {}, made("b", "", {}, reach.line || nameOf(reach.id)), " ", ...this.what(reach));
-    if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.free(), this.signal));
+    if (!node) return this.strip.replaceChildren(create("div", "hint", {}, this.lens.web.linked ? HINT : "Nothing here is linked."));
+    const first = create("div", "", {}, create("b", "", {}, reach.line || nameOf(reach.id)), " ", ...this.what(reach));
+    if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.free()));
     this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach), ...(links.pinned ? this.code(reach) : []));
   }
 
@@ -80,11 +79,11 @@ export class About {
     const fate = reach.stage === "jaxpr" ? web.fates.get(reach.id) : "";
     const ids = reach.id.split(" ");
     const word = ids.length > 3 ? counted(ids.length, NOUNS[reach.stage] ?? "instruction") : this.opcode(reach);
-    const parts = [made("code", "", {}, word), ` in ${this.title(reach.stage)}${fate ? `: ${sentence(fate)}` : "."}`];
+    const parts = [create("code", "", {}, word), ` in ${this.title(reach.stage)}${fate ? `: ${sentence(fate)}` : "."}`];
     const madeBy = web.made.get(reach.id);
     if (reach.stage === "jaxpr" && madeBy?.length) parts.push(` Made by ${madeBy.join(" of ")}.`);
     const how = web.how(reach.stage, reach.id);
-    if (how) parts.push(made("small", "", { title: /** @type {any} */ (HOW)[how] ?? "" }, how));
+    if (how) parts.push(create("small", "", { title: /** @type {any} */ (HOW)[how] ?? "" }, how));
     if (!reach.atoms.size) parts.push(" What it came from is not known.");
     return parts;
   }
@@ -120,7 +119,7 @@ export class About {
     const place = this.lens.links.places.get(`${stage}\n${id}`)?.[0];
     const word = place?.row.querySelector("b")?.textContent;
     if (word) return word;
-    for (const pre of this.root.querySelectorAll(".vl")) {
+    for (const pre of this.root.querySelectorAll(".long-list")) {
       const list = listOf(pre);
       const n = list?.stage === stage ? list.at.get(id)?.[0] : undefined;
       if (list && n !== undefined) return /<b>(.*?)<\/b>/.exec(list.html(n))?.[1] ?? "";
@@ -142,11 +141,11 @@ export class About {
 
   /** Buttons that go there; each click to the next. @param {Reach} reach */
   ways(reach) {
-    const row = made("div", "ways");
+    const row = create("div", "ways");
     const lines = reach.line ? [] : [...this.lens.web.owners(reach.atoms)];
-    if (lines.length) row.append(button(lines.length === 1 ? lines[0] : counted(lines.length, "line"), `Your code: ${lines.join(", ")}`, () => this.go("", lines), this.signal));
+    if (lines.length) row.append(button(lines.length === 1 ? lines[0] : counted(lines.length, "line"), `Your code: ${lines.join(", ")}`, () => this.go("", lines)));
     for (const [stage, ids] of this.counts(reach))
-      if (ids.size > Number(stage === reach.stage)) row.append(button(`${this.title(stage)} ${ids.size.toLocaleString("en")}`, `Show them: ${[...ids].slice(0, 20).join(", ")}`, () => this.go(stage, [...ids]), this.signal));
+      if (ids.size > Number(stage === reach.stage)) row.append(button(`${this.title(stage)} ${ids.size.toLocaleString("en")}`, `Show them: ${[...ids].slice(0, 20).join(", ")}`, () => this.go(stage, [...ids])));
     return row;
   }
 
@@ -165,15 +164,15 @@ export class About {
     if (!ids.length && reach.atoms.size) ids = [...web.touched("jaxpr", [reach.atoms.values().next().value])];
     const stack = ids.map((id) => web.lineage(id)).find((lines) => lines.length);
     if (!stack || reach.line) return [];
-    const list = made("ol", "", {}, ...stack.map((/** @type {string} */ line) => made("li", "", {}, line)));
-    const summary = made("summary", "", {}, `${stack[0]}${stack.length > 1 ? `, through ${counted(stack.length, "line")} of Python` : ""}`);
-    return [made("details", "", {}, summary, list)];
+    const list = create("ol", "", {}, ...stack.map((/** @type {string} */ line) => create("li", "", {}, line)));
+    const summary = create("summary", "", {}, `${stack[0]}${stack.length > 1 ? `, through ${counted(stack.length, "line")} of Python` : ""}`);
+    return [create("details", "", {}, summary, list)];
   }
 
   /** A kernel's code, asked of a live one: a large program's does not fit into the page. @param {Reach} reach */
   code(reach) {
     if (!this.root.dataset.kernel || !["kernels", "llvm", "asm"].includes(reach.stage)) return [];
-    const text = made("pre", "c code", { tabindex: "0", hidden: "" });
+    const text = create("pre", "rows kernel-code", { tabindex: "0", hidden: "" });
     const ask = async (/** @type {string} */ stage) => {
       text.hidden = false;
       text.textContent = "asking the kernel";
@@ -184,9 +183,9 @@ export class About {
         text.textContent = error instanceof Error ? error.message : String(error);
       }
     };
-    const ways = made("div", "ways", {});
+    const ways = create("div", "ways", {});
     for (const [stage, name] of [["llvm", "LLVM IR"], ["asm", "Assembly"]])
-      ways.append(button(`${name} of ${reach.id}`, `Show the ${name} of ${reach.id}`, () => ask(stage), this.signal));
+      ways.append(button(`${name} of ${reach.id}`, `Show the ${name} of ${reach.id}`, () => ask(stage)));
     return [ways, text];
   }
 
@@ -206,8 +205,8 @@ export class About {
   }
 }
 
-/** @param {HTMLElement} root @param {AbortSignal} signal */
-export function about(root, signal) {
+/** @param {HTMLElement} root */
+export function about(root) {
   const lens = /** @type {any} */ (root).jaxlens;
-  if (lens.panes && (lens.web.linked || root.querySelector("[data-pane] [data-id]"))) lens.about = new About(root, signal);
+  if (lens.panes && (lens.web.linked || root.querySelector("[data-pane] [data-id]"))) lens.about = new About(root);
 }

@@ -7,8 +7,7 @@
  * matches half a stroke at the right, the pin a triangle with a stroke. Its colours are in transition
  * when the page's theme changes, and so it hears of that.
  */
-import { made } from "./panes.js";
-import { onPage } from "./rows.js";
+import { create } from "./elements.js";
 import { searchOf } from "./search.js";
 
 /** @typedef {import("./panes.js").Pane} Pane */
@@ -27,37 +26,15 @@ const KINDS = [
 ];
 
 class Ruler {
-  /** @param {Pane} pane @param {AbortSignal} signal */
-  constructor(pane, signal) {
+  /** @param {Pane} pane */
+  constructor(pane) {
     this.pane = pane;
-    this.canvas = made("canvas", "pr", { "aria-hidden": "true", title: "Where the lit rows are; a click goes there" });
+    this.canvas = create("canvas", "ruler", { "aria-hidden": "true", title: "Where the lit rows are; a click goes there" });
     pane.body.after(this.canvas);
     /** Heights of the strokes, in pixels of the pane's content. @type {number[]} */
     this.ys = [];
-    this.canvas.addEventListener("click", (event) => this.jump(event.offsetY), { signal });
-    const sized = new ResizeObserver(() => this.draw());
-    sized.observe(pane.body);
-    signal.addEventListener("abort", () => sized.disconnect(), { once: true });
-  }
-
-  /** Heights of the rows with a mark. @param {string} kind */
-  places(kind) {
-    const { body } = this.pane;
-    const zero = body.getBoundingClientRect().top - body.scrollTop;
-    /** @type {number[]} */
-    const ys = [];
-    for (const section of searchOf(this.pane).rows.sections)
-      if ("pre" in section) {
-        const [top, row] = [section.top, section.row];
-        const found = kind === "hit" ? [...section.hits] : section.marked(kind);
-        for (const n of found) ys.push(top + section.place(n) * row);
-      } else
-        for (const row of section.rows)
-          if (row.classList.contains(kind)) {
-            const shown = onPage(row) ? row : row.closest("details:not([open])")?.firstElementChild;
-            if (shown && onPage(shown)) ys.push(shown.getBoundingClientRect().top - zero);
-          }
-    return ys;
+    this.canvas.addEventListener("click", (event) => this.jump(event.offsetY));
+    new ResizeObserver(() => this.draw()).observe(pane.body);
   }
 
   draw() {
@@ -77,7 +54,7 @@ class Ruler {
     for (const [kind, from, share, color] of KINDS) {
       pen.fillStyle = style[color];
       let last = -9;
-      for (const y of this.places(kind)) {
+      for (const y of searchOf(this.pane).rows.sections.flatMap((section) => section.heights(kind))) {
         this.ys.push(y);
         const at = Math.round((y / all) * view);
         if (at - last < 2 && kind !== "pin") continue;
@@ -106,17 +83,17 @@ function pointer(pen, at) {
   pen.fill();
 }
 
-/** @param {HTMLElement} root @param {AbortSignal} signal */
-export function rulers(root, signal) {
+/** @param {HTMLElement} root */
+export function rulers(root) {
   const { panes } = /** @type {any} */ (root).jaxlens;
   if (!panes) return;
   /** @type {Map<Pane, Ruler>} */
-  const all = new Map(panes.all.map((/** @type {Pane} */ pane) => [pane, new Ruler(pane, signal)]));
+  const all = new Map(panes.all.map((/** @type {Pane} */ pane) => [pane, new Ruler(pane)]));
   let asked = 0;
   const draw = () => {
     asked = 0;
     for (const pane of panes.open) all.get(pane)?.draw();
   };
   for (const type of ["jl-light", "jl-hits", "jl-rows", "jl-panes", "toggle", "transitionend"])
-    root.addEventListener(type, () => (asked ||= requestAnimationFrame(draw)), { signal, capture: true });
+    root.addEventListener(type, () => (asked ||= requestAnimationFrame(draw)), { capture: true });
 }

@@ -1,11 +1,11 @@
 // @ts-check
 /**
- * Bytes as `html/packing.py` writes them: five characters for four bytes, none of which HTML, JSON or a
- * string of JavaScript would escape.
+ * Reads text as `html/packing.py` writes it: deflated, and in base 85 with digits that HTML, JSON
+ * and strings of JavaScript do not escape. The installer of every output holds this file.
  */
 
 /** @param {string} text @returns {Uint8Array<ArrayBuffer>} */
-export function bytesOf(text) {
+function bytesOf(text) {
   const size = Math.floor((text.length * 4) / 5);
   const full = text.padEnd(Math.ceil(text.length / 5) * 5, "|");
   const view = new DataView(new ArrayBuffer((full.length / 5) * 4));
@@ -18,4 +18,10 @@ export function bytesOf(text) {
     }
   }
   return new Uint8Array(view.buffer, 0, size);
+}
+
+/** @param {string} pack @returns {Promise<string>} */
+export async function inflated(pack) {
+  const plain = new Blob([bytesOf(pack)]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Response(plain).text();
 }

@@ -5,6 +5,7 @@
  *
  * A pane stays the `<details data-pane>` that it was, open when it is shown.
  */
+import { button, create } from "./elements.js";
 
 /** @typedef {{key: string, title: string, details: HTMLDetailsElement, head: HTMLElement,
  *   body: HTMLElement, button: HTMLButtonElement}} Pane */
@@ -24,27 +25,6 @@ const TELLING = {
   ladder: ["rung1", "rung2"],
   tape: ["jaxpr"],
 };
-
-/**
- * @template {keyof HTMLElementTagNameMap} T
- * @param {T} tag @param {string} kind @param {Record<string, string>} [attributes]
- * @param {(Node | string)[]} inside
- * @returns {HTMLElementTagNameMap[T]}
- */
-export function made(tag, kind, attributes = {}, ...inside) {
-  const element = document.createElement(tag);
-  if (kind) element.className = kind;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...inside);
-  return element;
-}
-
-/** A button that says what it does; a sign has that for its name. @param {string} text @param {string} title @param {() => void} act @param {AbortSignal} signal */
-export function button(text, title, act, signal) {
-  const found = made("button", "", { type: "button", title, ...(/\w/.test(text) ? {} : { "aria-label": title }) }, text);
-  found.addEventListener("click", act, { signal });
-  return found;
-}
 
 /** What a page remembers of outputs; nothing where it may not. @returns {Record<string, any>} */
 function remembered() {
@@ -68,12 +48,12 @@ function remember(key, value) {
 
 /** The tabs of an output; what stands alone becomes the only one. @param {HTMLElement} root */
 function tabsOf(root) {
-  const tabs = root.querySelector(":scope > .T");
+  const tabs = root.querySelector(":scope > .pane-tabs");
   if (tabs instanceof HTMLElement) return tabs;
-  const blocks = [...root.children].filter((e) => e.matches(".L, .S, .D, details, .W"));
-  if (!blocks.some((e) => e.matches(".L, .S, .D"))) return null;
-  const inner = made("div", "");
-  const alone = made("div", "T", {}, made("details", "", { "data-pane": "alone" }, made("summary", ""), inner));
+  const blocks = [...root.children].filter((e) => e.matches(".listing, .source-lines, .program-diff, details, .table-box"));
+  if (!blocks.some((e) => e.matches(".listing, .source-lines, .program-diff"))) return null;
+  const inner = create("div", "");
+  const alone = create("div", "pane-tabs", {}, create("details", "", { "data-pane": "alone" }, create("summary", ""), inner));
   blocks[0].before(alone);
   inner.append(...blocks);
   return alone;
@@ -82,32 +62,29 @@ function tabsOf(root) {
 /** Where a user's line goes on when it wraps: right of its own beginning. @param {Element} line */
 function hang(line) {
   const blanks = /^\s*\d*(\s*)/.exec(line.textContent ?? "")?.[1].length ?? 0;
-  if (line instanceof HTMLElement) line.style.setProperty("--in", String(blanks + 4));
+  if (line instanceof HTMLElement) line.style.setProperty("--indent", String(blanks + 4));
 }
 
 export class Panes {
-  /** @param {HTMLElement} root @param {HTMLElement} tabs @param {AbortSignal} signal */
-  constructor(root, tabs, signal) {
+  /** @param {HTMLElement} root @param {HTMLElement} tabs */
+  constructor(root, tabs) {
     this.root = root;
     this.tabs = tabs;
-    this.signal = signal;
     tabs.setAttribute("data-live", "");
-    this.bar = made("div", "bar", { role: "toolbar", "aria-label": "Panes" });
+    this.bar = create("div", "bar", { role: "toolbar", "aria-label": "Panes" });
     /** @type {Pane[]} */
     this.all = [...tabs.children].filter((e) => e instanceof HTMLDetailsElement).map((e) => this.pane(e));
-    this.tools = made("span", "tools");
+    this.tools = create("span", "tools");
     this.bar.append(...this.all.map((pane) => pane.button), this.tools);
     if (this.all.length > 1)
-      this.tools.append(button("+", "One more pane beside (or Shift-click a name)", () => this.add(), signal));
+      this.tools.append(button("+", "One more pane beside (or Shift-click a name)", () => this.add()));
     else this.bar.classList.add("alone");
     tabs.before(this.bar);
     /** Keys of what is shown, what was chosen last at the end. @type {string[]} */
     this.shown = [];
-    this.bar.addEventListener("keydown", (event) => this.walk(event), { signal });
+    this.bar.addEventListener("keydown", (event) => this.walk(event));
     this.restore();
-    const sized = new ResizeObserver(() => this.fit());
-    sized.observe(root);
-    signal.addEventListener("abort", () => sized.disconnect(), { once: true });
+    new ResizeObserver(() => this.fit()).observe(root);
   }
 
   /** @param {HTMLDetailsElement} details @returns {Pane} */
@@ -116,33 +93,31 @@ export class Panes {
     const body = /** @type {HTMLElement} */ (details.querySelector(":scope > div"));
     const [key, title] = [details.getAttribute("data-pane") ?? "", summary.textContent ?? ""];
     details.removeAttribute("name");
-    body.classList.add("pb");
+    body.classList.add("pane-body");
     for (const [name, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", title]])
       body.setAttribute(name, value);
-    for (const inner of body.querySelectorAll(".c, .W")) inner.removeAttribute("tabindex");
-    for (const line of body.querySelectorAll(".S .c > * > :first-child")) hang(line);
-    const head = made("div", "ph", {}, made("b", "", {}, title));
-    const frame = made("div", "pw");
-    body.replaceWith(made("div", "pp", {}, head, frame));
+    for (const inner of body.querySelectorAll(".rows, .table-box")) inner.removeAttribute("tabindex");
+    for (const line of body.querySelectorAll(".source-lines .rows > * > :first-child")) hang(line);
+    const head = create("div", "pane-head", {}, create("b", "", {}, title));
+    const frame = create("div", "pane-frame");
+    body.replaceWith(create("div", "", {}, head, frame));
     frame.append(body);
     this.edge(frame, body);
-    const chosen = button(title, summary.title || title, () => {}, this.signal);
+    const chosen = button(title, summary.title || title, () => {});
     chosen.setAttribute("data-key", key);
     chosen.setAttribute("aria-label", title);
-    chosen.addEventListener("click", (event) => this.choose(key, event.shiftKey || event.ctrlKey || event.metaKey), { signal: this.signal });
+    chosen.addEventListener("click", (event) => this.choose(key, event.shiftKey || event.ctrlKey || event.metaKey));
     return { key, title, details, head, body, button: chosen };
   }
 
   /** Says whether a pane goes on at its right. @param {HTMLElement} frame @param {HTMLElement} body */
   edge(frame, body) {
-    const { root, signal } = this;
+    const { root } = this;
     const look = () => frame.classList.toggle("more", body.scrollWidth - body.clientWidth - body.scrollLeft > 4);
-    const sized = new ResizeObserver(look);
-    sized.observe(body);
-    signal.addEventListener("abort", () => sized.disconnect(), { once: true });
-    body.addEventListener("scroll", look, { signal, passive: true });
-    for (const type of ["jl-rows", "jl-panes"]) root.addEventListener(type, look, { signal });
-    body.addEventListener("toggle", look, { signal, capture: true });
+    new ResizeObserver(look).observe(body);
+    body.addEventListener("scroll", look, { passive: true });
+    for (const type of ["jl-rows", "jl-panes"]) root.addEventListener(type, look);
+    body.addEventListener("toggle", look, { capture: true });
   }
 
   get most() {
@@ -205,7 +180,7 @@ export class Panes {
   }
 
   show() {
-    for (const bar of this.tabs.querySelectorAll(":scope > .sp")) bar.remove();
+    for (const bar of this.tabs.querySelectorAll(":scope > .splitter")) bar.remove();
     for (const pane of this.all) {
       pane.details.open = this.shown.includes(pane.key);
       pane.button.setAttribute("aria-pressed", String(pane.details.open));
@@ -223,9 +198,8 @@ export class Panes {
 
   /** What parts two panes; it moves by pointer and by arrow keys. @param {Pane} left @param {Pane} right */
   splitter(left, right) {
-    const bar = made("div", "sp", { role: "separator", tabindex: "0", "aria-orientation": "vertical",
+    const bar = create("div", "splitter", { role: "separator", tabindex: "0", "aria-orientation": "vertical",
       "aria-label": `Room of ${left.title}`, "aria-valuemin": "10", "aria-valuemax": "90", "aria-valuenow": "50" });
-    const { signal } = this;
     const move = (/** @type {number} */ x) => {
       const from = left.details.getBoundingClientRect().left;
       const to = right.details.getBoundingClientRect().right;
@@ -238,16 +212,16 @@ export class Panes {
     bar.addEventListener("pointerdown", (event) => {
       event.preventDefault();
       bar.setPointerCapture(event.pointerId);
-    }, { signal });
+    });
     bar.addEventListener("pointermove", (event) => {
       if (bar.hasPointerCapture(event.pointerId)) move(event.clientX);
-    }, { signal });
+    });
     bar.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -24, ArrowRight: 24 }[event.key];
       if (!step) return;
       event.preventDefault();
       move(bar.getBoundingClientRect().left + 4 + step);
-    }, { signal });
+    });
     return bar;
   }
 
@@ -262,8 +236,8 @@ export class Panes {
   }
 }
 
-/** Makes the tabs of an output panes; null where it has nothing to lay out. @param {HTMLElement} root @param {AbortSignal} signal */
-export function panesOf(root, signal) {
+/** Makes the tabs of an output panes; null where it has nothing to lay out. @param {HTMLElement} root */
+export function panesOf(root) {
   const tabs = tabsOf(root);
-  return tabs && new Panes(root, tabs, signal);
+  return tabs && new Panes(root, tabs);
 }

@@ -2,10 +2,11 @@
 /**
  * The way to a node: its pane opens, the row comes into sight and is where the keys are.
  */
-import { sameNode, shownAt } from "./rows.js";
+import { sameNode } from "./rows.js";
 import { searchOf } from "./search.js";
 
 /** @typedef {import("./panes.js").Pane} Pane */
+/** @typedef {import("./rows.js").Spot} Spot */
 
 /** @param {HTMLElement} root @param {string} stage */
 function panesWith(root, stage) {
@@ -14,7 +15,7 @@ function panesWith(root, stage) {
   return [...panes.open.filter(has), ...panes.all.filter((/** @type {Pane} */ pane) => !pane.details.open && has(pane))];
 }
 
-/** Brings a row into sight and puts the keys there. @param {Pane} pane @param {import("./rows.js").Spot} spot */
+/** Brings a row into sight and puts the keys there. @param {Pane} pane @param {Spot} spot */
 export function showSpot(pane, spot) {
   const search = searchOf(pane);
   search.rows.cursor = spot;
@@ -23,45 +24,59 @@ export function showSpot(pane, spot) {
   return row;
 }
 
-/** @param {Pane} pane @param {any} node */
-function spotOf(pane, node) {
-  const { rows } = searchOf(pane);
-  for (const section of rows.sections) {
-    if ("pre" in section) {
-      const n = "id" in node && section.same(node.stage) ? section.at.get(node.id)?.[0] : undefined;
-      if (n !== undefined) return { section, n };
-      continue;
-    }
-    const n = section.rows.findIndex((row) => {
-      const shown = shownAt(row);
-      return shown !== null && (sameNode(shown.node, node) || ("id" in node && "id" in shown.node && shown.node.id === node.id && (!shown.node.stage || shown.node.stage === node.stage)));
-    });
-    if (n >= 0) return { section, n };
-  }
-  return null;
-}
-
-/** @param {HTMLElement} root @param {AbortSignal} signal */
-export function reveals(root, signal) {
+/** @param {HTMLElement} root */
+export function reveals(root) {
   const { panes } = /** @type {any} */ (root).jaxlens;
   if (!panes) return;
   root.addEventListener("jl-reveal", async (event) => {
     const node = /** @type {CustomEvent} */ (event).detail;
-    const found = "line" in node ? panes.all.filter((/** @type {Pane} */ pane) => pane.body.querySelector(".S")) : panesWith(root, node.stage);
+    const found = "line" in node ? panes.all.filter((/** @type {Pane} */ pane) => pane.body.querySelector(".source-lines")) : panesWith(root, node.stage);
     for (const pane of found) {
-      const asleep = !pane.details.open && pane.body.querySelector("[data-lines] .c:not(.vl)");
+      const asleep = !pane.details.open && pane.body.querySelector("[data-lines] .rows:not(.long-list)");
       if (asleep) {
-        const awake = new Promise((done) => root.addEventListener("jl-rows", done, { signal, once: true }));
+        const awake = new Promise((done) => root.addEventListener("jl-rows", done, { once: true }));
         panes.reveal(pane.key);
         await awake;
       }
       for (const section of searchOf(pane).rows.sections)
         if ("pre" in section && "id" in node && section.same(node.stage)) await section.bring(node.id);
-      const spot = spotOf(pane, node);
+      const spot = searchOf(pane).rows.first((section) => section.indexOf(node));
       if (!spot) continue;
       panes.reveal(pane.key);
       showSpot(pane, spot);
       return;
     }
-  }, { signal });
+  });
+}
+
+/** Whether a row is between the edges of its pane. @param {Pane} pane @param {Spot} spot */
+function inView({ body }, { section, n }) {
+  const y = section.y(n);
+  return y >= body.scrollTop - 4 && y < body.scrollTop + body.clientHeight - 16;
+}
+
+/** @param {HTMLElement} root */
+export function follows(root) {
+  const { panes, links } = /** @type {any} */ (root).jaxlens;
+  if (!panes) return;
+  /** The pin that each open pane has followed. @type {Map<string, import("./rows.js").Node>} */
+  const done = new Map();
+  let asked = 0;
+  const follow = () => {
+    asked = 0;
+    const { pinned, point } = links;
+    const open = new Set(panes.open.map((/** @type {Pane} */ pane) => pane.key));
+    for (const key of done.keys()) if (!open.has(key)) done.delete(key);
+    if (!pinned || (point && !sameNode(point, pinned))) return;
+    for (const pane of panes.open) {
+      if (sameNode(done.get(pane.key) ?? null, pinned)) continue;
+      const { rows } = searchOf(pane);
+      const lit = rows.marked("lit").filter((/** @type {Spot} */ { section, n }) => section.inSight(n));
+      if (!lit.length) continue;
+      done.set(pane.key, pinned);
+      if (!lit.some((/** @type {Spot} */ spot) => inView(pane, spot))) lit[0].section.show(lit[0].n, "center");
+    }
+  };
+  for (const type of ["jl-light", "jl-panes", "jl-rows"])
+    root.addEventListener(type, () => (asked ||= requestAnimationFrame(follow)));
 }

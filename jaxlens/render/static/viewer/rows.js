@@ -5,10 +5,10 @@
  * @typedef {{stage: string, id: string} | {line: string}} Node
  */
 
-const SHOWN = "[data-id], .S .c > *";
+const SHOWN = "[data-id], .source-lines .rows > *";
 const FIXED = [
-  ".L > .c:not(.vl) > div > div", ".S .c > * > :first-child", ".S .u > div",
-  ".d > div", ".F > li", "tbody > tr", "summary[data-id]", "[data-row]",
+  ".listing > .rows:not(.long-list) > div > div", ".source-lines .rows > * > :first-child", ".source-lines .indented > div",
+  ".diff-rows > div", ".findings > li", "tbody > tr", "summary[data-id]", "[data-row]",
 ].join(",");
 
 /** The ids of a row; an empty attribute means its first word. @param {Element} row */
@@ -63,7 +63,7 @@ export function unfold(row) {
 
 /** Scrolls a row's pane, and no more of the page than it must. @param {HTMLElement} row @param {ScrollLogicalPosition} where */
 export function scrollTo(row, where) {
-  const body = row.closest(".pb");
+  const body = row.closest(".pane-body");
   if (!(body instanceof HTMLElement)) return row.scrollIntoView({ block: "nearest" });
   const [at, view] = [row.getBoundingClientRect(), body.getBoundingClientRect()];
   const [above, below] = [at.top - view.top - 28, at.bottom - view.bottom + 8];
@@ -75,7 +75,7 @@ export function scrollTo(row, where) {
 
 /** Lines of another language become rows. @param {HTMLElement} root */
 export function splitCode(root) {
-  for (const pre of root.querySelectorAll(".L > .c"))
+  for (const pre of root.querySelectorAll(".listing > .rows"))
     if (!pre.firstElementChild && pre.textContent) {
       const lines = pre.textContent.replace(/\n$/, "").split("\n");
       const run = document.createElement("div");
@@ -88,11 +88,15 @@ export function splitCode(root) {
     }
 }
 
-/** Rows that stand in the HTML of a pane, in order. */
-class Fixed {
-  /** @param {HTMLElement[]} rows */
-  constructor(rows) {
+/** Top of an element in the content of the pane that scrolls it. @param {HTMLElement} body @param {Element} element */
+const topIn = (body, element) => element.getBoundingClientRect().top - body.getBoundingClientRect().top + body.scrollTop;
+
+/** Rows that stand in the HTML of a pane, in order; `LongList` has the same methods. */
+class StaticRows {
+  /** @param {HTMLElement[]} rows @param {HTMLElement} body what scrolls */
+  constructor(rows, body) {
     this.rows = rows;
+    this.body = body;
     this.count = rows.length;
     /** @type {HTMLElement[]} */
     this.pointed = [];
@@ -103,12 +107,17 @@ class Fixed {
     return this.rows[n].textContent ?? "";
   }
 
-  /** @param {number} n */
+  /** Whether neither a fold nor a filter hides it. @param {number} n */
   inSight(n) {
     return onPage(this.rows[n]);
   }
 
-  /** Brings a row into sight. @param {number} n @param {ScrollLogicalPosition} [where] @returns {HTMLElement} */
+  /** Top of a row in the content of its pane. @param {number} n */
+  y(n) {
+    return topIn(this.body, this.rows[n]);
+  }
+
+  /** Scrolls a row into view. @param {number} n @param {ScrollLogicalPosition} [where] @returns {HTMLElement} */
   show(n, where = "nearest") {
     unfold(this.rows[n]);
     scrollTo(this.rows[n], where);
@@ -120,33 +129,59 @@ class Fixed {
     this.rows.forEach((row, n) => row.classList.toggle("gone", kept !== null && !kept.has(n)));
   }
 
-  /** Marks what is found and where the keys are. @param {Set<number>} hits @param {number} cursor */
+  /** Marks the matches of a search and the row that the keys are at. @param {Set<number>} hits @param {number} cursor */
   point(hits, cursor) {
-    for (const row of this.pointed) row.classList.remove("hit", "cur");
+    for (const row of this.pointed) row.classList.remove("hit", "row-cursor");
     this.pointed = [...hits].map((n) => this.rows[n]);
     for (const row of this.pointed) row.classList.add("hit");
     if (cursor < 0) return;
-    this.rows[cursor].classList.add("cur");
+    this.rows[cursor].classList.add("row-cursor");
     this.pointed.push(this.rows[cursor]);
   }
 
-  /** @param {Element} row */
-  find(row) {
-    return this.rows.findIndex((other) => other === row || other.contains(row));
+  /** The row that an element is or stands in, else -1. @param {Element} element */
+  find(element) {
+    return this.rows.findIndex((row) => row === element || row.contains(element));
   }
 
-  /** @param {string} mark */
+  /** The first row of a node, else -1; a row without a stage has that of any node of its id. @param {Node} node */
+  indexOf(node) {
+    return this.rows.findIndex((row) => {
+      const shown = shownAt(row)?.node ?? null;
+      return sameNode(shown, node) || (shown && "id" in shown && "id" in node && shown.id === node.id && !shown.stage);
+    });
+  }
+
+  /** The first row whose top is in view, else -1. */
+  firstInView() {
+    const { top: from, bottom: to } = this.body.getBoundingClientRect();
+    return this.rows.findIndex((row) => {
+      const { top, height } = row.getBoundingClientRect();
+      return height && top >= from && top < to;
+    });
+  }
+
+  /** The rows in sight with a mark. @param {string} mark */
   marked(mark) {
     return this.rows.flatMap((row, n) => (row.classList.contains(mark) && onPage(row) ? [n] : []));
   }
+
+  /** Tops of the rows with a mark, or of the closed folds that hide them. @param {string} mark */
+  heights(mark) {
+    return this.rows.flatMap((row) => {
+      if (!row.classList.contains(mark)) return [];
+      const shown = onPage(row) ? row : row.closest("details:not([open])")?.firstElementChild;
+      return shown && onPage(shown) ? [topIn(this.body, shown)] : [];
+    });
+  }
 }
 
-/** @typedef {Fixed | import("../listing/long_list.js").Long} Section */
+/** @typedef {StaticRows | import("../listing/long_list.js").LongList} Section */
 /** @typedef {{section: Section, n: number}} Spot */
 
-/** A pane's rows: those in its HTML, with each long list where it stands. */
+/** The rows of a pane: those in its HTML, and each long list in its place. */
 export class PaneRows {
-  /** @param {HTMLElement} body @param {(list: Element) => import("../listing/long_list.js").Long | undefined} listOf */
+  /** @param {HTMLElement} body @param {(list: Element) => import("../listing/long_list.js").LongList | undefined} listOf */
   constructor(body, listOf) {
     this.body = body;
     this.listOf = listOf;
@@ -154,7 +189,7 @@ export class PaneRows {
     this.cursor = null;
   }
 
-  /** Rows came or went. */
+  /** To be called when rows came or went. */
   forget() {
     this.known = undefined;
   }
@@ -162,28 +197,28 @@ export class PaneRows {
   /** @returns {Section[]} */
   get sections() {
     const first = this.known?.[0];
-    if (this.known && !(first instanceof Fixed && !first.rows[0].isConnected)) return this.known;
+    if (this.known && !(first instanceof StaticRows && !first.rows[0].isConnected)) return this.known;
     /** @type {Section[]} */
-    const found = [];
+    const sections = [];
     /** @type {HTMLElement[]} */
     let rows = [];
-    const close = () => rows.length && found.push(new Fixed(rows));
-    for (const row of this.body.querySelectorAll(`${FIXED},.vl`)) {
-      const list = row.classList.contains("vl") ? this.listOf(row) : undefined;
+    const close = () => rows.length && sections.push(new StaticRows(rows, this.body));
+    for (const row of this.body.querySelectorAll(`${FIXED},.long-list`)) {
+      const list = this.listOf(row);
       if (list) {
         close();
         rows = [];
-        found.push(list);
-      } else if (row instanceof HTMLElement && !row.parentElement?.closest(".vl")) rows.push(row);
+        sections.push(list);
+      } else if (row instanceof HTMLElement && !row.parentElement?.closest(".long-list")) rows.push(row);
     }
     close();
-    return (this.known = found);
+    return (this.known = sections);
   }
 
-  /** The row that an element is or stands in. @param {Element} element @returns {Spot | null} */
-  find(element) {
+  /** The first spot that a question to each section finds; -1 is none. @param {(section: Section) => number} ask @returns {Spot | null} */
+  first(ask) {
     for (const section of this.sections) {
-      const n = section.find(element);
+      const n = ask(section);
       if (n >= 0) return { section, n };
     }
     return null;

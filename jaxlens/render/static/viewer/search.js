@@ -3,7 +3,7 @@
  * The head of each pane: a box that finds rows as one types, a filter that leaves only what was
  * found, and a button that copies what the pane shows.
  */
-import { button, made } from "./panes.js";
+import { button, create } from "./elements.js";
 import { PaneRows } from "./rows.js";
 import { listOf } from "../listing/long_list.js";
 
@@ -21,7 +21,7 @@ export async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    const area = made("textarea", "");
+    const area = create("textarea", "");
     area.value = text;
     document.body.append(area);
     area.select();
@@ -31,8 +31,8 @@ export async function copied(text) {
 }
 
 export class Search {
-  /** @param {HTMLElement} root @param {Pane} pane @param {AbortSignal} signal */
-  constructor(root, pane, signal) {
+  /** @param {HTMLElement} root @param {Pane} pane */
+  constructor(root, pane) {
     this.root = root;
     this.pane = pane;
     this.rows = new PaneRows(pane.body, listOf);
@@ -40,18 +40,18 @@ export class Search {
     this.hits = [];
     this.current = -1;
     this.filtering = false;
-    this.box = made("input", "", { type: "search", placeholder: "search  /", "aria-label": `Search in ${pane.title}`, spellcheck: "false" });
-    this.count = made("output", "", { "aria-live": "polite" });
-    this.filter = button("only", "Show only the rows that match", () => this.toggle(), signal);
+    this.box = create("input", "", { type: "search", placeholder: "search  /", "aria-label": `Search in ${pane.title}`, spellcheck: "false" });
+    this.count = create("output", "", { "aria-live": "polite" });
+    this.filter = button("only", "Show only the rows that match", () => this.toggle());
     this.filter.setAttribute("aria-pressed", "false");
-    const copy = button("copy", "Copy what this pane shows", () => this.copy(), signal);
+    const copy = button("copy", "Copy what this pane shows", () => this.copy());
     pane.head.append(this.box, this.count, this.filter, copy);
-    this.box.addEventListener("input", () => this.find(), { signal });
-    this.box.addEventListener("keydown", (event) => this.key(event), { signal });
+    this.box.addEventListener("input", () => this.find());
+    this.box.addEventListener("keydown", (event) => this.key(event));
     root.addEventListener("jl-rows", () => {
       this.rows.forget();
       if (this.box.value) this.find();
-    }, { signal });
+    });
     searches.set(pane, this);
   }
 
@@ -134,13 +134,13 @@ export class Search {
   }
 }
 
-/** A search for each pane of an output. @param {HTMLElement} root @param {AbortSignal} signal */
-export function searchIn(root, signal) {
+/** A search for each pane of an output. @param {HTMLElement} root */
+export function searchIn(root) {
   const { panes } = /** @type {any} */ (root).jaxlens;
-  for (const pane of panes?.all ?? []) new Search(root, pane, signal);
+  for (const pane of panes?.all ?? []) new Search(root, pane);
   const bare = () => {
     for (const pane of panes?.open ?? []) pane.head.classList.toggle("bare", !searchOf(pane).rows.sections.length);
   };
-  for (const type of ["jl-panes", "jl-rows"]) root.addEventListener(type, bare, { signal });
+  for (const type of ["jl-panes", "jl-rows"]) root.addEventListener(type, bare);
   bare();
 }

@@ -7,7 +7,7 @@
  * `atoms(stage, id)`, `ids(stage, atom)`, `lines`, `panes`, `links`, and `fetch(what)`, which
  * a live kernel puts there.
  */
-import { unfurled, unpacked } from "./embedded_data.js";
+import { embedded, insertLateHtml } from "./elements.js";
 import { Web } from "./link_data.js";
 import { panesOf } from "./panes.js";
 import { Links } from "./highlight.js";
@@ -16,20 +16,18 @@ import { longLists } from "../listing/long_list.js";
 import { searchIn } from "./search.js";
 import { rulers } from "./overview_ruler.js";
 import { about } from "./node_details.js";
-import { reveals } from "./reveal.js";
-import { follows } from "./follow.js";
+import { follows, reveals } from "./reveal.js";
 import { keysIn } from "./keyboard.js";
 import { helpOf } from "./glossary_card.js";
 
-/** What else an output gets, in order. @type {((root: HTMLElement, signal: AbortSignal) => void)[]} */
+/** What else an output gets, in order. @type {((root: HTMLElement) => void)[]} */
 const PARTS = [searchIn, reveals, about, helpOf, keysIn, rulers, longLists, follows];
 
-/** @type {AbortController | undefined} */
-let living;
+let listening = false;
 
 /** A line with folded pieces tells them when pointed at. @param {Event} event */
 function tellFolds(event) {
-  const line = event.target instanceof Element ? event.target.closest(".jl [data-id]") : null;
+  const line = event.target instanceof Element ? event.target.closest(".jaxlens [data-id]") : null;
   if (line instanceof HTMLElement && !line.title && line.querySelector("s"))
     line.title = (line.textContent ?? "").trim();
 }
@@ -38,7 +36,7 @@ let groups = 0;
 
 /** Tabs inside a pane: one stays open, and equal outputs do not share them. @param {HTMLElement} root */
 function ownTabs(root) {
-  for (const tabs of root.querySelectorAll(".T:not([data-live])")) {
+  for (const tabs of root.querySelectorAll(".pane-tabs:not([data-live])")) {
     const panes = [...tabs.children].filter((pane) => pane instanceof HTMLDetailsElement);
     const open = panes.findIndex((pane) => pane.open);
     const name = `jl-tabs-${++groups}`;
@@ -49,7 +47,7 @@ function ownTabs(root) {
 
 /** A tab that is open stays so. @param {Event} event */
 function keepOpen(event) {
-  const tab = event.target instanceof Element ? event.target.closest(".jl .T > details[open] > summary") : null;
+  const tab = event.target instanceof Element ? event.target.closest(".jaxlens .pane-tabs > details[open] > summary") : null;
   if (tab) event.preventDefault();
 }
 
@@ -61,24 +59,25 @@ const OWN_KEYS = /^(?:Arrow(?:Up|Down|Left|Right)|Home|End|Enter| |[1-9?\/jknNcC
  */
 function keepKeys(event) {
   const { target } = event;
-  const root = target instanceof Element ? target.closest(".jl") : null;
+  const root = target instanceof Element ? target.closest(".jaxlens") : null;
   if (!root || !(target instanceof Element) || event.ctrlKey || event.metaKey || event.altKey) return;
   const ends = event.key === "Escape" && root.querySelector(".pin");
   if (!ends && (!OWN_KEYS.test(event.key) || (event.key === "Enter" && event.shiftKey))) return;
-  target.setAttribute("data-lm-suppress-shortcuts", ""); // a selector may match the target itself
+  // A selector may match the target itself
+  target.setAttribute("data-lm-suppress-shortcuts", "");
   setTimeout(() => target.removeAttribute("data-lm-suppress-shortcuts"));
 }
 
-/** @param {HTMLElement} root @param {AbortSignal} signal */
-async function wake(root, signal) {
+/** @param {HTMLElement} root */
+async function wake(root) {
   root.classList.toggle("framed", window !== window.top);
-  const panes = panesOf(root, signal);
+  const panes = panesOf(root);
   ownTabs(root);
   splitCode(root);
   const lens = /** @type {any} */ (root).jaxlens ?? {};
   /** @type {any} */ (root).jaxlens = lens;
   lens.panes = panes;
-  const data = Promise.all([unpacked(root, "web"), unfurled(root)]);
+  const data = Promise.all([embedded(root, "web"), insertLateHtml(root)]);
   lens.ready = data.then(([found]) => {
     const web = new Web(found ?? { atoms: {} });
     Object.assign(lens, {
@@ -86,35 +85,26 @@ async function wake(root, signal) {
       lines: web.lines,
       atoms: web.atoms.bind(web),
       ids: web.ids.bind(web),
-      links: new Links(root, web, signal),
+      links: new Links(root, web),
     });
-    for (const part of PARTS) part(root, signal);
+    for (const part of PARTS) part(root);
     setTimeout(() => web.warm(), 100);
     return lens;
   });
   await lens.ready;
 }
 
-/**
- * Brings every output under `root` to life that is not yet.
- * @param {ParentNode} root
- * @returns {() => void} ends it for the whole page
- */
+/** Brings every output under `root` to life that is not yet. @param {ParentNode} root */
 export function live(root) {
-  if (!living) {
-    living = new AbortController();
-    const { signal } = living;
-    document.addEventListener("click", keepOpen, { signal });
-    document.addEventListener("mouseover", tellFolds, { signal });
-    window.addEventListener("keydown", keepKeys, { signal, capture: true });
+  if (!listening) {
+    listening = true;
+    document.addEventListener("click", keepOpen);
+    document.addEventListener("mouseover", tellFolds);
+    window.addEventListener("keydown", keepKeys, { capture: true });
   }
-  for (const output of root.querySelectorAll(".jl:not([data-live])")) {
+  for (const output of root.querySelectorAll(".jaxlens:not([data-live])")) {
     if (!(output instanceof HTMLElement)) continue;
     output.setAttribute("data-live", "");
-    wake(output, living.signal);
+    wake(output);
   }
-  return () => {
-    living?.abort();
-    living = undefined;
-  };
 }

@@ -1,0 +1,29 @@
+// @ts-check
+/** Installs the assets of an output (`html/assets.py`): once per page and version. */
+
+import { inflated } from "./packing.js";
+
+/**
+ * @param {string} pack programs of the kits, with "\0" between
+ * @param {[key: string, needs: string][]} kits
+ */
+export function install(pack, kits) {
+  const page = /** @type {any} */ (window);
+  // An element's id is a property of `window` too, so the promise has a name of its own.
+  const [id, name] = ["jl-", "jaxlens-"];
+  let programs;
+  kits.forEach(([key, needs], n) => {
+    for (const style of document.querySelectorAll(`style[data-jl="${key}"]`))
+      if (!document.getElementById(id + key)) document.head.append(Object.assign(style, { id: id + key }));
+      else if (style.id !== id + key) style.remove();
+    const start = async () => {
+      // An inserted element turns text into a program where only inline scripts may run.
+      const script = document.createElement("script");
+      script.textContent = (await (programs ??= inflated(pack))).split("\0")[n];
+      document.head.append(script);
+      script.remove();
+      return script.live(inflated, await page[name + needs]);
+    };
+    if (page.DecompressionStream) (page[name + key] ??= start()).then((live) => live(document));
+  });
+}
