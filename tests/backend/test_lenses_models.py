@@ -114,7 +114,7 @@ def test_lines_of_the_user_own_what_libraries_do_for_them() -> None:
     assert solve.endswith("2 loops of unknown length counted once.")  # an adaptive step
 
 
-def held(jaxpr) -> Iterator[np.ndarray]:
+def nested_constants(jaxpr) -> Iterator[np.ndarray]:
     """Constants of all closed jaxprs nested in a jaxpr."""
     bodies = [jaxpr]
     for _, eqn in all_eqns(jaxpr.jaxpr, revisit_inner_jaxprs=False):
@@ -131,7 +131,7 @@ def held(jaxpr) -> Iterator[np.ndarray]:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_captured_is_what_jaxs_jaxprs_hold(name: str) -> None:
     f, args = program(name)
-    theirs = [(c.shape, c.nbytes) for c in held(jax.jit(f).trace(*args).jaxpr)]
+    theirs = [(c.shape, c.nbytes) for c in nested_constants(jax.jit(f).trace(*args).jaxpr)]
     ours = captured_of(capture(name), compiled=False).constants
     assert sorted((c.type.shape, c.bytes) for c in ours) == sorted(theirs)
     assert bool(theirs) == (name == "diffrax_solve")  # the tables of its Runge-Kutta method

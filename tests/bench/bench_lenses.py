@@ -38,7 +38,7 @@ def batched(f, args):
     return jax.vmap(f, (*(None for _ in rest), 0)), (*rest, jax.numpy.stack([tokens] * 2))
 
 
-def asked(name: str) -> Callable:
+def lens_task(name: str) -> Callable:
     """One lens on a compiled capture, as text."""
     return lambda cap, f, args: str(getattr(questions, name)(cap))
 
@@ -53,7 +53,7 @@ LENSES: dict[str, tuple[Callable, str]] = {
     "compare": (lambda cap, f, args: str(questions.compare(cap, cap)), "with itself"),
     "receipt": (lambda cap, f, args: questions.receipt(cap).stable, ""),
     **{
-        name: (asked(name), "")
+        name: (lens_task(name), "")
         for name in ("fusion", "memory", "cost", "sharding", "captured")
         if hasattr(questions, name)
     },

@@ -35,7 +35,7 @@ def texts(layers: int) -> dict[str, str]:
     }
 
 
-def theirs(text: str) -> object:
+def by_jaxlib(text: str) -> object:
     return _hlo.hlo_module_from_text(text)
 
 
@@ -66,7 +66,7 @@ def ours_in_full(text: str) -> int:
 
 
 RUNS: dict[str, Callable[[str], object]] = {
-    "jaxlib": theirs,
+    "jaxlib": by_jaxlib,
     "jaxlib, visited": theirs_visited,
     "jaxlens": ours,
     "jaxlens, visited": ours_visited,

@@ -69,20 +69,20 @@ def fates():
     return looked, nodes, [looked.links.fate(node.id) for node in nodes]
 
 
-def of(opcode):
+def fates_of(opcode):
     """The fates of the equations of one primitive, in program order."""
     _, nodes, found = fates()
     return [fate for node, fate in zip(nodes, found, strict=True) if node.opcode == opcode]
 
 
 def test_a_dead_equation_never_reaches_hlo() -> None:
-    (fate,) = of("sin")
+    (fate,) = fates_of("sin")
     assert (fate.name, fate.by, fate.into) == ("dead", "lowering", ())
     assert fate.sentence == "Dead: no result depends on it, so JAX did not lower it."
 
 
 def test_of_two_equal_equations_one_is_merged_by_cse() -> None:
-    first, second = of("mul")[:2]
+    first, second = fates_of("mul")[:2]
     assert (first.name, first.by) == ("fused", "fusion")
     assert (second.name, second.by, second.partners) == ("merged", "cse", (first.id,))
     assert second.into == first.into
@@ -92,7 +92,7 @@ def test_of_two_equal_equations_one_is_merged_by_cse() -> None:
 
 def test_what_lives_on_under_the_name_of_another_is_linked() -> None:
     looked, _, _ = fates()
-    first, second = (fate.id for fate in of("mul")[:2])
+    first, second = (fate.id for fate in fates_of("mul")[:2])
     links = looked.links.links(second, "optimized", "jaxpr")
     assert {link.head for link in links} <= set(looked.links.forward(first, "optimized"))
     assert {link.how for link in links} == {"inferred"}
@@ -102,13 +102,13 @@ def test_what_lives_on_under_the_name_of_another_is_linked() -> None:
 
 
 def test_constants_are_folded() -> None:
-    constant = [*of("broadcast_in_dim")[:1], of("mul")[2]]
+    constant = [*fates_of("broadcast_in_dim")[:1], fates_of("mul")[2]]
     assert {fate.name for fate in constant} == {"folded"}
     assert {fate.by for fate in constant} == {"conversion to HLO"}
 
 
 def test_a_chain_is_fused_into_one_kernel_by_the_fusion_pass() -> None:
-    chain = [*of("tanh"), *of("exp"), of("add")[1]]
+    chain = [*fates_of("tanh"), *fates_of("exp"), fates_of("add")[1]]
     assert {(fate.name, fate.by) for fate in chain} == {("fused", "fusion")}
     (home,) = {fate.into for fate in chain}
     looked, _, _ = fates()
@@ -117,7 +117,7 @@ def test_a_chain_is_fused_into_one_kernel_by_the_fusion_pass() -> None:
 
 
 def test_what_changes_nothing_is_dropped_by_the_lowering() -> None:
-    (fate,) = of("stop_gradient")
+    (fate,) = fates_of("stop_gradient")
     assert (fate.name, fate.by) == ("dropped", "lowering")
     assert "hands its operand on unchanged (f32[8,8])" in fate.sentence
 
@@ -140,7 +140,7 @@ def test_where_nothing_is_left_to_compute_every_fate_is_known(f, names) -> None:
 
 
 def test_a_product_is_kept() -> None:
-    (fate,) = of("dot_general")
+    (fate,) = fates_of("dot_general")
     assert fate.name == "kept"
     assert len(fate.into) == 1
 

@@ -43,7 +43,7 @@ TEXTS = {
 }
 
 
-def theirs(text: str):
+def by_xla(text: str):
     parser = pytest.importorskip("jaxlib._hlo")
     return parser.hlo_module_from_text(text)
 
@@ -51,7 +51,7 @@ def theirs(text: str):
 @pytest.mark.parametrize("name", TEXTS)
 def test_instructions_are_those_that_xla_reads(name) -> None:
     text = TEXTS[name]
-    computations = theirs(text).computations()
+    computations = by_xla(text).computations()
     want = sorted(i.name for computation in computations for i in computation.instructions())
     module = hlo.read(text)
     assert sorted(node.id for node in module.nodes()) == want
@@ -61,14 +61,14 @@ def test_instructions_are_those_that_xla_reads(name) -> None:
 
 def test_without_an_entry_the_last_computation_is_the_entry() -> None:
     text = TEXTS["no ENTRY among two"]
-    assert "\nENTRY %main" in theirs(text).to_string()
+    assert "\nENTRY %main" in by_xla(text).to_string()
     assert hlo.read(text).entry == "main"
 
 
 def test_what_xla_refuses_is_refused() -> None:
     for text in ("HloModule m\n\n", "HloModule m\n\ne {\n}\nf {\n}\n"):
         with pytest.raises(Exception, match="parsing"):
-            theirs(text)
+            by_xla(text)
         with pytest.raises(ReadError, match="expected one ENTRY"):
             hlo.read(text)
 

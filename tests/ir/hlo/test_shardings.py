@@ -6,7 +6,7 @@ import pytest
 from jaxlens.ir.hlo.shardings import axes, groups, partitions, parts, tiling, whole
 
 
-def held(shape, order=None):
+def device_grid(shape, order=None):
     """Device numbers in a shape, transposed by `order`."""
     grid = np.arange(np.prod(shape)).reshape(shape)
     return grid.transpose(order) if order else grid
@@ -15,29 +15,44 @@ def held(shape, order=None):
 @pytest.mark.parametrize(
     ("text", "rank", "tiles", "grid"),
     [
-        ("{devices=[4,2]<=[8]}", 2, (4, 2), held((8, 1))),
-        ("{devices=[4,1,2]<=[8] last_tile_dim_replicate}", 2, (4, 1), held((4, 2))),
-        ("{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}", 2, (1, 2), held((4, 2), (1, 0))),
-        ("{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}", 2, (2, 1), held((4, 2), (1, 0))),
+        ("{devices=[4,2]<=[8]}", 2, (4, 2), device_grid((8, 1))),
+        ("{devices=[4,1,2]<=[8] last_tile_dim_replicate}", 2, (4, 1), device_grid((4, 2))),
+        (
+            "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}",
+            2,
+            (1, 2),
+            device_grid((4, 2), (1, 0)),
+        ),
+        (
+            "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}",
+            2,
+            (2, 1),
+            device_grid((4, 2), (1, 0)),
+        ),
         ("{devices=[2,2]3,1,2,0}", 2, (2, 2), np.array([[3], [1], [2], [0]])),
-        ("{devices=[8]<=[2,2,2]T(2,1,0)}", 1, (8,), held((2, 2, 2), (2, 1, 0)).reshape(8, 1)),
-        ("{devices=[2,1,4]<=[8] last_tile_dims={replicated}}", 2, (2, 1), held((2, 4))),
-        ("{mesh['x'=4,'y'=2], [{'x'}, {'y'}]}", 2, (4, 2), held((8, 1))),
-        ("{mesh['x'=4,'y'=2], [{'x'}, {}]}", 2, (4, 1), held((4, 2))),
-        ("{mesh['x'=4,'y'=2], [{}, {'y'}]}", 2, (1, 2), held((4, 2), (1, 0))),
+        (
+            "{devices=[8]<=[2,2,2]T(2,1,0)}",
+            1,
+            (8,),
+            device_grid((2, 2, 2), (2, 1, 0)).reshape(8, 1),
+        ),
+        ("{devices=[2,1,4]<=[8] last_tile_dims={replicated}}", 2, (2, 1), device_grid((2, 4))),
+        ("{mesh['x'=4,'y'=2], [{'x'}, {'y'}]}", 2, (4, 2), device_grid((8, 1))),
+        ("{mesh['x'=4,'y'=2], [{'x'}, {}]}", 2, (4, 1), device_grid((4, 2))),
+        ("{mesh['x'=4,'y'=2], [{}, {'y'}]}", 2, (1, 2), device_grid((4, 2), (1, 0))),
         (
             "{mesh['x'=4,'y'=2], [{'x':(2)2}, {'y'}]}",
             2,
             (2, 2),
-            held((2, 2, 2), (1, 2, 0)).reshape(4, 2),
+            device_grid((2, 2, 2), (1, 2, 0)).reshape(4, 2),
         ),
         (
             "{mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)), [{'y'}]}",
             1,
             (4,),
-            held((4, 2), (1, 0)).T,
+            device_grid((4, 2), (1, 0)).T,
         ),
-        ("{mesh['x'=4,'y'=2], [{'y','x'}]}", 1, (8,), held((4, 2), (1, 0)).reshape(8, 1)),
+        ("{mesh['x'=4,'y'=2], [{'y','x'}]}", 1, (8,), device_grid((4, 2), (1, 0)).reshape(8, 1)),
     ],
 )
 def test_tiles(text, rank, tiles, grid) -> None:
@@ -87,31 +102,31 @@ def test_a_tuple_has_a_part_each() -> None:
     ("text", "want"),
     [
         ("{{0,2},{1,3}}", [(0, 2), (1, 3)]),
-        ("[4,2]<=[8]", held((4, 2)).tolist()),
-        ("[2,4]<=[4,2]T(1,0)", held((4, 2), (1, 0)).tolist()),
-        ("mesh['a'=4,'b'=1,'c'=2] {'a'}", held((4, 2), (1, 0)).tolist()),
-        ("mesh['a'=4,'c'=2] {'c'}", held((4, 2)).tolist()),
+        ("[4,2]<=[8]", device_grid((4, 2)).tolist()),
+        ("[2,4]<=[4,2]T(1,0)", device_grid((4, 2), (1, 0)).tolist()),
+        ("mesh['a'=4,'b'=1,'c'=2] {'a'}", device_grid((4, 2), (1, 0)).tolist()),
+        ("mesh['a'=4,'c'=2] {'c'}", device_grid((4, 2)).tolist()),
         ("mesh['a'=4,'c'=2] {'a','c'}", [list(range(8))]),
         # jax 0.10.2: devices in another order than the mesh; one by one where nothing else says it.
         (
             "mesh['axis_0'=2,'axis_1'=1,'axis_2'=4], device_ids=([4,2]T(1,0)) {'axis_2'}",
-            held((4, 2), (1, 0)).tolist(),
+            device_grid((4, 2), (1, 0)).tolist(),
         ),
         (
             "mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}",
-            held((4, 2), (1, 0)).reshape(2, 4).T.tolist(),
+            device_grid((4, 2), (1, 0)).reshape(2, 4).T.tolist(),
         ),
         (
             "mesh['a'=2,'b'=4], device_ids=([2,2,2]T(2,1,0)) {'b'}",
-            held((2, 2, 2), (2, 1, 0)).reshape(2, 4).tolist(),
+            device_grid((2, 2, 2), (2, 1, 0)).reshape(2, 4).tolist(),
         ),
-        ("mesh['a'=2,'b'=4], device_ids=([8]) {'b'}", held((2, 4)).tolist()),
+        ("mesh['a'=2,'b'=4], device_ids=([8]) {'b'}", device_grid((2, 4)).tolist()),
         ("mesh['a'=2,'b'=2], device_ids=(3,1,2,0) {'b'}", [[3, 1], [2, 0]]),
         # jax 0.12: parts of axes, `(before)length`.
-        ("mesh['x'=4,'y'=2] {'x':(1)2}", held((2, 2, 2)).reshape(2, 4).T.tolist()),
-        ("mesh['x'=4,'y'=2] {'x':(2)2}", held((2, 2, 2), (0, 2, 1)).reshape(4, 2).tolist()),
-        ("mesh['x'=4,'y'=2] {'x':(2)2,'y'}", held((2, 4)).tolist()),
-        ("mesh['x'=8] {'x':(2)2}", held((2, 2, 2), (0, 2, 1)).reshape(4, 2).tolist()),
+        ("mesh['x'=4,'y'=2] {'x':(1)2}", device_grid((2, 2, 2)).reshape(2, 4).T.tolist()),
+        ("mesh['x'=4,'y'=2] {'x':(2)2}", device_grid((2, 2, 2), (0, 2, 1)).reshape(4, 2).tolist()),
+        ("mesh['x'=4,'y'=2] {'x':(2)2,'y'}", device_grid((2, 4)).tolist()),
+        ("mesh['x'=8] {'x':(2)2}", device_grid((2, 2, 2), (0, 2, 1)).reshape(4, 2).tolist()),
         ("{}", [list(range(8))]),
         ("", [list(range(8))]),
     ],

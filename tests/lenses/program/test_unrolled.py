@@ -41,7 +41,7 @@ class Written:
         return Module("f", "jaxpr", "main", regions)
 
 
-def found(module: Module) -> tuple[Unrolled, ...]:
+def unrolled_loops(module: Module) -> tuple[Unrolled, ...]:
     counted = equations(module)
     return unrolled(module, counted.written, counted.times)
 
@@ -59,7 +59,7 @@ def loop(k: int, block: int) -> Module:
 
 @pytest.mark.parametrize(("k", "block"), [(400, 12), (4, 9), (17, 1), (9, 40), (2_000, 2)])
 def test_a_loop_of_known_length_and_body(k: int, block: int) -> None:
-    (one,) = found(loop(k, block))
+    (one,) = unrolled_loops(loop(k, block))
     assert (one.count, one.block, one.carried, one.rolled) == (k, block, 1, block)
     assert one.equations == k * block
     assert one.line == "cell 1:3"
@@ -73,7 +73,7 @@ def test_what_stands_round_a_loop_is_no_part_of_it() -> None:
         x = jaxpr.op("sin", x)
         x = jaxpr.op("mul", x, x)
     x = jaxpr.op("log", x, line=9)
-    (one,) = found(jaxpr.module(x))
+    (one,) = unrolled_loops(jaxpr.module(x))
     assert (one.first, one.count, one.block, one.line) == (2, 10, 2, "cell 1:3")
 
 
@@ -87,7 +87,7 @@ def test_a_weight_an_index_and_a_number_for_each_step() -> None:
         x = jaxpr.op("dot_general", x, weight)
         x = jaxpr.op("add", x, part)
         x = jaxpr.op("mul", x, f"{n}.0:f32[]")
-    (one,) = found(jaxpr.module(x))
+    (one,) = unrolled_loops(jaxpr.module(x))
     assert (one.count, one.block, one.carried) == (8, 4, 1)
 
 
@@ -98,7 +98,7 @@ def test_a_carry_of_several_values_some_of_them_older() -> None:
         new = jaxpr.op("add", jaxpr.op("sin", a), b)
         total = jaxpr.op("add", total, new)
         a, b = b, new
-    (one,) = found(jaxpr.module(total))
+    (one,) = unrolled_loops(jaxpr.module(total))
     assert (one.count, one.block) == (12, 3)
     assert one.carried == 3  # the last value, the one before it, and the sum
 
@@ -112,7 +112,7 @@ def test_a_loop_in_a_loop() -> None:
             x = jaxpr.op("sin", x, line=4)
             x = jaxpr.op("mul", x, x, line=4)
         x = jaxpr.op("log", x, line=5)
-    (outer,) = found(jaxpr.module(x))
+    (outer,) = unrolled_loops(jaxpr.module(x))
     assert (outer.count, outer.block, outer.line) == (10, 42, "cell 1:2-5")
     (inner,) = outer.inside
     assert (inner.count, inner.block, inner.line, inner.times) == (20, 2, "cell 1:4", 10)
@@ -129,7 +129,7 @@ def test_a_body_that_calls_counts_what_it_calls() -> None:
     for _ in range(12):
         x = jaxpr.op("jit", x, regions=["layer"])
     module = jaxpr.module(x)
-    (one,) = found(module)
+    (one,) = unrolled_loops(module)
     assert (one.count, one.size, one.block) == (12, 1, 7)
     assert equations(module).total == 12 * 7
     assert equations(module).shown == 12 + 6
@@ -191,7 +191,7 @@ def widths() -> Module:
     "near", [separate, growing, from_the_first, wired_differently, three_times, widths]
 )
 def test_what_only_looks_like_a_loop(near) -> None:
-    assert found(near()) == ()
+    assert unrolled_loops(near()) == ()
 
 
 def test_a_loop_that_begins_where_its_neighbours_look_alike() -> None:
@@ -201,7 +201,7 @@ def test_a_loop_that_begins_where_its_neighbours_look_alike() -> None:
         x = jaxpr.op("sin", x)
         x = jaxpr.op("add", x, x)
         x = jaxpr.op("mul", x, "y")
-    (one,) = found(jaxpr.module(x))
+    (one,) = unrolled_loops(jaxpr.module(x))
     assert (one.count, one.block, one.carried) == (9, 3, 1)
 
 
@@ -214,8 +214,8 @@ def test_a_flame_adds_up() -> None:
 
 
 def test_long_programs_take_linear_time() -> None:
-    assert found(loop(4_000, 3))[0].count == 4_000
+    assert unrolled_loops(loop(4_000, 3))[0].count == 4_000
     jaxpr = Written([])
     for n in range(8_000):
         jaxpr.op("sin", f"x{n}")
-    assert found(jaxpr.module("v0")) == ()
+    assert unrolled_loops(jaxpr.module("v0")) == ()

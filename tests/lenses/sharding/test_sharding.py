@@ -14,7 +14,7 @@ SCRIPT = ROOT / "tests" / "support" / "sharded_programs.py"
 
 
 @cache
-def seen(name: str) -> dict:
+def script_results(name: str) -> dict:
     with TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", SCRIPT, name, f"{folder}/kept.jaxlens"],
@@ -33,7 +33,7 @@ def line(words: str) -> str:
 
 
 def test_one_all_reduce_where_the_sum_is_cut() -> None:
-    answer = seen("column_then_row")
+    answer = script_results("column_then_row")
     assert answer["axes"] == [["data", 4], ["model", 2]]
     (one,) = answer["collectives"]
     assert one["opcode"] == "all-reduce"
@@ -47,7 +47,7 @@ def test_one_all_reduce_where_the_sum_is_cut() -> None:
 
 
 def test_the_pieces_are_those_of_jax() -> None:
-    answer = seen("column_then_row")
+    answer = script_results("column_then_row")
     assert [spec for spec, _ in answer["inputs"]] == [
         "P(None, 'model')",
         "P('model', None)",
@@ -59,7 +59,7 @@ def test_the_pieces_are_those_of_jax() -> None:
 
 
 def test_each_kind_of_exchange() -> None:
-    found = {c["opcode"]: c for c in seen("exchanges")["collectives"]}
+    found = {c["opcode"]: c for c in script_results("exchanges")["collectives"]}
     piece = 16 * 16 * 4
     columns, rows = [[0, 2, 4, 6], [1, 3, 5, 7]], [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert found["all-reduce"]["groups"] == columns
@@ -72,14 +72,14 @@ def test_each_kind_of_exchange() -> None:
     assert found["collective-permute"]["groups"] == ring
     assert found["collective-permute"]["sent"] == piece
     assert all(c["lines"] for c in found.values())
-    assert seen("exchanges")["pieces"] == seen("exchanges")["truth"]
-    specs = [spec for spec, _ in seen("exchanges")["outputs"]]
+    assert script_results("exchanges")["pieces"] == script_results("exchanges")["truth"]
+    specs = [spec for spec, _ in script_results("exchanges")["outputs"]]
     assert specs[2:] == ["P('data', 'model')", "P(('data', 'model'), None)"]
 
 
 def test_what_a_device_gathers_is_the_whole_less_its_own_piece() -> None:
     """Groups of a mesh whose devices are in another order, or of parts of its axes."""
-    answer = seen("resharded")
+    answer = script_results("resharded")
     gathers = [c for c in answer["collectives"] if c["opcode"] == "all-gather"]
     assert gathers
     assert sum(c["sent"] for c in gathers) == 64 * 64 * 4 * 7 / 8
@@ -89,20 +89,20 @@ def test_what_a_device_gathers_is_the_whole_less_its_own_piece() -> None:
 
 
 def test_a_loop_counts_by_its_trips() -> None:
-    (one,) = seen("looped")["collectives"]
+    (one,) = script_results("looped")["collectives"]
     assert one["trips"] == 10
     assert one["sent"] == 10 * 2 * 3 / 4 * 16 * 32 * 4
 
 
 def test_one_device_sends_nothing() -> None:
-    answer = seen("alone")
+    answer = script_results("alone")
     assert answer["devices"] == 1
     assert "runs on one device" in answer["text"]
     assert answer["sent"] == 0
 
 
 def test_what_is_left_to_xla_is_read_off_the_program_of_one_device() -> None:
-    answer = seen("left_to_xla")
+    answer = script_results("left_to_xla")
     (one,) = answer["collectives"]
     assert (one["opcode"], one["bytes"], one["over"]) == ("all-reduce", 64 * 128 * 4, ["data"])
     assert answer["sent"] == 2 * 3 / 4 * 64 * 128 * 4
@@ -117,7 +117,7 @@ def test_what_is_left_to_xla_is_read_off_the_program_of_one_device() -> None:
 def test_gradients_of_a_library_s_model_travel_once() -> None:
     pytest.importorskip("equinox")
     pytest.importorskip("optax")
-    answer = seen("of_a_library")
+    answer = script_results("of_a_library")
     weights = 16 * 4 + 16 + 16 * 16 + 16 + 16 + 1
     assert {c["opcode"] for c in answer["collectives"]} == {"all-reduce"}
     assert all(c["over"] == ["data"] and c["trips"] == 1 for c in answer["collectives"])
@@ -129,9 +129,14 @@ def test_gradients_of_a_library_s_model_travel_once() -> None:
 
 
 def test_the_first_line_counts_the_devices_of_a_shard_map() -> None:
-    assert seen("looped")["text"].splitlines()[0].partition(", under jit")[0].endswith("on 8 x cpu")
     assert (
-        seen("of_the_core")["text"]
+        script_results("looped")["text"]
+        .splitlines()[0]
+        .partition(", under jit")[0]
+        .endswith("on 8 x cpu")
+    )
+    assert (
+        script_results("of_the_core")["text"]
         .splitlines()[0]
         .partition(", under jit")[0]
         .endswith("on 4 x cpu")
@@ -139,7 +144,7 @@ def test_the_first_line_counts_the_devices_of_a_shard_map() -> None:
 
 
 def test_of_the_core() -> None:
-    answer = seen("of_the_core")
+    answer = script_results("of_the_core")
     assert answer["devices"] == 4
     (one,) = answer["collectives"]
     assert (one["opcode"], one["bytes"], one["over"]) == ("all-reduce", 2 * 4 * 4, ["i"])
@@ -147,6 +152,6 @@ def test_of_the_core() -> None:
 
 @pytest.mark.parametrize("name", ["column_then_row", "exchanges", "looped"])
 def test_saved_captures_say_the_same(name: str) -> None:
-    answer = seen(name)
+    answer = script_results(name)
     assert answer["saved"] == answer["text"]
     assert answer["html"] < 125_000

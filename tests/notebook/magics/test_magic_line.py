@@ -25,7 +25,7 @@ KNOWN = [
 ]
 
 
-def asked(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> Asked:
+def parsed(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> Asked:
     return read(getattr(Lenses, verb), line, cell)
 
 
@@ -41,11 +41,11 @@ def asked(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> Asked:
     ],
 )
 def test_options_of_the_verb(line: str, show: dict[str, Any]) -> None:
-    assert asked(line).show == show
+    assert parsed(line).show == show
 
 
 def test_transforms_keep_the_order_of_the_line() -> None:
-    take = asked("--vmap 0,None --grad w --jit", verb="jaxpr").take
+    take = parsed("--vmap 0,None --grad w --jit", verb="jaxpr").take
     assert take.transforms == (("vmap", "0,None"), ("grad", "w"), ("jit", ""))
 
 
@@ -65,7 +65,7 @@ def test_transforms_keep_the_order_of_the_line() -> None:
 def test_an_expression_stands_behind_the_options(
     line: str, expression: str, transforms: tuple[tuple[str, str], ...]
 ) -> None:
-    result = asked(line, None, "jaxpr")
+    result = parsed(line, None, "jaxpr")
     assert result.expression == expression
     assert result.take.transforms == transforms
 
@@ -92,7 +92,7 @@ def test_an_expression_stands_behind_the_options(
 )
 def test_a_wrong_line_is_answered_in_one(verb: str, line: str, says: str) -> None:
     with pytest.raises(OptionError) as error:
-        asked(line, verb=verb)
+        parsed(line, verb=verb)
     assert str(error.value) == says
 
 

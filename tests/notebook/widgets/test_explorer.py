@@ -33,12 +33,12 @@ def view(run: Any, shell: Any) -> Any:
 @pytest.fixture
 def lines(view: Any) -> Any:
     shell = SimpleNamespace(kernel=Front(), execution_count=1)
-    made = Lines(shell)
-    yield made
-    made.close()
+    opened = Lines(shell)
+    yield opened
+    opened.close()
 
 
-def ran(lines: Any, cell: str, *views: Any) -> list[Any]:
+def open_explorers(lines: Any, cell: str, *views: Any) -> list[Any]:
     """A cell shows some views; gives the Explorers that are open after."""
     lines._shell.kernel.parent = {"metadata": {"cellId": cell}}
     lines._shell.execution_count += 1
@@ -64,32 +64,32 @@ def test_a_terminal_has_no_cells() -> None:
 
 
 def test_a_view_is_served_once_its_cell_is_done(lines: Any, view: Any) -> None:
-    (explorer,) = ran(lines, "a", view)
+    (explorer,) = open_explorers(lines, "a", view)
     assert f"data-key={explorer.key} " in view.html()
 
 
 def test_a_cell_that_runs_again_closes_what_it_had(lines: Any, view: Any) -> None:
-    (first,) = ran(lines, "a", view)
-    (second,) = ran(lines, "a", view)
+    (first,) = open_explorers(lines, "a", view)
+    (second,) = open_explorers(lines, "a", view)
     assert second is not first
     assert first.comm is None
-    assert ran(lines, "a") == []
+    assert open_explorers(lines, "a") == []
     assert second.comm is None
 
 
 def test_the_number_of_lines_is_bounded(lines: Any, view: Any) -> None:
     for cell in "abcdefghijklmnop":
-        explorers = ran(lines, cell, view)
+        explorers = open_explorers(lines, cell, view)
     assert len(explorers) == 8
     assert list(lines._open) == list("ijklmnop")
-    assert len(ran(lines, "q", *[view] * 20)) == 8
+    assert len(open_explorers(lines, "q", *[view] * 20)) == 8
 
 
 def test_closing_leaves_no_widget(lines: Any, view: Any) -> None:
     from ipywidgets.widgets.widget import _instances
 
     before = len(_instances)
-    explorers = ran(lines, "a", view, view)
+    explorers = open_explorers(lines, "a", view, view)
     assert len(_instances) > before
     lines.close()
     assert all(explorer.comm is None for explorer in explorers)

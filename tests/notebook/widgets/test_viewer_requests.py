@@ -20,13 +20,13 @@ PANES = (
 DOCUMENT = Document("explore", "f", (Tabs(PANES),))
 
 
-def asked(**question) -> dict:
+def request(**question) -> dict:
     return json.loads(json.dumps(answer(fixed.capture(), DOCUMENT, question)))
 
 
 @pytest.mark.parametrize(("first", "end"), [(0, 2), (3, 6), (5, 9), (8, 100), (10, 12), (0, 0)])
 def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
-    result = asked(lines={"listing": 1, "from": first, "to": end})["ok"]
+    result = request(lines={"listing": 1, "from": first, "to": end})["ok"]
     assert result["ids"] == [3 if n > first else line.id for n, line in enumerate(LINES)][first:end]
     assert result["rows"] == "\n".join(line.pieces[0].text for line in LINES[first:end])
 
@@ -51,7 +51,7 @@ def test_lines_are_counted_from_the_first(first: int, end: int) -> None:
     ],
 )
 def test_a_wrong_question_is_answered_in_a_sentence(question: dict, says: str) -> None:
-    result = asked(**question)
+    result = request(**question)
     assert list(result) == ["error"]
     assert says in result["error"]
     assert "\n" not in result["error"]
@@ -71,13 +71,13 @@ def test_what_opens_in_a_box_of_a_graph() -> None:
 
 
 def test_a_kernels_code() -> None:
-    result = asked(kernel={"stage": "asm", "id": "max_fusion"})["ok"]
+    result = request(kernel={"stage": "asm", "id": "max_fusion"})["ok"]
     assert "ret" in result["rows"]
     assert result["ids"] == ["max_fusion"]
 
 
 def test_a_step_through_the_passes_has_its_rows() -> None:
-    (step,) = asked(**{"pass": 2})["ok"]["steps"]
+    (step,) = request(**{"pass": 2})["ok"]["steps"]
     assert step["index"] == 2
     assert step["lines"]
 

@@ -18,7 +18,7 @@ from jaxlens.render.html.document_html import body
 from jaxlens.render.html.glossary_help import help_data
 
 
-def told(*blocks):
+def help_of(*blocks):
     return help_data(Document("jaxpr", "f(x)", blocks))
 
 
@@ -27,21 +27,21 @@ def row(op, *attributes, id="e1", kind="attr"):
 
 
 def test_a_word_has_its_sentence_and_its_page() -> None:
-    data = told(Listing("jaxpr", (row("tanh"),)))
+    data = help_of(Listing("jaxpr", (row("tanh"),)))
     sentence, page = data["primitive"]["tanh"]
     assert sentence == entry("primitive", "tanh").sentence
     assert data["pages"][page] == ["jax.lax.tanh", address("jax.lax.tanh")]
 
 
 def test_only_words_that_occur_travel() -> None:
-    data = told(Listing("jaxpr", (row("tanh"), row("my_own"))))
+    data = help_of(Listing("jaxpr", (row("tanh"), row("my_own"))))
     assert set(data) == {"primitive", "pages"}
     assert set(data["primitive"]) == {"tanh"}
 
 
 def test_one_word_means_another_thing_in_another_stage() -> None:
     blocks = [Listing(stage, (row("add"),)) for stage in ("jaxpr", "optimized", "llvm", "asm")]
-    data = told(Tabs(tuple(Tab(block.stage, (block,)) for block in blocks)))
+    data = help_of(Tabs(tuple(Tab(block.stage, (block,)) for block in blocks)))
     said = [data[kind]["add"][0] for kind in ("primitive", "instruction", "llvm")]
     assert len(set(said)) == 3
     assert data["asm"]["add"][0] == "Adds integers."
@@ -49,14 +49,14 @@ def test_one_word_means_another_thing_in_another_stage() -> None:
 
 def test_attributes_stand_alone_unless_they_mean_something_of_their_own() -> None:
     lines = (row("broadcast_in_dim", "shape=(2, 3)", " sharding=None"), row("scan", "length=8"))
-    data = told(Listing("jaxpr", lines))
+    data = help_of(Listing("jaxpr", lines))
     assert set(data["attribute"]) == {"broadcast_in_dim.shape", "sharding", "length"}
 
 
 def test_values_and_targets_are_words_too() -> None:
     fusion = row("fusion", ", kind=kLoop, calls=f")
     call = row("custom-call", ', custom_call_target="xla_ffi_python_cpu_callback"')
-    data = told(Listing("optimized", (fusion, call)))
+    data = help_of(Listing("optimized", (fusion, call)))
     assert {"kLoop", "fusion.kind", "calls", "custom_call_target"} == set(data["attribute"])
     assert set(data["target"]) == {"xla_ffi_python_cpu_callback"}
 
@@ -64,7 +64,7 @@ def test_values_and_targets_are_words_too() -> None:
 def test_what_is_folded_or_stands_behind_a_fusion_counts() -> None:
     line = row("fusion", ', metadata={op_name="f"}', kind="fold")
     behind = Line((*line.pieces, Piece("  // compare, direction=LT", "comment")))
-    data = told(Listing("optimized", (behind,)))
+    data = help_of(Listing("optimized", (behind,)))
     assert {"metadata", "op_name"} <= set(data["attribute"])
     assert set(data["instruction"]) == {"fusion", "compare"}
 
@@ -72,34 +72,34 @@ def test_what_is_folded_or_stands_behind_a_fusion_counts() -> None:
 def test_lines_under_the_code_and_in_diffs_are_told_by_their_ids() -> None:
     under = SourcePane("cell 1", "", (SourceLine(1, "x", under=(row("add"),)),))
     diff = Diff("a", "b", (DiffGroup("g", (DiffRow(row("add", id="add.1"), None, "gone"),)),))
-    assert set(told(under)) == {"primitive", "pages"}
-    assert set(told(diff)) == {"instruction", "pages"}
+    assert set(help_of(under)) == {"primitive", "pages"}
+    assert set(help_of(diff)) == {"instruction", "pages"}
 
 
 def test_lines_beyond_those_shown_count() -> None:
-    data = told(Listing("jaxpr", (row("add"),), more=(row("tanh"),)))
+    data = help_of(Listing("jaxpr", (row("add"),), more=(row("tanh"),)))
     assert set(data["primitive"]) == {"add", "tanh"}
 
 
 def test_a_long_program_takes_every_word_of_its_kind_along() -> None:
     lines = tuple(row("add") for _ in range(1001))
-    data = told(Listing("jaxpr", lines[:1], more=lines))
+    data = help_of(Listing("jaxpr", lines[:1], more=lines))
     assert {"add", "tanh", "scan", "psum"} < set(data["primitive"])
     assert {"length", "scan.jaxpr", "dimension_numbers"} < set(data["attribute"])
 
 
 def test_quotes_round_an_op_are_left_out() -> None:
-    data = told(Listing("stablehlo", (row('"stablehlo.scatter"'),)))
+    data = help_of(Listing("stablehlo", (row('"stablehlo.scatter"'),)))
     assert set(data["op"]) == {"stablehlo.scatter"}
 
 
 def test_ptx_is_told_from_machine_code() -> None:
-    data = told(Listing("asm", (row("fma.rn.f32"), row("vfmadd213ps"))))
+    data = help_of(Listing("asm", (row("fma.rn.f32"), row("vfmadd213ps"))))
     assert set(data["ptx"]) == {"fma.rn.f32"}
     assert set(data["asm"]) == {"vfmadd213ps"}
 
 
 def test_an_output_without_known_words_carries_nothing() -> None:
-    assert told(Listing("jaxpr", (row("my_own"),))) == {}
+    assert help_of(Listing("jaxpr", (row("my_own"),))) == {}
     assert "data-jl=help" not in body(Document("jaxpr", "f", (Listing("jaxpr", ()),)))
     assert "data-jl=help" in body(Document("jaxpr", "f", (Listing("jaxpr", (row("add"),)),)))

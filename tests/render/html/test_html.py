@@ -49,7 +49,7 @@ BLOCKS = [
 ]
 
 
-def of(*blocks):
+def document_of(*blocks):
     return Document("jaxpr", "taken", blocks)
 
 
@@ -60,7 +60,7 @@ def test_small_document_is_as_approved():
         SourceLine(2, "a = b * c", 0.5, "1 eqn", (line,), "cell 3:2"),
         SourceLine(3, "a < b"),
     )
-    document = of(
+    document = document_of(
         SourcePane("cell 3", "share", lines),
         Listing("jaxpr", (Line((Piece("{ "), Piece("lambda", "keyword"))), line), "no more"),
         Diff("before", "after", (DiffGroup("Gone", (DiffRow(line, None, "removed", "dce"),)),)),
@@ -74,8 +74,8 @@ def test_small_document_is_as_approved():
     "block", [*BLOCKS, *sample.everything().blocks], ids=lambda b: type(b).__name__
 )
 def test_tags_balance_and_lines_keep_their_words(block):
-    Balance(html(of(block)))
-    seen = Balance(body(of(block))).text
+    Balance(html(document_of(block)))
+    seen = Balance(body(document_of(block))).text
     if isinstance(block, Listing):
         for line in block.lines:
             assert "".join(p.text for p in line.pieces) in seen
@@ -100,13 +100,13 @@ def test_every_pane_of_a_train_step_stays_below_100_kB():
 
 
 def test_lines_carry_node_and_owner():
-    attrs = Balance(body(of(sample.jaxpr_listing()))).attrs
+    attrs = Balance(body(document_of(sample.jaxpr_listing()))).attrs
     assert ("div", "data-id", "e1") in attrs
     assert ("div", "data-line", "cell 3:9") in attrs
 
 
 def test_one_source_line_has_one_hue_in_every_pane():
-    markup = body(of(sample.source_pane(), sample.jaxpr_listing(), sample.diff()))
+    markup = body(document_of(sample.source_pane(), sample.jaxpr_listing(), sample.diff()))
     seen = {}
     for owner, color in re.findall(
         r'data-line="([^"]+)" style="border-left:3px solid (#\w+)', markup
@@ -126,7 +126,7 @@ def test_bars_stand_out_from_white_and_from_dark(hue):
 
 def test_first_tab_is_open_and_groups_differ():
     tabs = Tabs((Tab("a", (Tabs((Tab("b", ()), Tab("c", ()))),)), Tab("d", ())))
-    markup = body(of(tabs, tabs))
+    markup = body(document_of(tabs, tabs))
     opened = re.findall(r"<details name=(\S+) data-pane=\w+( open)?><summary>(\w)", markup)
     assert [(title, bool(is_open)) for _, is_open, title in opened] == [
         ("a", True),
@@ -135,7 +135,7 @@ def test_first_tab_is_open_and_groups_differ():
         ("d", False),
     ] * 2
     assert len({group for group, _, _ in opened}) == 4
-    assert body(Document("jaxpr", "other", (tabs,))) != body(of(tabs))
+    assert body(Document("jaxpr", "other", (tabs,))) != body(document_of(tabs))
 
 
 def test_group_names_differ_between_different_outputs():
@@ -145,15 +145,15 @@ def test_group_names_differ_between_different_outputs():
 
 
 def test_folded_pieces_are_hidden_with_one_toggle():
-    markup = body(of(Listing("hlo", tuple(sample.hlo_lines("after")))))
+    markup = body(document_of(Listing("hlo", tuple(sample.hlo_lines("after")))))
     assert markup.count("<input type=checkbox>") == 1
     assert "<s hidden=1>, metadata={" in markup
-    assert "<input" not in body(of(sample.findings()))
+    assert "<input" not in body(document_of(sample.findings()))
 
 
 def test_the_rest_of_long_code_is_deflated_and_what_is_left_out_is_said():
     code = Code("llvm", "\n".join(map(str, range(1000))))
-    markup = body(of(code))
+    markup = body(document_of(code))
     assert "600 more lines here where scripts run." in markup
     assert "\n400\n" not in markup
     assert "data-lines=1000" in markup
@@ -166,7 +166,7 @@ def test_folds_nest_as_deep_as_programs_do():
     block = Findings((Finding("core"),))
     for level in range(3000):
         block = Fold(f"level {level}", (block,))
-    Balance(body(of(block)))
+    Balance(body(document_of(block)))
 
 
 HOSTILE = [
@@ -226,16 +226,16 @@ def test_untrusted_notebooks_keep_text_structure_and_colours():
 
 
 def test_untrusted_listings_name_the_source_line():
-    left = Untrusted(html(of(sample.jaxpr_listing()))).markup
+    left = Untrusted(html(document_of(sample.jaxpr_listing()))).markup
     assert ' title="cell 3:9"' in left
     assert bar_color(1) in left
 
 
 def test_behind_the_tabs_of_a_long_document_the_hue_is_a_class_that_the_style_knows():
     pane, long = sample.jaxpr_listing(), Listing("hlo", tuple(sample.hlo_lines("after")) * 2)
-    short = body(of(Tabs((Tab("a", (pane,)), Tab("b", (pane,))))))
+    short = body(document_of(Tabs((Tab("a", (pane,)), Tab("b", (pane,))))))
     assert short.count('data-line="cell 3:9" style="border-left') >= 20
-    markup = body(of(Tabs((Tab("a", (pane,)), Tab("b", (long,))))))
+    markup = body(document_of(Tabs((Tab("a", (pane,)), Tab("b", (long,))))))
     front, behind = markup.split("<details name=")[1:]
     assert 'data-line="cell 3:9" style="border-left' in front
     assert re.search(r'<div class=hue\d data-line="cell 3:6">', behind)
@@ -268,8 +268,8 @@ def long_diff():
 @pytest.mark.parametrize("block", [long_table(), long_diff()])
 def test_what_is_long_behind_a_tab_travels_deflated_and_whole(block, monkeypatch):
     monkeypatch.setattr("jaxlens.render.html.marks._INLINE_LINES", 0)
-    whole = block_html(block, ink(of(block)))
-    markup = body(of(Tabs((Tab("a", (sample.jaxpr_listing(),)), Tab("b", (block,))))))
+    whole = block_html(block, ink(document_of(block)))
+    markup = body(document_of(Tabs((Tab("a", (sample.jaxpr_listing(),)), Tab("b", (block,))))))
     behind = markup.split("<details name=")[2]
     assert len(behind) < 0.6 * len(whole)
     said = re.search(r"(\d+) more rows here where scripts run", behind)
@@ -283,18 +283,18 @@ def test_what_is_long_behind_a_tab_travels_deflated_and_whole(block, monkeypatch
 
 
 def test_tables_have_scopes_captions_and_numbers_on_the_right():
-    markup = body(of(TableBlock(sample.kernels())))
+    markup = body(document_of(TableBlock(sample.kernels())))
     assert markup.count("<th scope=col") == 4
     assert "<caption>Kernels</caption>" in markup
     assert re.search(r'class=num style="text-align:right;background:[^"]+"[^>]*>200,704', markup)
 
 
 def test_volatile_tables_can_be_told():
-    assert "<table class=volatile>" in body(of(TableBlock(sample.times())))
+    assert "<table class=volatile>" in body(document_of(TableBlock(sample.times())))
 
 
 def test_findings_say_how_they_are_known():
-    markup = body(of(sample.findings()))
+    markup = body(document_of(sample.findings()))
     for label in ("counted", "XLA&#x27;s figure", "XLA's figure", "measured", "estimate"):
         assert f"<small>{label}</small>" in markup or "&#x27;" in label
 
@@ -329,6 +329,8 @@ def test_a_diff_names_the_source_line_of_each_run_of_rows():
         DiffRow(None, z, "added"),
         DiffRow(a, c, "merged"),
     )
-    seen = "".join(Balance(body(of(Diff("x", "y", (DiffGroup("All", rows),))))).text.split())
+    seen = "".join(
+        Balance(body(document_of(Diff("x", "y", (DiffGroup("All", rows),))))).text.split()
+    )
     told = "a > fused cell 3:2 a b - removed c > fused cell 3:4 c + added z a & merged "
     assert (told + "cell 3:2 > cell 3:4 c").replace(" ", "") in seen

@@ -32,7 +32,7 @@ from tests.support import sample_documents as sample
 from tests.support.paths import TEXTS
 
 
-def of(*blocks):
+def document(*blocks):
     return Document("jaxpr", "taken", blocks)
 
 
@@ -68,10 +68,10 @@ def test_times_are_left_out_with_a_line_that_says_how_to_get_them():
     block = TableBlock(
         Table("Time per stage", ("stage", "ms"), (cells("trace", "12.1"),), "", True)
     )
-    assert text(of(block)).endswith(
+    assert text(document(block)).endswith(
         "Time per stage: left out, it changes from run to run; .text(times=True) writes it"
     )
-    assert "12.1" in text(of(block), times=True)
+    assert "12.1" in text(document(block), times=True)
 
 
 def test_tables_align_numbers_right_and_wrap_words_but_not_names():
@@ -80,23 +80,23 @@ def test_tables_align_numbers_right_and_wrap_words_but_not_names():
         (Cell("b"), Cell(""), Cell("1,024")),
     )
     block = TableBlock(Table("T", ("name", "what", "count"), rows, right=(2,)))
-    assert text(of(block), width=60).split("\n")[3:] == [
+    assert text(document(block), width=60).split("\n")[3:] == [
         "  name                            what                 count",
         "  ------------------------------  -------------------  -----",
         "  " + "a" * 30 + "  words go on below        1",
         "                                  their heading",
         "  b                                                    1,024",
     ]
-    assert "a" * 30 in text(of(block), width=40)
+    assert "a" * 30 in text(document(block), width=40)
 
 
 def test_a_table_without_rows_says_so():
-    assert "(no rows)" in text(of(TableBlock(Table("T", ("name",), ()))))
+    assert "(no rows)" in text(document(TableBlock(Table("T", ("name",), ()))))
 
 
 @pytest.mark.parametrize("width", [50, 80, 100, 140])
 def test_two_columns_stay_within_the_width(width):
-    written = text(of(sample.diff()), width=width, full=True)
+    written = text(document(sample.diff()), width=width, full=True)
     assert max(map(len, written.split("\n"))) <= width
     assert "multiply_tanh_fusion" in written
 
@@ -104,7 +104,7 @@ def test_two_columns_stay_within_the_width(width):
 def test_a_diff_row_has_its_fate_as_word_and_sign_and_its_note():
     left = Line((Piece("%a = add(%b, %c)"),))
     group = DiffGroup("Gone", (DiffRow(left, None, "removed", "dce: nobody reads it"),))
-    written = text(of(Diff("before", "after", (group,))))
+    written = text(document(Diff("before", "after", (group,))))
     assert re.search(r"%a = add\(%b, %c\) +- removed +\(dce: nobody reads it\)", written)
 
 
@@ -112,19 +112,19 @@ def test_a_closed_group_is_one_line_until_full():
     line = Line((Piece("%same"),))
     group = DiffGroup("Unchanged", (DiffRow(line, line, "same"),), open=False)
     block = Diff("before", "after", (group,))
-    assert "[+] Unchanged (1 row; .text(full=True) opens it)" in text(of(block))
-    assert "%same" in text(of(block), full=True)
+    assert "[+] Unchanged (1 row; .text(full=True) opens it)" in text(document(block))
+    assert "%same" in text(document(block), full=True)
 
 
 def test_long_blocks_are_cut_and_say_so():
     block = listing(*map(str, range(1234)))
-    written = text(of(block))
+    written = text(document(block))
     assert written.split("\n")[-2:] == ["199", "... 1,034 more lines; .text(full=True) writes them"]
     assert written.count("\n") == 2 + 200
-    assert text(of(block), limit=3).endswith(
+    assert text(document(block), limit=3).endswith(
         "2\n... 1,231 more lines; .text(full=True) writes them"
     )
-    assert text(of(block), full=True).endswith("\n1233")
+    assert text(document(block), full=True).endswith("\n1233")
 
 
 def test_source_lines_have_number_bar_and_note_and_open_when_full():
@@ -135,30 +135,30 @@ def test_source_lines_have_number_bar_and_note_and_open_when_full():
         SourceLine(9, "w", 0.0, "none"),
     )
     pane = SourcePane("cell 3", "flops", lines)
-    assert text(of(pane)).split("\n")[2:] == [
+    assert text(document(pane)).split("\n")[2:] == [
         "cell 3  (flops)",
         "  7 | y = b * c  ####      50 %",
         "  8 | z",
         "  9 | w                    none",
     ]
-    assert "    :     a = mul b c" in text(of(pane), full=True)
+    assert "    :     a = mul b c" in text(document(pane), full=True)
 
 
 def test_folded_pieces_show_only_in_full():
     block = Listing("hlo", (Line((Piece("%a = f32[]"), Piece(", metadata={}", "fold"))),))
-    assert "metadata" not in text(of(block))
-    assert "%a = f32[], metadata={}" in text(of(block), full=True)
+    assert "metadata" not in text(document(block))
+    assert "%a = f32[], metadata={}" in text(document(block), full=True)
 
 
 def test_tabs_not_in_the_text_are_named():
     tabs = Tabs((Tab("One", (listing("1"),), True), Tab("Two", (listing("2"),))))
-    assert text(of(tabs)) == (
+    assert text(document(tabs)) == (
         "taken\n\nOne:\n\n  1\n\nAlso here (.text(full=True) writes them): Two."
     )
 
 
 def test_a_drawing_is_told_in_words():
-    written = text(of(GraphPane(figure(), "f: 1 input.")))
+    written = text(document(GraphPane(figure(), "f: 1 input.")))
     assert "Drawing: f: 1 input. Folded 3 layers. (.svg() and .dot() give it)" in written
 
 
@@ -166,7 +166,7 @@ def test_folds_nest_as_deep_as_programs_do():
     block = listing("core")
     for level in range(5000):
         block = Fold(f"level {level}", (block,), open=True)
-    written = text(of(block))
+    written = text(document(block))
     assert "core" in written
     assert written.count("level") == 5000
     assert sum(1 for step in walk((block,)) if step.move == "leave") == 5000
@@ -174,11 +174,11 @@ def test_folds_nest_as_deep_as_programs_do():
 
 def test_findings_say_how_they_are_known():
     block = sample.findings()
-    written = text(of(block))
+    written = text(document(block))
     for label in ("[counted]", "[XLA's figure]", "[measured]", "[estimate]"):
         assert label in written
     unknown = replace(block.findings[0], trust="unknown")
-    assert "[unknown]" in text(of(Findings((unknown,))))
+    assert "[unknown]" in text(document(Findings((unknown,))))
 
 
 @pytest.mark.parametrize(

@@ -113,18 +113,18 @@ def test_a_wrong_name_is_one_line(plain, names, says):
 def test_a_process_that_ends_or_hangs_is_a_sentence(plain, monkeypatch):
     real = subprocess.run
 
-    def told(code):
+    def runs_instead(code):
         def run(command, **options):
             return real([sys.executable, "-c", code], **options)
 
         return run
 
     aborts = "import os, sys; sys.stderr.write('F0000 Check failed: pass\\n'); os.abort()"
-    monkeypatch.setattr(subprocess, "run", told(aborts))
+    monkeypatch.setattr(subprocess, "run", runs_instead(aborts))
     with pytest.raises(UnavailableError, match=r"signal 6\): F0000 Check failed: pass"):
         jaxlens.without(plain, "fusion")
     monkeypatch.setattr(other_process, "TIMEOUT", 0.3)
-    monkeypatch.setattr(subprocess, "run", told("import time; time.sleep(20)"))
+    monkeypatch.setattr(subprocess, "run", runs_instead("import time; time.sleep(20)"))
     with pytest.raises(UnavailableError, match="took more than 0 s to compile it without fusion"):
         jaxlens.without(plain, "fusion")
 

@@ -290,7 +290,7 @@ def raised(f, *args, verb=jaxlens.jaxpr):
     raise AssertionError(f"{f.__name__} can be traced")
 
 
-def said(value):
+def described(value):
     """A traced value in one line, for comparison."""
     if value is None:
         return ""
@@ -304,7 +304,7 @@ def test_the_value_and_what_to_write(case):
     explained = explain_failure.explanation(error)
     line = failing_line_by_python(case.call[0], case.call[1:])
     assert (explained.place.rpartition(":")[2], explained.code) == line
-    assert said(explained.value) == case.value
+    assert described(explained.value) == case.value
     outcomes = {remedy.code: remedy.outcome for remedy in explained.remedies}
     assert case.code in outcomes, outcomes
     assert outcomes[case.code], "it was not tried"

@@ -75,15 +75,15 @@ def run(code, folder, *more):
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory):
+def process_results(tmp_path_factory):
     """The results of one process, and the folder of its cache."""
     folder = tmp_path_factory.mktemp("cache")
     unkept, found = run(ONE_BY_ONE, folder).splitlines()
     return unkept, json.loads(found), folder
 
 
-def test_the_part_that_differs_is_named(looked):
-    found = looked[1]
+def test_the_part_that_differs_is_named(process_results):
+    found = process_results[1]
     changes = {name: told for name, (told, *_) in found.items()}
     assert changes["first"] == changes["same"] == []
     assert found["first"][1] == [
@@ -101,8 +101,8 @@ def test_the_part_that_differs_is_named(looked):
     )
 
 
-def test_a_program_that_is_not_kept_is_told_of(looked):
-    assert looked[0] == (
+def test_a_program_that_is_not_kept_is_told_of(process_results):
+    assert process_results[0] == (
         "[0, 'The persistent cache was not given the program of unkept: it took less than "
         "jax_persistent_cache_min_compile_time_secs (1000).']"
     )
@@ -128,9 +128,9 @@ TWICE = """
 """
 
 
-def test_hashes_are_those_of_any_process_and_nobody_else_hears_them(looked):
-    parts, shown = json.loads(run(TWICE, looked[2]))
-    assert parts == looked[1]["first"][2]
+def test_hashes_are_those_of_any_process_and_nobody_else_hears_them(process_results):
+    parts, shown = json.loads(run(TWICE, process_results[2]))
+    assert parts == process_results[1]["first"][2]
     assert shown
     assert next(iter(parts)) == "the program"
     assert len(parts) == 8

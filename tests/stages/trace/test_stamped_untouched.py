@@ -28,7 +28,7 @@ def program(x):
 X = np.ones(5, np.float32)
 
 
-def held():
+def jaxpr_and_function():
     """A jaxpr that the user holds, and a function of it."""
     closed = jax.make_jaxpr(program)(X)
     return closed, lambda x: core.jaxpr_as_fun(closed)(x)[0]
@@ -43,7 +43,7 @@ def sources(closed):
 
 
 def test_a_jaxpr_that_the_user_holds_is_as_it_was():
-    closed, f = held()
+    closed, f = jaxpr_and_function()
     before, printed = sources(closed), str(closed)
     taken = jaxlens.capture(f, X)
     assert any(node.stamps for node in taken.optimized.module.nodes())
@@ -91,7 +91,7 @@ def test_the_users_calls_do_what_they_would_have_done():
 
     def history(look):
         jax.clear_caches()
-        closed, f = held()
+        closed, f = jaxpr_and_function()
         g = jax.jit(f)
         seen = []
         for step in range(4):
@@ -118,7 +118,7 @@ def test_the_users_compiled_program_has_no_stamps():
 
 def test_the_jaxpr_looks_untouched_while_another_thread_lowers():
     """The equations are shared: one jaxpr, held by the user, is in both looks."""
-    _, f = held()
+    _, f = jaxpr_and_function()
     reader = jaxlens.capture(f, X)
     expected = jaxlens.capture(f, X)
     scopes = [node.scope for node in expected.jaxpr.module.nodes()]
@@ -152,7 +152,7 @@ def hurried():
 
 
 def test_looks_in_several_threads_have_the_ids_of_one(hurried):
-    closed, f = held()
+    closed, f = jaxpr_and_function()
     before = sources(closed)
     one = jaxlens.capture(f, X)
     expected = [node.stamps for node in one.stablehlo.module.nodes()]

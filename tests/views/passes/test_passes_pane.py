@@ -119,13 +119,13 @@ def steps(**options) -> PassSteps:
     return found
 
 
-def said(row: PassRow) -> tuple[str, str, bool, str]:
+def cells(row: PassRow) -> tuple[str, str, bool, str]:
     return (row.mark, row.line.id, row.gone, row.note)
 
 
 def differing(before: str, after: str) -> list[tuple[str, str, bool, str]]:
     listed = rows(between(fixed.module(before), fixed.module(after)))
-    return [said(row) for row in listed if row.mark != "same"]
+    return [cells(row) for row in listed if row.mark != "same"]
 
 
 def test_what_is_gone_stands_where_it_was_and_says_why() -> None:
@@ -292,7 +292,7 @@ def pages(block: PassSteps) -> list[list[tuple[str, str, bool, str]]]:
 
 def test_data_says_what_the_rows_say() -> None:
     block = steps()
-    assert pages(block) == [[said(row) for row in step.rows] for step in block.steps]
+    assert pages(block) == [[cells(row) for row in step.rows] for step in block.steps]
     words = ["".join(piece[1:] for piece in pieces) for pieces, *_ in data(block)["lines"]]
     assert "m1 = f32[8] multiply(a, a)" in words
     assert len(words) == len(set(words))

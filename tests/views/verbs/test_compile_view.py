@@ -30,17 +30,17 @@ TIMES = [
 MEMORY = ["Memory at the peak, by line", "Buffers at the peak", "Memory"]
 
 
-def said(found: Document) -> str:
+def finding_texts(viewed: Document) -> str:
     return " ".join(
         finding.text
-        for block in found.blocks
+        for block in viewed.blocks
         if isinstance(block, Findings)
         for finding in block.findings
     )
 
 
-def tabs(found: Document) -> dict:
-    (block,) = (block for block in found.blocks if isinstance(block, Tabs))
+def tabs(viewed: Document) -> dict:
+    (block,) = (block for block in viewed.blocks if isinstance(block, Tabs))
     return {tab.title: tab.blocks for tab in block.tabs}
 
 
@@ -50,8 +50,10 @@ def titles(blocks) -> list[str]:
 
 def test_the_verdict_comes_first_and_times_are_volatile() -> None:
     shown = document(fixed.capture())
-    assert said(shown).startswith("Cache: this call would miss: it is traced, lowered and compiled")
-    assert "x: f32[4,8], was f32[2,8]" in said(shown)
+    assert finding_texts(shown).startswith(
+        "Cache: this call would miss: it is traced, lowered and compiled"
+    )
+    assert "x: f32[4,8], was f32[2,8]" in finding_texts(shown)
     (times,) = (block.table for block in shown.blocks if isinstance(block, TableBlock))
     assert times.title == "Time per stage"
     assert times.volatile
@@ -96,13 +98,13 @@ def test_one_kernel_with_its_hlo_and_code() -> None:
     assert [tab.title for tab in panes.tabs] == titles
     codes = [block for tab in panes.tabs for block in tab.blocks if isinstance(block, Code)]
     assert [code.language for code in codes] == ["llvm", "llvm", "asm"]
-    assert "max_fusion is a kernel" in said(shown)
-    assert "40 B in, 32 B out" in said(shown)
+    assert "max_fusion is a kernel" in finding_texts(shown)
+    assert "40 B in, 32 B out" in finding_texts(shown)
 
 
 def test_a_library_call_says_why_it_has_no_code() -> None:
     shown = document(fixed.capture(), CompileOptions(kernel="dot.1"))
-    assert "the runtime calls a library for dot" in said(shown)
+    assert "the runtime calls a library for dot" in finding_texts(shown)
     assert not [block for block in shown.blocks if isinstance(block, Code)]
 
 
@@ -111,7 +113,7 @@ def test_assembly_of_one_kernel_and_of_all() -> None:
     assert [type(block) for block in one.blocks] == [Code]
     every = document(fixed.capture(), CompileOptions(asm=True))
     assert [b.title for b in every.blocks if isinstance(b, Fold)] == ["max_fusion", "gt_fusion"]
-    assert "Without asm: dot.1" in said(every)
+    assert "Without asm: dot.1" in finding_texts(every)
 
 
 def test_an_unknown_kernel_gets_the_nearest() -> None:
@@ -166,17 +168,17 @@ def test_a_run_is_shown_with_how_it_was_measured() -> None:
 
 def test_what_a_backend_does_not_give_is_a_sentence_in_its_place() -> None:
     shown = document(fixed.capture("kernels", "memory", "cost"))
-    assert "this backend gives no kernels." in said(shown)
-    assert "this backend gives no memory." in said(shown)
+    assert "this backend gives no kernels." in finding_texts(shown)
+    assert "this backend gives no memory." in finding_texts(shown)
     assert list(tabs(shown)) == ["Your code", "Cost", "Optimised HLO"]
 
 
 def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
     shown = document(fixed.capture())
-    assert "It runs as 2 kernels and 1 library call." in said(shown)
-    assert "152 flop counted over the equations." in said(shown)
-    assert "XLA's own figure for the optimised program: 160 flop." in said(shown)
-    assert "Memory: arguments 200 B" in said(shown)
+    assert "It runs as 2 kernels and 1 library call." in finding_texts(shown)
+    assert "152 flop counted over the equations." in finding_texts(shown)
+    assert "XLA's own figure for the optimised program: 160 flop." in finding_texts(shown)
+    assert "Memory: arguments 200 B" in finding_texts(shown)
     written = text(shown, full=True)
     for sentence in ("152 flop counted", "XLA's own figure", "Memory: arguments"):
         assert written.count(sentence) == 1
