@@ -1,26 +1,27 @@
-"""Who knows the numbers of a notebook's cells: a question that loading the extension answers.
+"""Maps a cell's file name to its execution number, once the notebook extension is loaded.
 
-It stands apart from `spans.py`, which asks it, so that loading the extension loads nothing else.
+It is apart from `spans.py`, which asks it: `%load_ext jaxlens` imports this file in 0.4 ms and
+would import that one in 70.
 """
 
 from collections.abc import Callable, Mapping
 
-_ASK: list[Callable[[], Mapping[str, int]]] = []
+_SOURCE: list[Callable[[], Mapping[str, int]]] = []
 _FORGET: list[Callable[[], None]] = []
 
 
-def cells_from(ask: Callable[[], Mapping[str, int]] | None) -> None:
-    """Says who knows the numbers of cells, by the name of their file; None for nobody."""
-    _ASK[:] = [ask] if ask else []
+def cells_from(source: Callable[[], Mapping[str, int]] | None) -> None:
+    """Sets the function that gives the execution number of each cell by its file; None for none."""
+    _SOURCE[:] = [source] if source else []
     for forget in _FORGET:
         forget()
 
 
 def number(file: str) -> int | None:
-    """The number of a cell, where somebody knows it."""
-    return next((known[file] for ask in _ASK if file in (known := ask())), None)
+    """The execution number of a cell; None where it is not known."""
+    return next((numbers[file] for source in _SOURCE if file in (numbers := source())), None)
 
 
 def on_change(forget: Callable[[], None]) -> None:
-    """Calls `forget` whenever somebody else knows."""
+    """Calls `forget` whenever another function is set."""
     _FORGET.append(forget)

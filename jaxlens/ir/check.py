@@ -14,19 +14,19 @@ _UNORDERED = ("llvm", "asm")  # a phi reads values of blocks further down; jumps
 
 
 def check(module: Module) -> list[str]:
-    """Tries every rule on the module.
+    """Checks a module against every rule.
 
     Returns:
-        One sentence per rule that is broken, with where; empty for a legal module.
+        A sentence for each violation, with its place; empty for a legal module.
     """
     return [broken for rule in _RULES for broken in rule(module)]
 
 
 def check_calls(module: Module) -> None:
-    """Tries the two rules without which following calls would fail, or not end.
+    """Checks the two rules that following calls relies on: callees exist, and none is recursive.
 
     Raises:
-        ValueError: A region is called that does not exist, or regions call each other in a circle.
+        ValueError: A node calls a region that does not exist, or calls form a cycle.
     """
     for broken in (*_calls(module), *_order(module)):
         raise ValueError(broken)
@@ -39,21 +39,21 @@ def _entry(module: Module) -> Iterator[str]:
 
 
 def _region_names(module: Module) -> Iterator[str]:
-    """A region is held under its own name."""
+    """The key of a region in `Module.regions` is its name."""
     for name, region in module.regions.items():
         if name != region.name:
             yield f"region {region.name!r} is held as {name!r}"
 
 
 def _ids(module: Module) -> Iterator[str]:
-    """An id stands for one node of the module."""
+    """Ids are unique within the module."""
     for node_id, n in Counter(node.id for node in module.nodes()).items():
         if n > 1:
             yield f"id {node_id!r} stands for {n} nodes"
 
 
 def _values(module: Module) -> Iterator[str]:
-    """A name stands for one value of its region."""
+    """Names of values are unique within their region."""
     for region in module.regions.values():
         names = Counter(value.name for node in region.nodes for value in node.results)
         if any(node.opcode == "parameter" for node in region.nodes):
@@ -62,7 +62,7 @@ def _values(module: Module) -> Iterator[str]:
         else:
             names.update(value.name for value in region.parameters)
         for name, n in names.items():
-            if n > 1 and name != "_":  # "_" is JAX's name for a result that nobody reads
+            if n > 1 and name != "_":  # "_" is JAX's name for an unused result
                 yield f"{n} values of {region.name!r} are called {name!r}"
 
 
@@ -86,8 +86,9 @@ def _order(module: Module) -> Iterator[str]:
 
 
 def _operands(module: Module) -> Iterator[str]:
-    """An operand is a value made earlier in its region, a value of a region around it, or a
-    literal, whose name no value has. HLO has no literals and its computations are closed.
+    """An operand is defined earlier in its region, or in a region around it, or is a literal.
+
+    A literal has a name that no value has. HLO has no literals and its computations are closed.
     """
     names = {region.name: _defined(region) for region in module.regions.values()}
     every = set().union(*names.values())
@@ -135,25 +136,25 @@ _RULES = (_entry, _region_names, _ids, _values, _calls, _order, _operands, _resu
 
 
 def _defined(region: Region) -> set[str]:
-    found = {value.name for value in region.parameters}
+    names = {value.name for value in region.parameters}
     for node in region.nodes:
-        found.update(value.name for value in node.results)
-    return found
+        names.update(value.name for value in node.results)
+    return names
 
 
 def _callers(module: Module) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {name: set() for name in module.regions}
+    callers: dict[str, set[str]] = {name: set() for name in module.regions}
     for region in module.regions.values():
         for node in region.nodes:
             for name in node.regions:
-                found.setdefault(name, set()).add(region.name)
-    return found
+                callers.setdefault(name, set()).add(region.name)
+    return callers
 
 
 def _is_around(
     name: str, region: str, names: dict[str, set[str]], around: dict[str, set[str]]
 ) -> bool:
-    """Whether a region that calls this one, at any distance, makes the value."""
+    """Whether a direct or indirect caller of this region defines the value."""
     seen, pending = {region}, [region]
     while pending:
         for caller in around[pending.pop()] - seen:

@@ -1,9 +1,10 @@
-"""A program as columns of numbers: what counting, folding and drawing ask of every node.
+"""A program as columns of numbers: what counting, folding and drawing need of every node.
 
-A node costs some 30 bytes here where a `Node` costs some hundreds, and what a picture shows
-of a large program is a few of them. Steps are a region's nodes in program order, without those that
-only stand for parameters (HLO); values are numbered too, the region's parameters first, then
-what each step makes.
+A node takes some 30 bytes here and some hundreds as a `Node`; a picture of a large program shows
+few of them. The steps of a region are its nodes in program order, without the `parameter`
+instructions of HLO. Values are numbered: the region's parameters first, then the results of each
+step. For `c = mul a b; d = add c a` with parameters `a b`, the values are a=0, b=1, c=2, d=3,
+`made` is [2, 3, 4], `read` is [0, 2, 4] and `back` is [2, 1, 1, 3].
 """
 
 from array import array
@@ -18,11 +19,11 @@ from jaxlens.ir.graph import Module, Node, Region, Span, Type, owner
 from jaxlens.ir.lazy import same_fields
 
 K = TypeVar("K", bound=Hashable)
-LITERAL = 0  # "made 0 values before": no step reads what it makes
+LITERAL = 0  # a distance of 0: no step reads its own results
 
 
 class Pool(dict[K, int], Generic[K]):
-    """Distinct things, each with its number in the order of first mention."""
+    """Distinct items, each with its number in the order of first use."""
 
     def number(self, item: K) -> int:
         """The number that equal items share."""
@@ -31,7 +32,7 @@ class Pool(dict[K, int], Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where nodes come from: name stack, and frames innermost first."""
+    """The origin of nodes: name stack, and frames innermost first."""
 
     scope: str
     spans: tuple[Span, ...]
@@ -48,18 +49,18 @@ class Columns:
 
     Attributes:
         name: The region's name.
-        kind: Per step, a number that steps doing the same share over the whole program: opcode,
-            attributes, literals, number of operands, types of results, bodies. Not where they
-            stand or what they read.
+        kind: Per step, the number of its opcode, attributes, literals, count of operands, types of
+            results and bodies, shared over the whole program. It does not depend on the
+            operands or the place.
         place: Per step, index into `Program.places`.
-        made: Per step, the first value it makes, the first of all being the number of
-            parameters; one more at the end.
-        read: Per step, the first of its `back`; one more at the end.
-        back: Per operand, how many values before the step's own first one the operand stands;
+        made: Per step, the number of its first result, beginning with the number of parameters;
+            and the number of values at the end.
+        read: Per step, the index of its first operand in `back`; and the length of `back`.
+        back: Per operand, its distance: the step's first result minus the operand's number;
             `LITERAL` for what is no value of this region.
         types: Per value, index into `Program.types`.
-        results: Values that go out; -1 for a literal.
-        calls: Names of the regions that a step calls, for those that call any.
+        results: Numbers of the values that the region returns; -1 for a literal.
+        calls: By step, the names of the regions that it calls, for steps that call any.
         ids: Per step, the node's id.
         steps: Per step, its index in `Region.nodes`.
     """
@@ -80,19 +81,19 @@ class Columns:
         return len(self.kind)
 
     def reads(self, step: int) -> list[int]:
-        """Values that a step reads, in order; literals are left out."""
+        """Numbers of the values that a step reads, in order, without literals."""
         first = self.made[step]
         back = self.back[self.read[step] : self.read[step + 1]]
         return [first - n for n in back if n != LITERAL]
 
     @property
     def parameters(self) -> int:
-        """How many values come in."""
+        """Number of parameters."""
         return self.made[0]
 
     @property
     def bytes(self) -> int:
-        """Memory that the columns take."""
+        """Memory of the columns."""
         columns = (self.kind, self.place, self.made, self.read, self.back, self.types)
         return sum(len(column) * column.itemsize for column in columns)
 
@@ -104,7 +105,7 @@ class Program:
     Attributes:
         regions: Columns by region name, callers before callees.
         opcodes: Per kind, its opcode.
-        places: Scopes and stacks that steps come from.
+        places: Origins of steps.
         types: Types of values.
     """
 
@@ -119,7 +120,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ColumnsModule(Module):
-    """A Module that its reader made from columns: its nodes are made when looked at.
+    """A Module whose reader made columns first: its nodes are made when looked at.
 
     Attributes:
         columns: The columns.
@@ -146,12 +147,12 @@ class ColumnsModule(Module):
 
 
 def columns(module: Module) -> Program:
-    """The columns of a module; made anew unless its reader kept them."""
+    """The columns of a module; computed unless its reader has made them."""
     return module.columns if isinstance(module, ColumnsModule) else _Reader(module).program()
 
 
 def calls(module: Module) -> dict[str, Mapping[int, tuple[str, ...]]]:
-    """The regions that nodes call, by region and by the node's place in it."""
+    """Names of the regions that nodes call, by region and index of the node."""
     if isinstance(module, ColumnsModule):
         return {name: region.calls for name, region in module.columns.regions.items()}
     return {
@@ -161,20 +162,20 @@ def calls(module: Module) -> dict[str, Mapping[int, tuple[str, ...]]]:
 
 
 def counts(module: Module) -> Counter[str]:
-    """How many nodes have each opcode; equally many in the order of first mention."""
+    """Number of nodes by opcode; ties in the order of first use."""
     if not isinstance(module, ColumnsModule):
         return Counter(node.opcode for node in module.nodes())
     kinds: Counter[int] = Counter()
     for region in module.columns.regions.values():
         kinds.update(region.kind)
-    found: Counter[str] = Counter()
+    by_opcode: Counter[str] = Counter()
     for kind, n in kinds.items():
-        found[module.columns.opcodes[kind]] += n
-    return found
+        by_opcode[module.columns.opcodes[kind]] += n
+    return by_opcode
 
 
 def mentioned(module: Module) -> Iterator[tuple[Span, ...]]:
-    """The stacks of nodes in program order; large programs mention each of their places once."""
+    """The stacks of nodes in program order; with columns, each place of a region once."""
     if not isinstance(module, ColumnsModule):
         yield from (node.spans for node in module.nodes())
         return
@@ -205,21 +206,21 @@ def finder(module: Module) -> Callable[[str], Node]:
 
 
 def blank(name: str, ids: Sequence[str], steps: Sequence[int]) -> Columns:
-    """Columns of no steps yet, for a reader to fill."""
+    """Columns without steps, for a reader to fill."""
     kind, place, back, types, results = (array("i") for _ in range(5))
     made, read = array("i", [0]), array("i", [0])
     return Columns(name, kind, place, made, read, back, types, results, {}, ids, steps)
 
 
 def shape(region: Columns) -> Hashable:
-    """What regions that compute the same have in common, whatever they are called."""
+    """A key that regions share which compute the same, whatever their names."""
     columns = (region.kind, region.back, region.read, region.made, region.types, region.results)
     return tuple(column.tobytes() for column in columns)
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Columns of a module of nodes, whoever read it."""
+    """Computes the columns of a module from its nodes."""
 
     module: Module
     kinds: Pool[Hashable] = field(default_factory=Pool)
@@ -230,37 +231,37 @@ class _Reader:
     opcodes: list[str] = field(default_factory=list)
 
     def program(self) -> Program:
-        made = {}
-        for name in reversed(list(self.module.regions)):  # callees first: kinds know their bodies
-            made[name] = self._region(self.module.regions[name])
-            self.shape_of[name] = self.shapes.number(shape(made[name]))
-        regions = {name: made[name] for name in self.module.regions}
+        by_name = {}
+        for name in reversed(list(self.module.regions)):
+            by_name[name] = self._region(self.module.regions[name])
+            self.shape_of[name] = self.shapes.number(shape(by_name[name]))
+        regions = {name: by_name[name] for name in self.module.regions}
         return Program(regions, self.opcodes, tuple(self.places), tuple(self.types))
 
     def _region(self, region: Region) -> Columns:
         number = {value.name: n for n, value in enumerate(region.parameters)}
         steps, ids = array("i"), list[str]()
-        made = blank(region.name, ids, steps)
-        made.types.extend(self.types.number(value.type) for value in region.parameters)
-        made.made[0] = len(made.types)
+        columns = blank(region.name, ids, steps)
+        columns.types.extend(self.types.number(value.type) for value in region.parameters)
+        columns.made[0] = len(columns.types)
         for index, node in enumerate(region.nodes):
-            if node.opcode == "parameter" and number.get(node.name, len(number)) < made.made[0]:
-                continue  # it only stands for a parameter
+            if node.opcode == "parameter" and number.get(node.name, len(number)) < columns.made[0]:
+                continue  # no step
             if node.regions:
-                made.calls[len(made)] = node.regions
-            first = made.made[-1]
-            made.back.extend(first - number.get(name, first) for name in node.operands)
-            made.read.append(len(made.back))
-            made.place.append(self.places.number(Place(node.scope, node.spans)))
-            made.kind.append(self._kind(node, number))
+                columns.calls[len(columns)] = node.regions
+            first = columns.made[-1]
+            columns.back.extend(first - number.get(name, first) for name in node.operands)
+            columns.read.append(len(columns.back))
+            columns.place.append(self.places.number(Place(node.scope, node.spans)))
+            columns.kind.append(self._kind(node, number))
             steps.append(index)
             ids.append(node.id)
             for value in node.results:
-                number[value.name] = len(made.types)
-                made.types.append(self.types.number(value.type))
-            made.made.append(len(made.types))
-        made.results.extend(number.get(name, -1) for name in region.results)
-        return made
+                number[value.name] = len(columns.types)
+                columns.types.append(self.types.number(value.type))
+            columns.made.append(len(columns.types))
+        columns.results.extend(number.get(name, -1) for name in region.results)
+        return columns
 
     def _kind(self, node: Node, number: Mapping[str, int]) -> int:
         literals = tuple(name for name in node.operands if name not in number)

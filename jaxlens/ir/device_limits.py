@@ -1,4 +1,4 @@
-"""What a device can do at most: flops per second by type, and bytes per second of its memory."""
+"""Peak rates of a device: flops per second by element type, bytes per second of its memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ class Limits:
     Attributes:
         name: The device.
         products: Flops per second of matrix products, by element type as HLO writes it.
-        vector: Flops per second outside of products; None where nobody says.
+        vector: Flops per second of everything else; None where no figure is published.
         bandwidth: Bytes per second of its main memory.
-        source: Where the figures are from.
-        measured: Whether they were measured here.
+        source: Where the figures come from.
+        measured: Whether they were measured on this machine.
     """
 
     name: str
@@ -25,9 +25,9 @@ class Limits:
     measured: bool = False
 
     def flops(self, dtype: str, product: bool) -> float:
-        """The most flops per second that a kernel of this kind can do.
+        """The peak rate of a kernel in flops per second.
 
-        A type that is not listed is taken at the rate of the nearest wider one, else the fastest.
+        A type that is not listed has the rate of the nearest wider one, else the highest rate.
         """
         if not product and self.vector is not None:
             return self.vector

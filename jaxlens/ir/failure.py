@@ -1,4 +1,4 @@
-"""Why tracing a call failed: facts without JAX, and their sentences."""
+"""Why tracing a call failed, as data without JAX objects, and in sentences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Mistake = Literal[
     "branches",
     "other",
 ]
-"""What was asked of a traced value that it cannot give; "other" for what JAX's message must say."""
+"""What the code needed from a traced value; "other" where only JAX's message says it."""
 
 
 _WHY: Mapping[Mistake, str] = {
@@ -45,7 +45,7 @@ _WHY: Mapping[Mistake, str] = {
     "branches": "all branches must give results of the same structure, shapes and dtypes",
     "other": "",
 }
-_NAMES_TYPES = ("carry", "branches")  # of these the message says what differs
+_NAMES_TYPES = ("carry", "branches")  # JAX's message says what differs
 _MOST = 3
 _LONGEST = 160  # characters of a line
 
@@ -57,9 +57,9 @@ class TracedValue:
     Attributes:
         text: What the line calls it: "y.sum() > 0".
         type: Its type: "bool[]".
-        made: The equation that made it, in words: "bool[] = gt f32[] 0.0"; "" for an argument.
+        made: The equation that computed it: "bool[] = gt f32[] 0.0"; "" for an argument.
         made_at: The line of that equation: "cell 2:3", "" where it is not known.
-        arguments: The arguments of `function` that it is computed from.
+        arguments: The arguments of `function` that it depends on.
         function: The function that was being traced.
     """
 
@@ -73,12 +73,12 @@ class TracedValue:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What to write instead.
+    """A change of the code that avoids the failure.
 
     Attributes:
         text: What it does, in a sentence without its full stop.
-        code: Python that does it; "" where it cannot be written down for this line.
-        outcome: What came of trying it; "" where it was not tried.
+        code: The Python code; "" where it cannot be derived from this line.
+        outcome: The result of trying it; "" where it was not tried.
     """
 
     text: str
@@ -93,9 +93,9 @@ class Ran:
     Attributes:
         place: "cell 2:3".
         code: The line.
-        depth: Calls of the user's functions around it.
-        bound: Variables that it bound, with what they were bound to.
-        recorded: The equations that it recorded, in words.
+        depth: Number of the user's functions on the stack around it.
+        bound: Variables that it bound, with their values.
+        recorded: The equations that it recorded, as text.
         raised: Name of the exception that it raised, "" for none.
     """
 
@@ -114,14 +114,14 @@ class Failure:
     Attributes:
         error: The exception's type: "TracerBoolConversionError".
         message: What it says, its first line.
-        mistake: What was asked of a traced value.
-        name: What the traced function is called.
+        mistake: What the code needed from a traced value.
+        name: Name of the traced function.
         place: The failing line: "cell 2:3"; "" where no line of the user's is known.
         code: Its text.
-        library: Whether that line is a library's, because none of the user's took part.
-        value: The traced value that could not give what was asked; None where it is not known.
+        library: Whether that line is a library's, because no line of the user's is on the stack.
+        value: The traced value; None where it is not known.
         operands: Arrays that the line names, each with its type: "w: f32[9]".
-        remedies: What to write instead.
+        remedies: Changes that avoid it.
         steps: The lines that ran, the failing one last.
         skipped: How many ran before the first of `steps`.
     """
@@ -140,21 +140,21 @@ class Failure:
     skipped: int = 0
 
 
-def where(found: Failure) -> str:
+def where(failure: Failure) -> str:
     """The failing line: "cell 2:3: if y.sum() > 0:"."""
-    code = found.code if len(found.code) <= _LONGEST else f"{found.code[:_LONGEST]}..."
-    line = f"{found.place}: {code}" if found.place else found.name
-    return f"{line} (a library's line: none of yours took part)" if found.library else line
+    code = failure.code if len(failure.code) <= _LONGEST else f"{failure.code[:_LONGEST]}..."
+    line = f"{failure.place}: {code}" if failure.place else failure.name
+    return f"{line} (a library's line: none of yours took part)" if failure.library else line
 
 
-def why(found: Failure) -> str:
+def why(failure: Failure) -> str:
     """Why it fails, and which value is traced."""
-    reason = _WHY[found.mistake]
+    reason = _WHY[failure.mistake]
     if not reason:
-        return _ended(f"{found.error}: {found.message}")
-    if found.mistake in _NAMES_TYPES:
-        reason = f"{reason}. {found.message}"
-    value = found.value
+        return _ended(f"{failure.error}: {failure.message}")
+    if failure.mistake in _NAMES_TYPES:
+        reason = f"{reason}. {failure.message}"
+    value = failure.value
     if value is None or not value.type:
         return _ended(reason[:1].upper() + reason[1:])
     named = f"{value.text} is" if value.text else "The value is"
@@ -162,7 +162,7 @@ def why(found: Failure) -> str:
 
 
 def origin(value: TracedValue) -> str:
-    """Where a traced value came from; "" where that is not known."""
+    """Where a traced value comes from; "" where that is not known."""
     # A magic names what it looks at "expression" where the user gave no name.
     of = f" of {value.function}" if value.function not in ("", "expression") else ""
     arguments = _arguments(value.arguments)
@@ -176,9 +176,9 @@ def origin(value: TracedValue) -> str:
     return f"It was made by {value.made}{at}{computed}."
 
 
-def operands(found: Failure) -> str:
+def operands(failure: Failure) -> str:
     """The arrays on the line, "" for none."""
-    return f"On this line: {'; '.join(found.operands)}." if found.operands else ""
+    return f"On this line: {'; '.join(failure.operands)}." if failure.operands else ""
 
 
 def advice(remedy: Remedy) -> str:
@@ -186,13 +186,17 @@ def advice(remedy: Remedy) -> str:
     return f"{remedy.text} ({f'tried: {remedy.outcome}' if remedy.outcome else 'not tried'})"
 
 
-def note(found: Failure) -> str:
-    """The failure in a few lines, to stand below a traceback."""
-    lines = [f"jaxlens: {where(found)}", why(found), origin(found.value) if found.value else ""]
-    lines += [operands(found)]
-    for remedy in found.remedies[:_MOST]:
+def note(failure: Failure) -> str:
+    """The failure in a few lines, for the end of a traceback."""
+    lines = [
+        f"jaxlens: {where(failure)}",
+        why(failure),
+        origin(failure.value) if failure.value else "",
+    ]
+    lines += [operands(failure)]
+    for remedy in failure.remedies[:_MOST]:
         lines += [f"{advice(remedy)}{':' if remedy.code else '.'}", f"    {remedy.code}"]
-    more = "jaxlens.explain() shows the lines that led to it." if found.steps else ""
+    more = "jaxlens.explain() shows the lines that led to it." if failure.steps else ""
     return "\n  ".join(line for line in (*lines, more) if line.strip())
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Without it a collection every few hundred nodes looks at all of them, for nothing."""
+    """Disables the collector, which would scan all nodes every few hundred and free none."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -3,7 +3,7 @@
 A jaxpr, a StableHLO function and an HLO module all become a `Module`: a set of
 regions (jaxpr bodies, MLIR functions and blocks, HLO computations), each a list
 of nodes (equations, ops, instructions) in program order. A region that several
-nodes use is held once, so a program's size here is the size of its text. Nodes
+nodes call is stored once, so a module has the size of the program's text. Nodes
 name the regions they call; nothing here recurses, however deep a program nests.
 """
 
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 R = TypeVar("R", bound="Region")
 
-# Bits an element takes in memory; what is not here has no known size.
+# Bits of an element in memory; other types have no known size.
 _BITS: Mapping[str, int] = {
     "pred": 8,
     "bool": 8,
@@ -127,7 +127,7 @@ class Span:
         return f"{self.file}:{self.line}"
 
     def __hash__(self) -> int:
-        """Of what tells places apart nearly always: stacks of them are looked up a lot."""
+        """Hashes three fields, which nearly always suffice: stacks are dictionary keys often."""
         return hash((self.file, self.line, self.column))
 
 
@@ -157,7 +157,7 @@ class Node:
         opcode: Primitive, op or opcode name.
         operands: Names of the values it reads, in the same region or one around it; a literal
             stands as its text and has a name that no value has.
-        results: What it makes; one in HLO, where tuples are values.
+        results: The values that it defines; one in HLO, where tuples are values.
         attrs: Parameters and attributes as printed, in printed order.
         regions: Names of the regions it calls.
         scope: Name stack or op_name ("jit(f)/jvp()/dot_general"), without the stage's own tags.
@@ -199,14 +199,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A body: parameters in, nodes in program order, results out.
+    """A body: parameters, nodes in program order, results.
 
     Attributes:
         name: Unique within the module ("main", "relu", "fused_computation.3").
-        parameters: Values that come in. HLO has `parameter` instructions for them; they
-            stand here too, and among `nodes`.
+        parameters: Its parameters. HLO has `parameter` instructions for them, which are among
+            `nodes` too.
         nodes: In program order.
-        results: Names of the values that go out (HLO: the root's).
+        results: Names of the values that it returns (HLO: the root).
         kind: "jaxpr", "func", "block" or "computation".
     """
 
@@ -227,7 +227,7 @@ class Module:
         entry: Name of the region where it starts.
         regions: Every region by name, the entry first, callers before callees.
         attrs: The module's own attributes as printed.
-        unknown: Lines that the reader kept but did not understand.
+        unknown: Lines that the reader could not parse.
     """
 
     name: str
@@ -242,12 +242,12 @@ class Module:
         return chain.from_iterable(map(attrgetter("nodes"), self.regions.values()))
 
     def body(self) -> Region:
-        """The region where the program starts."""
+        """The entry region."""
         return self.regions[self.entry]
 
 
 def callers_first(regions: Mapping[str, Region], entry: str) -> dict[str, Region]:
-    """Orders the regions by what their nodes call."""
+    """Orders regions by the calls of their nodes: the entry first, callers before callees."""
     calls = {
         name: [called for node in region.nodes for called in node.regions]
         for name, region in regions.items()
@@ -258,11 +258,10 @@ def callers_first(regions: Mapping[str, Region], entry: str) -> dict[str, Region
 def in_order(
     regions: Mapping[str, R], calls: Mapping[str, Iterable[str]], entry: str
 ) -> dict[str, R]:
-    """Orders the regions; what the entry never reaches stands after what calls it.
+    """Orders regions in reverse postorder of a depth-first walk over their calls.
 
-    A region is placed once all it calls are placed, from the end (reverse postorder).
-    Where text makes computations call each other in a circle, the circle is cut somewhere.
-    Of several that a region calls, the first called stands first.
+    Regions that the entry does not reach are ordered likewise. In a cycle of calls, which only
+    broken text has, one call is ignored. Of several callees of a region the first called is first.
     """
     edges = {
         name: list(reversed({called: None for called in calls[name] if called in regions}))

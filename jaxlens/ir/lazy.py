@@ -1,4 +1,4 @@
-"""Values that are made when somebody looks at them: most of a large program is never looked at.
+"""Values that are computed on first use: most of a large program is never looked at.
 
 - `lazy` makes an instance of a frozen dataclass without some of its fields; `LazyFields` is the
   base class for the same where there are many instances, which then share one table of makers.

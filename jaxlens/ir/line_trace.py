@@ -1,4 +1,4 @@
-"""What happened while a function was traced, step by step: data of a capture, free of JAX."""
+"""The lines of Python that ran while a function was traced, as data without JAX objects."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ Event = Literal["call", "line", "return", "after", "yield", "resume"]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A variable and what it was bound to, in words: "tracer f32[3,4]", "3"."""
+    """A variable and the value that it was bound to, as text: "tracer f32[3,4]", "3"."""
 
     name: str
     text: str
@@ -20,18 +20,18 @@ class TapeStep:
 
     Attributes:
         event: "call" where a function began, "line", "return" where it ended, "yield" and
-            "resume" where a generator paused and went on, and "after" for what JAX wrote down
-            when the function was done, such as a backward pass.
+            "resume" where a generator paused and continued, and "after" for equations that JAX
+            recorded when the function had returned, such as a backward pass.
         key: The file as Python knows it, the key of `Capture.sources`.
-        file: The same as it is shown.
+        file: The same file by its short name.
         line: Line number.
         function: Qualified name.
-        depth: Calls of user functions around it.
-        bound: Variables that it bound anew, or changed.
+        depth: Number of user functions on the stack around it.
+        bound: Variables that it bound or changed.
         made: Ids of the equations that it recorded.
-        printed: What it wrote to standard output: it does so now, and in no later call.
-        wrote: Global names and outer containers that it changed, likewise.
-        raised: Name of the exception that it raised, or that came from a call in it.
+        printed: What it wrote to standard output: while tracing only, not when the program runs.
+        wrote: Global names and containers of outer scopes that it changed, while tracing only.
+        raised: Name of the exception that it, or a call in it, raised.
     """
 
     event: Event
@@ -53,7 +53,7 @@ class Tape:
 
     Attributes:
         steps: The steps.
-        cut: Whether there were more than are kept.
+        cut: Whether there were more steps than are kept.
     """
 
     steps: tuple[TapeStep, ...]

@@ -1,10 +1,10 @@
-"""Which frames of a Python stack count, and what their files are called.
+"""Turns the frames of a Python stack into spans, and gives files short names.
 
 Every reader makes its `Span`s here, so that one line of Python has one name in all
 stages. JAX's frames and ours are left out, library frames are kept and marked, and
 whatever launched the user's code (IPython, pytest, runpy) is cut off.
 
-The names are module state, because two stages of one program must agree on them:
+The names are module state, because all stages of one program must agree on them:
 `_CELLS` is written by `register_cell` alone, `_TAKEN` by `describe` alone.
 """
 
@@ -31,19 +31,19 @@ _INPUT = re.compile(r"<ipython-input-(\d+)-")
 _KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")
 _OWN = ("jax/", "jaxlib/", "jaxlens/")
 BOUNDARY = "<jaxlens>"
-"""The file that the function round a traced program says it is of: what calls it looks at it."""
+"""File name of the function that wraps a traced program; frames outside it are ours."""
 _TYPED = ("<ipython-input", "<stdin>", "<string>", "<doctest", "<cell")
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is known of a Python file by its name alone.
+    """A Python file, judged by its name.
 
     Attributes:
-        key: The file name that Python knows.
+        key: The file name as Python has it.
         name: Short, stable and distinct: "cell 3", "model.py", "flax/nnx/nn/linear.py".
-        library: Whether it is an installed package's or the standard library's.
-        own: Whether it is JAX's or ours, and so left out of spans.
+        library: Whether it belongs to an installed package or the standard library.
+        own: Whether it belongs to JAX or to jaxlens, whose frames are left out of spans.
     """
 
     key: str
@@ -53,7 +53,7 @@ class File:
 
 
 def register_cell(key: str, number: int) -> None:
-    """Says that the file name `key` stands for the notebook's cell `number`."""
+    """Sets the number of the notebook cell that the file name `key` stands for."""
     if _CELLS.get(key) != number:
         _CELLS[key] = number
         describe.cache_clear()
@@ -61,7 +61,7 @@ def register_cell(key: str, number: int) -> None:
 
 @cache
 def describe(key: str) -> File:
-    """Names a file. `key` is what `code.co_filename` or a location in a program says."""
+    """Describes a file, given its `code.co_filename` or the name in a program's location."""
     path = key.replace("\\", "/")
     cell = _CELLS.get(key)
     if cell is None and _KERNEL.search(path):
@@ -82,25 +82,25 @@ cell_numbers.on_change(describe.cache_clear)
 
 
 def spans(frames: Iterable[Frame]) -> tuple[Span, ...]:
-    """The frames that count, as spans.
+    """The spans of a stack.
 
     Args:
         frames: A stack, innermost frame first.
 
     Returns:
-        Innermost first, without JAX's and our own frames, without the library frames outside the
-        user's outermost one, which only launched it, and without those that called us.
+        Innermost first, without the frames of JAX and jaxlens, without the library frames outside
+        the user's outermost frame, which launched it, and without the frames outside `BOUNDARY`.
     """
-    found = []
+    stack = []
     for key, line, end_line, column, end_column, function in frames:
         file = describe(key)
         if key == BOUNDARY:
-            break  # outside of it stands the line that calls us, which is no part of the program
+            break  # outside is the line that calls jaxlens, which is no part of the program
         if not file.own:
             place = (file.name, line, end_line or line, column, end_column)
-            found.append(Span(*place, function, key, file.library))
-    user = next((i for i in reversed(range(len(found))) if not found[i].library), None)
-    return tuple(found if user is None else found[: user + 1])
+            stack.append(Span(*place, function, key, file.library))
+    user = next((i for i in reversed(range(len(stack))) if not stack[i].library), None)
+    return tuple(stack if user is None else stack[: user + 1])
 
 
 def _inside_library(path: str) -> str | None:
@@ -117,18 +117,18 @@ def _inside_library(path: str) -> str | None:
 
 @cache
 def _roots() -> tuple[tuple[str, str], ...]:
-    """Folders that are libraries though no `site-packages` is in their path, with their names.
+    """Folders of libraries without `site-packages` in their path, and the prefix of their names.
 
-    JAX and we may be installed from a checkout; the specs are found without importing.
+    JAX and jaxlens may be installed from a checkout; their specs are read without importing.
     """
-    found = []
+    roots = []
     for package in ("jax", "jaxlib", "jaxlens"):
         spec = importlib.util.find_spec(package)
         for folder in (spec.submodule_search_locations if spec else None) or ():
-            found.append((_folder(folder), f"{package}/"))
+            roots.append((_folder(folder), f"{package}/"))
     for name in ("stdlib", "platstdlib"):
-        found.append((_folder(sysconfig.get_path(name)), ""))
-    return tuple(found)
+        roots.append((_folder(sysconfig.get_path(name)), ""))
+    return tuple(roots)
 
 
 def _folder(path: str) -> str:
@@ -136,9 +136,9 @@ def _folder(path: str) -> str:
 
 
 def _distinct(path: str) -> str:
-    """The base name; with as many folders before it as tell it from a file seen earlier."""
+    """The base name, with as many folders as distinguish it from files seen earlier."""
     if _KERNEL.search(path):
-        return "cell"  # a cell that nobody registered: its temporary name says nothing
+        return "cell"  # an unregistered cell, whose temporary name means nothing
     parts = path.split("/")
     for length in range(1, len(parts) + 1):
         name = "/".join(parts[-length:])

@@ -15,7 +15,7 @@ class StageInfo:
         title: What a tab says.
         meaning: What it is, in one sentence.
         step: What the next step does to it.
-        reader: Name of the file in `ir/` that reads it.
+        reader: Name of its reader in `ir/`.
     """
 
     name: str

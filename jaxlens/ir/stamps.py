@@ -1,4 +1,4 @@
-"""Exact ids that travel through the compiler, as one more part of a scope.
+"""Stamps: ids that travel through the compiler as one more part of a scope.
 
 Before lowering each equation's name stack ends in its own stamp, so that StableHLO's locations
 name the equation: `jit(f)/jvp(_jle12_)/mul`. Before compiling each op's location gets the op's
@@ -6,8 +6,9 @@ stamp instead, so that HLO's op_names name the op: `jit(f)/jvp()/_jls7_/mul`. XL
 as it rewrites, joins those of merged instructions with `;`, and puts a call's before those of
 what it inlines: so a scope can hold several paths of stamps, the last of each being its own.
 
-Only letters, digits and `_` survive the way to HLO. What a reader shows has no stamps in it.
-What a user wrote that looks like a stamp gets a zero more on the way to HLO, and loses it here.
+Only letters, digits and `_` survive the way to HLO. Readers show scopes without stamps. A name of
+the user's that looks like a stamp is escaped with one more zero on the way to HLO (`_jle12_` is
+sent as `_jl0e12_`), which is removed here.
 """
 
 import re
@@ -39,15 +40,15 @@ def stamps(scope: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _combined(part: str) -> list[str]:
-    """The names of the instructions that one was combined of: `a/b` and `a/c` of `a/(b:c)`.
+    """Splits the op_name of a combined instruction: `a/(b:c)` into `a/b` and `a/c`.
 
-    XLA writes so where it joins collectives; a name of the user's can hold the same signs, but
-    not a stamp behind each colon.
+    XLA writes it where it combines collectives. A name of the user's can hold the same
+    characters, but not a stamp after each colon.
     """
     if ":" not in part or not part.endswith(")"):
         return [part]
     depth, cuts, start = 0, [len(part) - 1], len(part) - 1
-    for place in range(len(part) - 1, -1, -1):  # back to the bracket that the last one closes
+    for place in range(len(part) - 1, -1, -1):  # back to the opening bracket of the last one
         sign = part[place]
         depth += (sign == ")") - (sign == "(")
         if depth == 1 and sign == ":":
@@ -64,19 +65,20 @@ def _combined(part: str) -> list[str]:
 
 
 def alike(text: str) -> bool:
-    """Whether a text of the user's could be taken for a stamp, or for an escaped one."""
+    """Whether a name of the user's reads like a stamp, or like an escaped one."""
     return "_jl" in text and _ALIKE.search(text) is not None
 
 
 def escaped(scope: str) -> str:
-    """A scope of the user's in which nothing is a stamp; `unstamped` undoes it."""
+    """Escapes what reads like a stamp in a scope of the user's; `unstamped` undoes it."""
     return _ALIKE.sub(r"_jl0\1", scope)
 
 
 def plain(scope: str) -> str:
-    """A scope without stamps: as it were had nobody stamped.
+    """Removes the stamps from a scope.
 
-    XLA joins the names of instructions that it merges, but none that are equal.
+    XLA joins the distinct op_names of instructions that it merges: names that differ in their
+    stamps alone become one name again.
     """
     if "_jl" not in scope:
         return scope
@@ -87,7 +89,7 @@ def plain(scope: str) -> str:
 
 
 def apart(scope: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
-    """A scope without stamps, and its stamps: `plain` and `stamps` in one."""
+    """A scope without stamps, and its stamps: `plain` and `stamps` in one call."""
     start = scope.find("/_jl")
     if start < 0 or ";" in scope or scope.count("_jl") > 1:
         return plain(scope), stamps(scope)
@@ -98,7 +100,7 @@ def apart(scope: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
 
 
 def bare(text: str) -> str:
-    """A text in which scopes stand anywhere, without stamps."""
+    """Removes the stamps from a text that contains scopes."""
     return _ESCAPED.sub(r"_jl\1", _PART.sub("", text)) if "_jl" in text else text
 
 

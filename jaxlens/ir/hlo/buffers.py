@@ -1,9 +1,9 @@
-"""Reads XLA's buffer assignment and live ranges, as a dump folder has them.
+"""Reads XLA's buffer assignment and live ranges from a dump folder.
 
-An allocation is a piece of memory; values share it at offsets, one after another or, where
-one is made in the place of another, at once. A live range counts in positions of the order
-in which instructions run, loop bodies written out once at the place of their loop; both of
-its ends belong to it. The two files may stand behind one another in one text.
+An allocation is a block of memory. Values share it at offsets, one after another or, where one
+is computed in place of another, at the same time. A live range is given in positions of the
+schedule, which has the body of a loop once, at the loop; both of its ends belong to it. The two
+files may follow one another in one text.
 """
 
 import re
@@ -33,16 +33,16 @@ _LIVE = re.compile(r"([^\s{}]+)\{([\d,]*)\}: (\d{1,18}) bytes")
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A value's place in an allocation.
+    """The position of a value in an allocation.
 
     Attributes:
         number: XLA's number of the value.
-        instruction: The HLO instruction that makes it.
-        index: Which part of the instruction's tuple, "0" or "1,0"; "" for the whole.
+        instruction: The HLO instruction that defines it.
+        index: Its index in the instruction's tuple, "0" or "1,0"; "" for the whole.
         size: Bytes.
         offset: First byte within the allocation.
-        type: What XLA says it is.
-        phi: Whether values of several instructions meet in it (the state of a loop).
+        type: Its type.
+        phi: Whether it merges values of several instructions (the state of a loop).
         space: Memory space; 0 is the device's main memory.
     """
 
@@ -58,16 +58,16 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A piece of memory.
+    """A block of memory.
 
     Attributes:
         index: XLA's number.
         size: Bytes.
-        kind: What it is for. An output's allocation can hold temporaries before.
-        parameter: Number of the parameter that comes in it; None for other kinds.
-        live_out: Whether it may hold a result; for a parameter: whether it was donated to one.
+        kind: Its use. An output's allocation can hold temporaries before.
+        parameter: Number of its parameter; None for other kinds.
+        live_out: Whether it may hold a result; for a parameter: whether it is donated to one.
         buffers: The values in it.
-        note: The rest of what XLA says of it, as printed.
+        note: The rest of its line, as printed.
     """
 
     index: int
@@ -81,7 +81,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """When a value's buffer is in use: from and to a position, both included."""
+    """The positions of the schedule, both included, between which a value's buffer is in use."""
 
     instruction: str
     index: str
@@ -91,17 +91,17 @@ class LiveRange:
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """All that the text says.
+    """A buffer assignment, with live ranges where the text has them.
 
     Attributes:
         allocations: In XLA's order.
-        order: Instructions in the order in which they run.
-        ranges: Live ranges, as far as the text has them.
-        peak_at: The position where XLA finds most bytes in use, arguments and results
-            included; None without live ranges.
-        at_peak: What is in use there: instruction, index and bytes.
-        breakdown: XLA's own tree of what is in use at the peak, by op_name, as printed.
-        unknown: Lines that were kept but not understood.
+        order: The schedule: instructions in execution order.
+        ranges: Live ranges.
+        peak_at: The position of XLA's peak, arguments and results included; None without live
+            ranges.
+        at_peak: The values in use there: instruction, index and bytes.
+        breakdown: XLA's own tree of the peak by op_name, as printed.
+        unknown: Lines that could not be parsed.
     """
 
     allocations: tuple[Allocation, ...]
@@ -135,7 +135,7 @@ def read(text: str) -> Buffers:
 
 
 class _Reader:
-    """What is known while the lines are read."""
+    """State while the lines are read."""
 
     def __init__(self) -> None:
         self.allocations: list[tuple[re.Match[str], list[Buffer]]] = []
@@ -147,22 +147,22 @@ class _Reader:
         self.unknown: list[str] = []
 
     def line(self, line: str) -> None:
-        """Reads one line; blanks at its ends say nothing but in the breakdown."""
+        """Reads one line; blanks at its ends matter in the breakdown alone."""
         printed, line = line.rstrip(), line.strip()
         if not line or line in ("BufferAssignment:", "InstructionSequence:", "BufferLiveRange:"):
             return
-        if found := _ALLOCATION.match(line):
-            self.allocations.append((found, []))
-        elif self.allocations and (found := _VALUE.match(line)):
-            self.allocations[-1][1].append(_buffer(found))
-        elif found := _RANGE.match(line):
-            self.ranges.append(LiveRange(found[1], found[2], int(found[3]), int(found[4])))
-        elif found := _POSITION.match(line):
-            self.order.append(found[2])
-        elif found := _PEAK.match(line):
-            self.peak_at = int(found[1])
-        elif self.peak_at is not None and (found := _LIVE.match(line)):
-            self.at_peak.append((found[1], found[2], int(found[3])))
+        if match := _ALLOCATION.match(line):
+            self.allocations.append((match, []))
+        elif self.allocations and (match := _VALUE.match(line)):
+            self.allocations[-1][1].append(_buffer(match))
+        elif match := _RANGE.match(line):
+            self.ranges.append(LiveRange(match[1], match[2], int(match[3]), int(match[4])))
+        elif match := _POSITION.match(line):
+            self.order.append(match[2])
+        elif match := _PEAK.match(line):
+            self.peak_at = int(match[1])
+        elif self.peak_at is not None and (match := _LIVE.match(line)):
+            self.at_peak.append((match[1], match[2], int(match[3])))
         elif self.breakdown or line.startswith("Stack trace breakdown"):
             self.breakdown.append(printed)
         elif not line.startswith("HloLiveRange"):
@@ -170,7 +170,7 @@ class _Reader:
 
     def done(self) -> Buffers:
         return Buffers(
-            tuple(_allocation(found, tuple(buffers)) for found, buffers in self.allocations),
+            tuple(_allocation(match, tuple(buffers)) for match, buffers in self.allocations),
             tuple(self.order),
             tuple(self.ranges),
             self.peak_at,
@@ -180,8 +180,8 @@ class _Reader:
         )
 
 
-def _allocation(found: re.Match[str], buffers: tuple[Buffer, ...]) -> Allocation:
-    note = found[3]
+def _allocation(match: re.Match[str], buffers: tuple[Buffer, ...]) -> Allocation:
+    note = match[3]
     parameter = _PARAMETER.match(note)
     flags = _OUTPUT.sub("", _PARAMETER.sub("", note))
     live_out = "maybe-live-out" in flags
@@ -195,12 +195,12 @@ def _allocation(found: re.Match[str], buffers: tuple[Buffer, ...]) -> Allocation
     elif live_out or _OUTPUT.match(note):
         kind = "output"
     number = int(parameter[1]) if parameter else None
-    size = int(found[2])
-    return Allocation(int(found[1]), size, kind, number, live_out, buffers, note.lstrip(", "))
+    size = int(match[2])
+    return Allocation(int(match[1]), size, kind, number, live_out, buffers, note.lstrip(", "))
 
 
-def _buffer(found: re.Match[str]) -> Buffer:
-    number, name, index, phi, space, size, offset, shape = found.groups()
+def _buffer(match: re.Match[str]) -> Buffer:
+    number, name, index, phi, space, size, offset, shape = match.groups()
     type_ = read_type(shape) or Type(shape)
     return Buffer(
         int(number), name, index or "", int(size), int(offset), type_, bool(phi), int(space)

@@ -1,4 +1,4 @@
-"""Inputs and results of a program that is there as text alone: those of its entry."""
+"""Inputs and results of a program of which there is only text: those of its entry."""
 
 import re
 
@@ -13,17 +13,17 @@ def entry_inputs(module: Module) -> tuple[Input, ...]:
     """Inputs of a StableHLO or HLO module.
 
     JAX writes an argument's name ("params['w']") into the location of StableHLO's parameter, and
-    into the metadata of HLO's; where there is none, the parameter has the name that it has there.
+    into the metadata of HLO's; without it, the input has the name of the parameter.
     """
-    said = _said_of_ops(module) if module.stage == "stablehlo" else _said_of_instructions(module)
+    names = _stablehlo_arguments(module) if module.stage == "stablehlo" else _hlo_arguments(module)
     return tuple(
         Input(name or value.name, value.type, donated)
-        for value, (name, donated) in zip(module.body().parameters, said, strict=True)
+        for value, (name, donated) in zip(module.body().parameters, names, strict=True)
     )
 
 
 def entry_outputs(module: Module) -> tuple[Input, ...]:
-    """Results of a StableHLO or HLO module by their place: of trees the text knows nothing."""
+    """Results of a StableHLO or HLO module by position: the text has no tree structure."""
     body = module.body()
     values = {value.name: value.type for value in body.parameters}
     values |= {value.name: value.type for node in body.nodes for value in node.results}
@@ -35,22 +35,22 @@ def entry_outputs(module: Module) -> tuple[Input, ...]:
     return tuple(Input(f"result[{i}]", kind) for i, kind in enumerate(types))
 
 
-def _said_of_ops(module: Module) -> list[tuple[str, bool]]:
+def _stablehlo_arguments(module: Module) -> list[tuple[str, bool]]:
     """Name and donation of each argument of StableHLO's entry."""
     texts = [module.attrs.get(f"{module.entry} {p.name}", "") for p in module.body().parameters]
     parts = [("", text) if text.startswith("{") else text.partition(" {")[::2] for text in texts]
     return [(name, any(word in rest for word in _DONATED)) for name, rest in parts]
 
 
-def _said_of_instructions(module: Module) -> list[tuple[str, bool]]:
+def _hlo_arguments(module: Module) -> list[tuple[str, bool]]:
     """The same of HLO's entry."""
     nodes = {node.id: node for node in module.body().nodes if node.opcode == "parameter"}
     aliases = _ALIASED.findall(module.attrs.get("input_output_alias", ""))
     donors = re.findall(r"\((\d{1,9}),", module.attrs.get("buffer_donor", ""))
     donated = {int(number) for number in (*aliases, *donors)}
-    found = []
+    names = []
     for number, value in enumerate(module.body().parameters):
         node = nodes.get(value.name)
         scope = node.scope if node is not None else ""
-        found.append((scope if "/" not in scope else "", number in donated))
-    return found
+        names.append((scope if "/" not in scope else "", number in donated))
+    return names

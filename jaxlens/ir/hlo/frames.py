@@ -1,4 +1,4 @@
-"""Which Python lines an HLO instruction came from, by its metadata.
+"""Finds the Python lines that an HLO instruction came from in its metadata.
 
 jax 0.8 and later print tables at the head of a module (FileNames, FunctionNames,
 FileLocations, StackFrames) and a `stack_frame_id` per instruction; before that, each
@@ -6,8 +6,8 @@ instruction carried `source_file` and `source_line`. Both are read.
 
 A `parent_frame_id` is printed one higher than the frame it means, and 1 stands for no parent:
 XLA's ids start at 1 with 0 for none, and its printer adds one to the parent alone. As a
-frame always follows its parent in the table, a table read the other way would hold a frame
-that is its own parent. A table with a 0 in it, or with none that is shifted, is taken as meant.
+frame always follows its parent in the table, a shifted table read as it stands would have a frame
+that is its own parent. A table with a 0, or in which all parents precede, is not shifted.
 """
 
 import re
@@ -21,31 +21,35 @@ _SECTIONS = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _ENTRY = re.compile(r"(\d{1,9}) (?:\"(.*)\"|\{([^{}\"]*)\})\s*$")
 _FIELD = re.compile(r"\b(\w++)=(-?\d{1,9})(?!\d)")
 _METADATA = re.compile(r'\b(\w++)=("[^"\\]*(?:\\.[^"\\]*)*"|\{[^{}"]*\}|[^\s{}",]+)')
-_DEEPEST = 1000  # Python's own limit on a stack; a broken table could hold a longer chain
+_DEEPEST = 1000  # Python's own limit of recursion; a broken table could have a longer chain
 
 
 Origins = Callable[[str], tuple[Span, ...]]
-"""Gives the frames of a StableHLO op by its id; none for one that is not known."""
+"""Gives the frames of a StableHLO op by its id; none for an unknown id."""
 
 
-Told = tuple[str, tuple[Span, ...], tuple[tuple[str, ...], ...]]
-"""What metadata says of an instruction: scope, frames, and the paths of its stamps."""
+Metadata = tuple[str, tuple[Span, ...], tuple[tuple[str, ...], ...]]
+"""An instruction's metadata: scope, frames, and the paths of its stamps."""
 
 
 def origins(stablehlo: Callable[[], Module]) -> Origins:
-    """Frames by op of a module that is read when the first are asked for."""
-    known: dict[str, tuple[Span, ...]] = {}
+    """Gives the frames of a module's ops; the module is read at the first call."""
+    spans_of: dict[str, tuple[Span, ...]] = {}
 
     def frames(op: str) -> tuple[Span, ...]:
-        if not known:
-            known.update((node.id, node.spans) for node in stablehlo().nodes())
-        return known.get(op, ())
+        if not spans_of:
+            spans_of.update((node.id, node.spans) for node in stablehlo().nodes())
+        return spans_of.get(op, ())
 
     return frames
 
 
 class Frames:
-    """The tables at the head of one module; each stack is made once, when first asked for."""
+    """The tables at the head of one module. Each stack is made once, on first use.
+
+    Attributes:
+        metadata: Metadata of instructions by its text, which fusion copies.
+    """
 
     def __init__(self, origins: Origins | None = None) -> None:
         self._origins = origins
@@ -55,7 +59,7 @@ class Frames:
             "StackFrames": {},
         }
         self._stacks: dict[str, tuple[Span, ...]] = {}
-        self.told: dict[str, Told] = {}  # what metadata says, by its text
+        self.metadata: dict[str, Metadata] = {}
         self._shift: int | None = None
 
     def read(self, lines: list[str]) -> list[str]:
@@ -89,16 +93,16 @@ class Frames:
 
     def stack(self, frame: str) -> tuple[Span, ...]:
         """The frames of a `stack_frame_id`, innermost first, without JAX's own."""
-        found = self._stacks.get(frame)
-        if found is None:
-            found = self._stacks[frame] = spans(self._chain(int(frame)))
-        return found
+        stack = self._stacks.get(frame)
+        if stack is None:
+            stack = self._stacks[frame] = spans(self._chain(int(frame)))
+        return stack
 
     def merged(self, scope: str, paths: tuple[tuple[str, ...], ...]) -> tuple[Span, ...]:
-        """The frames of an instruction without any, where the ops that it came from agree.
+        """The frames of an instruction that has none, from the ops that its stamps name.
 
-        XLA before jaxlib 0.12 keeps none of instructions that it merges, but where their locations
-        are equal: ops of one place have equal ones without stamps only.
+        XLA before jaxlib 0.12 drops the frames of instructions that it merges unless their
+        locations are equal. Those of ops of one line would be, but differ in their stamps.
         """
         if self._origins is None or scope.count(";") + 1 != len(paths):
             return ()
@@ -112,7 +116,7 @@ class Frames:
         while (fields := frames.get(frame)) is not None and len(chain) < _DEEPEST:
             place = self._fields["FileLocations"].get(fields.get("file_location_id", 0))
             located = self._located(place) if place is not None else None
-            # Where XLA or JAX left frames out, the frame that called them stands there again.
+            # Where XLA or JAX omitted frames, their caller is repeated.
             if located is not None and chain[-1:] != [located]:
                 chain.append(located)
             parent = fields.get("parent_frame_id", 0) - shift
@@ -152,7 +156,7 @@ def origin(metadata: str, frames: Frames) -> tuple[str, tuple[Span, ...]]:
 
 
 def _inline(fields: dict[str, str]) -> tuple[Span, ...]:
-    """The one frame that metadata of before jax 0.8 holds; none where it names no file."""
+    """The one frame of metadata before jax 0.8; none where it names no file."""
     file = unquote(fields.get("source_file", ""))
     if not file:
         return ()
@@ -166,7 +170,7 @@ def _inline(fields: dict[str, str]) -> tuple[Span, ...]:
 
 
 def _frame(file: str, function: str, line: int, end_line: int, columns: dict[str, int]) -> Frame:
-    """With several devices XLA keeps only where an expression starts, and prints that twice."""
+    """A frame. With several devices XLA prints the start of an expression twice, and no end."""
     column, end = columns.get("column", -1), columns.get("end_column", -1)
     if column == end == 0:
         column = -1

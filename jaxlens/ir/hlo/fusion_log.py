@@ -1,14 +1,14 @@
-"""What XLA's priority fusion on a GPU says that it joined and refused, and why.
+"""Reads the log of XLA's priority fusion on GPU: fusions made and refused, with the reason.
 
-XLA writes them as a protobuf in text form (`priority_fusion_dump.txt`), one `fusion_steps` for each
-thing that it did, in order:
+It is a protobuf in text form (`priority_fusion_dump.txt`), one `fusion_steps` for each decision, in
+order:
 
     fusion_steps { update_priority { producer_name: "a" consumer_names: "b" us_fused: 1.0 ... } }
     fusion_steps { producer_ineligible { producer_name: "a" reason: "..." } }
     fusion_steps { fusion { fusion_name: "fusion.5" producer_name: "a" consumer_name: "b" } }
 
-Names are those of the program that the pass got, and of fusions that it made. The microseconds are
-those of its cost model: estimates, of which it needs only the order.
+Names are those of the program before the pass, and of fusions that it created. The microseconds
+are estimates of its cost model, of which it uses only the order.
 """
 
 import re
@@ -33,12 +33,12 @@ class Step:
 
     Attributes:
         kind: "priority" (an estimate), "refused" or "fused".
-        producer: The instruction that was to be fused into what reads it.
-        consumers: What reads it.
-        reason: Why not, in XLA's words; "" where it was not refused.
-        fusion: The fusion that came out; "" for none.
-        fused: Microseconds with it fused, by XLA's cost model; None where it does not say.
-        unfused: Microseconds with it on its own.
+        producer: The instruction to fuse into its consumers.
+        consumers: Instructions that read it.
+        reason: XLA's reason for a refusal; "" otherwise.
+        fusion: The resulting fusion; "" for none.
+        fused: Estimated microseconds with it fused; None where the log has none.
+        unfused: Estimated microseconds without.
     """
 
     kind: Kind
@@ -51,7 +51,7 @@ class Step:
 
 
 def steps_text(text: str) -> str:
-    """The steps alone: behind them stands the whole program, which the passes' dumps have too."""
+    """The steps without the program after them, which the passes' dumps have too."""
     lines = text.splitlines(keepends=True)
     kept: list[str] = []
     depth, keeping = 0, False
@@ -67,7 +67,7 @@ def steps_text(text: str) -> str:
 
 
 def read(text: str) -> tuple[Step, ...]:
-    """Reads the steps; fields and kinds that are not known are passed over."""
+    """Reads the steps; unknown fields and kinds are ignored."""
     return tuple(_steps(text))
 
 

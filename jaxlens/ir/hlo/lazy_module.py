@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jaxlens.ir.graph import Node, Region, Span, Type, Value
-from jaxlens.ir.hlo.frames import Frames, Told, origin
+from jaxlens.ir.hlo.frames import Frames, Metadata, origin
 from jaxlens.ir.hlo.text import CALLS, instruction_attributes, read_type
 from jaxlens.ir.lazy import LazyFields
 from jaxlens.ir.stamps import apart, unstamped
@@ -30,22 +30,22 @@ _set_name, _set_type = (vars(Value)[name].__set__ for name in ("name", "type"))
 _set_scope, _set_spans, _set_stamps = (
     vars(Node)[name].__set__ for name in ("scope", "spans", "stamps")
 )
-_NOTHING: Told = "", (), ()
+_NOTHING: Metadata = "", (), ()
 _BEFORE = ", metadata={op_name="
 _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a computation stands in the text.
+    """The position of a computation in the text.
 
     Attributes:
         name: Its name.
         entry: Whether it is the ENTRY.
-        start: Where its first instruction's line begins.
-        end: The position behind the last instruction's line.
-        footer: What is printed behind its closing brace.
-        calls: Names that it may call: all of them, and at times one that only looks like it.
+        start: Position of its first instruction's line.
+        end: Position after the last instruction's line.
+        footer: The text after its closing brace.
+        calls: Names of the computations that it calls; a name in a string may be among them.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Block:
 
 
 def find_blocks(text: str, start: int) -> list[Block] | None:
-    """The computations from a position on; None where the text is not laid out as XLA does it."""
+    """The computations from a position on; None where the text is not laid out as XLA prints it."""
     if any(text.find(mark, start) >= 0 for mark in (" \n", "\t", "\r")):
         return None
     blocks: list[Block] = []
@@ -83,18 +83,18 @@ def find_blocks(text: str, start: int) -> list[Block] | None:
 
 
 def _calls(text: str, start: int, end: int, *, percent: bool) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for match in (_WITH_PERCENT if percent else _WITHOUT).finditer(text, start, end):
         for name in _NAME.findall(match[1] or match[2] or ""):
-            found[name] = None
-    return tuple(found)
+            names[name] = None
+    return tuple(names)
 
 
 class Computation(LazyFields, Region):
     """A Region whose parameters, nodes and results are read when first looked at.
 
     Attributes:
-        unknown: Lines in it that are not understood.
+        unknown: Its lines that cannot be parsed.
         _read: Reads it: the region, and those lines.
     """
 
@@ -110,7 +110,7 @@ class Computation(LazyFields, Region):
 
 
 def _fill(region: Computation) -> Computation:
-    """Sets all fields: whoever asks for one will ask for others."""
+    """Reads the computation and sets all fields: who uses one uses the others."""
     whole, unknown = region._read()
     for name in ("parameters", "nodes", "results"):
         object.__setattr__(region, name, getattr(whole, name))
@@ -130,9 +130,9 @@ class Instruction(LazyFields, Node):
         "text": lambda node: unstamped(node._line),
         "results": lambda node: _results(node),
         "attrs": lambda node: instruction_attributes(node.text),
-        "scope": lambda node: _told(node)[0],
-        "spans": lambda node: _told(node)[1],
-        "stamps": lambda node: _told(node)[2],
+        "scope": lambda node: _metadata(node)[0],
+        "spans": lambda node: _metadata(node)[1],
+        "stamps": lambda node: _metadata(node)[2],
     }
 
 
@@ -143,29 +143,29 @@ def _results(node: Instruction) -> tuple[Value, ...]:
     return (value,)
 
 
-def _told(node: Instruction) -> Told:
-    """Scope, frames and stamps, which are in one piece of the line: all are kept."""
+def _metadata(node: Instruction) -> Metadata:
+    """Fills scope, frames and stamps, which are printed in one place."""
     text, frames = node._line, node._frames
     quote = text.find('"')
     if quote >= 0 and text.endswith(_BEFORE, 0, quote):
-        # What fusion copies keeps its metadata, so few texts of it differ.
-        metadata = text[quote : text.find("}", quote)]
-        told = frames.told.get(metadata)
-        if told is None and (match := _PLAIN.match(text, quote)):
+        # Fusion copies instructions with their metadata, so few texts differ.
+        printed_metadata = text[quote : text.find("}", quote)]
+        metadata = frames.metadata.get(printed_metadata)
+        if metadata is None and (match := _PLAIN.match(text, quote)):
             scope, frame = match.groups()
-            told = _read(scope, frames.stack(frame) if frame else (), frames)
-            frames.told[metadata] = told
+            metadata = _read(scope, frames.stack(frame) if frame else (), frames)
+            frames.metadata[printed_metadata] = metadata
     else:
-        told = None if "metadata=" in text else _NOTHING
-    if told is None:
-        told = _read(*origin(instruction_attributes(text).get("metadata", ""), frames), frames)
-    _set_scope(node, told[0])
-    _set_spans(node, told[1])
-    _set_stamps(node, told[2])
-    return told
+        metadata = None if "metadata=" in text else _NOTHING
+    if metadata is None:
+        metadata = _read(*origin(instruction_attributes(text).get("metadata", ""), frames), frames)
+    _set_scope(node, metadata[0])
+    _set_spans(node, metadata[1])
+    _set_stamps(node, metadata[2])
+    return metadata
 
 
-def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Told:
+def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Metadata:
     if "_jl" not in scope:
         return scope, spans, ()
     words, paths = apart(scope)
@@ -175,9 +175,9 @@ def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Told:
 
 
 def printed(node: Instruction) -> str | None:
-    """What a line says beside name, type, operands and metadata; None where it is not plain.
+    """The text of a line without name, type, operands and metadata; None where it is not plain.
 
-    Where there are no operands, what stands in their place is a part of it: a literal.
+    A literal, in the place of operands, is a part of it.
     """
     if node.operands or node.said is None:
         return node.said
@@ -190,5 +190,5 @@ def printed(node: Instruction) -> str | None:
 
 
 def stamped(node: Node) -> str:
-    """`Node.text` of HLO with its stamps, where it was read from text: it takes no time."""
+    """`Node.text` of HLO with its stamps, where it was read from text; quicker than without."""
     return node._line if isinstance(node, Instruction) else node.text

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from jaxlens.ir.graph import Type
 
 _SPACE = re.compile(r"S\((\d{1,3})\)")
-# Only what is known of a platform has a name. Source: XLA's layout.h, and Mosaic's memory spaces.
+# Spaces of other platforms have no name. Source: XLA's layout.h, and Mosaic's memory spaces.
 _NAMES = {
     ("tpu", 1): "VMEM",
     ("tpu", 2): "SMEM",
@@ -21,12 +21,12 @@ _NAMES = {
 
 def space(type_: Type) -> int:
     """The memory space of an array; 0 for main memory."""
-    found = _SPACE.search(type_.layout)
-    return int(found[1]) if found else 0
+    match = _SPACE.search(type_.layout)
+    return int(match[1]) if match else 0
 
 
 def main_memory(type_: Type) -> Type:
-    """A type without what lies outside main memory: its `bytes` are those in main memory."""
+    """A type without its parts outside main memory: its `bytes` are those in main memory."""
     if type_.dtype:
         return Type("") if space(type_) else type_
     kept = [part for part in _arrays(type_) if not space(part)]
@@ -34,7 +34,7 @@ def main_memory(type_: Type) -> Type:
 
 
 def elsewhere(type_: Type) -> bool:
-    """Whether any of a value lies outside main memory."""
+    """Whether any part of a value lies outside main memory."""
     return any(space(part) for part in _arrays(type_))
 
 
@@ -49,7 +49,7 @@ def _arrays(type_: Type) -> Iterator[Type]:
 
 
 def name(number: int, platform: str) -> str:
-    """`VMEM`; `memory space S(6)` where its use on that platform is not known here."""
+    """The name of a memory space, `VMEM`; `memory space S(6)` for an unknown one."""
     if not number:
         return "HBM" if platform in ("tpu", "cuda", "gpu", "rocm") else "main memory"
     return _NAMES.get((platform, number), f"memory space S({number})")

@@ -3,7 +3,7 @@
 XLA names a dump `module_0000.jit_f.0007.simplification.after_algsimp.before_dce.txt`: the
 seventh dump, made in the pipeline `simplification` after the pass `algsimp`, when `dce` was
 to run next. A pipeline dumps once at its start (`pipeline-start`) and then after every pass
-that says it changed something, so what happened between two dumps is known to the interval.
+that reports a change, so a difference between two dumps is attributed to a few passes.
 """
 
 import re
@@ -31,7 +31,7 @@ _DUMP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DumpName:
-    """What a dump's file name says.
+    """The parts of a dump's file name.
 
     Attributes:
         module: Number of the module in its process.
@@ -39,7 +39,7 @@ class DumpName:
         index: Number of the dump; -1 for HLO before optimisation.
         pipeline: The pipeline that ran; "" for HLO before optimisation.
         after: The pass that ran last ("pipeline-start": none yet).
-        before: The pass that was to run next; "" where the name does not say.
+        before: The pass to run next; "" where it is not named.
     """
 
     module: int
@@ -55,25 +55,25 @@ def parse_name(file: str) -> DumpName | None:
     match = _DUMP.fullmatch(file)
     if match is None:
         return None
-    found = match.groupdict()
-    module, name = int(found["module"]), found["name"]
-    if found["index"] is None:
+    parts = match.groupdict()
+    module, name = int(parts["module"]), parts["name"]
+    if parts["index"] is None:
         return DumpName(module, name, -1, "", _FIRST, "")
     return DumpName(
-        module, name, int(found["index"]), found["pipeline"], found["after"], found["before"] or ""
+        module, name, int(parts["index"]), parts["pipeline"], parts["after"], parts["before"] or ""
     )
 
 
 def in_order(files: Iterable[str]) -> list[str]:
-    """The names of HLO dumps among the files of a dump folder, in the order they were made."""
-    known = [(name.module, name.index, file) for file in files if (name := parse_name(file))]
-    return [file for _, _, file in sorted(known)]
+    """Names of the HLO dumps in a dump folder, in the order in which XLA wrote them."""
+    dumps = [(name.module, name.index, file) for file in files if (name := parse_name(file))]
+    return [file for _, _, file in sorted(dumps)]
 
 
 def pass_stages(
     names: Sequence[str], texts: Texts, origins: Origins | None = None
 ) -> tuple[PassStage, ...]:
-    """The dumps as stages; each text is put together, and read, when asked for.
+    """The dumps as stages; each text is joined, and read, on first use.
 
     Args:
         names: File names as `in_order` gives them.
@@ -123,12 +123,12 @@ def _stage(
 
 
 def interval(earlier: PassStage, later: PassStage) -> str:
-    """Which passes may have made the difference between two dumps, said no closer than known.
+    """Names the passes that may have made the difference between two dumps.
 
     Returns:
-        The pass alone where it ran directly after the earlier dump ("algsimp"). Else passes
-        ran in between that said they changed nothing: "dce, or a pass between algsimp and it".
-        Where nobody said so, the place: "after cse, before pipeline-end".
+        The pass alone where it ran directly after the earlier dump ("algsimp"). Where passes ran
+        in between that reported no change: "dce, or a pass between algsimp and it". Between
+        pipelines: "after cse, before pipeline-end".
     """
     near = earlier.pipeline == later.pipeline
     start = earlier.name if near else earlier.stage.title

@@ -2,11 +2,11 @@
 
 One regular expression reads a line as XLA prints it; what does not fit it (operands with
 types, long literals, quotes in odd places, instructions over several lines) is read token
-by token. Computations are found at once and read when first looked at, as are a node's type,
-attributes, scope, stamps and frames. A line that cannot be read goes to `Module.unknown`; text
+by token. Computations are located at once and read on first use, as are a node's type,
+attributes, scope, stamps and frames. A line that cannot be parsed goes to `Module.unknown`; text
 that is no module, or breaks off, is a ReadError at once.
 
-What a Node holds beyond the contract: `opcode` is as printed, so the sugared forms of
+What a Node has beyond the contract: `opcode` is as printed, so the sugared forms of
 asynchronous ops (`all-gather-start`, `custom-call-done`) stay; a parameter's number and a
 constant's literal are the attributes `index` and `literal`. An execution thread, which is
 printed behind a computation, is the module's attribute `NAME.execution_thread`.
@@ -44,7 +44,7 @@ _LINE = re.compile(
     )$""",
     re.MULTILINE | re.VERBOSE,
 )
-# What the fast path leaves to the slow one: calls in odd places, and a second instruction.
+# Left to the slow path: calls in unusual places, and a second instruction.
 _CALLING = re.compile("|".join([*(f"{key}=" for key in hlo_text.CALLS), r"\s=\s"]))
 _SECOND = re.compile(r"\s=\s")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
@@ -87,10 +87,10 @@ class _Open:
     root: str = ""
     parameters: list[tuple[str, Node]] = field(default_factory=list)
     values: dict[str, Type] = field(default_factory=dict)
-    counted: int = 0  # nodes whose values are in `values`, which is filled only when needed
+    counted: int = 0  # nodes whose values are in `values`, which is filled on demand
 
     def imply(self, names: tuple[str, ...]) -> bool:
-        """Adds the tuple elements among the names; False where one has no tuple before it."""
+        """Adds the tuple elements `x#1` among the names; False where one has no tuple before it."""
         for node in self.nodes[self.counted :]:
             self.values[node.id] = node.results[0].type
         self.counted = len(self.nodes)
@@ -129,7 +129,7 @@ Calls = dict[str | None, tuple[str, tuple[str, ...]]]
 
 
 def _unknown(computations: Iterable[Computation]) -> Iterator[str]:
-    """Lines that are not understood: to ask for them is to read all computations."""
+    """Lines that cannot be parsed; this reads all computations."""
     return chain.from_iterable(computation.unknown for computation in computations)
 
 
@@ -140,7 +140,7 @@ def _read_block(
 
 
 class _Reader:
-    """What is known while one text is read."""
+    """State while a text is read."""
 
     def __init__(self, text: str, frames: Frames, calls: Calls) -> None:
         self.text = text
@@ -169,7 +169,7 @@ class _Reader:
         return self._late_module(first[1], stage, blocks)
 
     def _late_module(self, name: str, stage: str, blocks: list[Block]) -> Module:
-        """A module whose computations are read when they are looked at."""
+        """A module whose computations are read on first use."""
         computations: dict[str, Computation] = {}
         for block in blocks:
             body = partial(_read_block, self.text, block, self.frames, self.calls)
@@ -191,7 +191,7 @@ class _Reader:
         )
 
     def block(self, block: Block) -> tuple[Region, tuple[str, ...]]:
-        """Reads one computation: the region, and lines that are not understood."""
+        """Reads one computation: the region, and lines that cannot be parsed."""
         self.open = _Open(block.name, block.start)
         self._computations(block.start, block.end)
         if self.broken:
@@ -199,7 +199,7 @@ class _Reader:
         return self.open.close(), tuple(self.unknown)
 
     def _all(self, start: int) -> None:
-        """Reads every computation at once, whatever the text looks like."""
+        """Reads every computation at once, whatever the layout of the text."""
         self._computations(start, len(self.text))
         if self.open is not None:
             raise ReadError(
@@ -217,8 +217,8 @@ class _Reader:
 
     def _header(self, start: int) -> int:
         """Reads the first line's attributes and the tables; returns where computations begin."""
-        found = HEADER.search(self.text, start)
-        end = found.start() if found else len(self.text)
+        header = HEADER.search(self.text, start)
+        end = header.start() if header else len(self.text)
         lines = self.text[start:end].split("\n")
         depth, used = hlo_text.balance(lines[0]), 1
         while depth > 0 and used < len(lines) and lines[used]:
@@ -239,11 +239,11 @@ class _Reader:
                 continue
             if attrs is None and '"' not in rest and "metadata=" not in rest:
                 attrs, rest = rest, ""
-            known = calls.get(attrs) or self._called(attrs)
-            if known is None or (rest and _CALLING.search(rest)):
+            prefix = calls.get(attrs) or self._called(attrs)
+            if prefix is None or (rest and _CALLING.search(rest)):
                 self._slow(line)
                 continue
-            said, called = known
+            said, called = prefix
             node = _new(Instruction)
             names: tuple[str, ...] = ()
             if opcode == "parameter":
@@ -268,11 +268,11 @@ class _Reader:
                 region.root = name
 
     def _called(self, attrs: str | None) -> tuple[str, tuple[str, ...]] | None:
-        """The attributes before the metadata and what they call; None where they are cut."""
+        """The attributes before the metadata and what they call; None where they are incomplete."""
         if attrs is None or hlo_text.balance(attrs) != 0 or _SECOND.search(attrs):
             return None
-        self.calls[attrs] = found = attrs, hlo_text.called(hlo_text.attributes(attrs))
-        return found
+        self.calls[attrs] = called = attrs, hlo_text.called(hlo_text.attributes(attrs))
+        return called
 
     def _slow(self, line: str) -> None:
         """Reads a line of any form token by token, and all instructions on it."""
@@ -306,7 +306,7 @@ class _Reader:
             region.root = parts.name
 
     def _odd(self, start: int, line: str, *, instruction: bool) -> None:
-        """What is not a plain instruction: a computation's first or last line, a broken line."""
+        """Handles all other lines: a computation's first or last, and parts of instructions."""
         header = None if instruction else HEADER.match(line)
         closes = line.startswith("}") and (not self.broken or self.text[start] == "}")
         if self.broken and (instruction or header or closes):
@@ -347,7 +347,7 @@ class _Reader:
         return self.text.count("\n", 0, position) + 1
 
     def _end(self, line: str) -> None:
-        """A computation's last line, with what is printed behind it."""
+        """A computation's last line, with the attributes after the brace."""
         region, self.open = self.open, None
         assert region is not None
         self.regions[region.name] = region.close()
@@ -365,6 +365,6 @@ class _Reader:
         self._slow(whole)
 
     def _give_up(self) -> None:
-        """What was gathered never closed its brackets."""
+        """The brackets of the gathered lines are never closed."""
         self.unknown += self.broken
         self.broken, self.depth = [], 0

@@ -1,11 +1,11 @@
-"""Reads how HLO spreads an array over devices, and which devices a collective joins.
+"""Reads HLO's shardings of arrays, and the replica groups of collectives.
 
 Shardings have two notations: that of tiles, `{devices=[4,1,2]<=[8] last_tile_dim_replicate}`, in
 which a list of devices is cut into a grid; and that of a mesh with named axes,
 `{mesh['x'=4,'y'=2], [{'x'}, {}]}`. `[a,b]<=[c]T(1,0)` is the numbers from 0, shaped as on the
-right, transposed, shaped as on the left. In a mesh `'x':(2)2` is a part of an axis: what is left
-when 2 are cut off before it, 2 long; and `device_ids=([4,2]T(1,0))` its devices where they are not
-in order.
+right, transposed, reshaped as on the left: `[2,2]<=[2,2]T(1,0)` is [[0, 2], [1, 3]]. In a mesh
+`'x':(2)2` is a sub-axis: the part of size 2 of axis x after a major part of size 2; and
+`device_ids=([4,2]T(1,0))` lists its devices where they are not in order.
 Source: XLA's hlo_sharding.h, tile_assignment.h, mesh_and_axis.h and replica_group.h.
 """
 
@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
-Device = tuple[int, ...]  # numbers of the devices that hold one tile
+Device = tuple[int, ...]  # the devices that hold one tile
 
 _TILES = re.compile(r"\{devices=\[([\d,]++)\](<=\[([\d,]++)\](?:T\(([\d,]++)\))?|[\d,]++)(.*)\}")
-# Axes, and the devices where they are not in order: as numbers that run on, or one by one.
+# Axes, and the devices where they are not in order: as an iota, or one by one.
 _MESH = re.compile(
     r"mesh\[([^\[\]]*)\]"
     r"(?:, device_ids=\((?:\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))\))?"
@@ -35,10 +35,10 @@ _MOST = 1 << 16  # devices; a text could name any number
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How an array lies on devices.
+    """The distribution of an array over devices.
 
     Attributes:
-        tiles: Into how many parts each dimension is cut.
+        tiles: Number of tiles along each dimension.
         holders: The devices that hold each tile, tiles in row-major order.
     """
 
@@ -47,22 +47,22 @@ class Tiling:
 
     @property
     def parts(self) -> int:
-        """Different pieces that there are."""
+        """Number of distinct tiles."""
         return math.prod(self.tiles)
 
     @property
     def copies(self) -> int:
-        """How many devices hold the same piece."""
+        """Number of devices that hold the same tile."""
         return max((len(devices) for devices in self.holders), default=0)
 
     def piece(self, shape: Sequence[int | str]) -> tuple[int | str, ...]:
-        """Shape of what one device holds; the last pieces may be shorter."""
+        """Shape of one tile; the last ones may be shorter."""
         sizes = zip(shape, self.tiles, strict=True)
         return tuple(-(-n // k) if isinstance(n, int) else n for n, k in sizes)
 
 
 def whole(rank: int, devices: int) -> Tiling:
-    """An array of which every device has all."""
+    """A fully replicated array."""
     return Tiling((1,) * rank, (tuple(range(devices)),))
 
 
@@ -72,10 +72,10 @@ def tiling(text: str, rank: int, devices: int) -> Tiling | None:
     Args:
         text: As printed behind `sharding=`.
         rank: Dimensions of the array.
-        devices: How many there are.
+        devices: Number of devices.
 
     Returns:
-        None for a sharding of another form: of a tuple, manual, or not known here.
+        None for other shardings: of a tuple, manual, or of an unknown form.
     """
     if devices > _MOST:
         return None
@@ -92,27 +92,27 @@ def tiling(text: str, rank: int, devices: int) -> Tiling | None:
 
 
 def parts(text: str) -> list[str]:
-    """The shardings of a tuple's elements; of what is no tuple, itself."""
+    """The shardings of a tuple's elements; a list of the one sharding of an array."""
     if not text.startswith("{{"):
         return [text]
-    found, depth, start = [], 0, 1
+    elements, depth, start = [], 0, 1
     for place, sign in enumerate(text):
         depth += (sign == "{") - (sign == "}")
         if depth == 2 and sign == "{":
             start = place
         elif depth == 1 and sign == "}":
-            found.append(text[start : place + 1])
-    return found
+            elements.append(text[start : place + 1])
+    return elements
 
 
 def groups(text: str, devices: int) -> tuple[Device, ...] | None:
-    """The devices that a collective joins, as printed behind `replica_groups=`.
+    """Reads the groups of devices of a collective, as printed after `replica_groups=`.
 
-    Pairs of `source_target_pairs=` are of the same form. No groups: all devices are one. Of a mesh,
-    `mesh['x'=4,'y'=2] {'x':(2)2,'y'}`, devices are joined that differ along these axes alone.
+    The pairs of `source_target_pairs=` have the same form. No groups: all devices are one group. In
+    `mesh['x'=4,'y'=2] {'x':(2)2,'y'}`, devices that differ along these axes alone are one group.
 
     Returns:
-        None where the form is not known here.
+        None for an unknown form.
     """
     text = text.strip()
     if devices > _MOST:
@@ -138,7 +138,7 @@ def axes(stablehlo: str) -> tuple[tuple[str, int], ...]:
 
 
 def partitions(stablehlo: str) -> int:
-    """How many devices a StableHLO program is for: a `shard_map` may name more than inputs do."""
+    """Number of devices of a StableHLO program: a `shard_map` may use more than inputs do."""
     match = re.search(r"mhlo\.num_partitions = (\d{1,6})", stablehlo)
     return int(match[1]) if match else 1
 
@@ -148,14 +148,14 @@ def _numbers(text: str) -> list[int]:
 
 
 def _iota(shape: str, order: str | None) -> list[int]:
-    """The numbers from 0 in that shape, transposed, one after another."""
+    """The numbers from 0 in that shape, transposed and flattened."""
     sizes = _numbers(shape)
     if math.prod(sizes) > _MOST:
         return []
     turned = _numbers(order) if order else list(range(len(sizes)))
     if sorted(turned) != list(range(len(sizes))):
         return []
-    strides = _steps(sizes)
+    strides = _strides(sizes)
     places = product(*(range(sizes[n]) for n in turned))
     return [sum(i * strides[n] for i, n in zip(at, turned, strict=True)) for at in places]
 
@@ -175,25 +175,25 @@ def _of_tiles(match: re.Match[str], rank: int) -> Tiling | None:
 
 @dataclass(frozen=True, slots=True)
 class _Mesh:
-    """Devices in a grid with named axes, and how far apart neighbours along an axis are."""
+    """Devices in a grid with named axes, and the stride of each axis."""
 
     sizes: Mapping[str, int]
-    steps: Mapping[str, int]
+    strides: Mapping[str, int]
     ids: Sequence[int]
 
     def cuts(self, axes: str) -> list[tuple[int, int]] | None:
-        """Step and length of each axis, or part of one, in `'x':(2)2,'y'`; None if unreadable."""
+        """Stride and length of each axis or sub-axis in `'x':(2)2,'y'`; None for another form."""
         named = _JOINED.findall(axes)
         if ",".join(whole for whole, *_ in named) != axes.replace(" ", ""):
             return None
-        found = []
+        pairs = []
         for _, name, before, length in named:
             size = self.sizes.get(name, 0)
             part = int(before or 1) * int(length or size)
             if not part or size % part:
                 return None
-            found.append((self.steps[name] * (size // part), int(length or size)))
-        return found
+            pairs.append((self.strides[name] * (size // part), int(length or size)))
+        return pairs
 
 
 def _mesh(axes: str, shape: str | None, order: str | None, listed: str | None) -> _Mesh | None:
@@ -202,8 +202,8 @@ def _mesh(axes: str, shape: str | None, order: str | None, listed: str | None) -
     if count > _MOST or len(sizes) != axes.count("="):
         return None
     ids = _iota(shape, order) if shape else _numbers(listed or "") or list(range(count))
-    steps = dict(zip(sizes, _steps(list(sizes.values())), strict=True))
-    return _Mesh(sizes, steps, ids) if sorted(ids) == list(range(count)) else None
+    strides = dict(zip(sizes, _strides(list(sizes.values())), strict=True))
+    return _Mesh(sizes, strides, ids) if sorted(ids) == list(range(count)) else None
 
 
 def _of_mesh(text: str, rank: int, devices: int) -> Tiling | None:
@@ -217,34 +217,34 @@ def _of_mesh(text: str, rank: int, devices: int) -> Tiling | None:
     if rest.strip(" ,}") == "replicated":
         return whole(rank, devices)
     dims = _DIMS.search(rest)
-    cuts = [mesh.cuts(one) for one in re.findall(r"\{([^{}]*)\}", dims[1])] if dims else []
-    known = [one for one in cuts if one is not None]
-    if dims is None or len(known) != len(cuts) or len(cuts) != rank:
+    cuts = [mesh.cuts(cut) for cut in re.findall(r"\{([^{}]*)\}", dims[1])] if dims else []
+    dimensions = [cut for cut in cuts if cut is not None]
+    if dims is None or len(dimensions) != len(cuts) or len(cuts) != rank:
         return None
-    tiles = tuple(math.prod(size for _, size in one) for one in known)
+    tiles = tuple(math.prod(size for _, size in cut) for cut in dimensions)
     holders: list[list[int]] = [[] for _ in range(math.prod(tiles))]
     for at, device in enumerate(mesh.ids):
         tile = 0
-        for step, size in chain.from_iterable(known):
+        for step, size in chain.from_iterable(dimensions):
             tile = tile * size + at // step % size
         holders[tile].append(device)
-    return Tiling(tiles, tuple(tuple(sorted(held)) for held in holders))
+    return Tiling(tiles, tuple(tuple(sorted(tile_devices)) for tile_devices in holders))
 
 
 def _along(match: re.Match[str]) -> tuple[Device, ...] | None:
-    """Groups of the devices of a mesh that differ along some axes, or parts of axes, alone."""
+    """Groups of the devices of a mesh that differ along some axes, or sub-axes, alone."""
     *parts_, named = match.groups()
     mesh = _mesh(*parts_)
     cuts = mesh.cuts(named) if mesh else None
     if mesh is None or cuts is None:
         return None
-    found: dict[int, list[int]] = {}
+    by_offset: dict[int, list[int]] = {}
     for at, device in enumerate(mesh.ids):
         rest = at - sum(at // step % size * step for step, size in cuts)
-        found.setdefault(rest, []).append(device)
-    return tuple(map(tuple, found.values()))
+        by_offset.setdefault(rest, []).append(device)
+    return tuple(map(tuple, by_offset.values()))
 
 
-def _steps(sizes: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each dimension of a row-major array are."""
+def _strides(sizes: Sequence[int]) -> list[int]:
+    """Strides of a row-major array."""
     return [math.prod(sizes[n + 1 :]) for n in range(len(sizes))]

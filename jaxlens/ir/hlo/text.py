@@ -31,7 +31,7 @@ CALLS = tuple(
 
 _RESULT = re.compile(r'[ \t]*(ROOT[ \t]+)?%?([^\s=()"{}\[\],]+)[ \t]*=[ \t]*')
 _OPCODE = re.compile(r"\s*([A-Za-z][\w\-.]*)\(")
-# Where an instruction begins; what is named by an attribute has no space before its sign.
+# The start of an instruction; an attribute has no space before its `=`.
 _BEGINS = re.compile(r'(?<!ROOT)\s(?=(?:ROOT\s+)?%?[^\s=()"{}\[\],]++\s+=\s)')
 _COMMENTED = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*"?)|/\*.*?\*/|//.*', re.DOTALL)
 _LITERALS = {"parameter": "index", "constant": "literal"}
@@ -42,7 +42,7 @@ _DEEPEST = 200  # tuples in tuples; Type prints itself recursively, and no progr
 
 
 def closing(text: str, start: int) -> int:
-    """The position after the bracket that closes the one at `start`; -1 where none does."""
+    """The position after the bracket that closes the one at `start`; -1 for none."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         mark = text[token.start()]
@@ -56,7 +56,7 @@ def closing(text: str, start: int) -> int:
 
 
 def balance(text: str) -> int:
-    """How many brackets the text leaves open."""
+    """Number of opening brackets minus that of closing ones, outside quotes."""
     depth = 0
     for token in _TOKEN.finditer(text):
         mark = text[token.start()]
@@ -115,22 +115,22 @@ def attributes(text: str) -> dict[str, str]:
 
     `slice={[0:1], [2:4]}` and the like keep their commas, as they stand in brackets.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     plain = not any(mark in text for mark in '"({[')
     last = ""
     for part in text.split(", ") if plain else split(text):
         key, _, value = part.partition("=")
         key = key.strip()
-        if key in _CONTINUED and found.get(last, "").startswith("mesh["):
-            found[last] += f", {part}"
+        if key in _CONTINUED and values.get(last, "").startswith("mesh["):
+            values[last] += f", {part}"
         elif part:
-            found.setdefault(key, value.strip())
+            values.setdefault(key, value.strip())
             last = key
-    return found
+    return values
 
 
 def called(attrs: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the computations that attributes name, in printed order, with repeats."""
+    """Names of the computations that attributes refer to, in printed order, with repeats."""
     names: list[str] = []
     for key, value in attrs.items():
         if key in CALLS and '"' not in value:
@@ -239,7 +239,7 @@ def _array(text: str) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """An instruction's line, cut but not read; `attributes` begins behind the operands' comma."""
+    """The parts of an instruction's line as text; `attributes` begins after the operands' comma."""
 
     root: bool
     name: str
@@ -250,7 +250,7 @@ class Parts:
 
 
 def cut(line: str) -> Parts | None:
-    """Cuts a line of any form; None where it is no instruction."""
+    """Splits a line of any form into its parts; None where it is no instruction."""
     result = _RESULT.match(line)
     if result is None:
         return None
@@ -267,7 +267,7 @@ def cut(line: str) -> Parts | None:
 
 
 def instructions(line: str) -> list[str]:
-    """The instructions on one line: XLA prints one, and reads as many as there are."""
+    """Splits a line into instructions: XLA prints one a line, and parses several."""
     if _BEGINS.search(line.lstrip()) is None:
         return [line]
     line = _COMMENTED.sub(lambda match: match[1] or " ", line)
@@ -283,10 +283,10 @@ def instructions(line: str) -> list[str]:
 
 
 def instruction_attributes(line: str) -> dict[str, str]:
-    """The attributes as printed; a parameter's number and a literal stand first."""
+    """The attributes as printed, after a parameter's number or a constant's literal."""
     parts = cut(line)
     if parts is None:
         return {}
     key = _LITERALS.get(parts.opcode)
-    found = {key: parts.operands.strip()} if key else {}
-    return found | attributes(parts.attributes)
+    literal = {key: parts.operands.strip()} if key else {}
+    return literal | attributes(parts.attributes)

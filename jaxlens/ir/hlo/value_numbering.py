@@ -1,10 +1,14 @@
-"""Global value numbering: two HLO instructions get one number where they compute one value.
+"""Global value numbering: HLO instructions that compute the same value have the same number.
 
 A number stands for an expression: opcode, type without layout, attributes that change the
-meaning, called computations and the numbers of the operands. Fusions and calls are looked
-through, so an instruction keeps its number when a fusion swallows it; each copy that fusion
-makes of it has that number too. Numbers are interned in a `Numbers` table and not hashed, so
-equal numbers are equal expressions and never a coincidence.
+meaning, called computations and the numbers of the operands. Fusions and calls are inlined, so an
+instruction keeps its number when it is fused, and each copy that fusion makes of it has that number
+too. Numbers are interned in a `Numbers` table and not hashed, so that equal numbers always are
+equal expressions.
+
+    a = add(x, y)                      number of ("add f32[4]", x, y)
+    f = fusion(x, y), calls=g          g's parameters have the numbers of x and y,
+      g: s = add(p1, p0)               so s, with sorted operands, has the number of a, and so has f
 
 Inside the body of a loop, a branch or a reducer, numbers are relative to that body's
 parameters; see `links.relate` for how bodies are paired first.
@@ -18,10 +22,10 @@ from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.hlo import text as hlo_text
 from jaxlens.ir.hlo.lazy_module import Instruction, printed
 
-# Opcodes whose called computation is part of the instruction's own region.
+# Opcodes whose computation is inlined.
 _INLINED = frozenset({"fusion", "call"})
-# Attributes that say nothing about the value: where it came from, how it is to be run, which
-# computations it calls (these are compared by what they compute).
+# Attributes that do not affect the value: its origin, how it is executed, and the computations that
+# it calls, which are compared by their numbers.
 _SILENT = frozenset(
     "metadata backend_config calls to_apply condition body select scatter branch_computations "
     "true_computation false_computation called_computations sharding frontend_attributes "
@@ -30,22 +34,22 @@ _SILENT = frozenset(
     "stack_frame_id".split()
 )
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
-# Opcodes that hand their first operand on unchanged.
+# Opcodes whose value is their first operand.
 _TRANSPARENT = frozenset({"copy", "opt-barrier", "copy-done"})
 _PASSING = _TRANSPARENT | {"get-tuple-element"}
-# The same attributes and operands do not make the same value here.
+# Equal attributes and operands do not give equal values.
 _IMPURE = frozenset("rng rng-get-and-update-state infeed outfeed send recv after-all".split())
 _UNIQUE = _IMPURE | {"constant"}
-_EXPANSION = 20  # calls may blow a program up this many times before they are numbered unopened
+_EXPANSION = 20  # inlining may enlarge a program this many times; further calls are not inlined
 
 Key = tuple[object, ...]
 Occurrence = tuple[Node, int]
-"""An instruction at one place, and its value there."""
+"""An instruction, inlined at one place, and its number there."""
 
 
 @dataclass(slots=True)
 class Numbers:
-    """The table of expressions. Modules that are compared must share one."""
+    """The table of expressions, which modules must share to be compared."""
 
     _numbers: dict[Key, int] = field(default_factory=dict)
     _parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -53,11 +57,11 @@ class Numbers:
     _printed: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def of(self, key: Key) -> int:
-        """The number of an expression, new if it was not met before."""
+        """The number of an expression."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def tuple_of(self, parts: tuple[int, ...]) -> int:
-        """The number of a tuple, whose parts `part` gives back."""
+        """The number of a tuple; `part` gives those of its elements."""
         number = self.of(("tuple", *parts))
         self._parts[number] = parts
         return number
@@ -70,18 +74,18 @@ class Numbers:
         return self.of(("get-tuple-element", index, number))
 
     def kind(self, node: Node) -> int:
-        """The number of what an instruction does, whatever its operands are.
+        """The number of an instruction's operation, without its operands.
 
-        Few instructions of a program are printed differently but for names and metadata, so
-        what the text says is looked at once.
+        Few texts of a program's instructions differ apart from names and metadata, so each is
+        parsed once.
         """
         if not isinstance(node, Instruction) or (text := printed(node)) is None:
             return self._kind(node)
         key = node.opcode, node.shape, text
-        found = self._printed.get(key)
-        if found is None:
-            found = self._printed[key] = self._kind(node)
-        return found
+        kind = self._printed.get(key)
+        if kind is None:
+            kind = self._printed[key] = self._kind(node)
+        return kind
 
     def _kind(self, node: Node) -> int:
         return self._kinds.setdefault((*_kind(node), _meaning(node)), len(self._kinds))
@@ -89,12 +93,12 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Values of one module.
+    """The numbers of one module.
 
     Attributes:
-        bodies: For each region that stands for itself (entry, loop bodies, branches, reducers)
-            its instructions and those of the fusions and calls in it, callees before callers.
-        functions: What each of those regions computes from its parameters.
+        bodies: For each region that is not inlined (entry, loop bodies, branches, reducers), its
+            instructions and those inlined into it, callees before callers.
+        functions: The number of each of those regions' results, in terms of its parameters.
     """
 
     bodies: Mapping[str, Sequence[Occurrence]]
@@ -103,7 +107,7 @@ class Numbering:
 
 @dataclass(slots=True)
 class _Frame:
-    """A region being numbered: its values so far and the call that it belongs to."""
+    """A region being numbered: its values so far, and the call into which it is inlined."""
 
     region: Region
     values: dict[str, int]
@@ -114,8 +118,8 @@ class _Frame:
 def number(module: Module, numbers: Numbers) -> Numbering:
     """Numbers every instruction of an HLO module, in time linear in its size.
 
-    Calls that inline each other could double at every level: from some size on they are
-    treated as one instruction each, like loops. Fusions are always looked through.
+    Nested calls could double the program at every level: beyond a budget each is one
+    instruction, like a loop. Fusions are always inlined.
     """
     bodies: dict[str, Sequence[Occurrence]] = {}
     functions: dict[str, int] = {}
@@ -127,12 +131,12 @@ def number(module: Module, numbers: Numbers) -> Numbering:
         )
         walk = _Walk(module, numbers, functions, budget, [])
         functions[region.name] = walk.through(region, parameters)
-        bodies[region.name] = walk.found
+        bodies[region.name] = walk.occurrences
     return Numbering(bodies, functions)
 
 
 def _parameter(numbers: Numbers, index: int, type_: Type) -> int:
-    """The number of a parameter; a tuple's is made of its parts: a loop may get more of them."""
+    """The number of a parameter. A tuple's is made of its elements', since a loop may gain some."""
     if type_.dtype or not type_.parts:
         return numbers.of(("parameter", index, plain(type_)))
     return numbers.tuple_of(
@@ -144,7 +148,7 @@ def _parameter(numbers: Numbers, index: int, type_: Type) -> int:
 
 
 def _standing(module: Module) -> Iterator[Region]:
-    """Regions that are not merely the inside of a fusion or call, callers before callees."""
+    """Regions that are not only inlined, callers before callees."""
     named = {
         name for node in module.nodes() if node.opcode not in _INLINED for name in node.regions
     }
@@ -155,21 +159,21 @@ def _standing(module: Module) -> Iterator[Region]:
 
 @dataclass(slots=True)
 class _Walk:
-    """Numbers one region with what it inlines.
+    """Numbers one region with what is inlined into it.
 
     Attributes:
-        module: Whose region.
+        module: The module.
         numbers: The table.
-        functions: What the regions that were numbered before compute.
-        budget: How many instructions may still be inlined by calls.
-        found: The instructions and their values.
+        functions: Numbers of the results of regions that are done.
+        budget: How many more instructions calls may inline.
+        occurrences: The instructions and their numbers.
     """
 
     module: Module
     numbers: Numbers
     functions: Mapping[str, int]
     budget: list[int]
-    found: list[Occurrence]
+    occurrences: list[Occurrence]
 
     def through(self, region: Region, parameters: tuple[int, ...]) -> int:
         """The number of the region's root."""
@@ -187,10 +191,10 @@ class _Walk:
             if frame.call is None:
                 return root
             stack[-1].values[frame.call.id] = root
-            self.found.append((frame.call, root))
+            self.occurrences.append((frame.call, root))
 
     def _to_call(self, frame: _Frame) -> Node | None:
-        """Numbers up to the next instruction that is looked through; None at the end."""
+        """Numbers up to the next instruction to be inlined; None at the end."""
         values, inside = frame.values, frame.call is not None
         for node in frame.left:
             opcode = node.opcode
@@ -201,11 +205,11 @@ class _Walk:
                 if value is None:
                     value = self.numbers.of(("parameter", node.id))
                 values[node.id] = value
-                if inside:  # a fusion's own are only names
+                if inside:  # an inlined parameter is no instruction
                     continue
             else:
                 value = values[node.id] = self._value(frame, node, opcode)
-            self.found.append((node, value))
+            self.occurrences.append((node, value))
         return None
 
     def _opens(self, node: Node) -> bool:
@@ -224,7 +228,7 @@ class _Walk:
         ]
 
     def _value(self, frame: _Frame, node: Node, opcode: str) -> int:
-        """The number of an instruction that is not looked through."""
+        """The number of an instruction that is not inlined."""
         operands = self._operands(frame, node.operands)
         if opcode in _PASSING and operands:
             if opcode == "get-tuple-element":
@@ -248,7 +252,7 @@ def _frame(region: Region, parameters: tuple[int, ...], call: Node | None = None
 
 
 def _elided(node: Node) -> bool:
-    """Whether XLA left out the digits of a constant: two such need not be equal."""
+    """Whether XLA omitted the digits of a constant: two such constants may differ."""
     text = printed(node) if isinstance(node, Instruction) else None
     if node.opcode != "constant" or (text is not None and "..." not in text):
         return False
@@ -256,14 +260,14 @@ def _elided(node: Node) -> bool:
 
 
 def _index(node: Node) -> str:
-    """Which element of a tuple an instruction takes."""
+    """The index of a `get-tuple-element`."""
     if isinstance(node, Instruction) and node.said is not None:
-        return dict(_kept(node.said)).get("index", "")
+        return dict(_affecting(node.said)).get("index", "")
     return node.attrs.get("index", "")
 
 
 def _kind(node: Node) -> tuple[str, str]:
-    """Opcode and type; a bitcast of row-major values is the reshape that it was before layouts."""
+    """Opcode and type; a bitcast of row-major values is the reshape that it replaced."""
     if node.opcode == "bitcast":
         text = node.type.layout
         return (
@@ -273,33 +277,32 @@ def _kind(node: Node) -> tuple[str, str]:
 
 
 def _meaning(node: Node) -> tuple[tuple[str, str], ...]:
-    """The attributes that change what is computed.
+    """The attributes that affect the value.
 
-    XLA prints them between the operands and the metadata: where a line is plain, its other
-    attributes are not read.
+    XLA prints them between the operands and the metadata: of a plain line no others are parsed.
     """
     if node.operands and isinstance(node, Instruction) and node.said is not None:
-        return _kept(node.said)
+        return _affecting(node.said)
     start = node.text.find(f" {node.opcode}(")
     end = node.text.find(", metadata={", start)
-    said = node.text[start : end if end >= 0 else None]
-    operands, closed, attributes = said.partition(")")
-    if start >= 0 and closed and node.operands and '"' not in said and "{" not in operands:
-        return _kept(attributes)
-    kept = [(name, text) for name, text in node.attrs.items() if name not in _SILENT]
+    printed_part = node.text[start : end if end >= 0 else None]
+    operands, closed, attributes = printed_part.partition(")")
+    if start >= 0 and closed and node.operands and '"' not in printed_part and "{" not in operands:
+        return _affecting(attributes)
+    affecting = [(name, text) for name, text in node.attrs.items() if name not in _SILENT]
     if node.opcode == "custom-call":
-        kept.append(("backend_config", node.attrs.get("backend_config", "")))
-    return tuple(kept)
+        affecting.append(("backend_config", node.attrs.get("backend_config", "")))
+    return tuple(affecting)
 
 
 @lru_cache(maxsize=4096)
-def _kept(text: str) -> tuple[tuple[str, str], ...]:
-    found = hlo_text.attributes(text.strip().removeprefix(","))
-    return tuple((name, value) for name, value in found.items() if name not in _SILENT)
+def _affecting(text: str) -> tuple[tuple[str, str], ...]:
+    values = hlo_text.attributes(text.strip().removeprefix(","))
+    return tuple((name, value) for name, value in values.items() if name not in _SILENT)
 
 
 def plain(type_: Type) -> str:
-    """A type in text, layouts left out."""
+    """The text of a type without layouts."""
     return str(type_)
 
 

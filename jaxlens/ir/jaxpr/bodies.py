@@ -1,7 +1,7 @@
-"""The distinct jaxprs of a program: which there are, what they are called, who uses them.
+"""Finds the distinct jaxprs of a program, names them, and counts their uses.
 
-Found by attribute names alone (`eqns`, `jaxpr`), so JAX's jaxprs and our own are alike.
-A jaxpr that several equations use is one body. Nothing recurses: bodies are walked by
+Only attribute names are used (`eqns`, `jaxpr`), so jaxprs of JAX and of `jaxlens.core` are read
+alike. A jaxpr that several equations use is one body. Nothing recurses: bodies are walked by
 generators on a stack.
 """
 
@@ -19,9 +19,9 @@ _NAME = 80  # characters of a body's name
 
 
 class Ids(ComputedSequence[str]):
-    """Ids of a body's equations: numbers that run on, but jump over nested bodies.
+    """Ids of a body's equations: consecutive numbers that skip those of nested bodies.
 
-    Only the jumps are kept, so a million equations take no room.
+    Only the runs are stored, whatever their length.
     """
 
     __slots__ = ("_count", "_numbers", "_steps")
@@ -32,7 +32,7 @@ class Ids(ComputedSequence[str]):
         self._count = 0
 
     def run_on(self, number: int, count: int) -> None:
-        """The next `count` equations have the numbers from `number` on."""
+        """Appends `count` equations, numbered from `number` on."""
         last = self._numbers[-1] + self._count - self._steps[-1] if self._steps else -1
         if number != last:
             self._steps.append(self._count)
@@ -51,7 +51,7 @@ class Ids(ComputedSequence[str]):
             yield from (f"e{number + n}" for n in range(stop - first))
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
-        """First equation, its number, and the equation after the last of each run of numbers."""
+        """For each run: its first index, the number there, and the index after the last."""
         stops = [*self._steps[1:], self._count]
         yield from zip(self._steps, self._numbers, stops, strict=False)  # no equations: no runs
 
@@ -63,12 +63,12 @@ class Body:
     Attributes:
         jaxpr: The object with `eqns`.
         name: Unique within the program.
-        ids: An id per equation, in program order over nested bodies.
-        kinds: A number per equation that equations of equal primitive and parameters share; 0
-            where only their text can tell.
-        inner: For the equations that hold jaxprs, by index: those jaxprs, by sorted parameter.
-        times: Call sites that reach it when every shared body is written out at each use;
-            loops count once.
+        ids: The id of each equation, in program order with nested bodies in place.
+        kinds: A number for each equation that equations of equal primitive and parameters share;
+            0 where these do not compare.
+        inner: The jaxprs in the parameters of an equation, by its index, sorted by parameter.
+        times: Number of occurrences when shared bodies are inlined at each use; loops count
+            once.
     """
 
     jaxpr: Any
@@ -80,40 +80,40 @@ class Body:
 
 
 class Finder:
-    """Tells which parameters hold jaxprs, remembering the answer by type and by value."""
+    """Finds the jaxprs in parameters, with a cache by type and by value."""
 
     def __init__(self) -> None:
         self._leaf: set[type] = {int, float, bool, str, type(None)}
         self._plain: dict[Any, int] = {}
 
     def look(self, eqn: Any) -> tuple[int, list[tuple[str, Any]]]:
-        """A number that equations of equal primitive and parameters share, and what they hold.
+        """A number that equations of equal primitive and parameters share, and their jaxprs.
 
-        The number is 0 for an equation that holds jaxprs or whose parameters do not compare.
+        The number is 0 for an equation with jaxprs or whose parameters do not compare.
         """
         params = eqn.params
         key: tuple[Any, ...] | None = (eqn.primitive, *params.values())
         try:
-            known = self._plain.get(key)
+            kind = self._plain.get(key)
         except Exception:  # whatever a parameter of the user's own class raises
-            key, known = None, None
-        if known is not None:
-            return known, _NOTHING
-        held = self.held(params)
-        if held or key is None:
-            return 0, held
+            key, kind = None, None
+        if kind is not None:
+            return kind, _NOTHING
+        jaxprs = self.jaxprs(params)
+        if jaxprs or key is None:
+            return 0, jaxprs
         number = self._plain[key] = len(self._plain) + 1
         return number, _NOTHING
 
-    def held(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """Name and jaxpr, sorted by parameter, those in named parts of a parameter last.
+    def jaxprs(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Names and jaxprs, sorted by parameter, those inside of a parameter's value last.
 
-        The name is the parameter's, or that of the field or key where the jaxpr stands in it.
+        The name is the parameter's, or that of the field or key inside of its value.
         """
-        return [(name, opened(value)) for name, value in self.holders(params)]
+        return [(name, opened(value)) for name, value in self.closed_jaxprs(params)]
 
-    def holders(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """As `held`, with the closed jaxprs where the parameters hold these."""
+    def closed_jaxprs(self, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """As `jaxprs`, with closed jaxprs where the parameters have these."""
         leaf = self._leaf
         if all(type(value) in leaf for value in params.values()):
             return []
@@ -122,7 +122,7 @@ class Finder:
 
     def _inside(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
         pending = [(name, value)]
-        opened_here: set[int] = set()  # a container of the user's may hold itself
+        opened_here: set[int] = set()  # a container of the user's may contain itself
         while pending:
             role, part = pending.pop()
             kind = type(part)
@@ -140,10 +140,10 @@ class Finder:
 
 
 def contents(value: Any) -> list[tuple[str, Any]] | None:
-    """Field names and values of a container, "" for places without a name; None for a leaf.
+    """Field names and values of a container, "" for items without a name; None for a leaf.
 
-    Containers are what a parameter can keep jaxprs in: tuples, named or not, lists, mappings and
-    dataclasses, registered with JAX or not. A jaxpr, closed or not, is a leaf.
+    Containers are tuples, named or not, lists, mappings and dataclasses, registered with JAX or
+    not. A jaxpr, closed or not, is a leaf.
     """
     kind = type(value)
     if kind in (tuple, list):
@@ -171,51 +171,50 @@ _NOTHING: list[tuple[str, Any]] = []
 
 
 def opened(value: Any) -> Any:
-    """The jaxpr that a value is or closes over; None for anything else."""
+    """The jaxpr of a value that is one, closed or not; None for anything else."""
     inner = getattr(value, "jaxpr", value)
     return inner if hasattr(inner, "eqns") and hasattr(inner, "outvars") else None
 
 
 def bodies(jaxpr: Any) -> dict[int, Body]:
     """Every distinct jaxpr by identity, callers before callees, the whole program first."""
-    found: dict[int, Body] = {}
+    by_identity: dict[int, Body] = {}
     names: dict[str, int] = {}
     find = Finder()
     count = [0]
 
     def enter(inner: Any, name: str) -> tuple[Body, Iterator[tuple[str, Any]]]:
-        body = found[id(inner)] = Body(inner, _unique(name, names))
+        body = by_identity[id(inner)] = Body(inner, _unique(name, names))
         return body, _walk(body, find, count)
 
     stack = [enter(jaxpr, "main")]
     while stack:
         _, steps = stack[-1]
         for name, inner in steps:
-            if id(inner) not in found:
+            if id(inner) not in by_identity:
                 stack.append(enter(inner, name))
                 break
         else:
             stack.pop()
-    ordered = _callers_first(found)
+    ordered = _callers_first(by_identity)
     _count(ordered)
     return ordered
 
 
 def _walk(body: Body, find: Finder, count: list[int]) -> Iterator[tuple[str, Any]]:
-    """Numbers a body's equations; yields each jaxpr that they hold, with a name for it.
+    """Numbers a body's equations; yields each jaxpr in their parameters, with a name for it.
 
-    `count` holds how many equations the program has so far, those of `body` from `start` on
-    not counted.
+    `count` is the number of equations so far, without those of `body` from `start` on.
     """
     kinds, inner, start = body.kinds, body.inner, 0
     eqns = body.jaxpr.eqns
     for index, eqn in enumerate(eqns):
-        kind, held = find.look(eqn)
+        kind, jaxprs = find.look(eqn)
         kinds.append(kind)
-        if held:
-            inner[index] = [jaxpr for _, jaxpr in held]
+        if jaxprs:
+            inner[index] = [jaxpr for _, jaxpr in jaxprs]
             start = _number(body, count, start, index + 1)
-            yield from zip(_names(eqn, held), inner[index], strict=True)
+            yield from zip(_names(eqn, jaxprs), inner[index], strict=True)
     _number(body, count, start, len(eqns))
 
 
@@ -225,15 +224,16 @@ def _number(body: Body, count: list[int], start: int, stop: int) -> int:
     return stop
 
 
-def _names(eqn: Any, held: list[tuple[str, Any]]) -> list[str]:
-    """What to call the jaxprs of one equation: the callee's name, "scan body", "branch 0"."""
+def _names(eqn: Any, inner: list[tuple[str, Any]]) -> list[str]:
+    """Names for the jaxprs of one equation: the callee's name, "scan body", "branch 0"."""
     primitive = eqn.primitive.name
     called = _called(eqn.params, "jaxpr" if primitive == "pallas_call" else "call_jaxpr")
-    if all(name == "branches" for name, _ in held):
-        return [f"branch {i}" for i in range(len(held))]
-    alone = called and sum(name in eqn.params for name, _ in held) == 1
+    if all(name == "branches" for name, _ in inner):
+        return [f"branch {i}" for i in range(len(inner))]
+    alone = called and sum(name in eqn.params for name, _ in inner) == 1
     return [
-        called if alone and name in eqn.params else f"{primitive} {_role(name)}" for name, _ in held
+        called if alone and name in eqn.params else f"{primitive} {_role(name)}"
+        for name, _ in inner
     ]
 
 
@@ -244,7 +244,7 @@ def _role(parameter: str) -> str:
 
 
 def _called(params: Mapping[str, Any], body: str) -> str:
-    """The function's name, where the equation is a call of one; `body` holds what it calls."""
+    """The name of the called function; `body` is the parameter with its jaxpr."""
     for key in ("name", "name_and_src_info"):
         name = params.get(key)
         name = getattr(name, "name", name)
@@ -254,13 +254,13 @@ def _called(params: Mapping[str, Any], body: str) -> str:
 
 
 def callee(jaxpr: Any) -> str:
-    """Name of the function that was traced into a jaxpr, "" where it is not known."""
+    """Name of the function that a jaxpr was traced from, "" where it is not known."""
     name = getattr(getattr(opened(jaxpr), "debug_info", None), "func_name", "")
     return name if isinstance(name, str) else ""
 
 
 def _unique(name: str, names: dict[str, int]) -> str:
-    """The name on one line and of bounded length, with a number behind it from the second on."""
+    """The name on one line, of bounded length, numbered from its second use on."""
     name = wanted = " ".join(name.split())[:_NAME]
     while wanted in names:
         names[name] += 1
@@ -269,22 +269,22 @@ def _unique(name: str, names: dict[str, int]) -> str:
     return wanted
 
 
-def _callers_first(found: dict[int, Body]) -> dict[int, Body]:
-    """The bodies in the order in which they were met, but none before all that use it."""
-    place = {key: index for index, key in enumerate(found)}
-    keys = list(found)
-    waiting = dict.fromkeys(found, 0)
-    for body in found.values():
-        for held in body.inner.values():
-            for jaxpr in held:
+def _callers_first(by_identity: dict[int, Body]) -> dict[int, Body]:
+    """Orders bodies topologically, callers first; ties in the order of discovery."""
+    place = {key: index for index, key in enumerate(by_identity)}
+    keys = list(by_identity)
+    waiting = dict.fromkeys(by_identity, 0)
+    for body in by_identity.values():
+        for inner in body.inner.values():
+            for jaxpr in inner:
                 waiting[id(jaxpr)] += 1
     ready = [0]
     ordered = {}
     while ready:
         key = keys[heapq.heappop(ready)]
-        ordered[key] = found[key]
-        for held in found[key].inner.values():
-            for jaxpr in held:
+        ordered[key] = by_identity[key]
+        for inner in by_identity[key].inner.values():
+            for jaxpr in inner:
                 waiting[id(jaxpr)] -= 1
                 if not waiting[id(jaxpr)]:
                     heapq.heappush(ready, place[id(jaxpr)])
@@ -297,21 +297,21 @@ def _count(ordered: dict[int, Body]) -> None:
     for body in ordered.values():
         if first:
             body.times, first = 1, False
-        for held in body.inner.values():
-            for jaxpr in held:
+        for inner in body.inner.values():
+            for jaxpr in inner:
                 ordered[id(jaxpr)].times += body.times
 
 
 def breadth_first(ordered: dict[int, Body]) -> list[Body]:
-    """The bodies in the order in which a queue of them, starting from the first, is worked off."""
+    """The bodies in breadth-first order from the first."""
     start = next(iter(ordered.values()))
     order, seen = [], {id(start.jaxpr)}
     queue = deque([start])
     while queue:
         body = queue.popleft()
         order.append(body)
-        for held in body.inner.values():
-            for jaxpr in held:
+        for inner in body.inner.values():
+            for jaxpr in inner:
                 if id(jaxpr) not in seen:
                     seen.add(id(jaxpr))
                     queue.append(ordered[id(jaxpr)])

@@ -1,8 +1,8 @@
-"""A jaxpr in one form whatever its variables, functions and addresses are called.
+"""A canonical text of a jaxpr, independent of names of variables and functions, and of addresses.
 
-What it says: operations with their parameters, literals and types, and who reads what. What it
-leaves out: names, source lines, name stacks, and where objects lie in memory. Captured arrays are
-inputs here; their contents stand in StableHLO.
+It has the operations with their parameters, literals and types, and the data flow; it has no names,
+source lines, name stacks and addresses of objects. Captured arrays are inputs here; their contents
+are in StableHLO.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from jaxlens.ir.graph import Module, Node, Region
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+|0x[0-9a-f]{6,}")
-# What the parameters of equations call functions and bodies; what these do is written out.
+# Parameters that name functions and bodies, whose contents are written out.
 NAMING = frozenset({"name", "debug_info", "call_jaxpr", "jvp_jaxpr_fun", "jvp", "fwd", "bwd"})
 _DEFINED = re.compile(r"func\.func (?:public |private )?@([\w.\"$-]+)")
 _SYMBOL = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
@@ -19,7 +19,7 @@ _MODULE = re.compile(r"\Amodule @\S+")
 
 
 def jaxpr_lines(module: Module) -> Iterator[str]:
-    """The lines of the form, body by body."""
+    """The lines of the text, body by body."""
     bodies = {name: f"b{n}" for n, name in enumerate(module.regions)}
     for region in module.regions.values():
         yield from _region(region, bodies)
@@ -33,22 +33,22 @@ def _region(region: Region, bodies: dict[str, str]) -> Iterator[str]:
         read = " ".join(names.get(name, name) for name in node.operands)
         for value in node.results:
             names[value.name] = f"v{len(names)}"
-        made = " ".join(f"{names[value.name]}:{value.type}" for value in node.results)
-        yield f"{made} = {node.opcode}[{_parameters(node, bodies)}] {read}"
+        results = " ".join(f"{names[value.name]}:{value.type}" for value in node.results)
+        yield f"{results} = {node.opcode}[{_parameters(node, bodies)}] {read}"
     yield "return " + " ".join(names.get(name, name) for name in region.results)
 
 
 def _parameters(node: Node, bodies: dict[str, str]) -> str:
-    told = (
+    texts = (
         f"{name}={ADDRESS.sub('', text)}"
         for name, text in node.attrs.items()
         if name not in NAMING and not any(inner in text for inner in node.regions)
     )
-    return " ".join([*told, *(bodies[name] for name in node.regions if name in bodies)])
+    return " ".join([*texts, *(bodies[name] for name in node.regions if name in bodies)])
 
 
 def stablehlo_text(text: str) -> str:
-    """StableHLO as printed, its module and functions called by number."""
+    """StableHLO as printed, with its module and functions renamed to numbers."""
     numbers = {name: f"@f{n}" for n, name in enumerate(_DEFINED.findall(text))}
     renamed = _SYMBOL.sub(lambda found: numbers.get(found[1], found[0]), text)
     return _MODULE.sub("module", renamed)

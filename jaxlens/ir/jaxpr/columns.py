@@ -1,7 +1,7 @@
 """The columns of a traced program (see `columns`), in one pass over its equations.
 
-An equation takes some microseconds here; everything that many equations share (types, name
-stacks, tracebacks, parameters) is looked at once.
+An equation takes some microseconds here; what many equations share (types, name stacks,
+tracebacks, parameters) is processed once.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -14,32 +14,32 @@ from jaxlens.ir.jaxpr.frames import Resolver
 from jaxlens.ir.jaxpr.types import type_of
 
 Words = Callable[[Any], Hashable]
-"""What an equation does apart from its bodies' names, as text: slow, for the few that need it."""
+"""Describes an equation without its bodies' names: slow, for parameters that do not compare."""
 
 
 def program(
-    found: Mapping[int, Body], spans: Resolver, scope: Callable[[Any], str], words: Words
+    bodies: Mapping[int, Body], spans: Resolver, scope: Callable[[Any], str], words: Words
 ) -> Program:
     """Columns of every body.
 
     Args:
-        found: The bodies, callers before callees.
-        spans: Gives a traceback's spans.
-        scope: Gives a name stack's text.
-        words: Tells equations apart whose parameters do not compare.
+        bodies: The bodies, callers before callees.
+        spans: Gives the spans of a traceback.
+        scope: Gives the text of a name stack.
+        words: Describes equations whose parameters do not compare.
     """
-    maker = _Maker(found, spans, scope, words)
-    made = {body.name: maker.region(body) for body in reversed(list(found.values()))}
-    regions = {body.name: made[body.name] for body in found.values()}
+    maker = _Maker(bodies, spans, scope, words)
+    by_name = {body.name: maker.region(body) for body in reversed(list(bodies.values()))}
+    regions = {body.name: by_name[body.name] for body in bodies.values()}
     return Program(regions, maker.opcodes, tuple(maker.places), tuple(maker.types))
 
 
 class _Maker:
-    """What equations share. Keys by identity are of objects that the program keeps alive."""
+    """What equations share. Keys by identity belong to objects that the program keeps alive."""
 
     def __init__(
         self,
-        found: Mapping[int, Body],
+        bodies: Mapping[int, Body],
         spans: Resolver,
         scope: Callable[[Any], str],
         words: Words,
@@ -47,7 +47,7 @@ class _Maker:
         self.opcodes: list[str] = []
         self.places: Pool[Place] = Pool()
         self.types: Pool[Type] = Pool()
-        self._found, self._spans, self._scope, self._words = found, spans, scope, words
+        self._bodies, self._spans, self._scope, self._words = bodies, spans, scope, words
         self._kinds: Pool[Hashable] = Pool()
         self._shapes: Pool[Hashable] = Pool()
         self._shape_of: dict[str, int] = {}
@@ -57,30 +57,30 @@ class _Maker:
         self._literals: Pool[Hashable] = Pool()
 
     def region(self, body: Body) -> Columns:
-        """One body; those that it calls are done."""
+        """The columns of a body, after those of its callees."""
         jaxpr = body.jaxpr
-        made = blank(body.name, body.ids, range(len(jaxpr.eqns)))
+        columns = blank(body.name, body.ids, range(len(jaxpr.eqns)))
         number: dict[int, int] = {}
         for var in (*jaxpr.constvars, *jaxpr.invars):
-            number[id(var)] = len(made.types)
-            made.types.append(self._type(var.aval))
-        made.made[0] = len(made.types)
+            number[id(var)] = len(columns.types)
+            columns.types.append(self._type(var.aval))
+        columns.made[0] = len(columns.types)
         for step, inner in body.inner.items():
-            made.calls[step] = tuple(self._found[id(held)].name for held in inner)
-        self._steps(body, made, number)
-        made.results.extend(number.get(id(atom), -1) for atom in jaxpr.outvars)
-        self._shape_of[body.name] = self._shapes.number(shape(made))
-        return made
+            columns.calls[step] = tuple(self._bodies[id(callee)].name for callee in inner)
+        self._steps(body, columns, number)
+        columns.results.extend(number.get(id(atom), -1) for atom in jaxpr.outvars)
+        self._shape_of[body.name] = self._shapes.number(shape(columns))
+        return columns
 
-    def _steps(self, body: Body, made: Columns, number: dict[int, int]) -> None:
-        """The one loop over all equations: what it calls seldom is below, the rest stands here."""
-        back, types, get = made.back.append, made.types.append, number.get
-        read, kind, starts = made.read.append, made.kind.append, made.made.append
-        place, type_of, place_of = made.place.append, self._type_of.get, self._place_of.get
+    def _steps(self, body: Body, columns: Columns, number: dict[int, int]) -> None:
+        """The loop over all equations, inlined but for what is seldom called."""
+        back, types, get = columns.back.append, columns.types.append, number.get
+        read, kind, starts = columns.read.append, columns.kind.append, columns.made.append
+        place, type_of, place_of = columns.place.append, self._type_of.get, self._place_of.get
         kind_of, stack_of = self._kinds.get, self._stack_of.get
-        reads, first = 0, made.made[0]
-        every, told, literal = made.calls.get, self._told, self._literal
-        for step, (eqn, known) in enumerate(zip(body.jaxpr.eqns, body.kinds, strict=True)):
+        reads, first = 0, columns.made[0]
+        every, description, literal = columns.calls.get, self._description, self._literal
+        for step, (eqn, parameters) in enumerate(zip(body.jaxpr.eqns, body.kinds, strict=True)):
             source = eqn.source_info
             where = place_of((stack_of(id(source.name_stack)), source.traceback))
             place(self._place(source) if where is None else where)
@@ -104,7 +104,7 @@ class _Maker:
                 types(aval)
                 results.append(aval)
             starts(first)
-            kinds = known or told(eqn, every(step, ()))
+            kinds = parameters or description(eqn, every(step, ()))
             key = kinds, literals, len(eqn.invars), *results
             same = kind_of(key)
             kind(self._kind(key, eqn) if same is None else same)
@@ -114,32 +114,32 @@ class _Maker:
         self.opcodes.append(eqn.primitive.name)
         return self._kinds.number(key)
 
-    def _told(self, eqn: Any, calls: tuple[str, ...]) -> Hashable:
+    def _description(self, eqn: Any, calls: tuple[str, ...]) -> Hashable:
         return self._words(eqn), tuple(self._shape_of[name] for name in calls)
 
     def _type(self, aval: Any) -> int:
-        known = self._type_of.get(id(aval))
-        if known is None:
-            known = self._type_of[id(aval)] = self.types.number(type_of(aval))
-        return known
+        type_ = self._type_of.get(id(aval))
+        if type_ is None:
+            type_ = self._type_of[id(aval)] = self.types.number(type_of(aval))
+        return type_
 
     def _place(self, source: Any) -> int:
-        """The number of a place, where the name stack or the place was not met before."""
+        """The number of a place whose name stack or traceback is new."""
         stack, traceback = source.name_stack, source.traceback
         scope = self._stack_of.get(id(stack))
         if scope is None:
             scope = self._stack_of[id(stack)] = self._scope(stack)
-        known = self._place_of.get((scope, traceback))
-        if known is None:  # a place takes long to hash
-            known = self.places.number(Place(scope, self._spans(traceback)))
-            self._place_of[scope, traceback] = known
-        return known
+        place = self._place_of.get((scope, traceback))
+        if place is None:  # hashing a place is slow
+            place = self.places.number(Place(scope, self._spans(traceback)))
+            self._place_of[scope, traceback] = place
+        return place
 
     def _literal(self, atom: Any) -> int:
-        """A number that literals share which print alike; an array's contents are not looked at."""
+        """A number that literals of equal text share; the contents of arrays are not compared."""
         value: Any = getattr(atom, "val", None)
         dtype = getattr(value, "dtype", type(value))
         if getattr(value, "shape", ()):
             return self._literals.number((id(value), dtype))
-        told = value.tobytes() if hasattr(value, "tobytes") else repr(value)
-        return self._literals.number((told, dtype))
+        contents = value.tobytes() if hasattr(value, "tobytes") else repr(value)
+        return self._literals.number((contents, dtype))

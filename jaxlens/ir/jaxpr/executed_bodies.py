@@ -1,7 +1,8 @@
-"""Which bodies of an equation run when it does, and what their parameters stand for.
+"""The bodies of an equation that are executed, and the operands of their parameters.
 
-Nearly all do. Of the four jaxprs of a `custom_linear_solve` only `solve` is lowered; the others
-are there for its derivatives.
+Nearly all are. Of the four jaxprs of a `custom_linear_solve` only `solve` is lowered; the others
+serve its derivatives. A file of its own, since lenses and links both need it and it knows nothing
+of the reader.
 """
 
 import re
@@ -13,7 +14,7 @@ _COUNT = re.compile(r"\b(\w+)=(\d+)")
 
 
 def running(node: Node) -> tuple[str, ...]:
-    """Names of the bodies that an equation runs."""
+    """Names of the bodies that an equation executes."""
     if node.opcode != "custom_linear_solve":
         return node.regions
     text = node.attrs.get("jaxprs", "")
@@ -25,12 +26,12 @@ def running(node: Node) -> tuple[str, ...]:
 
 
 def operand(node: Node, index: int, parameters: int) -> int:
-    """Place of the operand that a running body's parameter stands for, counted from the end.
+    """Index of the operand of an executed body's parameter, negative, counted from the end.
 
     Args:
         node: The equation.
-        index: Which parameter of the body.
-        parameters: How many it has.
+        index: Index of the parameter.
+        parameters: Number of parameters of the body.
     """
     if node.opcode == "custom_linear_solve":
         counts = {part: int(n) for part, n in _COUNT.findall(node.attrs.get("const_lengths", ""))}

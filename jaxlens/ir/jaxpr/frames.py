@@ -1,8 +1,8 @@
-"""From a JAX traceback to spans with columns, each distinct traceback resolved once.
+"""Resolves a JAX traceback to spans with columns, each distinct traceback once.
 
-A traceback here is anything whose `raw_frames()` gives code objects and instruction
-offsets, innermost first, as JAX's do. Python itself knows the columns of an offset
-(`co_positions`), so no private function of JAX is needed. Columns count UTF-8 bytes.
+A traceback is any object whose `raw_frames()` gives code objects and instruction offsets, innermost
+first, as JAX's do. Python gives the columns of an offset (`co_positions`), so no private function
+of JAX is needed. Columns count UTF-8 bytes.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ Resolver = Callable[[Any], tuple[Span, ...]]
 
 
 def resolver() -> Resolver:
-    """Makes a function from a traceback (or None) to its spans, with a memory of its own.
+    """Makes a function from a traceback (or None) to its spans, with a cache of its own.
 
-    The memory is keyed by a code object's identity: keep the program that holds the
-    tracebacks alive while the function is used.
+    The cache is keyed by the identity of code objects: keep the program with the tracebacks
+    alive while the function is used.
     """
-    known: dict[Any, tuple[Span, ...]] = {None: ()}
+    spans_of: dict[Any, tuple[Span, ...]] = {None: ()}
     own: dict[int, bool] = {}
     positions: dict[int, list[Position]] = {}
     frames: dict[tuple[int, int], Frame] = {}
@@ -36,8 +36,8 @@ def resolver() -> Resolver:
         return frames[key]
 
     def resolve(traceback: Any) -> tuple[Span, ...]:
-        found = known.get(traceback)
-        if found is None:
+        stack = spans_of.get(traceback)
+        if stack is None:
             kept = []
             for code, offset in zip(*traceback.raw_frames(), strict=True):
                 skip = own.get(id(code))
@@ -45,14 +45,14 @@ def resolver() -> Resolver:
                     skip = own[id(code)] = describe(code.co_filename).own
                 if not skip:
                     kept.append(frame(code, offset))
-            found = known[traceback] = spans(kept)
-        return found
+            stack = spans_of[traceback] = spans(kept)
+        return stack
 
     return resolve
 
 
 def _frame(code: CodeType, offset: int, positions: list[Position]) -> Frame:
-    """Offsets count bytes; `co_positions` has an entry per two."""
+    """A frame; offsets count bytes, and `co_positions` has an entry for two of them."""
     index = offset // 2
     line, end, column, end_column = positions[index] if 0 <= index < len(positions) else (None,) * 4
     return (

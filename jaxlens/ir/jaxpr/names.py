@@ -1,12 +1,11 @@
-"""Gives values the letters that JAX prints: a, b, ..., z, ba, ...
+"""Names values as JAX prints them: a, b, ..., z, ba, ...
 
-A reader who prints the same jaxpr should see the same names. JAX names a variable when
-it first prints it, prints shared and long bodies before the rest, and lets the inputs
-and outputs of a `jit` body share the names outside; so the same order is walked here.
-Values that nothing reads print as `_`; here each is called `_1`, `_2`, ..., because
-names within a region are unique.
+The same jaxpr printed by JAX should show the same names. JAX names a variable when it first prints
+it, prints shared and long bodies before the rest, and gives the inputs and outputs of a `jit` body
+the names outside; this walk has the same order. JAX prints unused values as `_`; they are called
+`_1`, `_2`, ... here, because names are unique within a region.
 
-A name is kept as a number until it is asked for: a letter's, or a negative one for `_`.
+A name is stored as a number: the index of its letters, or a negative number for `_`.
 """
 
 from array import array
@@ -27,12 +26,12 @@ class Names:
     """Names of all values of a program.
 
     Args:
-        found: Its bodies, the whole program first.
+        bodies: Its bodies, the whole program first.
         program: Their columns.
     """
 
-    def __init__(self, found: Mapping[int, Body], program: Program) -> None:
-        self._found, self._program = found, program
+    def __init__(self, bodies: Mapping[int, Body], program: Program) -> None:
+        self._bodies, self._program = bodies, program
         self._letters = self._dropped = 0
         self._unread_of: dict[str, list[int]] = {}
         self._numbers = {
@@ -41,19 +40,19 @@ class Names:
         }
         self._name_all()
 
-    def of(self, region: str, value: int) -> str:
+    def name(self, region: str, value: int) -> str:
         """The name of a value, by its number in the region."""
         number = self._numbers[region][value]
         return _letters(number) if number >= 0 else f"_{-number}"
 
     def numbers(self, region: str) -> "array[int]":
-        """A number for each value of a region: the place of its letters, negative for `_`."""
+        """The number of each value's name: the index of its letters, negative for `_`."""
         return self._numbers[region]
 
     def _name_all(self) -> None:
-        main = next(iter(self._found.values()))
+        main = next(iter(self._bodies.values()))
         self._drop_unread(main)
-        first = [b for b in breadth_first(dict(self._found)) if _stands_first(b, main)]
+        first = [b for b in breadth_first(dict(self._bodies)) if _stands_first(b, main)]
         hoisted = {id(body.jaxpr) for body in first}
         for start in [*first, main]:
             stack = [self._walk(start, hoisted)]
@@ -62,29 +61,29 @@ class Names:
                 if inner is None:
                     stack.pop()
                 else:
-                    stack.append(self._walk(self._found[id(inner)], hoisted))
+                    stack.append(self._walk(self._bodies[id(inner)], hoisted))
 
     def _drop_unread(self, main: Body) -> None:
-        """JAX looks for unread values in the outermost body alone, from its end on."""
+        """JAX looks for unused values in the outermost body alone, from its end on."""
         made = self._program.regions[main.name].made
         places = [(-bisect_right(made, value), value) for value in self._unread(main)]
         for _, value in sorted(places):
             self._drop(self._numbers[main.name], value)
 
     def _unread(self, body: Body) -> list[int]:
-        """Values that the body makes and nothing in it reads or returns."""
-        known = self._unread_of.get(body.name)
-        if known is not None:
-            return known
+        """Values that the body defines and nothing in it reads or returns."""
+        cached = self._unread_of.get(body.name)
+        if cached is not None:
+            return cached
         region = self._program.regions[body.name]
         counts = map(sub, region.read[1:], region.read)
         firsts = chain.from_iterable(map(repeat, region.made, counts))
         # A distance of 0 stands for a literal.
         read = set(compress(map(sub, firsts, region.back), region.back))
         read.update(region.results)
-        found = [n for n in range(region.made[0], len(region.types)) if n not in read]
-        self._unread_of[body.name] = found
-        return found
+        unread = [n for n in range(region.made[0], len(region.types)) if n not in read]
+        self._unread_of[body.name] = unread
+        return unread
 
     def _walk(self, body: Body, hoisted: set[int]) -> Iterator[Any]:
         """Names a body's values in printing order; yields the bodies printed in the middle."""
@@ -97,16 +96,16 @@ class Names:
             start = step
             eqn = body.jaxpr.eqns[step]
             if eqn.primitive.name == "jit" and id(inner[0]) not in hoisted:
-                self._share(body, step, self._found[id(inner[0])])
+                self._share(body, step, self._bodies[id(inner[0])])
             self._name(numbers, range(region.made[step], region.made[step + 1]), dropped)
             start = step + 1
-            for held in inner:
-                if id(held) not in hoisted:
-                    yield held
+            for callee in inner:
+                if id(callee) not in hoisted:
+                    yield callee
         self._name(numbers, range(region.made[start], len(numbers)), dropped)
 
     def _dropped_by_jax(self, body: Body) -> Iterator[int]:
-        """Unread values that JAX itself marks as such."""
+        """Unused values that JAX itself marks as such."""
         made = self._program.regions[body.name].made
         for value in self._unread(body):
             step = bisect_right(made, value) - 1
@@ -115,7 +114,7 @@ class Names:
                 yield value
 
     def _share(self, body: Body, step: int, inner: Body) -> None:
-        """Gives a call's values to its body's inputs and results, each name to one at most."""
+        """Gives a body's inputs and results the names of the call's values, each at most once."""
         outer, region = self._program.regions[body.name], self._program.regions[inner.name]
         first = outer.made[step]
         operands = [

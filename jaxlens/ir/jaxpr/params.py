@@ -1,7 +1,7 @@
-"""An equation's parameters as short text that is the same in every run.
+"""Prints an equation's parameters as short text that is the same in every run.
 
-Parameters hold anything: shapes, dtypes, functions, meshes, whole jaxprs. Text never
-has an address in it, never the contents of an array, and has a bounded length.
+Parameters can be anything: shapes, dtypes, functions, meshes, whole jaxprs. Their text has no
+address, no contents of an array, and a bounded length.
 """
 
 import re
@@ -12,14 +12,14 @@ from jaxlens.ir.jaxpr.bodies import Finder, contents
 from jaxlens.ir.jaxpr.types import type_of
 
 LIMIT = 300
-_ELEMENTS = 64  # of one tuple; every element has to be looked at
+_ELEMENTS = 64  # of one collection
 _DEPTH = 6
 _PLAIN = frozenset({int, bool, float, complex, str, type(None)})
 _COLLECTIONS = frozenset({tuple, list, set, frozenset})
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 Reference = Callable[[Any], str | None]
-"""Gives a jaxpr's region name, None for what is no jaxpr."""
+"""Gives the name of a jaxpr's region; None for other values."""
 
 
 def _is_none(value: Any) -> bool:
@@ -34,7 +34,7 @@ def _all_unspecified(values: Any) -> bool:
     return all(type(value).__name__ == "UnspecifiedValue" for value in values)
 
 
-# Parameters that JAX's own printer leaves out, and when. Their defaults differ between versions.
+# Parameters that JAX's own printer omits, and when. Their defaults differ between versions.
 _UNSAID: Mapping[str, Callable[[Any], bool]] = {
     "accuracy": _is_none,
     "compiler_options_kvs": lambda value: not value,
@@ -53,21 +53,21 @@ _UNSAID: Mapping[str, Callable[[Any], bool]] = {
 
 
 def unsaid(name: str, value: Any) -> bool:
-    """Whether JAX prints no such parameter, because it says nothing beyond the default."""
+    """Whether JAX's printer omits the parameter, because it has its default."""
     left_out = _UNSAID.get(name)
     return left_out is not None and left_out(value)
 
 
 def text(value: Any, reference: Reference) -> str:
-    """What the listing says for one parameter.
+    """The text of one parameter.
 
     Args:
         value: The parameter.
         reference: Names the jaxprs among the values.
 
     Returns:
-        JAX's own words where they are short and stable; jaxprs as their region's name,
-        functions as theirs, arrays as their type.
+        `str` of the value where it is short and stable; the name of a jaxpr's region or of a
+        function; the type of an array.
     """
     if type(value) in _PLAIN:
         return bounded(str(value))
@@ -83,7 +83,7 @@ def bounded(words: str) -> str:
 
 
 def _text(value: Any, reference: Reference, depth: int, top: bool = False) -> str:
-    """Bounded by `_DEPTH` levels, so that no value can nest the stack away."""
+    """The text of a value, to a depth of `_DEPTH`: values can be nested deeper than the stack."""
     kind = type(value)
     if kind in _PLAIN:
         return str(value) if top else repr(value)
@@ -125,12 +125,12 @@ def _mapping(value: Mapping[Any, Any], reference: Reference, depth: int) -> str:
 
 
 def _structure(value: Any, reference: Reference, depth: int) -> str | None:
-    """A named tuple or dataclass with jaxprs in it: these by name; None for any other value.
+    """A named tuple or dataclass that contains jaxprs, these by name; None for other values.
 
-    What has no jaxpr in it says itself what it is.
+    Without jaxprs, the `str` of the value is used.
     """
     inside = contents(value)
-    if not inside or not any(reference(jaxpr) for _, jaxpr in Finder().held({"": value})):
+    if not inside or not any(reference(jaxpr) for _, jaxpr in Finder().jaxprs({"": value})):
         return None
     parts = (
         f"{key}={_text(part, reference, depth - 1)}" if key else _text(part, reference, depth - 1)
@@ -149,7 +149,7 @@ def _array(value: Any) -> str:
 
 
 def _function(value: Any) -> str | None:
-    """The name of a function, however it is wrapped; None for what is no function."""
+    """The name of a function, wrapped or not; None for other values."""
     inner = getattr(value, "debug_info", None)
     wrapped = getattr(value, "func", None)  # functools.partial
     for holder, attribute in ((inner, "func_name"), (value, "__name__"), (wrapped, "__name__")):
@@ -160,7 +160,7 @@ def _function(value: Any) -> str | None:
 
 
 def _printed(value: Any) -> str:
-    """What the value says of itself; its type where it fails to, or says an address."""
+    """`str` of the value without addresses; its type where `str` fails."""
     try:
         words = str(value)
     except Exception:  # a user's own __repr__

@@ -48,15 +48,15 @@ def read(
         are looked at.
     """
     with paused():
-        found = bodies(opened(jaxpr))
-        reader = _Reader(found)
-        program = jaxpr_columns.program(found, spans or resolver(), scope, reader.words)
+        by_identity = bodies(opened(jaxpr))
+        reader = _Reader(by_identity)
+        program = jaxpr_columns.program(by_identity, spans or resolver(), scope, reader.words)
     reader.columns = program
     regions: dict[str, Region] = {
         body.name: unfilled(_Region, name=body.name, kind="jaxpr", _body=body, _reader=reader)
-        for body in found.values()
+        for body in by_identity.values()
     }
-    main = next(iter(found.values()))
+    main = next(iter(by_identity.values()))
     constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
     attrs = {"constants": constants} if constants else {}
     return ColumnsModule(
@@ -73,9 +73,9 @@ def read(
 
 
 def occurrences(module: Module) -> dict[str, int]:
-    """How often each region stands in the program when every call is written out.
+    """Number of occurrences of each region when every call is inlined.
 
-    Loops count once. Linear in the program's size, however often regions share regions.
+    Loops count once. Linear in the program's size, even where shared regions call each other.
     """
     times = dict.fromkeys(module.regions, 0)
     times[module.entry] = 1
@@ -87,7 +87,7 @@ def occurrences(module: Module) -> dict[str, int]:
 
 
 class _Region(LazyFields, Region):
-    """A Region whose parameters and results are named, and nodes made, when first looked at."""
+    """A Region whose parameters, nodes and results are made on first use."""
 
     __slots__ = ("_body", "_reader")
     _body: Body
@@ -105,28 +105,28 @@ class _Region(LazyFields, Region):
 
 
 class _Reader:
-    """Makes the nodes of one program, with a memory of parameters already put in words.
+    """Makes the nodes of one program, with a cache of the text of parameters.
 
     Attributes:
-        columns: The columns of the program; set before anything but `words` is asked for.
+        columns: The columns of the program; set before any method but `words` is called.
     """
 
     columns: Program
 
-    def __init__(self, found: dict[int, Body]) -> None:
-        self.found = found
+    def __init__(self, bodies: dict[int, Body]) -> None:
+        self.bodies = bodies
         self._words: dict[int, str] = {}
 
     @cached_property
     def _names(self) -> Names:
-        return Names(self.found, self.columns)
+        return Names(self.bodies, self.columns)
 
     @cached_property
     def _runs(self) -> list[tuple[int, int, Body]]:
-        """First number and first equation of each run of ids, in the order of numbers."""
+        """First number, index and body of each run of ids, in the order of numbers."""
         runs = (
             (number, first, body)
-            for body in self.found.values()
+            for body in self.bodies.values()
             for first, number, stop in body.ids.runs()
             if first < stop
         )
@@ -154,7 +154,7 @@ class _Reader:
         return tuple(self._values(body.name, range(self.columns.regions[body.name].parameters)))
 
     def results(self, body: Body) -> tuple[str, ...]:
-        """Names of what goes out of a body."""
+        """Names of the results of a body."""
         values = self.columns.regions[body.name].results
         return tuple(
             self._literal(atom) if value < 0 else self.name(body.name, value)
@@ -162,19 +162,19 @@ class _Reader:
         )
 
     def name(self, region: str, value: int) -> str:
-        """What a value is called."""
-        return self._names.of(region, value)
+        """The name of a value."""
+        return self._names.name(region, value)
 
     def numbers(self, region: str) -> "array[int]":
-        """What the names of a region's values stand for."""
+        """The numbers of the names of a region's values."""
         return self._names.numbers(region)
 
     def words(self, eqn: Any) -> tuple[object, ...]:
-        """An equation in words that do not say how its bodies are called."""
-        bodies = {self.found[id(inner)].name for _, inner in Finder().held(eqn.params)}
+        """Describes an equation without the names of its bodies."""
+        bodies = {self.bodies[id(inner)].name for _, inner in Finder().jaxprs(eqn.params)}
         attrs = self._attrs(eqn.params).items()
-        told = (pair for pair in attrs if not any(name in pair[1] for name in bodies))
-        return eqn.primitive.name, *told
+        pairs = (pair for pair in attrs if not any(name in pair[1] for name in bodies))
+        return eqn.primitive.name, *pairs
 
     def _node(self, body: Body, step: int) -> Node:
         region, eqn = self.columns.regions[body.name], body.jaxpr.eqns[step]
@@ -203,8 +203,8 @@ class _Reader:
             yield Value(self.name(region, value), self.columns.types[types[value]])
 
     def _literal(self, atom: Any) -> str:
-        """As JAX prints it: the number with its type; an array's contents are never printed."""
-        value = getattr(atom, "val", "?")  # a variable of nowhere: no legal jaxpr has one
+        """As JAX prints it: the number with its type; the contents of an array are not printed."""
+        value = getattr(atom, "val", "?")  # an undefined variable, which no legal jaxpr has
         if getattr(value, "shape", ()):
             words = "[...]"
         else:
@@ -212,7 +212,7 @@ class _Reader:
         return f"{words}:{notation(type_of(atom.aval))}"
 
     def _attrs(self, params: Mapping[str, Any]) -> dict[str, str]:
-        """Sorted, named and left out as JAX prints them, a call's name first."""
+        """Parameters as JAX prints them: sorted, some renamed or omitted, a call's name first."""
         words = {"name": ""} if "name" in params else {}
         if "call_jaxpr" in params and "name" not in params:
             words["name"] = callee(params["call_jaxpr"])
@@ -226,16 +226,16 @@ class _Reader:
         kind = type(value)
         if kind in _SIMPLE:
             return str(value) if kind is not str else jaxpr_params.bounded(value)
-        if issubclass(kind, tuple | list | dict):  # (0,) equals (False,), so never from memory
+        if issubclass(kind, tuple | list | dict):  # not cached: (0,) equals (False,)
             return jaxpr_params.text(value, self._reference)
-        known = self._words.get(id(value))
-        if known is None:
-            known = self._words[id(value)] = jaxpr_params.text(value, self._reference)
-        return known
+        cached = self._words.get(id(value))
+        if cached is None:
+            cached = self._words[id(value)] = jaxpr_params.text(value, self._reference)
+        return cached
 
     def _reference(self, value: Any) -> str | None:
         jaxpr = opened(value)
-        body = None if jaxpr is None else self.found.get(id(jaxpr))
+        body = None if jaxpr is None else self.bodies.get(id(jaxpr))
         return None if body is None else body.name
 
 

@@ -9,15 +9,14 @@ _SHORT = (("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c"), ("_", "
 
 
 def type_of(aval: Any) -> Type:
-    """An abstract value's type.
+    """The type of an abstract value.
 
-    What JAX prints beyond dtype and shape (varying axes, sharded dimensions, memory space)
-    is kept as the layout: text to put behind the type where it starts with `{` or `<`,
-    else the whole of what JAX prints.
+    What JAX prints beyond dtype and shape (varying axes, sharded dimensions, memory space) is
+    the layout: a suffix of the type where it starts with `{` or `<`, else all that JAX prints.
     """
     try:
-        return _known(aval)
-    except TypeError:  # it has no hash: only our own need not have one
+        return _cached_type_of(aval)
+    except TypeError:  # unhashable: avals of jaxlens.core can be
         return _type_of(aval)
 
 
@@ -36,11 +35,11 @@ def _type_of(aval: Any) -> Type:
     return Type(dtype or "token", shape, layout=more, weak=weak)
 
 
-_known = lru_cache(1024)(_type_of)  # a train step has hundreds of arrays of a few types
+_cached_type_of = lru_cache(1024)(_type_of)  # a train step has hundreds of arrays of a few types
 
 
 def notation(kind: Type) -> str:
-    """The type as JAX prints it, with what stands in its layout."""
+    """The type as JAX prints it, with its layout."""
     if not kind.layout:
         return str(kind)
     return f"{kind}{kind.layout}" if kind.layout[0] in "{<" else kind.layout

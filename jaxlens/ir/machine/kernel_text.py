@@ -1,7 +1,7 @@
-"""Kernels whose texts are made when somebody looks.
+"""Kernels whose texts are made on first use.
 
 Disassembling a large program takes longer than compiling a small one, and a table of kernels
-needs none of it. Whoever reads a `Kernel` sees plain strings.
+does not need it. To the user of a `Kernel` its texts are plain strings.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ _TEXTS: tuple[Text, ...] = ("llvm_before", "llvm_after", "asm")
 
 
 class LazyKernel(Kernel):
-    """A Kernel whose `repr` makes no text."""
+    """A Kernel whose `repr` does not make its texts."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ def lazy_kernel(
     texts: Mapping[Text, Callable[[], str]] | None = None,
     launch: str = "",
 ) -> Kernel:
-    """As `Kernel`, but with a function for each text that there is."""
+    """As `Kernel`, but with a function for each text."""
     makers: dict[str, Callable[[Kernel], str]] = {
         text: _maker((texts or {}).get(text, str)) for text in _TEXTS
     }

@@ -1,4 +1,4 @@
-"""Reads the runtime's list of thunks on GPU: which instruction launches which code, and how wide.
+"""Reads the list of thunks on GPU: the code that an instruction launches, and the launch sizes.
 
 XLA writes two texts. The sequence has a line for each thunk, indented where it stands in a loop:
 `003: kCustomKernel [...] gemm_fusion grid: [32, 1, 1] threads: [64, 1, 1] shared_memory: 1024
@@ -24,13 +24,13 @@ _METADATA = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What one instruction makes the runtime do.
+    """A thunk of an instruction.
 
     Attributes:
         kind: The thunk's kind ("kCustomKernel", "kCopy", "kWhile").
-        symbol: The code that it launches; "" where it launches none itself.
-        grid: Blocks along x, y, z; empty where there are none.
-        threads: Threads of a block, likewise.
+        symbol: Symbol of the code that it launches; "" for none.
+        grid: Blocks along x, y, z; empty without a launch.
+        threads: Threads of a block along x, y, z.
         shared: Bytes of shared memory of a block.
     """
 
@@ -51,11 +51,11 @@ class Launch:
 
 
 def read(sequence: str, metadata: str) -> Mapping[str, tuple[Launch, ...]]:
-    """What each instruction makes the runtime do, in order, by its name; empty as the texts are."""
-    lines = {int(found[1]): found for found in _LINE.finditer(sequence)}
+    """The thunks of each instruction, in order, by its name."""
+    lines = {int(match[1]): match for match in _LINE.finditer(sequence)}
     launches: defaultdict[str, list[Launch]] = defaultdict(list)
-    for found in _METADATA.finditer(metadata):
-        launches[found["name"]].append(_launch(found["kind"], lines.get(int(found["id"]))))
+    for match in _METADATA.finditer(metadata):
+        launches[match["name"]].append(_launch(match["kind"], lines.get(int(match["id"]))))
     return {name: tuple(each) for name, each in launches.items()}
 
 

@@ -2,9 +2,9 @@
 
 A value keeps its `%`. A block has no region of its own: its label is the attribute `block`
 of its instructions. `operands` are the values that an instruction reads; literals, labels
-and globals stay in `text`. Several modules may stand behind one another, each beginning with
-`; ModuleID`: where two of them define a function of the same name, the later one's region is
-called `name (2)`.
+and globals stay in `text`. Several modules may follow one another, each beginning with
+`; ModuleID`: where two of them define a function of the same name, the region of the second
+is called `name (2)`.
 """
 
 import re
@@ -42,7 +42,7 @@ _FIXED = {"getelementptr": "ptr", "alloca": "ptr"}
 
 
 def read(text: str) -> Module:
-    """Reads what a `.ll` file holds, or several of them behind one another.
+    """Reads the text of a `.ll` file, or of several of them one after another.
 
     Raises:
         ReadError: The text defines no function.
@@ -66,7 +66,7 @@ class _Function:
 
 
 class _Reader:
-    """What is known while the lines are read."""
+    """State while the lines are read."""
 
     def __init__(self) -> None:
         self.unit = 0
@@ -95,27 +95,27 @@ class _Reader:
         if line.startswith("; ModuleID"):
             self.unit += 1
             self.name = self.name or line.partition("=")[2].strip().strip("'")
-        elif found := _DEFINE.match(line):
-            self._begin(found, line)
-        elif found := _FACT.match(line):
-            self.attrs.setdefault(found[1], found[2])
-        elif found := _STRUCT.match(line):
-            self.structs.add(f"%{found[1]}")
+        elif match := _DEFINE.match(line):
+            self._begin(match, line)
+        elif match := _FACT.match(line):
+            self.attrs.setdefault(match[1], match[2])
+        elif match := _STRUCT.match(line):
+            self.structs.add(f"%{match[1]}")
         elif line and not _GLOBAL.match(line):
             self.unknown.append(line)
 
-    def _begin(self, found: re.Match[str], line: str) -> None:
-        written = found[1].strip('"')
+    def _begin(self, match: re.Match[str], line: str) -> None:
+        written = match[1].strip('"')
         n = self.taken[written] = self.taken.get(written, 0) + 1
         name = written if n == 1 else f"{written} ({n})"
         self.names.setdefault((self.unit, written), name)
-        end = closing(line, found.end() - 1)
-        inside = line[found.end() : end - 1 if end > 0 else len(line)]
+        end = closing(line, match.end() - 1)
+        inside = line[match.end() : end - 1 if end > 0 else len(line)]
         self.open = _Function(name, self.unit, _parameters(inside))
         self.functions.append(self.open)
 
     def _inside(self, line: str) -> None:
-        """An instruction; `switch` and `indirectbr` go on over several lines."""
+        """An instruction; `switch` and `indirectbr` take several lines."""
         function = self.open
         assert function is not None
         if not self.gathered and (label := _LABEL.match(line)):
@@ -167,12 +167,12 @@ class _Reader:
 
 
 def _parameters(text: str) -> tuple[Value, ...]:
-    found = []
+    parameters = []
     for part in split(text):
         type_text, _, name = part.rpartition("%")
         if type_text:
-            found.append(Value(f"%{name}", Type(_type(type_text))))
-    return tuple(found)
+            parameters.append(Value(f"%{name}", Type(_type(type_text))))
+    return tuple(parameters)
 
 
 def _instruction(line: str, node_id: str, block: str, structs: set[str]) -> Node | None:
@@ -191,7 +191,7 @@ def _instruction(line: str, node_id: str, block: str, structs: set[str]) -> Node
 
 
 def _result_type(opcode: str, rest: str) -> str:
-    """The type as LLVM writes it; a comparison's, which LLVM leaves unsaid, is worked out."""
+    """The type as LLVM writes it; that of a comparison is derived, as LLVM omits it."""
     if opcode in _FIXED:
         return _FIXED[opcode]
     if opcode.endswith(("ext", "trunc", "toptr", "toint", "cast", "tofp", "toui", "tosi")):
@@ -202,7 +202,7 @@ def _result_type(opcode: str, rest: str) -> str:
         lanes = re.match(r"<(\d+ x) ", compared)
         return f"<{lanes[1]} i1>" if lanes else "i1"
     if opcode == "extractvalue":
-        return "?"  # would take the struct's definition
+        return "?"  # would need the struct's definition
     if opcode == "extractelement":
         element = re.match(r"<\d+ x (.+)>", _type(rest))
         return element[1] if element else "?"

@@ -1,10 +1,10 @@
 """Reads machine code as text into a Module: a symbol is a Region, an instruction a Node.
 
-Two forms are read. Disassembly: `name:` on a line of its own, then `1f: vaddps ymm0, ymm1` a
-line, the address in hexadecimal and perhaps the bytes behind it. PTX: `.entry` and `.func`
-bodies in braces. What is neither symbol nor instruction is kept as unknown, but for blank
-lines and comments. Nodes have no operands in the sense of the graph: registers are written
-many times, so what an instruction names is its attribute `operands`.
+Two forms are read. Disassembly: `name:` on a line of its own, then lines such as
+`1f: vaddps ymm0, ymm1`, with the address in hexadecimal and perhaps the bytes after it. PTX:
+`.entry` and `.func` bodies in braces. Other lines are unknown, but for blank ones and comments.
+Nodes have no operands in the sense of the graph, since registers are written many times: what an
+instruction names is its attribute `operands`.
 """
 
 import re
@@ -40,7 +40,7 @@ def read(text: str) -> Module:
 
 
 class _Reader:
-    """What is known while the lines are read."""
+    """State while the lines are read."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -51,24 +51,24 @@ class _Reader:
 
     def code(self, line: str) -> None:
         """One line of a disassembly."""
-        if found := _CODE.match(line):
+        if match := _CODE.match(line):
             if not self.name:
                 self._begin("code")
-            self._add(found[1], found[2], found[3] or "", line)
-        elif found := _SYMBOL.match(line):
-            self._begin(found[1])
+            self._add(match[1], match[2], match[3] or "", line)
+        elif match := _SYMBOL.match(line):
+            self._begin(match[1])
         elif line and line[0] not in ";#":
             self.unknown.append(line)
 
     def ptx(self, line: str) -> None:
         """One line of PTX."""
         line = _COMMENT.sub("", line).strip()
-        if found := _ENTRY.match(line):
-            self._begin(found[1])
-        elif (found := _PTX.match(line)) and self.name:
-            self._add(str(len(self.symbols[self.name])), found[2], found[3] or "", line)
-        elif found := _PTX_LABEL.match(line):
-            self.label = found[1]
+        if match := _ENTRY.match(line):
+            self._begin(match[1])
+        elif (match := _PTX.match(line)) and self.name:
+            self._add(str(len(self.symbols[self.name])), match[2], match[3] or "", line)
+        elif match := _PTX_LABEL.match(line):
+            self.label = match[1]
         elif line.startswith((".version", ".target", ".address_size")):
             key, _, value = line[1:].partition(" ")
             self.attrs[key] = value.strip()
@@ -103,7 +103,7 @@ class _Reader:
                 yield name, Region(name, (), body, (), "func")
 
     def _called(self, node: Node) -> Node:
-        """The node with the symbols that it calls, where it is a call."""
+        """The node, with the symbols that it calls if it is a call."""
         operands = node.attrs.get("operands", "")
         if not node.opcode.startswith(("call", "bl")) or not operands:
             return node

@@ -1,7 +1,7 @@
-"""A Module as JSON columns and back: every string, type, span and stack is held once.
+"""A Module as JSON columns and back: every string, type, span and stack is stored once.
 
-Used for the stages whose text does not hold all that JAX knew (columns of a source line in a
-jaxpr, locations in StableHLO). A type's parts stand before it, so that nothing recurses.
+Used for the stages whose text lacks some of JAX's information (columns of a source line in a jaxpr,
+locations in StableHLO). A type's parts precede it, so that nothing recurses.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -16,7 +16,7 @@ _DEEPEST = 50  # tuples in each other in a type
 
 
 class _Pool(Generic[K]):
-    """Distinct things and their numbers, in order of first use."""
+    """Distinct items and their numbers, in order of first use."""
 
     def __init__(self, row: Callable[[K], Any]) -> None:
         self.numbers: dict[K, int] = {}
@@ -25,14 +25,14 @@ class _Pool(Generic[K]):
 
     def __call__(self, item: K) -> int:
         if item not in self.numbers:
-            row = self._row(item)  # may add items of its own first
+            row = self._row(item)  # may add items itself
             self.numbers[item] = len(self.rows)
             self.rows.append(row)
         return self.numbers[item]
 
 
 class _Pools:
-    """What the columns of one module refer to."""
+    """The items that the columns of one module refer to."""
 
     def __init__(self) -> None:
         self.string: _Pool[str] = _Pool(lambda text: text)
@@ -104,13 +104,13 @@ def from_columns(data: Any, most: int = 1 << 30) -> Module:
     """Undoes `to_columns`.
 
     Args:
-        data: JSON data, whoever wrote it.
-        most: Characters that the module may have when it is written out: a long string, or a type
-            of many parts, is held once and could be named at will.
+        data: JSON data, not trusted.
+        most: Bound of the characters of the module as text: a long string, or a type of many
+            parts, is stored once and could be referred to at will.
 
     Raises:
-        TypeError, ValueError, KeyError, IndexError, AttributeError: The data is of another kind, or
-            no legal program.
+        TypeError, ValueError, KeyError, IndexError, AttributeError: The data has another form, or
+            is no legal program.
     """
     strings = [_string(text) for text in data["strings"]]
     types = _types(data["types"])
@@ -133,8 +133,8 @@ def from_columns(data: Any, most: int = 1 << 30) -> Module:
 
 
 def _check_length(data: Any, strings: list[str], types: list[Type], most: int) -> None:
-    """Bounds what a module is as text, before its nodes are made."""
-    sizes: list[int] = []  # of each type, with those in it
+    """Bounds the length of a module as text, before its nodes are made."""
+    sizes: list[int] = []  # of each type, with its parts
     depths: list[int] = []
     left = most
     for kind, (_, _, _, parts, _) in zip(types, data["types"], strict=True):
@@ -172,12 +172,12 @@ def _number(number: Any) -> int:
 
 
 def _types(rows: list[Any]) -> list[Type]:
-    found: list[Type] = []
+    types: list[Type] = []
     for dtype, shape, layout, parts, weak in rows:
         dims = tuple(_number(d) if isinstance(d, int) else _string(d) for d in shape)
-        inner = tuple(found[i] for i in parts)
-        found.append(Type(_string(dtype), dims, _string(layout), inner, bool(weak)))
-    return found
+        inner = tuple(types[i] for i in parts)
+        types.append(Type(_string(dtype), dims, _string(layout), inner, bool(weak)))
+    return types
 
 
 def _span(row: list[Any], strings: list[str]) -> Span:
@@ -202,7 +202,7 @@ def _nodes(
     columns: Any, strings: list[str], types: list[Type], stacks: list[tuple[Span, ...]]
 ) -> Iterable[Node]:
     names = ("id", "opcode", "operands", "results", "attrs", "regions", "scope", "spans", "text")
-    # Files of before there were stamps have none.
+    # The first files have no stamps.
     stamps = columns.get("stamps", [[] for _ in columns["id"]])
     for id_, opcode, operands, results, attrs, regions, scope, stack, text, paths in zip(
         *(columns[name] for name in names), stamps, strict=True

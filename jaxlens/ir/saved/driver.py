@@ -1,4 +1,4 @@
-"""Answers about a capture from a file: no JAX, no device, and no more read than is asked for."""
+"""The driver of a saved capture: without JAX or a device; parts of the file are read on use."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,11 +35,11 @@ from jaxlens.ir.text_store import Texts, from_bytes, memory
 
 TEXTS: tuple[Text, ...] = ("llvm_before", "llvm_after", "asm")
 _BAD = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
-# Characters that texts may have, by the bytes of the file: lines are held once, and could be
-# repeated at will. The dumps of a training step are 120 times their file, no one above 3 times.
+# Bounds of the characters of texts, by the bytes of the file: lines are stored once, and could be
+# repeated at will. The dumps of a training step are 120 times their file, each at most 3 times.
 _LEAST, _ONE_TEXT, _ALL_TEXTS = 16 << 20, 10, 500
 
-# Facts beside the stages: the type they have, and the stage that they come with.
+# Facts beside the stages: their type, and the stage that they are saved with.
 FACTS: Mapping[str, tuple[Any, str]] = {
     "outputs": (tuple[Input, ...], "jaxpr"),
     "constants": (tuple[Constant, ...], "jaxpr"),
@@ -53,12 +53,12 @@ FACTS: Mapping[str, tuple[Any, str]] = {
     "tape": (Tape, "jaxpr"),
 }
 EXTRAS: frozenset[Extra] = frozenset({"profile", "tape", "fusion_log"})
-"""Facts that are not saved where they were not recorded: they would take a second compile."""
+"""Facts that are saved only where they are recorded: they would need a second compile."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PassRow:
-    """What the manifest says of one pass."""
+    """A pass in the manifest."""
 
     index: int
     pipeline: str
@@ -71,17 +71,17 @@ class _PassRow:
 
 @dataclass(frozen=True, slots=True)
 class _KernelRow:
-    """What the manifest says of one kernel; texts by number."""
+    """A kernel in the manifest; texts by number."""
 
     kernel: Kernel
     texts: Mapping[Text, int] = field(default_factory=dict)
 
 
 class SavedDriver(RecordedDriver):
-    """Answers from a file."""
+    """The driver of a saved capture."""
 
     def __init__(self, archive: saved_file.Archive, manifest: dict[str, Any]) -> None:
-        """Reads the manifest; the stages' texts and modules are read when asked for.
+        """Reads the manifest; texts and modules of the stages are read on use.
 
         Raises:
             CaptureFileError: The manifest is damaged.
@@ -125,13 +125,13 @@ class SavedDriver(RecordedDriver):
         texts = self._groups[group]
         if not 0 <= number < len(texts):
             raise self._archive.wrong(f"{group} has no text {number}")
-        # Kernels and passes may name one text a thousand times; it is put together once.
+        # Kernels and passes may refer to one text a thousand times; it is joined once.
         if (group, number) not in self._texts:
             self._texts[group, number] = texts[number]
         return self._texts[group, number]
 
     def _read_texts(self, group: str) -> Texts:
-        """The texts of a group, each of a plausible length, and all of them together."""
+        """The texts of a group, after a check of the length of each and of all."""
         with self._archive.part(group) as part:
             kept, meanwhile = memory(part)
             self._archive.claim(kept, group)
@@ -183,7 +183,7 @@ class SavedDriver(RecordedDriver):
         return self._hlo(name, number)
 
     def _hlo(self, name: str, number: int, title: str = "", like: Stage | None = None) -> Stage:
-        """A stage that is HLO; `like` is one of equal text, whose module serves both."""
+        """A stage that is HLO; `like` is one of equal text, whose module both share."""
 
         def read() -> Module:
             if like is not None:
@@ -207,9 +207,9 @@ class SavedDriver(RecordedDriver):
             return self._module(name, lambda: from_columns(columns, most))
 
     def _module(self, name: str, read: Callable[[], Module]) -> Module:
-        """A module of the file; its regions are all there, and none calls itself.
+        """A module of the file, after a check that callees exist and none is recursive.
 
-        Lenses and views follow calls from region to region, and count on both.
+        Lenses and views follow calls from region to region and rely on both.
         """
         try:
             module = read()
@@ -219,9 +219,9 @@ class SavedDriver(RecordedDriver):
         return module
 
     def _named(self, module: Module) -> Module:
-        """The fresh module with files called what they were called where it was saved.
+        """Gives files in the new module, in place, the names that they had when it was saved.
 
-        Cells have other numbers in this process, and files other neighbours.
+        In this process cells have other numbers, and files other neighbours.
         """
         sources = {} if "sources" in self._missing else self._sources
         renamed: dict[tuple[Span, ...], tuple[Span, ...]] = {}
@@ -229,7 +229,7 @@ class SavedDriver(RecordedDriver):
             if node.spans and node.spans not in renamed:
                 renamed[node.spans] = tuple(_renamed(span, sources) for span in node.spans)
             if node.spans and renamed[node.spans] != node.spans:
-                object.__setattr__(node, "spans", renamed[node.spans])  # nobody else has it yet
+                object.__setattr__(node, "spans", renamed[node.spans])
         return module
 
     def passes(self) -> tuple[PassStage, ...]:

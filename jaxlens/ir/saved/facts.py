@@ -1,4 +1,8 @@
-"""Frozen facts to JSON and back, by the types of their fields; anything else is refused."""
+"""Dataclasses to JSON and back, checked against the types of their fields: for saved captures.
+
+The JSON that users see (`render/to_json.py`) names types and has all fields; this one omits what
+is a default, and is read from files that are not trusted.
+"""
 
 import types
 import typing
@@ -75,10 +79,10 @@ def _first(kinds: tuple[Any, ...], data: Any) -> Any:
 def _dataclass(kind: Any, data: Any) -> Any:
     if not isinstance(data, dict):
         raise TypeError("expected an object")
-    known = _hints(kind)
-    if not set(data) <= set(known):
+    types = _hints(kind)
+    if not set(data) <= set(types):
         raise ValueError(f"unknown fields for {kind.__name__}")
-    return kind(**{name: _read(known[name], value) for name, value in data.items()})
+    return kind(**{name: _read(types[name], value) for name, value in data.items()})
 
 
 @cache

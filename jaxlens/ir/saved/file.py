@@ -1,9 +1,8 @@
 """A saved capture as a file: a zip archive of few, named, bounded parts.
 
-Files come from anywhere, so they are data to be checked: nothing is unpacked to disk, parts have
-known names only, and what a part would take in memory is counted on its bytes and checked against
-what is left of the file's allowance before anything is made of it. The same parts give the same
-bytes.
+Files are not trusted: nothing is unpacked to disk, the names of parts are fixed, and the memory of
+a part is computed from counts of its bytes and checked against the rest of the file's allowance
+before it is parsed. Equal parts give equal bytes.
 """
 
 import io
@@ -23,8 +22,8 @@ FORMAT = "jaxlens capture"
 VERSION = 1
 LARGEST_FILE = 256 << 20
 LARGEST_PART = 512 << 20
-# Bytes of memory that a file may stand for. Real captures, repetitive ones too, unpack to at most
-# 11 times their bytes, and take up to 50 times as Python objects once every stage has been read.
+# Bytes of memory that a file may take. Real captures, even repetitive ones, unpack to at most 11
+# times their bytes, and take up to 50 times as Python objects once every stage has been read.
 # Up to 1 MB the allowance stays below ten times the file and 64 MiB, whatever a file holds.
 _BASE, _SLOPE, _SMALL, _SLOPE_OF_LARGE = 16 << 20, 60, 1_000_000, 128
 _CHUNK = 1 << 20
@@ -37,20 +36,20 @@ _ANY_DAY = (1980, 1, 1, 0, 0, 0)
 
 
 class Archive:
-    """The parts of a saved file, unpacked one by one when asked for."""
+    """The parts of a saved file, each unpacked on use."""
 
     def __init__(self, data: bytes, where: str) -> None:
         """Opens the bytes of a file.
 
         Raises:
-            CaptureFileError: They are no archive, or hold what no capture holds.
+            CaptureFileError: They are no archive, or have parts that no capture has.
         """
         self.where = where
         self.size = len(data)
         more = max(0, self.size - _SMALL)
         self._left = _BASE + _SLOPE * (self.size - more) + _SLOPE_OF_LARGE * more
-        # The directory's size stands in the last 22 bytes, for there is no comment. An entry takes
-        # 46 bytes of a file and ten times that as an object.
+        # The directory's size is in the last 22 bytes, as there is no comment. An entry takes 46
+        # bytes of a file and ten times that as an object.
         end = data[-22:]
         if end[:4] == b"PK\x05\x06" and int.from_bytes(end[12:16], "little") > _LARGEST_DIRECTORY:
             raise self.wrong("holds more parts than a capture has")
@@ -79,7 +78,7 @@ class Archive:
         )
 
     def claim(self, bytes: int, what: str) -> None:
-        """Takes memory from the file's allowance, before it is really taken.
+        """Takes memory from the file's allowance, before it is allocated.
 
         Raises:
             CaptureFileError: Less than that is left.
@@ -93,7 +92,7 @@ class Archive:
 
     @contextmanager
     def claimed(self, bytes: int, what: str) -> Iterator[None]:
-        """Memory that is given back at the end."""
+        """Takes memory from the allowance and returns it at the end."""
         self.claim(bytes, what)
         try:
             yield
@@ -102,14 +101,14 @@ class Archive:
 
     @contextmanager
     def part(self, name: str) -> Iterator[bytes]:
-        """One part, unpacked; it counts for as long as it is needed.
+        """One part, unpacked; its memory is claimed while it is in use.
 
         Raises:
             CaptureFileError: It is missing, damaged, or too large for the file.
         """
         if name not in self.names:
             raise self.wrong(f"{name} is missing")
-        # No more is read than the directory says. Twice, since the pieces are joined.
+        # No more is read than the directory states. Twice, since the chunks are joined.
         with self.claimed(2 * self._sizes[name], name):
             try:
                 with self._zip.open(name) as stream:
@@ -128,16 +127,16 @@ class Archive:
 
     @contextmanager
     def json(self, name: str) -> Iterator[Any]:
-        """One part, as JSON; it counts for as long as it is needed, and once more as what is made.
+        """One part, as JSON; its memory is claimed while in use, and that of the result for good.
 
         Raises:
             CaptureFileError: As `part`, and where it is no JSON.
         """
         with self.part(name) as data:
             size = _size_as_objects(data)
-            if not data.isascii():  # `save` writes no other, and one letter can take four bytes
+            if not data.isascii():  # `save` writes ASCII; another letter can take four bytes
                 raise self.wrong(f"{name} is not JSON of ours")
-            self.claim(size * 2 // 3, name)  # a module takes no more of what its columns do
+            self.claim(size * 2 // 3, name)  # a module takes at most this part of its columns
             with self.claimed(size, name):
                 try:
                     found = json.loads(data)
@@ -147,13 +146,13 @@ class Archive:
 
 
 def _size_as_objects(data: bytes) -> int:
-    """Bytes that JSON takes as Python's objects, at most: counted on its text, nothing is made."""
+    """An upper bound of the memory of parsed JSON, from counts of its characters."""
     lists, objects, commas = (data.count(sign) for sign in (b"[", b"{", b","))
     strings = data.count(b'"') // 2
     empty = data.count(b"[]")
-    items = commas + lists + objects - empty  # no comma follows the last one of a container
+    items = commas + lists + objects - empty  # no comma follows the last item of a container
     numbers = max(0, items - strings - lists - objects + 1)
-    letters = len(data) * (4 if b"\\u" in data else 1)  # by far most is no string in columns
+    letters = len(data) * (4 if b"\\u" in data else 1)  # most of a file of columns is no string
     entries = 40 * data.count(b":") + 12 * items
     return (
         56 * empty
@@ -175,7 +174,7 @@ def read(path: str | os.PathLike[str]) -> Archive:
     where = Path(path)
     try:
         with where.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size  # a read of n bytes takes n bytes at once
+            size = os.fstat(stream.fileno()).st_size  # a read of n bytes allocates n bytes
             data = stream.read(min(size, LARGEST_FILE) + 1)
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -186,10 +185,10 @@ def read(path: str | os.PathLike[str]) -> Archive:
 
 
 def write(path: str | os.PathLike[str], parts: Mapping[str, bytes]) -> None:
-    """Writes the parts; a file that was there is replaced only when all is written.
+    """Writes the parts; an existing file is replaced when all is written.
 
     Raises:
-        CaptureFileError: The place cannot be written to.
+        CaptureFileError: The path cannot be written to.
     """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -199,7 +198,7 @@ def write(path: str | os.PathLike[str], parts: Mapping[str, bytes]) -> None:
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, parts[name], compresslevel=9)
     where = Path(path)
-    # Not by `tempfile`, whose files nobody else may read: captures are there to be handed on.
+    # Not by `tempfile`, whose files others may not read: captures are made to be shared.
     temporary = where.with_name(f".{where.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         temporary.write_bytes(packed.getvalue())

@@ -1,8 +1,8 @@
-"""Saves a capture to one file, which `saved.load` reads where there is no JAX device, or no JAX.
+"""Saves a capture to one file, which can be loaded without a device, and without JAX.
 
-The jaxpr and StableHLO are kept as modules and text, every other stage as text that is read again
-when asked for. What was unavailable stays so, with the same sentence. Equal captures give equal
-files; measured times are data of the capture.
+The jaxpr and StableHLO are saved as modules and text, every other stage as text, which is read on
+use. What was unavailable stays so, with the same reason. Equal captures give equal files; measured
+times are data of the capture.
 """
 
 import json
@@ -36,12 +36,11 @@ def save(
     """Writes a capture to one file; `Capture.save` is the public way here.
 
     Args:
-        program: What was captured.
-        driver: Where its facts come from: live, or loaded.
-        path: Where to; a file that is there is replaced.
-        stages: What to keep, of jaxpr, stablehlo, hlo, passes, optimized, llvm, asm; by default
-            all that there is. Only what is kept is computed if it is not yet: a compile with
-            passes, by default.
+        program: The captured program.
+        driver: The source of its facts: live, or loaded.
+        path: The path; an existing file is replaced.
+        stages: The stages to save, of jaxpr, stablehlo, hlo, passes, optimized, llvm, asm; by
+            default all. They are computed if need be: by default, a compile with passes.
 
     Raises:
         UnavailableError: There is no stage of such a name.
@@ -101,12 +100,12 @@ class _Writer:
         }
 
     def _whole_program(self) -> Program:
-        """The program with all its deviations: a saved capture cannot trace to learn of more."""
+        """The program with all its deviations, which a saved capture cannot find by tracing."""
         deviations = (*self._program.deviations, *self._driver.deviations())
         return replace(self._program, deviations=deviations)
 
     def _ask(self, what: str, stage: str, get: Callable[[], T]) -> T | None:
-        """A fact, if its stage is kept and it is there; else why not is noted."""
+        """A fact, if its stage is saved and it is available; else the reason is recorded."""
         kept = stage in self._chosen or not stage
         if stage == "compiled":
             kept = bool(self._chosen & _COMPILED)
@@ -131,26 +130,26 @@ class _Writer:
             self._parts[f"{name}.json"] = _dumped(to_columns(stage.module))
 
     def _passes(self) -> list[dict[str, Any]]:
-        found = self._ask("passes", "passes", lambda: self._driver.passes()) or ()
+        passes = self._ask("passes", "passes", lambda: self._driver.passes()) or ()
         rows = []
-        for one in found:
+        for stage in passes:
             rows.append(
                 {
-                    "index": one.index,
-                    "pipeline": one.pipeline,
-                    "name": one.name,
-                    "changed": one.changed,
-                    "before": one.before,
-                    "title": one.stage.title,
+                    "index": stage.index,
+                    "pipeline": stage.pipeline,
+                    "name": stage.name,
+                    "changed": stage.changed,
+                    "before": stage.before,
+                    "title": stage.stage.title,
                     "text": len(self._hlo),
                 }
             )
-            self._hlo.append(one.stage.raw)
+            self._hlo.append(stage.stage.raw)
         return rows
 
     def _kernels(self) -> list[dict[str, Any]]:
-        found = self._ask("kernels", "compiled", lambda: self._driver.kernels()) or ()
-        return [self._kernel(kernel) for kernel in found]
+        kernels = self._ask("kernels", "compiled", lambda: self._driver.kernels()) or ()
+        return [self._kernel(kernel) for kernel in kernels]
 
     def _kernel(self, kernel: Kernel) -> dict[str, Any]:
         row: dict[str, Any] = {
@@ -173,9 +172,9 @@ class _Writer:
         for name, (_, stage) in FACTS.items():
             if name in EXTRAS - self._driver.recorded():
                 continue
-            found = self._ask(name, stage, lambda name=name: getattr(self._driver, name)())  # type: ignore[misc]
-            if found is not None:
-                yield name, to_json(found)
+            fact = self._ask(name, stage, lambda name=name: getattr(self._driver, name)())  # type: ignore[misc]
+            if fact is not None:
+                yield name, to_json(fact)
 
 
 def _dumped(data: Any) -> bytes:
@@ -183,5 +182,5 @@ def _dumped(data: Any) -> bytes:
 
 
 def _packed(texts: list[str]) -> bytes:
-    """Packed texts: the archive compresses them, and bounds what they stand for."""
+    """Packed texts; the archive compresses them."""
     return to_bytes(pack(texts))

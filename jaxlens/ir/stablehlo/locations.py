@@ -1,7 +1,7 @@
-"""MLIR locations as scope and spans; JAX nests a name round a chain of call sites.
+"""Reads MLIR locations as scope and spans; JAX nests a chain of call sites in a name.
 
 `loc("jit(f)/add"(callsite("g"("m.py":3:4 to :9) at "f"("m.py":7:1 to :6))))` is scope
-"jit(f)/add" with the frames of g and f. Locations are shared: each is taken apart once.
+"jit(f)/add" with the frames of g and f. Locations are shared: each is read once.
 """
 
 import re
@@ -22,25 +22,25 @@ def resolver(ir: Any) -> Callable[[Any], Place]:
     Args:
         ir: The bindings' module.
     """
-    known: dict[Any, Place] = {}
+    places: dict[Any, Place] = {}
     name = ir.NameLoc
     stacks: dict[Any, tuple[Span, ...]] = {}
 
     def stack(location: Any) -> tuple[Span, ...]:
-        """A stamped location is one op's alone, while many share the frames in it."""
+        """The frames in a location: a stamped location belongs to one op, its frames to many."""
         key = location.attr
-        found = stacks.get(key)
-        if found is None:
-            found = stacks[key] = spans(_frames(location, ir))
-        return found
+        frames = stacks.get(key)
+        if frames is None:
+            frames = stacks[key] = spans(_frames(location, ir))
+        return frames
 
     def resolve(location: Any) -> Place:
-        if isinstance(location, name):  # nearly all, and a stamped one is no other op's
+        if isinstance(location, name):  # nearly all; a stamped one belongs to one op
             return _named(apart(location.name_str)[0], stack(location.child_loc))
         key = location.attr
-        place = known.get(key)
+        place = places.get(key)
         if place is None:
-            place = known[key] = _place(location, stack, ir)
+            place = places[key] = _place(location, stack, ir)
         return place
 
     return resolve
@@ -63,12 +63,12 @@ def _place(location: Any, stack: Callable[[Any], tuple[Span, ...]], ir: Any) -> 
 
 def _named(scope: str, frames: tuple[Span, ...]) -> Place:
     if scope.endswith(")") and _WHOLE.match(scope):
-        frames = ()  # made by the lowering and not by an equation: the stack is that of `lower()`
+        frames = ()  # an op of the lowering itself, with the stack of the call of `lower()`
     return scope, frames
 
 
 def _frames(location: Any, ir: Any) -> list[Frame]:
-    """Innermost first. JAX repeats a frame where one call makes several ops: kept once."""
+    """Frames, innermost first. JAX repeats a frame where one call makes several ops."""
     frames: list[Frame] = []
     pending = [(location, "")]
     while pending:
@@ -87,7 +87,7 @@ def _frames(location: Any, ir: Any) -> list[Frame]:
 
 
 def _frame(part: Any, function: str) -> Frame:
-    """Where more than one device takes part JAX leaves out the end, which then is the start."""
+    """A frame. With several devices JAX omits the end, which then equals the start."""
     line, column = part.start_line, part.start_col
     end_line, end_column = part.end_line, part.end_col
     if (end_line, end_column) <= (line, column):

@@ -1,8 +1,8 @@
-"""Gives SSA values the names that MLIR's printer gives them (%0, %cst_1, %iterArg).
+"""Names SSA values as MLIR's printer does (%0, %cst_1, %iterArg).
 
-The bindings can print a value's name only by numbering its whole function each time, so
-the numbering is done here, once: a block's arguments and results in order, nested blocks
-afterwards from where their parent ended, a repeated name with `_n` behind it.
+The bindings print a value's name by numbering its whole function each time, so the numbering is
+done here, once: a block's arguments and results in order, then nested blocks from where their
+parent ended; a repeated name has the suffix `_n`.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ _ARGUMENT = {"stablehlo.while": "iterArg"}
 
 
 class Scope:
-    """Names in use in one region and the regions around it, and the next free numbers."""
+    """Names in use in a region and the regions around it, and the next free numbers."""
 
     def __init__(self, parent: "Scope | None" = None) -> None:
         self._used: set[str] = set()

@@ -1,8 +1,8 @@
 """Reads StableHLO into a Module: a function or a nested block is a Region, an op a Node.
 
 An MLIR module is walked through jaxlib's bindings, which are imported when first needed;
-text (of a saved capture) is parsed by them first. A block's closing op (`return`) is the
-region's results and no node. JAX itself is not imported.
+text (of a saved capture) is parsed by them first. The terminator of a block (`return`) gives the
+region's results and is no node. JAX itself is not imported.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,12 +47,12 @@ def read(module: Any, stamps: Sequence[Paths] = ()) -> Module:
 
     Args:
         module: An MLIR module (`lowered.compiler_ir("stablehlo")`), or its text.
-        stamps: What `restamp` gave when it stamped this module.
+        stamps: The result of `restamp` for this module.
 
     Returns:
         Ids are "s0", "s1", ...: a block's ops in order, then those of the blocks inside it.
-        `attrs` holds the module's attributes; under "main arg0" what is said of the entry's
-        first argument; and what stands beside the functions (meshes).
+        `attrs` has the module's attributes, name and attributes of the entry's first argument as
+        "main arg0", and ops beside the functions (meshes).
 
     Raises:
         ReadError: The text is not StableHLO that this jaxlib can parse.
@@ -69,7 +69,7 @@ def parse(text: str) -> Any:
     """The text as an MLIR module, in a context of its own.
 
     Raises:
-        ReadError: MLIR's first complaint.
+        ReadError: The text does not parse; with MLIR's first error.
     """
     ir = _bindings()
     try:
@@ -88,7 +88,7 @@ def _bindings() -> Any:
 
 
 def _context(ir: Any) -> Any:
-    """A context that knows the dialects of JAX's programs, and lets others pass."""
+    """A context with the dialects of JAX's programs, which allows others."""
     from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
     context = ir.Context()
@@ -98,7 +98,7 @@ def _context(ir: Any) -> Any:
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 
         _jax_mlir_ext.register_dialects(registry)  # func, arith and others
-    except (ImportError, AttributeError):  # moved: those ops then parse in generic form alone
+    except (ImportError, AttributeError):  # moved: then those ops parse in generic form only
         pass
     context.append_dialect_registry(registry)
     for dialect in (stablehlo, chlo, sdy):
@@ -109,7 +109,7 @@ def _context(ir: Any) -> Any:
 
 
 class _Reader:
-    """The memories of one reading, keyed by MLIR's own unique objects."""
+    """State while a module is read; caches are keyed by MLIR's uniqued objects."""
 
     def __init__(self, ir: Any, stamps: Sequence[Paths]) -> None:
         self._stamps = stamps
@@ -159,7 +159,7 @@ class _Reader:
             self._block(*self._pending.pop())
 
     def _block(self, title: str, kind: str, block: Any, scope: Scope, owner: str) -> None:
-        """One block; the blocks inside its ops wait until all its own names are given."""
+        """One block; the blocks inside its ops follow when all its values are named."""
         parameters = tuple(self._value(arg, scope.argument(owner)) for arg in block.arguments)
         nodes: list[Node] = []
         inner: list[tuple[str, str, Any, Scope, str]] = []
@@ -191,17 +191,17 @@ class _Reader:
             attrs = self._attrs(attributes) if len(attributes) else {}
         except TypeError:
             attrs = self._printed(op, attributes)
-        if name == "stablehlo.custom_call":  # MLIR's text leaves these out: text and module agree
+        if name == "stablehlo.custom_call":  # MLIR's text omits these: text and module agree
             attrs = {k: v for k, v in attrs.items() if _UNSAID.get(k) != v}
         called = self._called(attrs) if attrs else ()
-        known = self._values
+        names = self._values
         where, frames = self._place(op.location)
         node: Node = _new(Node)
         _set_id(node, f"s{self._next}")
         paths = self._stamps[self._next] if self._stamps else ()
         self._next += 1
         _set_opcode(node, name)
-        _set_operands(node, tuple([known[operand] for operand in op.operands]))
+        _set_operands(node, tuple([names[operand] for operand in op.operands]))
         _set_results(node, tuple(values))
         _set_attrs(node, attrs)
         _set_regions(node, inner + called)
@@ -212,48 +212,48 @@ class _Reader:
         return node
 
     def _called(self, attrs: dict[str, str]) -> tuple[str, ...]:
-        """Functions that an op's attributes name."""
-        found = []
+        """Functions that an op's attributes refer to."""
+        functions = []
         for key in _CALLEES:
             if key not in attrs:
                 continue
             for word in attrs[key].strip("[]").split(", "):
                 symbol = word.removeprefix("@").strip('"')
                 if symbol in self._functions:
-                    found.append(symbol)
-        return tuple(found)
+                    functions.append(symbol)
+        return tuple(functions)
 
     def _value(self, value: Any, name: str) -> Value:
         self._values[value] = name
         return Value(name, self._type(value.type))
 
     def _type(self, kind: Any) -> Type:
-        known = self._types.get(kind)
-        if known is None:
-            known = self._types[kind] = type_of(str(kind))
-        return known
+        type_ = self._types.get(kind)
+        if type_ is None:
+            type_ = self._types[kind] = type_of(str(kind))
+        return type_
 
     def _attrs(self, attributes: Any) -> dict[str, str]:
         return {name: self._text(attr) for name, attr in attributes.items()}
 
     def _printed(self, op: Any, attributes: Any) -> dict[str, str]:
-        """Attributes where the bindings refuse one: they have no class for complex constants."""
-        found = {}
+        """Attributes where the bindings fail on one: they have no class for complex constants."""
+        texts = {}
         for name in attributes:
             try:
-                found[name] = self._text(attributes[name])
+                texts[name] = self._text(attributes[name])
             except TypeError:
-                found[name] = constant_text(op)
-        return found
+                texts[name] = constant_text(op)
+        return texts
 
     def _text(self, attr: Any) -> str:
-        known = self._words.get(attr)
-        if known is None:
-            known = self._words[attr] = attribute(attr, self._dense)
-        return known
+        text = self._words.get(attr)
+        if text is None:
+            text = self._words[attr] = attribute(attr, self._dense)
+        return text
 
     def _unique(self, name: str) -> str:
-        """The name, with a number behind it from the second on."""
+        """The name, numbered from its second use on."""
         wanted = name
         while wanted in self._taken:
             self._taken[name] += 1
@@ -263,12 +263,12 @@ class _Reader:
 
 
 def _plain(op: Any) -> Any:
-    """The operation itself: an op's own view may give `name` or `operands` another meaning."""
+    """The operation itself: in a dialect's view `name` or `operands` may mean something else."""
     return op.operation
 
 
 def _blocks(op: Any, name: str) -> Iterator[tuple[Any, str]]:
-    """Every block inside an op, with what it does there."""
+    """Every block of an op, with its role."""
     several = len(op.regions) > 1
     roles = _ROLES.get(name, ("body",))
     for index, region in enumerate(op.regions):
@@ -278,7 +278,7 @@ def _blocks(op: Any, name: str) -> Iterator[tuple[Any, str]]:
 
 
 def _describe_arguments(op: Any, block: Any, attrs: dict[str, str]) -> None:
-    """Notes what the entry's arguments are called and marked with (donation, sharding)."""
+    """Adds names and attributes of the entry's arguments (donation, sharding) to `attrs`."""
     marks = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
     for index, argument in enumerate(block.arguments):
         words = [getattr(argument.location, "name_str", "")]

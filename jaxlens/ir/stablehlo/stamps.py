@@ -1,8 +1,9 @@
 """Replaces the equation stamps in a lowered module's locations by stamps of its own ops.
 
-A location's name ends up as it would have been without stamps, but for the op's own stamp
-before its last part. Ops are numbered as `stablehlo.read` numbers them. What is no op to that
-reader (a block's closing op and arguments, the functions, the module) keeps no stamp.
+The name of a location becomes what it would be without stamps, with the op's own stamp before its
+last part: `jit(f)/jvp(_jle12_)/mul` becomes `jit(f)/jvp()/_jls7_/mul`. Ops are numbered as
+`stablehlo.read` numbers them. What is no node to that reader (terminators and arguments of blocks,
+functions, the module) has no stamp.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,54 +22,54 @@ def restamp(module: Any, ids: Mapping[str, str]) -> tuple[Paths, ...]:
 
     Args:
         module: An MLIR module (`lowered.compiler_ir("stablehlo")`).
-        ids: Which equation each stamp of the lowering stands for ("e1041" for "e12"); others
-            mean nothing.
+        ids: The equation that each stamp of the lowering stands for ("e1041" for "e12"); other
+            stamps are dropped.
 
     Returns:
-        For each op, by its number, the paths of equations that its location named.
+        For each op, by its number, the paths of equations in its location.
     """
     from jaxlib.mlir import ir
 
-    known: dict[Any, _Place] = {}
+    places: dict[Any, _Place] = {}
 
     def place(location: Any) -> _Place:
         key = location.attr
-        if key not in known:
-            known[key] = _place(location, ids, ir)
-        return known[key]
+        if key not in places:
+            places[key] = _place(location, ids, ir)
+        return places[key]
 
-    found: list[Paths] = []
+    op_paths: list[Paths] = []
     changes: list[tuple[Any, Any]] = []
     with paused(), module.context:
         for op in (module.operation, *(view.operation for view in module.body.operations)):
-            if (at := place(op.location)).changed:
-                changes.append((op, _location(at, at.name, ir)))
+            if (source := place(op.location)).changed:
+                changes.append((op, _location(source, source.name, ir)))
         for block, around in _blocks(module):
             for argument in block.arguments:
-                if (at := place(argument.location)).changed:
-                    argument.set_location(_location(at, at.name, ir))
+                if (source := place(argument.location)).changed:
+                    argument.set_location(_location(source, source.name, ir))
             for view in block.operations:
                 op = view.operation
-                at = place(op.location)
+                source = place(op.location)
                 if op.name not in CLOSING:
-                    name = _stamped(at.name, stamp(f"s{len(found)}"), around.name)
-                    changes.append((op, _location(at, name, ir)))
-                    found.append(at.paths)
+                    name = _stamped(source.name, stamp(f"s{len(op_paths)}"), around.name)
+                    changes.append((op, _location(source, name, ir)))
+                    op_paths.append(source.paths)
                     if len(op.regions):
-                        around.inside.append((op, (at.name, name)))
-                elif at.changed:
-                    changes.append((op, _location(at, at.name, ir)))
+                        around.inside.append((op, (source.name, name)))
+                elif source.changed:
+                    changes.append((op, _location(source, source.name, ir)))
         assign("location", changes)
-    return tuple(found)
+    return tuple(op_paths)
 
 
 @dataclass(slots=True)
 class _Around:
-    """What stands round a block.
+    """The op around a block.
 
     Attributes:
-        name: The name of the op that holds it, without and with stamps.
-        inside: The ops of the block that hold blocks themselves, with their names.
+        name: The name in its location, without and with stamps.
+        inside: The ops of the block that have blocks themselves, with their names.
     """
 
     name: tuple[str, str] = ("", "")
@@ -76,7 +77,7 @@ class _Around:
 
 
 def _blocks(module: Any) -> Iterator[tuple[Any, _Around]]:
-    """Every block inside a function, in the reader's order; who takes one fills in `inside`."""
+    """Every block of a function, in the reader's order; the caller fills in `inside`."""
     for view in module.body.operations:
         top = view.operation
         if top.name != "func.func" or not len(top.regions[0].blocks):
@@ -96,16 +97,16 @@ def _blocks(module: Any) -> Iterator[tuple[Any, _Around]]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One location without stamps; JAX shares one among many ops.
+    """A location without stamps, which many ops can share.
 
     Attributes:
-        name: What the outermost name would have been, "" where there would be none.
+        name: The outermost name without stamps, "" for none.
         child: The location inside that name.
-        paths: The equations that the location named.
+        paths: The paths of equations in its stamps.
         changed: Whether it had stamps.
-        kind: A name round it that tells the op's kind ("sort:"), "" for none.
-        others: The parts of a fused location behind the first.
-        metadata: A fused location's own.
+        kind: An outer name with the op's kind ("sort:"), "" for none.
+        others: The parts of a fused location after the first.
+        metadata: The metadata of a fused location.
     """
 
     name: str
@@ -151,9 +152,9 @@ def _named(location: Any, ids: Mapping[str, str], ir: Any) -> _Place:
 def _stamped(name: str, word: str, around: tuple[str, str]) -> str:
     """The name with a stamp before its last part.
 
-    Where it goes on from the name of the op around it, so does the result: XLA puts the name of
-    what it inlines behind the caller's, unless it begins with that already. The last part stays
-    the last: XLA calls instructions by it. A name ends at an `@` there, so the stamp is before.
+    Where it extends the name of the op around it, so does the result: XLA appends the name of
+    what it inlines to the caller's, unless it begins with that. The last part stays the last,
+    since XLA names instructions by it. XLA ends a name at an `@`, so the stamp is before it.
     """
     outer, stamped = around
     name, at, lost = name.partition("@")
@@ -164,25 +165,25 @@ def _stamped(name: str, word: str, around: tuple[str, str]) -> str:
 
 
 def _location(at: _Place, name: str, ir: Any) -> Any:
-    """The place as a location of that name."""
-    made = ir.Location.name(name, at.child) if name else at.child
+    """The location of a place, with that name."""
+    location = ir.Location.name(name, at.child) if name else at.child
     if at.kind:
-        made = ir.Location.name(at.kind, made)
+        location = ir.Location.name(at.kind, location)
     if not at.others and at.metadata is None:
-        return made
-    parts = [made, *(_location(part, part.name, ir) for part in at.others)]
+        return location
+    parts = [location, *(_location(part, part.name, ir) for part in at.others)]
     return ir.Location.fused(parts, at.metadata)
 
 
 def assign(name: str, values: Iterable[tuple[Any, Any]]) -> None:
-    """Sets the attribute of each object, in order.
+    """Sets the attribute of each object, also when the user interrupts: half a set is no module.
 
     Args:
         name: The attribute.
-        values: Pairs of object and value; gone through again after an interrupt.
+        values: Pairs of object and value; iterated again after an interrupt.
 
     Raises:
-        KeyboardInterrupt: The user interrupted; it comes out when all is set.
+        KeyboardInterrupt: The user interrupted; raised when all attributes are set.
     """
     interrupt: KeyboardInterrupt | None = None
     while True:

@@ -1,9 +1,9 @@
-"""Tells which op each line of printed StableHLO belongs to.
+"""Finds the op of each line of printed StableHLO.
 
-MLIR prints an op on one line, and the blocks inside it below between lines that it opens and
-closes; a reduction by one op stands on the line of the reduction. So the lines are walked
-together with the module that was read from the same program, and each line that is taken for
-an op has to begin with the names which that op's results have.
+MLIR prints an op on one line, and its blocks on the lines after it, within braces; a reduction by
+one op is printed on the line of the reduction. So the lines are walked together with the module
+that was read from the same program, and the line of an op must begin with the names of the op's
+results.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,15 @@ _CLOSING = ("return", "stablehlo.return", "func.return", "sdy.return", "mhlo.ret
 
 @dataclass(frozen=True, slots=True)
 class PrintedLine:
-    """A line, and what it is about.
+    """A line and its op.
 
     Attributes:
-        text: As printed, without the space before it.
+        text: The line as printed, without its indentation.
         indent: Number of spaces before it.
-        node: Id of the op that it begins, or whose blocks it opens, parts or closes; "" for none.
-        begins: Whether it is the line on which that op begins.
-        inside: Id of the innermost op round it; "" outside all ops.
+        node: Id of the op that it begins, or whose blocks it opens, separates or closes; "" for
+            none.
+        begins: Whether the op begins on this line.
+        inside: Id of the innermost op around it; "" outside all ops.
     """
 
     text: str
@@ -57,7 +58,7 @@ def printed(text: str, module: Module) -> Iterator[PrintedLine]:
 
     Args:
         text: A module as MLIR prints it, without locations.
-        module: The same program, read.
+        module: The module read from the same program.
 
     Raises:
         ReadError: The text is of another program.
@@ -106,7 +107,7 @@ def _symbol(words: str, number: int) -> str:
 
 
 def _begins(words: str, node: Node | None) -> bool:
-    """Whether this is the line on which the op begins."""
+    """Whether the op begins on this line."""
     if node is None:
         return False
     if not node.results:
@@ -117,12 +118,12 @@ def _begins(words: str, node: Node | None) -> bool:
 
 
 def _inner(node: Node, module: Module) -> list[str]:
-    """Names of its blocks, without the functions that it calls."""
+    """Names of an op's blocks, without the functions that it calls."""
     return [name for name in node.regions if module.regions[name].kind == "block"]
 
 
 def _open(blocks: list[_Block], node: Node, words: str, module: Module) -> None:
-    """Goes past the op, or into its first block if the line opens one."""
+    """Advances past the op, or into its first block if the line opens one."""
     blocks[-1].step()
     blocks[-1].unopened = None
     inner = _inner(node, module)
@@ -137,7 +138,7 @@ def _enter(blocks: list[_Block], node: Node, names: Iterator[str], module: Modul
 
 
 def _close(blocks: list[_Block], words: str, module: Module, number: int) -> None:
-    """Leaves a block, and goes into the op's next one if the line opens it."""
+    """Leaves a block, and enters the op's next one if the line opens it."""
     block = blocks.pop()
     if block.expected is not None:
         raise _other(number, words)

@@ -1,4 +1,4 @@
-"""MLIR types and attributes in short notation; large constants are counted, never printed."""
+"""MLIR types and attributes in short notation; large constants are not printed."""
 
 import re
 from typing import Any
@@ -17,8 +17,8 @@ _STRUCT = re.compile(r"#stablehlo\.\w+<(.*)>$", re.DOTALL)
 def type_of(text: str) -> Type:
     """The type that MLIR prints as `text`: `tensor<8x4xf32>` is f32[8,4].
 
-    What a tensor type says beyond shape and element (bounds, encodings) is its layout;
-    a type that is no tensor stands as its name.
+    Parts of a tensor type beyond shape and element (bounds, encodings) are its layout; the
+    dtype of a type that is no tensor is its name.
     """
     head, _, inside = text.partition("<")
     if head == "tensor":
@@ -70,10 +70,10 @@ def attribute(attr: Any, dense: Any) -> str:
 
     Args:
         attr: An MLIR attribute.
-        dense: The bindings' class of dense constants, whose size is looked at first.
+        dense: The bindings' class of dense constants, whose size is checked first.
 
     Returns:
-        MLIR's words without the wrapping that says what the type already says.
+        MLIR's text without the parts that the type repeats.
     """
     if isinstance(attr, dense) and not attr.is_splat and len(attr) > _ELEMENTS:
         return f"dense<... {len(attr):,} elements>"

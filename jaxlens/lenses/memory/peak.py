@@ -18,7 +18,7 @@ from jaxlens.errors import LensError, why_unavailable
 from jaxlens.ir.graph import Span
 from jaxlens.ir.hlo import buffers, memory_spaces
 from jaxlens.ir.hlo.buffers import Kind as Allocated
-from jaxlens.ir.hlo.live_ranges import Held, Live, live
+from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
 from jaxlens.lenses.constants.names import CapturedNames
 from jaxlens.lenses.memory.buffer_origins import Maker, Makers
@@ -231,7 +231,7 @@ class Timeline:
 
     live: Live
     values: tuple[Owned, ...]
-    held: tuple[Held, ...]
+    held: tuple[LiveValue, ...]
     sizes: Mapping[int, int]
     quiet: frozenset[int]
     memory: str = "Memory"
@@ -272,7 +272,9 @@ def read(capture: Capture) -> buffers.Buffers | None:
         return None
 
 
-def owners(capture: Capture, found: Live, held: Iterable[Held], kept: Saved) -> tuple[Owned, ...]:
+def owners(
+    capture: Capture, found: Live, held: Iterable[LiveValue], kept: Saved
+) -> tuple[Owned, ...]:
     """The owners of some values, in their order.
 
     Args:
@@ -299,7 +301,7 @@ class _Lines:
         self._captured = CapturedNames(capture)
         self._inputs = inputs_of(capture.optimized.module, capture.program.inputs)
 
-    def owned(self, held: Held) -> Owned:
+    def owned(self, held: LiveValue) -> Owned:
         buffer = held.buffer
         kind = _KINDS[held.kind]
         maker = self._makers.of(buffer.instruction, buffer.index)

@@ -85,7 +85,7 @@ class _Holders:
         for eqn in body.eqns:
             if eqn.primitive in self._plain:
                 continue
-            holders = [value for _, value in self._find.holders(eqn.params)]
+            holders = [value for _, value in self._find.closed_jaxprs(eqn.params)]
             if not holders:
                 self._plain.add(eqn.primitive)
             yield from holders

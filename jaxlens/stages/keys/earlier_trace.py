@@ -38,7 +38,7 @@ def difference(before: Any, now: Any) -> str:
         if said := _constants(old, new) or _equations(*bodies):
             return said
         for one, other in zip(bodies[0].eqns, bodies[1].eqns, strict=True):
-            inner = [[body for _, body in find.held(eqn.params)] for eqn in (one, other)]
+            inner = [[body for _, body in find.jaxprs(eqn.params)] for eqn in (one, other)]
             if len(inner[0]) != len(inner[1]):
                 return f"its {one.primitive} is another"
             pending += zip(*inner, strict=True)
