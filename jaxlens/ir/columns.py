@@ -118,9 +118,10 @@ class Program:
         return sum(map(len, self.regions.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ColumnsModule(Module):
     """A Module whose reader made columns first: its nodes are made when looked at.
+
+    The columns are no fields of the dataclass, so JSON of a module does not have them.
 
     Attributes:
         columns: The columns.
@@ -130,6 +131,7 @@ class ColumnsModule(Module):
             in the order a, b, ..., or a negative number for `_`.
     """
 
+    __slots__ = ("columns", "locate", "value_name", "value_numbers")
     columns: Program
     locate: Callable[[str], tuple[str, int]]
     value_name: Callable[[str, int], str]

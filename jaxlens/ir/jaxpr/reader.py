@@ -59,12 +59,14 @@ def read(
     main = next(iter(by_identity.values()))
     constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
     attrs = {"constants": constants} if constants else {}
-    return ColumnsModule(
-        name,
-        "jaxpr",
-        main.name,
-        regions,
-        attrs,
+    return unfilled(
+        ColumnsModule,
+        name=name,
+        stage="jaxpr",
+        entry=main.name,
+        regions=regions,
+        attrs=attrs,
+        unknown=(),
         columns=program,
         locate=reader.locate,
         value_name=reader.name,
