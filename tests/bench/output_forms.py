@@ -88,18 +88,23 @@ def timeless(value: Any) -> Any:
 def fixed_times(manifest: Any) -> Any:
     """The manifest of a saved capture with seconds that depend on names alone.
 
-    Threads of a compile are listed in the order in which they ended: theirs are sorted.
+    The profiler lists what threads did in the order in which they ended, and loses some of it:
+    in its place each kernel gets a part of each kind.
     """
     parts = manifest.get("facts", {}).get("profile", {}).get("parts", [])
     if parts:
         own = [n for n, part in enumerate(parts) if not part.get("aside")]
         place = {n: k for k, n in enumerate(own)}
-        rest = [p for p in parts if p.get("aside") and p["kind"] != "step"]
+        kernels = [k["name"] for k in manifest.get("kernels", []) if k.get("kind") == "kernel"]
         for n in own:
             if "inside" in parts[n]:
                 parts[n]["inside"] = place[parts[n]["inside"]]
         made = [parts[n] for n in own]
-        made += sorted(rest, key=lambda p: (p["kind"], p["name"]))
+        made += [
+            {"aside": True, "kind": kind, "name": name}
+            for kind in ("code", "kernel", "llvm")
+            for name in kernels
+        ]
         for part in made:
             part["seconds"] = _seconds(part["kind"] + part["name"])
         for part in reversed(made):
