@@ -8,7 +8,7 @@ from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, op
 from jaxlens.questions.table import of_verb
 
 
-def _options(own: type[Any], full: str) -> type[Any]:
+def with_questions(own: type[Any], full: str) -> type[Any]:
     """A dataclass named after the verb; `full` is what `-h` says of that option."""
     verb = own.__name__.removesuffix("Panes")
     asked = [field for question in of_verb(verb.lower()) for field in question.fields()]
@@ -18,10 +18,14 @@ def _options(own: type[Any], full: str) -> type[Any]:
     return made
 
 
-JaxprOptions = _options(JaxprPanes, "show every equation and attribute; nothing folded or cut")
-HloOptions = _options(HloPanes, "show metadata, layouts and every instruction; nothing folded")
-CompileOptions = _options(CompilePanes, "show every row and line; nothing folded or cut")
-ExploreOptions = _options(
+JaxprOptions = with_questions(
+    JaxprPanes, "show every equation and attribute; nothing folded or cut"
+)
+HloOptions = with_questions(
+    HloPanes, "show metadata, layouts and every instruction; nothing folded"
+)
+CompileOptions = with_questions(CompilePanes, "show every row and line; nothing folded or cut")
+ExploreOptions = with_questions(
     ExplorePanes, "show metadata, layouts and every line; nothing folded or cut"
 )
 

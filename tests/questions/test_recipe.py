@@ -1,0 +1,47 @@
+"""The lens that the map adds in one block works, with all that a row brings."""
+
+import re
+from dataclasses import fields
+
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from jaxlens.notebook.widgets import questions as panel
+from jaxlens.questions import show, table, verb_options
+from tests.support.paths import ROOT
+
+
+@pytest.fixture
+def row():
+    text = (ROOT / "jaxlens" / "README.md").read_text().partition("## To add a lens")[2]
+    block = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {"__name__": "recipe"}
+    exec(block[1], names)
+    return names["WIDEST"]
+
+
+@pytest.fixture
+def capture():
+    return jaxlens.capture(lambda x, w: jnp.tanh(x @ w), jnp.ones((8, 4)), jnp.ones((4, 100)))
+
+
+def test_its_facts_are_attributes_of_the_answer(row, capture) -> None:
+    answer = show.ask(row, capture)
+    assert answer.bytes == answer.facts.bytes == 4 * 8 * 100
+    assert "The largest value is that of " in str(answer)
+    assert "3.2 kB" in answer.html()
+
+
+def test_the_row_alone_makes_option_help_and_output(row, capture, monkeypatch) -> None:
+    monkeypatch.setattr(table, "QUESTIONS", (*table.QUESTIONS, row))
+    made = verb_options.with_questions(verb_options.CompilePanes, "all")
+    (field,) = [field for field in fields(made) if field.name == "widest"]
+    assert field.metadata["help"] == row.help
+    assert table.about("widest") is row.about
+    shown = show.compile(capture, made(widest=True, memory=True))
+    assert any("The largest value" in str(block) for block in shown.blocks)
+
+
+def test_a_row_can_stand_in_the_panel(row) -> None:
+    assert row.panel not in {question.panel for question in panel.QUESTIONS.values()}
