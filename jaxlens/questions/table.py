@@ -418,7 +418,7 @@ FUSION = Question(
     "hlo",
     "the program before and after fusion, alone",
     panel=3,
-    python='jaxlens.fusion(f, x)`, `without(cap, "fusion")',
+    python="jaxlens.fusion(f, x)",
 )
 
 
@@ -453,6 +453,7 @@ WITHOUT: Question[Any] = Question(
     "in another process",
     metavar="NAME",
     values="pass",
+    python='jaxlens.without(cap, "fusion")',
 )
 
 
@@ -553,9 +554,9 @@ QUESTIONS: tuple[Question[Any], ...] = (
     TIMES,
     FUSION,
     WITHOUT,
-    replace(WITHOUT, verb="hlo"),
+    replace(WITHOUT, verb="hlo", python=""),
     AGAINST,
-    replace(AGAINST, verb="jaxpr", panel=0),
+    replace(AGAINST, verb="jaxpr", panel=0, python=""),
     CAPTURED_BY_TRACE,
     TAPE,
     LADDER,
@@ -568,6 +569,24 @@ QUESTIONS: tuple[Question[Any], ...] = (
 def of_verb(verb: str) -> tuple[Question[Any], ...]:
     """The questions that a magic shows."""
     return tuple(question for question in QUESTIONS if question.verb == verb)
+
+
+def readme_rows() -> list[str]:
+    """The rows of the table in the README: the question, its magic, and how Python asks it."""
+    asked = [question for question in QUESTIONS if question.python]
+    order = sorted(asked, key=lambda question: question.panel or len(question.verb))
+    return [
+        f"| {question.about.sentence} | {_magics(question)} | `{question.python}` |"
+        for question in order
+    ]
+
+
+def _magics(question: Question[Any]) -> str:
+    if not question.verb:
+        return "`%%recompiles`, `%%norecompile`"
+    value = f" {question.metavar}" if question.metavar else ""
+    more = (f"`--{option.name}`" for option in question.options if option.about)
+    return ", ".join([f"`%{question.verb} --{question.name}{value}`", *more])
 
 
 def about(name: str) -> About | None:

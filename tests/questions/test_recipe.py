@@ -45,3 +45,10 @@ def test_the_row_alone_makes_option_help_and_output(row, capture, monkeypatch) -
 
 def test_a_row_can_stand_in_the_panel(row) -> None:
     assert row.panel not in {question.panel for question in panel.QUESTIONS.values()}
+
+
+def test_the_table_of_the_readme_is_that_of_the_rows() -> None:
+    text = (ROOT / "README.md").read_text()
+    written = text.partition("| question | magic | in Python |\n|---|---|---|\n")[2]
+    rows = written.partition("\n\n")[0].splitlines()
+    assert rows[: len(table.readme_rows())] == table.readme_rows()
