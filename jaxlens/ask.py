@@ -75,7 +75,7 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
         An answer with `.hit` (None where it cannot be known), `.layer` (the first cache that
         misses), `.reasons` (what differs from the nearest earlier key) and `.parts`.
     """
-    from jaxlens.lenses.recompile.call_key import key as report
+    from jaxlens.lenses.recompile.call_key import key_report as report
     from jaxlens.stages.keys.look_up import call_key
     from jaxlens.views.questions.call_key import document
 
@@ -102,7 +102,7 @@ def varied_key(
     Raises:
         OptionError: What is written for one of them is no type or literal.
     """
-    from jaxlens.lenses.recompile.call_key import key as report
+    from jaxlens.lenses.recompile.call_key import key_report as report
     from jaxlens.stages.keys.look_up import varied
     from jaxlens.views.questions.call_key import document
 

@@ -22,7 +22,7 @@ from jaxlens.errors import OptionError, RecompileError
 from jaxlens.ir.compile_log import CompileLog, Cure
 from jaxlens.lenses.recompile.report import Recompiles, of, one_line
 from jaxlens.lenses.recompile.report import recompiles as report
-from jaxlens.stages.watch.fixes import cured
+from jaxlens.stages.watch.fixes import with_cures
 from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.views.answer import Answer
 from jaxlens.views.questions.recompiles import document
@@ -84,7 +84,7 @@ class RecompileLog:
         if log.going:
             return log
         if self._done is None or self._done[0] != log:
-            self._done = log, cured(log, self._watch.keys())
+            self._done = log, with_cures(log, self._watch.keys())
         return self._done[1]
 
     def __str__(self) -> str:

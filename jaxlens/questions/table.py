@@ -39,7 +39,7 @@ def _linked(facts: object) -> Sequence[str]:
 
 
 def _why() -> Parts[Verdict]:
-    from jaxlens.lenses.recompile.verdict import report
+    from jaxlens.lenses.recompile.call_key import verdict_report as report
     from jaxlens.views.report_blocks import report_blocks
 
     return Parts(

@@ -1,13 +1,13 @@
-"""What a call is looked up by in JAX's caches, and whether it would be found."""
+"""Whether a call hits JAX's caches, and the key that it is looked up by."""
 
 from collections.abc import Sequence
 
 from jaxlens.ir.compile_log import CallKey, DiskKey, KeyPart
-from jaxlens.lenses.recompile.verdict import sentence
-from jaxlens.report import Cell, Finding, Report, Table, Trust
+from jaxlens.ir.facts import Verdict
+from jaxlens.report import Cell, Finding, Report, Table, Trust, count
 
 _DIGITS = 16
-KINDS = {
+_KINDS = {
     "function": "function",
     "input": "array",
     "static": "static value",
@@ -16,34 +16,58 @@ KINDS = {
     "setting": "setting",
     "mesh": "mesh",
 }
+_WORK = {
+    "trace": "it is traced, lowered and compiled",
+    "compile": "it is lowered and compiled again; tracing is served from the cache",
+}
 
 
-def key(call: CallKey) -> Report:
-    """The verdict, what differs from the nearest earlier key, and the key part by part."""
-    verdict = call.verdict
+def verdict_report(verdict: Verdict) -> Report:
+    """The verdict on a call: the answer first, then a line for each difference.
+
+    Where it cannot be known, the reason is the answer.
+    """
     trust: Trust = "unknown" if verdict.hit is None else "compared"
-    reasons = verdict.reasons if verdict.hit is False and verdict.earlier else ()
-    findings = (Finding(sentence(verdict), trust), *(Finding(text, trust) for text in reasons))
-    tables = (key_table(call.parts, f"The key of {call.function}"),) if call.parts else ()
-    return Report("Key", findings, tables)
+    reasons = verdict.reasons if verdict.hit is not None and verdict.earlier else ()
+    texts = (sentence(verdict), *reasons)
+    return Report("Cache", tuple(Finding(text, trust) for text in texts))
+
+
+def key_report(key: CallKey) -> Report:
+    """The verdict, what differs from the nearest earlier key, and the key part by part."""
+    tables = (key_table(key.parts, f"The key of {key.function}"),) if key.parts else ()
+    return Report("Key", verdict_report(key.verdict).findings, tables)
+
+
+def sentence(verdict: Verdict) -> str:
+    """The verdict in one sentence."""
+    known = f"the function has {count(verdict.earlier, 'earlier call signature')}"
+    if verdict.hit is None:
+        return f"Cache: {'; '.join(verdict.reasons) or 'not known for this call'}."
+    if verdict.hit:
+        return f"Cache: this call would hit; nothing would be traced or compiled ({known})."
+    if not verdict.earlier:
+        return "Cache: this call would miss; this function was never called before."
+    work = _WORK.get(verdict.layer, "it is compiled")
+    return f"Cache: this call would miss: {work} ({known})."
 
 
 def key_table(parts: Sequence[KeyPart], title: str = "") -> Table:
     """A key, part by part: what it is, its value, where an array lies and what holds it."""
     columns = {
         "part": [part.name for part in parts],
-        "kind": [KINDS[part.kind] for part in parts],
+        "kind": [_KINDS[part.kind] for part in parts],
         "value": [part.text for part in parts],
         "lies": [part.place for part in parts],
         "held as": [part.holder for part in parts],
     }
-    told = {name: texts for name, texts in columns.items() if any(texts)}
-    rows = (tuple(map(Cell, row)) for row in zip(*told.values(), strict=True))
-    return Table(title, tuple(told), tuple(rows))
+    filled = {name: texts for name, texts in columns.items() if any(texts)}
+    rows = (tuple(map(Cell, row)) for row in zip(*filled.values(), strict=True))
+    return Table(title, tuple(filled), tuple(rows))
 
 
 def disk_table(key: DiskKey) -> Table:
-    """The key of the persistent cache, part by part: hashes, to be held against another process."""
+    """The key of the persistent cache, part by part: hashes, to compare with another process."""
     rows = tuple((Cell(name), Cell(digest[:_DIGITS])) for name, digest in key.parts)
     note = "equal hashes are equal parts, in any process"
     title = "The key that the persistent cache was asked by"

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from jaxlens import ask
 from jaxlens.errors import LensError, OptionError, nearest
 from jaxlens.ir.compile_log import CallKey, KeySlot
-from jaxlens.lenses.recompile.verdict import sentence
+from jaxlens.lenses.recompile.call_key import sentence
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.views.answer import Answer
 

@@ -5,11 +5,9 @@ of their parts differ. Values are compared as Python compares them, arrays by id
 computed.
 """
 
-import ast
 import dataclasses
 import enum
 import functools
-import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -21,7 +19,6 @@ PyTreeDef: Any = type(jax.tree_util.tree_structure(0))
 _MOST = 3  # parts that are named, before the whole is
 _STEPS = 200  # openings of one pair
 _ATOMS = (str, bytes, int, float, complex, type)
-_PATH = re.compile(r"\.([^.\[\]]+)|\[((?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\]'\"])++)\]")
 
 Difference = tuple[str, Any, Any]
 """A path with its new and old value."""
@@ -226,31 +223,3 @@ class AuxData:
         return isinstance(other, AuxData) and same(self.value, other.value)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-# ---- paths --------------------------------------------------------------------------------------
-
-
-def steps(path: str) -> list[tuple[str, Any]]:
-    """The steps of a path behind its root: `.lr[0]` is ("attribute", "lr"), ("item", 0).
-
-    Raises:
-        ValueError: A key that is no literal.
-    """
-    found: list[tuple[str, Any]] = []
-    place = 0
-    while place < len(path):
-        step = _PATH.match(path, place)
-        if step is None:
-            raise ValueError("no path")
-        attribute, key = step.groups()
-        found.append(("attribute", attribute) if attribute else ("item", _literal(key)))
-        place = step.end()
-    return found
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (SyntaxError, TypeError):
-        raise ValueError(f"{text} is no literal") from None

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from jaxlens.ir.compile_log import DiskKey, KeyChange
+from jaxlens.stages.keys.changes import nearest
 
 _LINE = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
 _DEVICES = re.compile(r"Computation\d++\{([^{}]*)\}")
@@ -100,9 +101,9 @@ def key(new: Parts, earlier: Sequence[Parts]) -> DiskKey:
         new: Its parts.
         earlier: Those of earlier programs of this process, oldest first.
     """
-    found = [tuple(_changes(new, old)) for old in reversed(earlier)]
+    changes = nearest(_changes(new, old) for old in reversed(earlier))
     digests = tuple((_NAMES.get(name, name), held.digest) for name, held in new.items())
-    return DiskKey(digests, min(found, key=len, default=()), len(earlier))
+    return DiskKey(digests, changes, len(earlier))
 
 
 def unkept(seconds: float) -> str:

@@ -228,16 +228,18 @@ class _Recorder:
             seen.layer = ""  # the caches below may still miss
 
     def _disk(self, held: bool) -> None:
-        for kind, seen in reversed(self._local.open):
-            if kind == "compile" and seen is not None:
-                seen.disk = held
-                return
+        if (seen := self._compiling()) is not None:
+            seen.disk = held
 
     def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
-        for kind, seen in reversed(self._local.open if disk_keys.is_used() else ()):
-            if kind == "compile" and seen is not None and seen.role == "user":
-                seen.disk_parts[name] = disk_keys.part(name, digest, about)
-                return
+        seen = self._compiling() if disk_keys.is_used() else None
+        if seen is not None and seen.role == "user":
+            seen.disk_parts[name] = disk_keys.part(name, digest, about)
+
+    def _compiling(self) -> PendingCall | None:
+        """The call whose program this thread compiles."""
+        steps = reversed(self._local.open)
+        return next((s for kind, s in steps if kind == "compile" and s is not None), None)
 
     def _disk_key(self, seen: PendingCall, seconds: float) -> DiskKey | None:
         if not seen.disk_parts:

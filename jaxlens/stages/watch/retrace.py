@@ -4,6 +4,7 @@ It is traced on abstract shapes, apart from JAX's caches, with what it prints ke
 is compiled or run.
 """
 
+import ast
 import contextlib
 import copy
 import dataclasses
@@ -17,7 +18,6 @@ import jax
 from jaxlens.errors import OptionError
 from jaxlens.stages.arguments import closed_values, pytrees
 from jaxlens.stages.arguments.inputs import signature_of
-from jaxlens.stages.arguments.value_diff import steps
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.equinox_calls import user_call
@@ -52,7 +52,7 @@ def as_data(key: JaxKey, path: str) -> str | None:
         As `at_sizes`; None also where the value is no number and no container of numbers.
     """
     call = _call(key)
-    place = _place(call, path) if call else None
+    place = locate(call.arguments, path) if call else None
     if call is None or place is None or not _is_data(part(call.arguments[place[0]], place[1])):
         return None
     return _failure(key, call, place=place)
@@ -105,53 +105,65 @@ def _call(key: JaxKey) -> Call | None:
 
 # ---- parts of values ----------------------------------------------------------------------------
 
-_Place = tuple[str, list[tuple[str, Any]]]
+_Step = tuple[str, Any]
+_Place = tuple[str, Sequence[_Step]]
 
 
-def _place(call: Call, path: str) -> _Place | None:
-    """The argument that a path begins with, and the steps into it."""
-    roots = [name for name in call.arguments if path.startswith(name)]
-    root = max(roots, key=len, default=None)
+def locate(values: Mapping[str, Any], path: str) -> _Place | None:
+    """The value that a path leads to: the name that it begins with, and the steps behind it.
+
+    "config.rates[0]" is ("config", [("attribute", "rates"), ("item", 0)]).
+
+    Args:
+        values: Values by name.
+        path: A path into one of them, as written in a key.
+
+    Returns:
+        None where it leads nowhere, or a key in it is no literal.
+    """
+    root = max((name for name in values if path.startswith(name)), key=len, default=None)
     if root is None:
         return None
+    steps: list[_Step] = []
     try:
-        place = root, steps(path[len(root) :])
-        part(call.arguments[root], place[1])
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        node = ast.parse(f"_{path[len(root) :]}", mode="eval").body
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            if isinstance(node, ast.Attribute):
+                steps.insert(0, ("attribute", node.attr))
+            else:
+                steps.insert(0, ("item", ast.literal_eval(node.slice)))
+            node = node.value
+        part(values[root], steps)
+    except (AttributeError, LookupError, SyntaxError, TypeError, ValueError):
         return None
-    return place
+    return (root, steps) if isinstance(node, ast.Name) and node.id == "_" else None
 
 
-def part(value: Any, way: Sequence[tuple[str, Any]]) -> Any:
-    """What stands at the end of a way into a value, as `differing.steps` gives it."""
-    for kind, step in way:
+def part(value: Any, steps: Sequence[_Step]) -> Any:
+    """The part of a value at the end of some steps."""
+    for kind, step in steps:
         value = getattr(value, step) if kind == "attribute" else value[step]
     return value
 
 
-def _replaced(value: Any, way: Sequence[tuple[str, Any]], inner: Any) -> Any:
-    """A value with another part at the end of a way; nothing is written to what the user has."""
-    outer = [value]
-    for step in way[:-1]:
-        outer.append(part(outer[-1], (step,)))
-    for holder, (kind, step) in zip(reversed(outer), reversed(way), strict=False):
-        inner = _with(holder, kind, step, inner)
-    return inner
-
-
-def _with(holder: Any, kind: str, step: Any, inner: Any) -> Any:
-    if kind == "attribute" and isinstance(holder, tuple):
-        return holder._replace(**{step: inner})  # type: ignore[attr-defined]
-    if kind == "attribute" and dataclasses.is_dataclass(holder):
-        return dataclasses.replace(holder, **{step: inner})  # type: ignore[type-var]
-    if isinstance(holder, tuple):
-        return (*holder[:step], inner, *holder[step + 1 :])
-    made = copy.copy(holder)
+def _replaced(value: Any, steps: Sequence[_Step], new: Any) -> Any:
+    """A value with another part at the end of some steps; the user's objects stay as they are."""
+    if not steps:
+        return new
+    (kind, step), *rest = steps
+    new = _replaced(part(value, steps[:1]), rest, new)
+    if kind == "attribute" and isinstance(value, tuple):
+        return value._replace(**{step: new})  # type: ignore[attr-defined]
+    if kind == "attribute" and dataclasses.is_dataclass(value):
+        return dataclasses.replace(value, **{step: new})  # type: ignore[type-var]
+    if isinstance(value, tuple):
+        return (*value[:step], new, *value[step + 1 :])
+    changed = copy.copy(value)
     if kind == "attribute":
-        object.__setattr__(made, step, inner)
+        object.__setattr__(changed, step, new)
     else:
-        made[step] = inner
-    return made
+        changed[step] = new
+    return changed
 
 
 # ---- the trace ----------------------------------------------------------------------------------
@@ -190,8 +202,8 @@ def _failure(
             every[position] = array
         roots = jax.tree_util.tree_unflatten(tree, every)
         if place is not None:
-            root, way = place
-            roots[root] = _replaced(roots[root], way, data)
+            root, steps = place
+            roots[root] = _replaced(roots[root], steps, data)
         function: Any = call.function
         if closed:
             function = closed_values.with_values(function, closed)

@@ -1,34 +1,28 @@
 """Cures for arguments whose type changed: pad, cast, or keep one kind of number."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from jaxlens.ir.compile_log import CallEvent, Cure, KeyChange
+from jaxlens.ir.compile_log import Cure
 from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.watch import retrace
+from jaxlens.stages.watch.recompile_cause import RecompileCause, few
 
-_NAMED = 3  # arguments named in one cure
 _FEW = 2  # sizes for which padding to the largest is proposed whatever they are
 
 
-def cure(calls: Sequence[CallEvent], key: JaxKey | None, alone: str) -> Cure:
-    """Proposes what spares the compiles of arguments of other types.
-
-    Args:
-        calls: Recompiles of one cause.
-        key: The key of the last of them.
-        alone: What is known of a call in which types of this kind did not change.
-    """
-    main = calls[-1].main
+def type_cure(cause: RecompileCause) -> Cure:
+    """For an argument of another type."""
+    main, name, alone = cause.last.main, cause.name, cause.alone()
     new, old = split(main.new), split(main.old)
     if "key<" in main.new + main.old:
         return Cure(
-            f"make {main.name} the same way each time, jax.random.key or jax.random.PRNGKey", alone
+            f"make {name} the same way each time, jax.random.key or jax.random.PRNGKey", alone
         )
     if new is None or old is None:
-        return Cure(f"pass {main.name} as an array at every call, or never", alone)
+        return Cure(f"pass {name} as an array at every call, or never", alone)
     if new[:1] == old[:1] and len(new[1]) == len(old[1]) and new[1] != old[1]:
-        return _pad(calls, key)
-    names = few([c.name for c in calls[-1].changes if c.kind == "type"])
+        return _pad(cause)
+    names = few(cause.names("type"))
     if new[1] == old[1] and new[0].removeprefix("weak ") == old[0].removeprefix("weak "):
         kind = old[0].removeprefix("weak ")
         return Cure(
@@ -46,69 +40,52 @@ def split(text: str) -> tuple[str, list[str]] | None:
     return (dtype, rest.partition("]")[0].split(",")) if bracket else None
 
 
-def few(names: Sequence[str]) -> str:
-    """`a, b and c`, or the first of many."""
-    if len(names) > _NAMED:
-        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
-    return " and ".join((", ".join(names[:-1]), names[-1]) if names[1:] else names)
-
-
-def values(calls: Sequence[CallEvent]) -> list[str]:
-    """What the main change took, the value before the first included."""
-    main = [call.main for call in calls]
-    return list(dict.fromkeys([main[0].old, *(change.new for change in main)]))
-
-
-def _pad(calls: Sequence[CallEvent], key: JaxKey | None) -> Cure:
-    """Pads the axes that differ."""
-    name = calls[-1].main.name
-    shapes = [s[1] for text in values(calls) if (s := split(text))]
+def _pad(cause: RecompileCause) -> Cure:
+    """For dimensions that change: pad them, to the largest size or to powers of two."""
+    types = [(parts[1], text) for text in cause.values if (parts := split(text))]
+    shapes = [shape for shape, _ in types]
     axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
-    if len(axes) != 1 or not all(s[axes[0]].isdigit() for s in shapes):
-        return _padded_cure(calls, key, f"pad {name} to a few common shapes")
-    sizes = sorted({int(s[axes[0]]) for s in shapes})
-    axis = f"axis {axes[0]}"
-    buckets = sorted({_power(size) for size in sizes})
-    if len(sizes) <= _FEW or 2 * sizes[0] > sizes[-1] or len(buckets) == len(sizes):
-        largest = max(values(calls), key=lambda text: int((split(text) or ("", []))[1][axes[0]]))
+    if len(axes) != 1 or not all(shape[axes[0]].isdigit() for shape in shapes):
+        return _padded(cause, f"pad {cause.name} to a few common shapes")
+    by_size = {int(shape[axes[0]]): text for shape, text in reversed(types)}
+    sizes, axis = sorted(by_size), f"axis {axes[0]}"
+    powers = {_power(size) for size in sizes}
+    if len(sizes) <= _FEW or 2 * sizes[0] > sizes[-1] or len(powers) == len(sizes):
         return Cure(
-            f"pad {name} along {axis} to {sizes[-1]}, and mask what was padded",
-            f"the program for {largest} is there: calls of that shape hit it",
+            f"pad {cause.name} along {axis} to {sizes[-1]}, and mask what was padded",
+            f"the program for {by_size[sizes[-1]]} is there: calls of that shape hit it",
         )
-    fewer = f"{len(buckets)} programs instead of {len(sizes)}"
-    return _padded_cure(calls, key, f"pad {name} along {axis} to powers of two", f": {fewer}")
+    gain = f": {len(powers)} programs instead of {len(sizes)}"
+    return _padded(cause, f"pad {cause.name} along {axis} to powers of two", gain)
 
 
-def _padded_cure(calls: Sequence[CallEvent], key: JaxKey | None, text: str, gain: str = "") -> Cure:
+def _padded(cause: RecompileCause, text: str, gain: str = "") -> Cure:
     """The cure, with what a trace at padded shapes showed."""
     text = f"{text}, and mask what was padded{gain}"
-    if key is None:
+    failure = retrace.at_sizes(cause.key, _padded_shapes(cause, cause.key)) if cause.key else None
+    if failure is None:
         return Cure(text)
-    changes = [c for c in calls[-1].changes if c.kind == "type"]
-    failed = retrace.at_sizes(key, _padded(key, changes))
-    if failed is None:
-        return Cure(text)
-    if failed:
-        return Cure(text, f"but tracing at the padded shape fails: {failed}", traced=True)
+    if failure:
+        return Cure(text, f"but tracing at the padded shape fails: {failure}", traced=True)
     return Cure(text, "traced at a padded shape: it works", traced=True)
 
 
 def _power(size: int) -> int:
+    """The next power of two."""
     return 1 << max(size - 1, 0).bit_length()
 
 
-def _padded(key: JaxKey, changes: Sequence[KeyChange]) -> Mapping[int, tuple[int, ...]]:
-    """Shapes of the leaves that are padded, by position."""
-    found = {}
+def _padded_shapes(cause: RecompileCause, key: JaxKey) -> Mapping[int, tuple[int, ...]]:
+    """Padded shapes of the arrays whose dimensions changed, by position."""
+    shapes = {}
     names = list(key.inputs)
-    for change in changes:
+    for change in cause.last.changes:
         new, old = split(change.new), split(change.old)
-        if new and old and change.name in names and len(new[1]) == len(old[1]):
-            sizes = [
-                _power(int(n)) if n != o else int(n)
-                for n, o in zip(new[1], old[1], strict=True)
-                if n.isdigit()
-            ]
-            if len(sizes) == len(new[1]):
-                found[names.index(change.name)] = tuple(sizes)
-    return found
+        if change.kind != "type" or not new or not old or change.name not in names:
+            continue
+        if len(new[1]) == len(old[1]) and all(size.isdigit() for size in new[1]):
+            shapes[names.index(change.name)] = tuple(
+                _power(int(size)) if size != was else int(size)
+                for size, was in zip(new[1], old[1], strict=True)
+            )
+    return shapes

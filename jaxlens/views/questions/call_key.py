@@ -1,7 +1,7 @@
 """What `jaxlens.key` shows: hit or miss, what is new, and the key part by part."""
 
 from jaxlens.ir.compile_log import CallKey
-from jaxlens.lenses.recompile.call_key import key, key_table
+from jaxlens.lenses.recompile.call_key import key_report, key_table
 from jaxlens.render.document import Document, Fold, TableBlock
 from jaxlens.views.report_blocks import report_blocks
 
@@ -15,4 +15,4 @@ def document(call: CallKey) -> Document:
         if call.rest
         else ()
     )
-    return Document("key", taken, (*report_blocks(key(call)), *rest))
+    return Document("key", taken, (*report_blocks(key_report(call)), *rest))

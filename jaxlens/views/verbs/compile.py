@@ -14,7 +14,7 @@ from jaxlens.lenses.constants.facts import alarm as large_arrays
 from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.memory.report import report as memory_report
 from jaxlens.lenses.program.kernels import Work, table, tally, what, works
-from jaxlens.lenses.recompile.verdict import report as verdict_report
+from jaxlens.lenses.recompile.call_key import verdict_report
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Subject, subject_of
 from jaxlens.lenses.times.facts import stages as stages_report

@@ -1,0 +1,110 @@
+"""The recompiles of one function for one reason, and what their keys and programs show."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jaxlens.ir.compile_log import CallEvent, CompileLog, KeyChange, root
+from jaxlens.stages.arguments.inputs import signature_of
+from jaxlens.stages.keys.jax_key import JaxKey
+from jaxlens.stages.watch.argument_origin import made_at
+
+_NAMED = 3  # arguments named in one cure
+_ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
+
+
+@dataclass(frozen=True, slots=True)
+class RecompileCause:
+    """Recompiles of one function for one reason.
+
+    Attributes:
+        calls: The calls that recompiled it, oldest first.
+        log: The log that they are in.
+        key: The key of the last of them; None where it is not known.
+    """
+
+    calls: Sequence[CallEvent]
+    log: CompileLog
+    key: JaxKey | None
+
+    @property
+    def last(self) -> CallEvent:
+        """The last of the calls."""
+        return self.calls[-1]
+
+    @property
+    def name(self) -> str:
+        """What changed: an argument, an option, a setting."""
+        return self.last.main.name
+
+    @property
+    def is_new_object(self) -> bool:
+        """Whether the value is another object each time, which no text tells from the others."""
+        return self.last.main.new.startswith("another ")
+
+    @property
+    def values(self) -> list[str]:
+        """The values that it took, with the one before the first of the calls."""
+        changes = [call.main for call in self.calls]
+        return list(dict.fromkeys([changes[0].old, *(change.new for change in changes)]))
+
+    def names(self, *kinds: str) -> list[str]:
+        """The names of what changed in these ways in the last call."""
+        return list(dict.fromkeys(c.name for c in self.last.changes if c.kind in kinds))
+
+    def alone(self, follows: Callable[[KeyChange], bool] | None = None) -> str:
+        """What the keys say of the last call without its main change and those that follow it.
+
+        Args:
+            follows: Whether a change follows the main one; by default, one of the same kind.
+        """
+        main = self.last.main
+        is_consequence = follows or (lambda change: change.kind == main.kind)
+        rest = [c.name for c in self.last.changes if c is not main and not is_consequence(c)]
+        return f"the nearest earlier key differs in {few(rest)} too" if rest else _ALONE
+
+    def programs(self) -> tuple[int, int]:
+        """How many programs of these input types the function has, and how many different ones.
+
+        (0, 0) where they cannot be compared.
+        """
+        last = self.last
+        programs = [
+            call.program
+            for call in self.log.compiles
+            if (call.function, call.defined) == (last.function, last.defined)
+            and call.program
+            and _input_types(call) == _input_types(last)
+        ]
+        return (len(programs), len(set(programs))) if len(programs) > 1 else (0, 0)
+
+    def equal_programs(self) -> str:
+        """The sentence that all programs are equal; "" where they are not."""
+        count, different = self.programs()
+        return f"their programs were compared: {every(count)} are equal" if different == 1 else ""
+
+    def made_at(self) -> str:
+        """The line that makes an object which is another at each call, in brackets."""
+        function = self.key.function() if self.key is not None else None
+        signature = signature_of(function) if function is not None else None
+        if self.last.line is None or signature is None:
+            return ""
+        parameters = list(signature.parameters)
+        line = made_at(self.last.line, self.last.function, parameters, root(self.name))
+        return f" ({line})" if line else ""
+
+
+def _input_types(call: CallEvent) -> tuple[str, ...]:
+    return tuple(part.text for part in call.parts if part.kind == "input")
+
+
+def every(count: int) -> str:
+    """`both` or `all 5`."""
+    return "both" if count == 2 else f"all {count}"
+
+
+def few(names: Sequence[str]) -> str:
+    """`a, b and c`, each once, or the first of many."""
+    names = list(dict.fromkeys(names))
+    if len(names) > _NAMED:
+        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    return " and ".join((", ".join(names[:-1]), names[-1]) if names[1:] else names)
