@@ -10,7 +10,7 @@ class CallSite:
 
     Attributes:
         place: "cell 3:7", "train.py:12"; "" where no line of the user's is on the stack.
-        text: The call as it is written there, in one line; "" where that is not known.
+        text: The call as written there, in one line; "" if that is unknown.
         top: Whether its names are those of the notebook, and not of a function.
     """
 

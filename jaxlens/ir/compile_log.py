@@ -1,8 +1,8 @@
-"""What JAX traced, lowered and compiled while somebody watched: a log, as frozen data.
+"""The log of a watch: what JAX traced, lowered and compiled, as frozen data.
 
-A `CallEvent` is a call for which JAX had to do something beyond starting a program:
-trace it, lower it, compile it, or at least make an entry in its fast path. It holds the key that
-the call was looked up by, part by part, and what differs from the nearest earlier key.
+A `CallEvent` is a call for which JAX did more than start a program: it traced, lowered or compiled
+the function, or at least made an entry in its fast path. It has the key that the call was looked up
+by, part by part, and what differs from the nearest earlier key.
 """
 
 import re
@@ -39,10 +39,10 @@ CompileStepKind = Literal["trace", "lower", "compile"]
 CacheLayer = Literal["", "trace", "lower", "compile", "fast path"]
 
 TYPE_TEXT = re.compile(r"(weak )?([\w<>]+)\[([^\]]*)\](.*)")
-"""A type as a key's part says it: weakness, dtype, shape, and how it is sharded."""
+"""The text of a type in a key: weakness, dtype, shape, sharding."""
 
 LOOPS = ("scan", "while", "cond")
-"""Operations that are given functions: outside of jit each is a program of its own."""
+"""Operations that take functions. Outside of jit, each new function is a new program."""
 
 _FIRST = ("function", "setting", "option", "donated", "structure", "field", "static")
 _TEXTS: Mapping[str, str] = {
@@ -74,10 +74,10 @@ class KeyPart:
 
     Attributes:
         name: The argument's pytree path, or the option's or setting's name.
-        kind: What it is a part of.
+        kind: What kind of part it is.
         text: Its value: a type ("f32[64,784]"), a static value, a setting.
         place: Where an input lies ("committed to cpu:1"); part of the compile cache's key.
-        holder: What holds an input ("jax.Array", "numpy.ndarray", "float"); part of the fast
+        holder: The class of an input ("jax.Array", "numpy.ndarray", "float"); part of the fast
             path's key.
     """
 
@@ -90,7 +90,7 @@ class KeyPart:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """One thing that differs between two keys; `str` of it is the line that is shown."""
+    """One difference between two keys; `str(change)` is the line that is shown."""
 
     kind: KeyChangeKind
     name: str
@@ -108,41 +108,41 @@ _STEP = re.compile(r"^[^.\[]++|\.[^.\[]++|\[[^\[\]]*+\]")
 
 
 def merged(changes: Sequence[KeyChange]) -> tuple[KeyChange, ...]:
-    """The changes, with like ones of a container's arrays as one: "14 arrays of params: new".
+    """The changes, with equal ones of a container's arrays as one: "14 arrays of params: new".
 
-    Putting an optimiser's state on a device is one change to whoever did it.
+    Moving an optimiser's state to a device is one change to the user.
     """
     groups: dict[object, list[KeyChange]] = {}
     for change in changes:
         values = () if change.kind in ("new", "gone") else (change.new, change.old)
         like = (change.kind, root(change.name), *values)
         groups.setdefault(like if change.kind in _OF_ARRAYS else id(change), []).append(change)
-    every: list[KeyChange] = []
-    whole = remade(changes)
+    merged_changes: list[KeyChange] = []
+    created = recreated_objects(changes)
     for group in groups.values():
-        holder = container([change.name for change in group])
-        if len(group) >= _FEWEST and holder:
-            every.append(replace(group[0], name=f"{len(group):,} arrays of {holder}"))
-        elif whole.get(name := group[0].name, name) != name:
-            every.append(KeyChange(group[0].kind, whole[name], "another object"))
+        outer = container([change.name for change in group])
+        if len(group) >= _FEWEST and outer:
+            merged_changes.append(replace(group[0], name=f"{len(group):,} arrays of {outer}"))
+        elif created.get(name := group[0].name, name) != name:
+            merged_changes.append(KeyChange(group[0].kind, created[name], "another object"))
         else:
-            every += group
-    return tuple(dict.fromkeys(every))
+            merged_changes += group
+    return tuple(dict.fromkeys(merged_changes))
 
 
-def remade(changes: Sequence[KeyChange]) -> dict[str, str]:
-    """What was made anew, for each change of an object that equals no other: itself or its holder.
+def recreated_objects(changes: Sequence[KeyChange]) -> dict[str, str]:
+    """Maps each object that equals no other to what the user created: that object or its container.
 
-    An optimiser whose functions `opt.tx.init` and `opt.tx.update` are new ones is `opt.tx`.
+    Where the functions `opt.tx.init` and `opt.tx.update` are new, the user created a new `opt.tx`.
     """
     names = [change.name for change in changes if change.new.startswith("another ")]
-    holders = {name: container([name]) for name in names}
-    several = {h for h in holders.values() if h != root(h) and [*holders.values()].count(h) > 1}
-    return {name: holder if holder in several else name for name, holder in holders.items()}
+    outer = {name: container([name]) for name in names}
+    several = {c for c in outer.values() if c != root(c) and [*outer.values()].count(c) > 1}
+    return {name: c if c in several else name for name, c in outer.items()}
 
 
 def container(names: Sequence[str]) -> str:
-    """The innermost container that holds all of these: "state.opt_state"; "" for none."""
+    """The innermost container of all these paths: "state.opt_state"; "" for none."""
     shared = []
     for steps in zip(*(_STEP.findall(name)[:-1] for name in names), strict=False):
         if len(set(steps)) > 1:
@@ -162,8 +162,8 @@ class DiskKey:
 
     Attributes:
         parts: Each part with its hash, which is the same in every process.
-        changes: What differs from the nearest earlier key of a program of that name, which this
-            process asked for while somebody watched.
+        changes: What differs from the nearest earlier key of a program of that name, among those
+            that this process made during a watch.
         earlier: How many such keys there were.
         unkept: Why a program that the cache did not hold is not in it now either; "" for one that
             is.
@@ -181,13 +181,13 @@ class CompileStep:
 
     Attributes:
         kind: What was done.
-        seconds: How long it took, as JAX told; None where it told nothing.
-        served: "memory" for a trace that an inner cache of JAX's held; "disk" for a program that
-            the persistent cache held; "" for work that was done.
+        seconds: How long it took, as JAX reports; None where it reports nothing.
+        served: "memory" for a trace found in an inner cache of JAX's; "disk" for a program found
+            in the persistent cache; "" for work that was done.
         failed: Name of the exception that it ended in.
-        others: How many programs of that name the persistent cache held under other keys, where
-            it was asked in vain; None where it was not asked, or held the program.
-        disk: The key by which the persistent cache was asked; None where it was not.
+        others: How many programs of that name the persistent cache had under other keys when it
+            missed; None where it hit or was not used.
+        disk: The key in the persistent cache; None where that was not used.
     """
 
     kind: CompileStepKind
@@ -200,12 +200,12 @@ class CompileStep:
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """What would spare the work.
+    """What would avoid a recompile.
 
     Attributes:
         text: What to do.
-        tried: What a trial of it showed; "" for one that was not tried.
-        traced: Whether the trial traced the call anew; else keys or programs were compared.
+        tried: What a trial of it showed; "" if it was not tried.
+        traced: Whether the trial traced the call again; else keys or programs were compared.
     """
 
     text: str
@@ -233,7 +233,7 @@ class CallEvent:
         under: The transform that ran it op by op ("grad"): no call of the function itself.
         program: Fingerprint of the StableHLO program; "" where it was not compiled, and for an
             operation that is none of `LOOPS`.
-        cure: What would spare the call its work; None for a first call.
+        cure: What would avoid it; None for a first call.
     """
 
     number: int
@@ -309,7 +309,7 @@ def _difference(change: KeyChange) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class KeySlot:
-    """An argument of a call that can be written anew, to see whether the call would still hit.
+    """An argument of a call that can be changed, to see whether the call would still hit.
 
     Attributes:
         name: Its pytree path, or the static argument's name.
@@ -344,7 +344,7 @@ class CallKey:
 
     @property
     def hit(self) -> bool | None:
-        """Whether the call would hit; None where it cannot be known."""
+        """Whether the call would hit; None if that is unknown."""
         return self.verdict.hit
 
     @property
@@ -360,12 +360,12 @@ class CallKey:
 
 @dataclass(frozen=True, slots=True)
 class CompileLog:
-    """Everything that was traced, lowered and compiled while somebody watched.
+    """Everything that was traced, lowered and compiled during a watch.
 
     Attributes:
         calls: In order.
         trouble: What could not be seen with this version of JAX, in sentences.
-        going: Whether somebody still watches.
+        going: Whether the watch goes on.
     """
 
     calls: tuple[CallEvent, ...] = ()

@@ -6,7 +6,14 @@ Recompiles of one function with one cause are told of together, with the values 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jaxlens.ir.compile_log import TYPE_TEXT, CallEvent, CompileLog, KeyChange, merged, remade
+from jaxlens.ir.compile_log import (
+    TYPE_TEXT,
+    CallEvent,
+    CompileLog,
+    KeyChange,
+    merged,
+    recreated_objects,
+)
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Finding, Trust, count
@@ -111,7 +118,7 @@ def _with(calls: Sequence[CallEvent]) -> str:
 
 def _names(call: CallEvent, kind: str, main: bool = False) -> set[str]:
     """What changed in this way: what was made anew, and not each of its functions."""
-    whole = remade(call.changes)
+    whole = recreated_objects(call.changes)
     changes = [call.main] if main else [c for c in call.changes if c.kind == kind]
     return {whole.get(c.name, c.name) for c in changes}
 
@@ -137,7 +144,7 @@ def _said(key: tuple[str, ...], calls: Sequence[CallEvent], group: FunctionGroup
     values = _listed_values([_bare(changes[0].old), *(_bare(c.new) for c in changes)])
     if key[0] in ("static", "field") and change.new.startswith("another "):
         kind = "static" if key[0] == "static" else "kept in the pytree"
-        whole = remade(calls[-1].changes)[name]
+        whole = recreated_objects(calls[-1].changes)[name]
         if whole != name:
             return f"{whole} is {kind} and was made anew"
         return f"{name} is {kind} and each time another {change.old}"

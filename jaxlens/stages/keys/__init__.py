@@ -1,1 +1,1 @@
-"""Keys of JAX's caches: would this very call be found, and what in it is new?"""
+"""The keys by which JAX and `jaxlens.core` look up calls: does a call hit, and what is new?"""

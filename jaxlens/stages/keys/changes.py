@@ -47,9 +47,9 @@ def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
 
     Donating the first argument changes `donate_argnums` and `donate_argnames`: one change of `x`.
     """
-    every = list(changes(new, old))
-    options = {change.name for change in every if change.kind == "option"}
-    for change in every:
+    found = list(changes(new, old))
+    options = {change.name for change in found if change.kind == "option"}
+    for change in found:
         if change.kind != "option":
             yield change
         elif change.name == "donate_argnames":
@@ -82,9 +82,8 @@ def nearest(
 
 def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[KeyChange]:
     """The inputs that lie elsewhere; constants that JAX passes come before them."""
-    extra = len(new) - len(names)
-    every = [*(f"constant {i}" for i in range(extra)), *names]
-    for name, now, was in zip(every, new, old, strict=False):
+    constants = [f"constant {i}" for i in range(len(new) - len(names))]
+    for name, now, was in zip((*constants, *names), new, old, strict=False):
         if now != was:
             yield KeyChange("place", name, sharding_text(now), sharding_text(was))
 
@@ -114,23 +113,23 @@ def _parts(kind: KeyChangeKind, name: str, new: Any, old: Any) -> Iterator[KeyCh
         if isinstance(now, AuxData) and isinstance(was, AuxData):
             yield _change("field", path, static_text(now.value), static_text(was.value))
         else:
-            yield _change(kind, path, tree_text(now), tree_text(was))
+            yield _change(kind, path, _tree_text(now), _tree_text(was))
 
 
 def _change(kind: KeyChangeKind, name: str, now: str, was: str) -> KeyChange:
     if now != was:
         return KeyChange(kind, name, now, was)
-    # What it holds are objects without names of their own: only its type says something.
-    kept = was.partition("(")[0] if "(" in was and "<" in was else was
-    return KeyChange(kind, name, f"another {kept}", kept)
+    # The text is that of objects without names, such as "Net(<object>)": only the class is of use.
+    text = was.partition("(")[0] if "(" in was and "<" in was else was
+    return KeyChange(kind, name, f"another {text}", text)
 
 
-def tree_text(value: Any) -> str:
-    """A static value, or containers in short where what they hold has one order."""
+def _tree_text(value: Any) -> str:
+    """A static value or a pytree; an OrderedDict by its keys, whose order is part of the tree."""
     if isinstance(value, PyTreeDef):
-        kind, kept = value.node_data() or (None, None)
-        if kind is OrderedDict and kept:
-            return f"OrderedDict of {', '.join(map(str, kept))}"
+        kind, keys = value.node_data() or (None, None)
+        if kind is OrderedDict and keys:
+            return f"OrderedDict of {', '.join(map(str, keys))}"
     return static_text(value)
 
 
@@ -145,11 +144,11 @@ def _mesh_text(mesh: Any) -> str:
 
 
 def _dynamic(new: JaxKey, old: JaxKey) -> list[dict[str, Any]]:
-    """The containers of both, without the arguments that hold no array in the only one of them."""
-    told = {*new.statics, *old.statics}
+    """The containers of both, without an argument that is static in one and dynamic in the other."""
+    static = {*new.statics, *old.statics}
     both = new.structures.keys() & old.structures.keys()
     return [
-        {name: tree for name, tree in key.structures.items() if name in both or name not in told}
+        {name: tree for name, tree in key.structures.items() if name in both or name not in static}
         for key in (new, old)
     ]
 
@@ -157,8 +156,16 @@ def _dynamic(new: JaxKey, old: JaxKey) -> list[dict[str, Any]]:
 # ---- distances ----------------------------------------------------------------------------------
 
 
+# The nearest key is the one that a user would call the earlier call. A type in which one axis
+# differs is nearer than one of another rank:
+#
+#     f32[32,784], was f32[31,784]    0.5 + 0.4 * (ratio of 32 and 31) / 3
+#     f32[32,784], was f32[784]       0.9
+#     a new array in a container      1.5
+
+
 def apart(found: Iterable[KeyChange]) -> float:
-    """How far apart two keys are, given what differs: types that differ in one axis are near."""
+    """The distance of two keys, given what differs."""
     return sum(map(_distance, found))
 
 
@@ -174,7 +181,7 @@ def _distance(change: KeyChange) -> float:
 
 
 def _ratio(new: str, old: str) -> float:
-    """How far apart two dimensions or dtypes are, 0 to 1; sizes by their ratio."""
+    """The distance of two dimensions or dtypes, 0 to 1; of dimensions by their ratio."""
     sizes = [int(text.rstrip("]")) for text in (new, old) if text.rstrip("]").isdigit()]
     if new == old:
         return 0.0

@@ -1,4 +1,4 @@
-"""The keys of functions that `jaxlens.core` jitted. They are data, and the core forgets none."""
+"""The keys of functions that `jaxlens.core` jitted. They are plain data, and are never dropped."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ _SETTINGS = ("device", "axes", "x64")
 
 
 class CoreKeys(KeySource[Any]):
-    """A call of the core's.
+    """A call of a function of the core's.
 
     Args:
         f: A function that the core jitted, or one of the user's that calls the core.

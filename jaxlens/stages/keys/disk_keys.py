@@ -1,8 +1,8 @@
 """The key by which the persistent cache looks a program up, part by part, and what is new in it.
 
-JAX hashes the parts of that key one after the other and logs the hash of each, where somebody
-listens. What a hash stands for is not in it; of the compile options, the devices and XLA's flags
-what was hashed is read beside it, so that the option that differs has a name.
+JAX hashes the parts of that key one after the other and logs each hash at debug level. A hash does
+not show what was hashed. So the compile options, the devices and XLA's flags are read beside it,
+and the option that differs has a name.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class DiskPart:
 
     Attributes:
         digest: Its hash.
-        values: What was hashed, by name, where that can be read.
+        values: What was hashed, by name, as far as that can be read.
     """
 
     digest: str
@@ -50,12 +50,12 @@ Parts = Mapping[str, DiskPart]
 
 
 def part(name: str, digest: str, seen: Mapping[str, Any]) -> DiskPart:
-    """A part with what was hashed for it.
+    """A part, with the values that were hashed.
 
     Args:
-        name: As JAX calls it.
+        name: JAX's name of it.
         digest: Its hash.
-        seen: The variables of the function that makes the key, and the flags that it read.
+        seen: The variables of JAX's function that makes the key, and the flags that it read.
     """
     try:
         return DiskPart(digest, dict(_values(name, seen)))
@@ -80,7 +80,7 @@ def _values(name: str, seen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _plain(options: Any) -> Iterator[tuple[str, str]]:
-    """The options that are numbers, texts or one of several."""
+    """The options that are numbers, texts or enums."""
     for name in dir(options):
         if not name.startswith("_"):
             with contextlib.suppress(AttributeError, RuntimeError, TypeError, ValueError):
@@ -95,14 +95,14 @@ def _pair(flag: str) -> tuple[str, str]:
 
 
 def key(new: Parts, earlier: Sequence[Parts]) -> DiskKey:
-    """A key as data, compared with the nearest earlier one of a program of its name.
+    """A key as data, compared with the nearest earlier one of a program of the same name.
 
     Args:
         new: Its parts.
         earlier: Those of earlier programs of this process, oldest first.
     """
     changes = nearest(_changes(new, old) for old in reversed(earlier))
-    digests = tuple((_NAMES.get(name, name), held.digest) for name, held in new.items())
+    digests = tuple((_NAMES.get(name, name), part.digest) for name, part in new.items())
     return DiskKey(digests, changes, len(earlier))
 
 
@@ -120,21 +120,21 @@ def unkept(seconds: float) -> str:
 
 
 def is_used() -> bool:
-    """Whether there is a persistent cache; JAX makes keys for it also where there is none."""
+    """Whether there is a persistent cache; JAX makes keys for it also if there is none."""
     config: Any = jax.config
     return config.jax_compilation_cache_dir is not None and config.jax_enable_compilation_cache
 
 
 def _changes(new: Parts, old: Parts) -> Iterator[KeyChange]:
-    for name, held in new.items():
+    for name, now in new.items():
         was = old.get(name)
-        if was is None or was.digest == held.digest:
+        if was is None or was.digest == now.digest:
             continue
-        told = list(_told(held.values, was.values))
-        yield from told or [KeyChange("disk", _NAMES.get(name, name), "another", "")]
+        named = list(_value_changes(now.values, was.values))
+        yield from named or [KeyChange("disk", _NAMES.get(name, name), "another", "")]
 
 
-def _told(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator[KeyChange]:
+def _value_changes(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator[KeyChange]:
     for name in dict.fromkeys((*new, *old)):
         now, was = new.get(name, "not set"), old.get(name, "not set")
         if now != was and not name.removeprefix("--").startswith(_LEFT_OUT):

@@ -1,4 +1,4 @@
-"""Whether a call would run a program that was traced before and that the function no longer makes.
+"""Whether a call would run a program that was traced earlier and that the function no longer makes.
 
 JAX keys a trace by the function and the types of its arguments: a global, a closed-over number or
 a helper that has changed since is not in the key, so the call runs the earlier program.
@@ -19,8 +19,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, tuple, type(None))
 def difference(before: Any, now: Any) -> str:
     """The first difference of two traced programs in a few words; "" where there is none.
 
-    Variables are told by where they are made. Parameters that are functions or objects say
-    nothing by themselves: what they do stands in a body.
+    Variables are compared by the position at which they are defined. Parameters that are functions
+    or objects are not compared: what they do is in a body.
 
     Args:
         before: A closed jaxpr.
@@ -63,7 +63,7 @@ def _aval(value: Any) -> Any:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two constants hold the same; also where that cannot be known."""
+    """Whether two constants have the same numbers; True if that cannot be compared."""
     if getattr(one, "nbytes", 0) > _LARGE:
         return True
     try:
@@ -77,9 +77,9 @@ def _equations(old: Any, new: Any) -> str:
     if len(old.eqns) != len(new.eqns):
         return f"it has {len(old.eqns)} equations where this one has {len(new.eqns)}"
     places: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    for body, known in zip((old, new), places, strict=True):
+    for body, positions in zip((old, new), places, strict=True):
         for variable in (*body.constvars, *body.invars):
-            known[id(variable)] = len(known)
+            positions[id(variable)] = len(positions)
     for one, other in zip(old.eqns, new.eqns, strict=True):
         if one.primitive is not other.primitive or len(one.invars) != len(other.invars):
             return f"it has {one.primitive} where this one has {other.primitive}"
@@ -92,16 +92,16 @@ def _equations(old: Any, new: Any) -> str:
         for name, value in _settings(one.params):
             if name in other.params and str(other.params[name]) != str(value):  # NaN is not NaN
                 return f"its {one.primitive} has {name}={value}, this one {other.params[name]}"
-        for eqn, known in zip((one, other), places, strict=True):
+        for eqn, positions in zip((one, other), places, strict=True):
             for variable in eqn.outvars:
-                known[id(variable)] = len(known)
+                positions[id(variable)] = len(positions)
     before = [_read(atom, places[0]) for atom in old.outvars]
     after = [_read(atom, places[1]) for atom in new.outvars]
     return "" if before == after else "it returns other values"
 
 
 def _read(atom: Any, places: dict[int, int]) -> Any:
-    """A literal's text and type, or where a variable was made."""
+    """A literal's text and type, or the position at which a variable is defined."""
     if hasattr(atom, "val"):
         return f"{atom.val}:{type_of(atom.aval)}"
     return places.get(id(atom))

@@ -1,8 +1,8 @@
 """What is new in a call that JAX is about to work on, one cache after the other.
 
-A call is compared with the earlier ones of the same function object, which JAX's caches hold, and
-with those of other objects made by the same line of Python, which only a log can remember: JAX
-knows a function by its identity and forgets it when it dies.
+A call is compared with the earlier ones of the same function object, whose keys JAX's caches have,
+and with those of other function objects that the same line of Python created. Only a log can
+remember these: JAX identifies a function by the object, and drops its keys when that is deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,20 +78,20 @@ def _closed_changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[
 
 
 def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[JaxKey]]:
-    """The keys that JAX holds of this function object, and of others of its line.
+    """The keys in JAX's trace cache: of this function object, and of others of its line.
 
-    What is remembered anyway is left out.
+    Those in `memory` are left out.
     """
     fun = new.function()
     found: list[tuple[bool, JaxKey]] = []
     for inner, context, rest in compat.every_trace_key() or ():
-        held, exact = user_function(inner, rest[1]), (context, rest)
-        is_own = held is fun
-        if exact == new.exact if is_own else function_origin(held) != new.origin:
+        function, exact = user_function(inner, rest[1]), (context, rest)
+        is_own = function is fun
+        if exact == new.exact if is_own else function_origin(function) != new.origin:
             continue
         if compat.is_apart(context, new.exact[0]):
             continue
-        if any(key.function() is held and key.exact == exact for key in memory):
+        if any(key.function() is function and key.exact == exact for key in memory):
             continue
         call = Call(inner, (), {}, signature_of(inner))
         found.append((is_own, kept_key(call, *exact)))
@@ -101,7 +101,7 @@ def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[Jax
 
 
 def _as_place(new: JaxKey, change: KeyChange) -> KeyChange:
-    """A type that only got another mesh, said as where the input lies."""
+    """A change of type in which only the mesh differs, as a change of place."""
     now, was = TYPE_TEXT.fullmatch(change.new), TYPE_TEXT.fullmatch(change.old)
     if change.kind != "type" or not now or not was or now.group(1, 2, 3) != was.group(1, 2, 3):
         return change
@@ -114,12 +114,12 @@ def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:
     program, lowering = stack.program, stack.lowering
     if program is None or lowering is None:
         return (), 0
-    held = compat.lower_keys(SimpleNamespace(params={"jaxpr": program})) or []
-    here = compat_events.here()
-    keys = [key[:2] for key in held if key[:2] != (here, lowering)]
-    keys = [key for key in keys if not compat.is_apart(key[0], here or ())]
+    kept = compat.lower_keys(SimpleNamespace(params={"jaxpr": program})) or []
+    context = compat_events.here()
+    keys = [key[:2] for key in kept if key[:2] != (context, lowering)]
+    keys = [key for key in keys if not compat.is_apart(key[0], context or ())]
     names = list(new.places) if new else list(compat_events.program_names(program))
-    found = (tuple(_lowering_changes(names, (here, lowering), key)) for key in keys[:_MOST])
+    found = (tuple(_lowering_changes(names, (context, lowering), key)) for key in keys[:_MOST])
     return nearest(filter(None, found)), len(keys)
 
 
@@ -147,7 +147,7 @@ def _lowering_changes(
 
 
 def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
-    """What differs for the fast path, which looks at what holds arguments and where they lie."""
+    """What differs in the key of the fast path: the classes of the arguments and their places."""
     own = [key for key in _of_function(new, memory) if key.exact == new.exact]
     return nearest(_entry_changes(new, key) for key in reversed(own)), len(own)
 

@@ -1,4 +1,4 @@
-"""The key that JAX looks a call up by, under the names that the user knows."""
+"""The key that JAX looks a call up by, with the names of the user's arguments."""
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from jaxlens.stages.call.function_origin import UNKNOWN_ORIGIN, FunctionOrigin, 
 from jaxlens.stages.call.numbered_call import leaf_paths, named_leaves, numbered, static_positions
 from jaxlens.stages.call.traceable import function_name
 
-# Settings that are worth a row where nothing was asked about settings.
+# Settings that are listed even if they are no part of the question.
 _SHOWN = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device")
 
 
@@ -26,7 +26,8 @@ _SHOWN = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device"
 class JaxKey:
     """What JAX traces, lowers and compiles a call by.
 
-    It keeps neither the function nor an array alive: a watched program frees what it would free.
+    It references neither the function nor an array strongly: a watched program frees what it would
+    free anyway.
 
     Attributes:
         exact: The key as JAX has it: trace context, and (jit's settings, signature, types, mesh).
@@ -39,11 +40,11 @@ class JaxKey:
         defaults: Default values of the parameters by name.
         keywords: The arguments that were passed by keyword.
         name: The function's name.
-        origin: Where the function object came from.
-        function: Gives the function object while it lives; the user's, in one that Equinox made.
-        inner: Gives the function object that JAX traces while it lives, or an equal one.
+        origin: The line of Python that created the function.
+        function: Returns the function object while it exists; the user's, of one that Equinox made.
+        inner: Returns the function object that JAX traces while it exists, or an equal one.
         places: Where each array lies, by path. Part of the key of the compile.
-        holders: What holds each array, by path. Part of the key of the fast path.
+        holders: The class of each array, by path. Part of the key of the fast path.
         closed: Plain values that the function closes over, by name.
     """
 
@@ -87,7 +88,7 @@ class JaxKey:
 
 
 def _is_default(name: str, value: Any) -> bool:
-    """Whether an option has the value that `jax.jit` gives it where it is not passed."""
+    """Whether an option has the default of `jax.jit`."""
     if name.endswith("_treedef") or name == "inline":  # containers of the options below
         return True
     if value is None or value is False or (isinstance(value, tuple) and not value):
@@ -99,9 +100,9 @@ def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKe
     """The key of a call of a jitted function; None where this version of JAX hides it.
 
     Args:
-        call: The Python function inside, and the arguments.
+        call: The Python function inside the jitted one, and the arguments.
         info: The settings of its `jax.jit`.
-        origin: Where the function came from, if that is known.
+        origin: The line of Python that created the function, if it is known already.
 
     Raises:
         TypeError: An argument is no array and not marked static.
@@ -126,16 +127,16 @@ def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKe
 
 
 def kept_key(call: Call, context: Sequence[Any], rest: tuple[Any, ...]) -> JaxKey:
-    """A key that JAX's trace cache holds.
+    """A key in JAX's trace cache.
 
     Args:
-        call: The Python function inside. Its arguments do not matter: the key has them.
+        call: The Python function inside the jitted one. Its arguments are read from the key.
         context: The trace context in the key.
         rest: Jit's settings, signature, types and mesh.
     """
     info, signature, avals, mesh = rest
     names = compat.context_names()
-    if len(names) != len(context):  # made before the import of a module that has settings
+    if len(names) != len(context):  # older than the import of a module that has settings
         names = tuple(f"JAX setting {i}" for i in range(len(context)))
     statics, structures, paths, user = _arguments(call, info, signature)
     if call.names and len(call.names) == len(avals):
@@ -189,7 +190,7 @@ def static_arguments(call: Call, info: Any, signature: Any) -> dict[str, Any]:
 
 
 def aval_text(aval: Any) -> str:
-    """An abstract value with what tells it apart for JAX: type, weakness, sharding."""
+    """An abstract value as text: weakness, type, sharding."""
     kind = type_of(aval)
     weak = "weak " if getattr(aval, "weak_type", False) else ""
     sharding = getattr(aval, "sharding", None)
@@ -214,7 +215,7 @@ def sharding_text(sharding: Any) -> str:
 
 
 def _place(leaf: Any) -> str:
-    """Where an argument lies, as far as it is part of the key of the compile."""
+    """The place of an argument, as far as it is part of the key of the compile."""
     sharding = getattr(leaf, "sharding", None)
     if sharding is None or isinstance(leaf, jax.core.Tracer):
         return ""
@@ -243,7 +244,7 @@ def named_function(fun: Any, signature: Any) -> Any:
 
 
 def user_function(fun: Any, signature: Any) -> Any:
-    """The object by which a function is told from others: a model's parts are in the key."""
+    """The object that identifies a function. Of a model it is Equinox's, as its parts are in the key."""
     user = named_function(fun, signature)
     return user if jax.tree_util.all_leaves([user]) else fun
 

@@ -43,7 +43,7 @@ class JaxKeys(KeySource[JaxKey]):
 
     def __init__(self, call: Call, name: str) -> None:
         self.name = name
-        self._unknown = ""  # why nothing is known of the call
+        self._unknown = ""  # why the verdict is unknown
         try:
             inner = library_jits.inner_call(call)
         except (TypeError, ValueError) as error:
@@ -54,7 +54,7 @@ class JaxKeys(KeySource[JaxKey]):
         if jitted is None and not self._unknown:
             is_wrapper = inner is not None or compat.inner_jit(call.function)
             self._unknown = (_WRAPPED if is_wrapper else EAGER).format(name=name)
-            # Of a function that is not jitted, the key that its jit would have.
+            # The key of a function that is not jitted is that of its jit.
             jitted = None if is_wrapper else compat.jit_parts(jax.jit(call.function))
         self._info = jitted[1] if jitted else None
         self._call = replace(call, function=jitted[0]) if jitted else call
@@ -118,8 +118,8 @@ class JaxKeys(KeySource[JaxKey]):
         call, info = self._call, self._info
         assert info is not None
         static = {*info.static_argnums, *info.static_argnames}
-        every = leaves(call.args, call.kwargs, call.signature)
-        return call.names or [leaf.name for leaf in every if leaf.root not in static]
+        found = leaves(call.args, call.kwargs, call.signature)
+        return call.names or [leaf.name for leaf in found if leaf.root not in static]
 
 
 def _unknown(reason: str, earlier: int = 0) -> Verdict:

@@ -1,7 +1,7 @@
 """The key that a call would be looked up by, before the call: as given, or with other arguments.
 
-Nothing is traced, run or entered. An argument that is written anew (another shape, dtype, weak
-type or static value) is an abstract shape, the others are as given.
+Nothing is traced or run, and no entry is made. An argument that is changed (another shape, dtype,
+weak type or static value) becomes an abstract shape or a literal; the others are as given.
 """
 
 import ast
@@ -33,7 +33,7 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
         kwargs: Keyword arguments.
     """
     name = function_name(f)
-    core = sys.modules.get("jaxlens.core")  # whoever has a function of the core's has imported it
+    core = sys.modules.get("jaxlens.core")  # imported by whoever made the function
     if core is not None and isinstance(f, core.Jitted):
         return CoreKeys(f, args, kwargs, name).call_key()
     return JaxKeys(open_call(f, tuple(args), dict(kwargs)), name).call_key()
@@ -62,13 +62,13 @@ def varied(
     kwargs: Mapping[str, Any],
     changed: Sequence[KeySlot],
 ) -> CallKey:
-    """The key of the call with some of its slots written anew.
+    """The key of the call with some of its arguments changed.
 
     Args:
         f: The function.
         args: Positional arguments.
         kwargs: Keyword arguments.
-        changed: The slots that differ, by name.
+        changed: The arguments that differ.
 
     Raises:
         OptionError: A text that is no type ("f32[3,4]"), or no Python literal.
@@ -114,11 +114,11 @@ def _literal(slot: KeySlot) -> Any:
 
 
 def _abstract(slot: KeySlot, value: Any) -> Any:
-    """A shape of the type that is written, lying where the value lies."""
+    """An abstract shape of the type in a slot, at the place of the value."""
     positional, named = arguments(slot.text)
     if len(positional) != 1 or named or not isinstance(positional[0], jax.ShapeDtypeStruct):
         raise OptionError(f"{slot.name}: expected a type such as f32[3,4], got {slot.text!r}")
     shape: Any = jax.ShapeDtypeStruct  # it has no types
-    held = getattr(value, "sharding", None) if getattr(value, "committed", False) else None
+    sharding = getattr(value, "sharding", None) if getattr(value, "committed", False) else None
     wanted = positional[0]
-    return shape(wanted.shape, wanted.dtype, weak_type=slot.weak, sharding=held)
+    return shape(wanted.shape, wanted.dtype, weak_type=slot.weak, sharding=sharding)

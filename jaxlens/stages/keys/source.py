@@ -1,4 +1,4 @@
-"""Where keys come from: a call of a function, and the keys that its tracer keeps of it."""
+"""What JAX and `jaxlens.core` have in common: both look calls up by keys and keep earlier ones."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ EAGER = "{name} is not jitted; called like this it runs op by op and has no cach
 
 
 class KeySource(ABC, Generic[Key]):
-    """One call. JAX and `jaxlens.core` each have a key for it, and keys of earlier calls.
+    """A call, its key, and the keys of earlier calls of the function.
 
-    Nothing is traced, and no entry is made.
+    Reading them traces nothing and makes no entry.
 
     Attributes:
         name: The function's name.
@@ -25,7 +25,7 @@ class KeySource(ABC, Generic[Key]):
 
     @abstractmethod
     def key(self) -> Key | None:
-        """The key of the call; None where it is hidden.
+        """The key of the call; None if it cannot be read.
 
         Raises:
             TypeError: The tracer would refuse an argument.
@@ -34,11 +34,11 @@ class KeySource(ABC, Generic[Key]):
 
     @abstractmethod
     def parts(self, key: Key, every: bool = False) -> Iterable[KeyPart]:
-        """A key as rows, with `every` also those that have their usual values."""
+        """The rows of a key; with `every` also options and settings that have their defaults."""
 
     @abstractmethod
     def verdict(self) -> Verdict:
-        """Whether the call would hit, and what differs from the nearest earlier key if not."""
+        """Whether the call would hit; if not, what differs from the nearest earlier key."""
 
     def call_key(self) -> CallKey:
         """The key, part by part, with the verdict."""

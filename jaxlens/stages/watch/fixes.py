@@ -19,7 +19,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jaxlens.ir.compile_log import CallEvent, CompileLog, Cure, KeyChange, container, remade, root
+from jaxlens.ir.compile_log import (
+    CallEvent,
+    CompileLog,
+    Cure,
+    KeyChange,
+    container,
+    recreated_objects,
+    root,
+)
 from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.watch import retrace
 from jaxlens.stages.watch.recompile_cause import RecompileCause, every, few
@@ -186,7 +194,7 @@ def _constant_field(cause: RecompileCause) -> Cure:
     """For what a pytree keeps beside its arrays."""
     tried = cause.equal_programs() or cause.alone()
     if cause.is_new_object:
-        objects = few([*remade(cause.last.changes).values()])
+        objects = few([*recreated_objects(cause.last.changes).values()])
         text = f"make {objects} once, and use the same object each time{cause.made_at()}"
         return Cure(text, tried)
     names = few(cause.names("field"))

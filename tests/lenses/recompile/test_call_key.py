@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.facts import Verdict
-from jaxlens.lenses.recompile.verdict import sentence
+from jaxlens.lenses.recompile.call_key import sentence
 from jaxlens.report import duration
 
 
