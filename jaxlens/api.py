@@ -345,9 +345,9 @@ def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
 
 def calls() -> Any:
     """Records which jitted functions are called inside it; see `stages/watch/cell_calls.py`."""
-    from jaxlens.stages.watch.cell_calls import Calls
+    from jaxlens.stages.watch.cell_calls import CellCalls
 
-    return Calls()
+    return CellCalls()
 
 
 def traced_before(program: CalledProgram) -> Capture | None:

@@ -117,7 +117,7 @@ def run(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
     without_shell(shell)
     shell.run_line_magic("load_ext", "jaxlens")
     from jaxlens.notebook.magics import magics
-    from jaxlens.stages.watch.cell_calls import Calls
+    from jaxlens.stages.watch.cell_calls import CellCalls
 
     shown: list[bool] = []
     bundle = magics.Lenses._bundle
@@ -140,7 +140,7 @@ def run(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
         shown.clear()
         calls = None
         if not magic and plain and "jax" in sys.modules:
-            calls = Calls().__enter__()
+            calls = CellCalls().__enter__()
         signal.alarm(seconds)
         error = None
         try:

@@ -1,6 +1,6 @@
-"""Where a function holds the arrays that it closes over: their names, and who names them.
+"""The names of the arrays that a function closes over, and the functions that use these names.
 
-Looked for in what Python itself would look at when the function runs: closures, globals that its
+Searched is what Python would read when the function runs: closures, globals that its
 code names, defaults, arguments of partials, attributes of objects, and the same of the functions
 that it names in turn. Nothing is called; a property is not asked for.
 """
@@ -28,7 +28,7 @@ class Binding:
     Attributes:
         name: "params['w']", "self.table".
         how: "global", "closure", "default argument", "argument of a partial" or "attribute".
-        function: The function, or class, that holds it or names it.
+        function: The function, or class, that uses the name.
         span: Where that function is defined; None where unknown.
     """
 
@@ -74,7 +74,7 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
 
 
 def identities(value: Any) -> Iterator[Any]:
-    """What tells that two objects are one array: JAX wraps NumPy arrays, and shares their data."""
+    """Identities of an array: of the object, and of its data, which JAX and NumPy may share."""
     yield id(value)
     data = getattr(value, "__array_interface__", None) if _is_numpy_like(value) else None
     if isinstance(data, dict):
@@ -86,7 +86,7 @@ def _is_numpy_like(value: Any) -> bool:
 
 
 def _holds(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
-    """What a function or an object holds."""
+    """The values that a function or an object refers to, by name."""
     if isinstance(thing, MethodType):
         yield Binding(path or "self", "attribute", _called(thing), _where(thing)), thing.__self__
         thing = thing.__func__

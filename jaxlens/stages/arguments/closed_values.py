@@ -1,6 +1,6 @@
 """The plain values that a function object carries: closed over, defaults, a partial's, globals.
 
-A function that is made anew in a loop differs from the one before in these, as a rule. Arrays and
+A function that is created in a loop differs from the one before in these, as a rule. Arrays and
 functions are left out: whether two of them are equal cannot be said without computing.
 """
 
@@ -22,8 +22,8 @@ _DEEPEST = 300  # things that are opened
 
 
 def values(fun: Any) -> dict[str, Any]:
-    """The plain values of a function by the names that it knows them by."""
-    found = {name: value for name, value, _ in _held(fun) if _is_plain(value)}
+    """The plain values of a function by their names in it."""
+    found = {name: value for name, value, _ in _references(fun) if _is_plain(value)}
     return dict(list(found.items())[:_MOST])
 
 
@@ -33,7 +33,7 @@ def inside(fun: Any) -> dict[str, Any]:
     Closures of closures, tuples, dicts and partials are opened; the paths say where they stand.
     """
     found: dict[str, Any] = {}
-    pending = deque((name, value) for name, value, way in _held(fun) if way != "global")
+    pending = deque((name, value) for name, value, kind in _references(fun) if kind != "global")
     seen: set[int] = set()
     while pending and len(seen) < _DEEPEST and len(found) < _MOST:
         path, value = pending.popleft()
@@ -47,7 +47,9 @@ def inside(fun: Any) -> dict[str, Any]:
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, FunctionType | functools.partial):
-        yield from ((f".{name}", part) for name, part, way in _held(value) if way != "global")
+        yield from (
+            (f".{name}", part) for name, part, kind in _references(value) if kind != "global"
+        )
     elif isinstance(value, tuple):
         names = getattr(value, "_fields", None)
         steps = [f".{n}" for n in names] if names else [f"[{i}]" for i in range(len(value))]
@@ -64,7 +66,7 @@ def with_values(fun: Any, changed: Mapping[str, Any]) -> Callable[..., Any] | No
         changed: New values by name, as `values` has them.
     """
     inner = fun.func if isinstance(fun, functools.partial) else fun
-    ways = {name: way for name, _, way in _held(fun)}
+    ways = {name: kind for name, _, kind in _references(fun)}
     if not all(name in ways for name in changed):
         return None
     own = {n: v for n, v in changed.items() if ways[n] != "partial"}
@@ -81,9 +83,9 @@ def with_values(fun: Any, changed: Mapping[str, Any]) -> Callable[..., Any] | No
 
 
 def recipe(fun: Any) -> Callable[[], Any] | None:
-    """How to make an equal function once this one is gone, without keeping an array alive.
+    """Makes an equal function after this one was deleted, without keeping an array alive.
 
-    None where it closes over more than plain values, or is no plain function.
+    None if it closes over more than plain values, or is no plain function.
     """
     if isinstance(fun, functools.partial):
         return _partial_recipe(fun)
@@ -131,10 +133,10 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, _PLAIN)
 
 
-def _held(fun: Any) -> Iterator[tuple[str, Any, str]]:
-    """Name, value, and how it is held; the nearest last."""
+def _references(fun: Any) -> Iterator[tuple[str, Any, str]]:
+    """Name, value, and kind of reference; the innermost scope last."""
     if isinstance(fun, functools.partial):
-        yield from _held(fun.func)
+        yield from _references(fun.func)
         yield from (
             (n, v, "partial") for n, v in zip(_positional(fun.func), fun.args, strict=False)
         )

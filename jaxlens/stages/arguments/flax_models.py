@@ -1,4 +1,4 @@
-"""The arrays of a Flax model under the user's names, where `flax.nnx` hands them to jit.
+"""The arrays of a Flax model under the user's names, as `flax.nnx` passes them to jit.
 
 `nnx.jit` takes a model apart into a record of its structure and a flat list of arrays: what jit is
 given is `model.states[0][3]`. The record says, in preorder, which attribute each array belongs to.
@@ -56,7 +56,7 @@ def _of_graph(graph: Any) -> list[str]:
 
 
 def updates(results: Any) -> list[tuple[int | str, str]] | None:
-    """The variables that `nnx.jit` without graph updates gives back, those that were written.
+    """The variables that a function under `nnx.jit` without graph updates has written.
 
     Args:
         results: What its jitted function returns: the user's result, and groups of updates.

@@ -75,9 +75,9 @@ def _is_attribute(path: Sequence[Any]) -> bool:
 
 
 def abstract(value: Any) -> Any:
-    """The abstract value that JAX gives it, or None where JAX would not take it as an array.
+    """JAX's abstract value of it; None if JAX would not take it as an array.
 
-    JAX prints what it refuses, which may be a whole model; so it is asked of likely ones alone.
+    JAX prints what it refuses, which may be a whole model, so it is called for likely values only.
     """
     if not (isinstance(value, _NUMBERS) or hasattr(value, "dtype") or _converts(value)):
         return None
@@ -115,7 +115,7 @@ def keyword_name(name: str, signature: inspect.Signature | None) -> str:
 
 
 def is_unregistered(value: Any) -> bool:
-    """Whether it is an object whose parts JAX does not know, and of which a program has none.
+    """Whether it is an object whose class is not registered with JAX as a pytree.
 
     Texts, functions, enums, modules and the values of Python's own classes, JAX's and NumPy's
     are static in a function that is not jitted. An object of another class may hold arrays,
@@ -144,7 +144,7 @@ def input_type(aval: Any) -> Type:
 
 
 def sharding_text(value: Any) -> str:
-    """How an array lies on several devices ("P('x', None) over 8"), or "" for one device."""
+    """The sharding of an array over several devices ("P('x', None) over 8"); "" for one device."""
     sharding = getattr(value, "sharding", None)
     if sharding is None or len(sharding.device_set) < 2:
         return ""
@@ -185,7 +185,7 @@ def named_arguments(
 
 
 def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature, or None where Python does not know one."""
+    """The signature, or None if Python has none."""
     try:
         return inspect.signature(f)
     except (TypeError, ValueError):

@@ -35,7 +35,7 @@ def leaves(value: Any, most: int = _LEAVES) -> Iterator[tuple[str, Any]]:
         value: Anything.
         most: Leaves and containers after which the walk ends.
     """
-    # The walk keeps what it has met alive: a class may make its children anew at each flattening,
+    # The walk keeps its nodes alive: a class may create its children at each flattening,
     # and an identity is only one as long as its object lives.
     opened: dict[int, Any] = {}
     pending = [("", 0, value)]
@@ -63,7 +63,7 @@ def check_call(
 
 
 def check(name: str, value: Any) -> None:
-    """Refuses an argument that JAX cannot flatten: one that holds itself, or nests too deep.
+    """Refuses an argument that JAX cannot flatten: one that contains itself, or nests too deep.
 
     Args:
         name: What the argument is called.

@@ -42,7 +42,7 @@ def differences(name: str, new: Any, old: Any) -> list[Difference]:
         every = _opened(now, was) or []
         parts = [(path + step, a, b) for step, a, b in every if not same(a, b)]
         if isinstance(now, tuple | list) and len(parts) == len(every) > 1:
-            parts = []  # a shape is told as a whole
+            parts = []  # a shape is shown as a whole
         if parts and len(found) - 1 + len(parts) <= _MOST:
             found[place : place + 1] = parts
             closed = {i if i < place else i + len(parts) - 1 for i in closed}
@@ -52,7 +52,7 @@ def differences(name: str, new: Any, old: Any) -> list[Difference]:
 
 
 def same(new: Any, old: Any) -> bool:
-    """Whether two values are equal; False where Python cannot tell without computing."""
+    """Whether two values are equal; False if that takes a computation."""
     pairs = [(new, old)]
     begun: set[tuple[int, int]] = set()  # containers that hold themselves end here
     while pairs:
@@ -171,7 +171,7 @@ def _kept_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
 
 
 def _kept_opened(new: Any, old: Any) -> list[Difference] | None:
-    """The parts of what nodes keep; Flax's own records are opened without a word of them."""
+    """The parts of auxiliary data; the records of Flax add nothing to the path."""
     parts = _opened(new, old)
     if parts is None:
         return None

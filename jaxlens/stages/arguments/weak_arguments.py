@@ -1,7 +1,6 @@
 """A call's arguments, kept for a later run without keeping large arrays alive.
 
-A capture may be kept for as long as a notebook lives; the user's arrays must not live that
-long because somebody looked at them once.
+A capture may be kept as long as the kernel runs, and must not keep the user's arrays alive.
 """
 
 import weakref
@@ -24,7 +23,7 @@ class WeakArguments:
 
     Attributes:
         structure: Their pytree structure.
-        leaves: One function per leaf; it gives the leaf, or None if it is gone.
+        leaves: A function per leaf, which returns the leaf, or None if it was deleted.
     """
 
     structure: Any
@@ -34,7 +33,7 @@ class WeakArguments:
         """Positional and keyword arguments.
 
         Raises:
-            UnavailableError: An array is gone.
+            UnavailableError: An array was deleted.
         """
         values = [leaf() for leaf in self.leaves]
         if any(value is None for value in values):
@@ -47,7 +46,7 @@ class WeakArguments:
 
 
 def weakly_held(args: Sequence[Any], kwargs: Mapping[str, Any]) -> WeakArguments:
-    """Keeps arguments; large arrays only for as long as somebody else does."""
+    """Keeps arguments, large arrays by weak references."""
     leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
     return WeakArguments(structure, tuple(_keeper(leaf) for leaf in leaves))
 

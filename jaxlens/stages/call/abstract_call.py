@@ -1,7 +1,7 @@
-"""A call without its arrays: shapes stand in their place, so that it can be traced again later.
+"""A call with shapes in the place of its arrays, with which it can be traced again later.
 
-A capture may be kept for long, and the user's arrays must not live that long because somebody
-looked at them once. What is static stays as it is, and so does what a function closes over.
+A capture may be kept for long, and must not keep the user's arrays alive. Static values and what
+the function closes over stay as they are.
 """
 
 from collections.abc import Collection

@@ -1,7 +1,7 @@
-"""A call with its partials, bound methods and callable pytrees opened, down to what JAX is given.
+"""A call, its partials, bound methods and callable pytrees opened down to what JAX receives.
 
-What JAX would be given decides: the arguments of a partial of a jitted function are inputs of the
-program, those of any other partial are closed over, as by `jax.jit(partial)`.
+What JAX would receive decides: the arguments of a partial of a jitted function are inputs of the
+program, those of any other partial are closed over, as in `jax.jit(partial)`.
 """
 
 import enum
@@ -28,9 +28,9 @@ class Call:
         function: What is called in the end.
         args: All positional arguments, the opened ones first.
         kwargs: All keyword arguments.
-        signature: Its signature, an owner first; None where Python knows none.
+        signature: Its signature, with the owner as first parameter; None if Python has none.
         owner: The object whose method or `__call__` it is, or None.
-        names: What the user calls each array leaf, where the paths of `args` do not say.
+        names: The user's names of the array leaves, if they are not the paths of `args`.
     """
 
     function: Callable[..., Any]
@@ -70,7 +70,7 @@ def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str =
         name: What the user calls the object, if `f` is one or a method of one.
 
     Raises:
-        OptionError: An argument holds itself, or nests too deep for JAX.
+        OptionError: An argument contains itself, or nests too deep for JAX.
     """
     owner = signature = None
     while True:
@@ -139,7 +139,7 @@ def _leads_to_jit(f: Any) -> bool:
 
 def _is_jitted(f: Any) -> bool:
     """Whether JAX, a library or the core jitted it."""
-    core = sys.modules.get("jaxlens.core")  # whoever has a function of the core's has imported it
+    core = sys.modules.get("jaxlens.core")  # imported by whoever made the function
     if core is not None and isinstance(f, core.Jitted):
         return True
     return compat.jit_parts(f) is not None or compat.is_wrapper(f)

@@ -1,13 +1,13 @@
 """A call of a function that `equinox.filter_jit` made, under the user's names.
 
-Equinox jits a function of its own, whose dynamic argument holds the arrays and whose static
-argument holds everything else:
+Equinox jits a function of its own. Its dynamic argument has the arrays, its static argument has
+everything else:
 
     step(net, x, True)
     fun_wrapped({}, {"first": (net's arrays,), "fun": ..., "rest": ...}, (net's other leaves, ...))
 
-Here both are put together again. Nothing of Equinox is imported or called but the unflattening of
-its modules.
+Here both are combined again. Nothing of Equinox is imported, and only the unflattening of its
+modules is called.
 
 Tried with Equinox 0.13. Where it arranges them differently, its own names are shown.
 """

@@ -18,7 +18,7 @@ class FunctionOrigin:
 
     Attributes:
         wrappers: What is round the innermost function: "functools.partial", "jax.grad".
-        file: Its file, as Python knows it.
+        file: The name of its file in its code object.
         line: Its first line.
         name: Its qualified name.
         site: The user's line that calls, for a function that a library made.
@@ -71,7 +71,7 @@ def function_origin(fun: Any) -> FunctionOrigin:
 
 
 def recreated(name: str, place: FunctionOrigin) -> KeyChange:
-    """The change that stands for a new object of an old function."""
+    """The change of a function object that is new, though its line of Python is not."""
     span = place.span
     where = f" (defined at {span.file}:{span.line})" if span else ""
     if place.site and span:

@@ -1,8 +1,8 @@
-"""What a library's jit hands to the `jax.jit` inside it: `nnx.jit`, `eqx.filter_jit`, `jax.pmap`.
+"""The call of the `jax.jit` inside a library's jit: `nnx.jit`, `eqx.filter_jit`, `jax.pmap`.
 
-The program that runs is the one of the jitted function inside. A jit round the wrapper would lose
-what the wrapper does with results: `nnx.jit` writes the new state into the model that it was
-given, so that the state is no result of the wrapper's, and what computes it would be dead.
+The program that runs is that of the jitted function inside. A jit of the wrapper would lose what
+the wrapper does with results: `nnx.jit` writes the new state into the model that it was passed, so
+that the state is no result of the wrapper, and the code that computes it would be dead.
 """
 
 import itertools
@@ -29,12 +29,12 @@ class InnerCall:
     """The call of the jitted function inside a wrapper.
 
     Attributes:
-        call: The jitted function and what the wrapper hands it.
+        call: The jitted function and the arguments that the wrapper passes.
         function: The user's function.
-        known: Whether a call of the wrapper's would use this very jitted function.
-        within: Makes what must surround each trace of it.
+        known: Whether a call of the wrapper would use this very jitted function.
+        within: Makes the context in which it must be traced.
         leaves: The leaves of its arguments under the user's names, in JAX's order.
-        statics: What the wrapper makes part of the program; None where only `jax.jit` does.
+        statics: What the wrapper makes static; None if only `jax.jit` does.
     """
 
     call: Call
@@ -45,7 +45,7 @@ class InnerCall:
     statics: tuple[Static, ...] | None
 
     def results(self, tree: Any, count: int) -> list[str]:
-        """Names of the program's results, those that the wrapper keeps for itself too.
+        """Names of the program's results, including those that the wrapper does not return.
 
         Args:
             tree: Their pytree.
@@ -69,7 +69,7 @@ class InnerCall:
         return _paths("result", filled)
 
     def _of_flax(self, filled: Any) -> Iterator[str]:
-        """`nnx.jit` gives back its arguments' state, then what the function returned."""
+        """The function that `nnx.jit` jits returns its arguments' state, then the user's result."""
         args, kwargs, user = filled
         names = root_names(len(args), self.call.signature)
         for name, value in (*zip(names, args, strict=True), *kwargs.items()):
@@ -120,9 +120,9 @@ def inner_call(call: Call) -> InnerCall | None:
 
 
 def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
-    """What the wrapper hands over.
+    """The jitted function inside a wrapper and the arguments that it receives.
 
-    To Equinox a shape is no array, and so would be static; a tracer of that shape is one.
+    Equinox takes a `jax.ShapeDtypeStruct` for a static value; a tracer of that shape is an array.
     """
     wrapper, given = call.function, (call.args, call.kwargs)
     flat: list[Any]
@@ -150,7 +150,7 @@ def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | No
 
 
 def _surroundings(fun: Any) -> Callable[[], AbstractContextManager[Any]]:
-    """What must surround a trace: `nnx.jit` counts the objects that go in and come out in it."""
+    """The context of a trace, in which `nnx.jit` counts the objects of arguments and results."""
     tag = getattr(fun, "ctxtag", None)
     make = getattr(sys.modules.get("flax.nnx"), "update_context", None)
     if tag is None or make is None:
@@ -161,9 +161,9 @@ def _surroundings(fun: Any) -> Callable[[], AbstractContextManager[Any]]:
 def _names(
     call: Call, inside: Call, fun: Any, found: Sequence[Leaf]
 ) -> tuple[list[str], tuple[Static, ...] | None, bool]:
-    """The user's names of the inner call's leaves, what is static, and whether objects told them.
+    """The user's names of the inner call's leaves, static values, and whether identity gave names.
 
-    Where the containers tell, earlier calls of the same function are named by theirs.
+    If the containers give the names, they do so for the keys of earlier calls as well.
     """
     if equinox_calls.is_equinox(fun):
         dynamic, static = inside.args[:2], inside.args[2:]
@@ -199,7 +199,7 @@ def _paths(root: str, tree: Any) -> list[str]:
 
 
 def _by_identity(call: Call, found: Sequence[Leaf]) -> list[str]:
-    """Names by the objects themselves, which a wrapper may hand over in another container."""
+    """Names by the identity of the objects, which a wrapper may pass in another container."""
     names: defaultdict[int, deque[str]] = defaultdict(deque)
     for leaf in leaves(call.args, call.kwargs, call.signature):
         names[id(leaf.value)].append(leaf.name)

@@ -41,7 +41,7 @@ class TraceableCall:
 
     Attributes:
         name: The function's name.
-        traceable: A jitted function that nobody has called.
+        traceable: A jitted function that was never called.
         args: Positional arguments, None in the place of a static leaf.
         kwargs: Keyword arguments, likewise.
         inputs: Array leaves in order.
@@ -50,13 +50,13 @@ class TraceableCall:
         transforms: JAX's transforms that made the function, outermost first.
         owner: An object whose method it is, which tracing may write to, or None.
         function: The Python function that is traced.
-        settings: What jit was told, or None for a function that is not jitted.
-        static: Positions and keywords that jit was told are static.
+        settings: The settings of its `jax.jit`; None for a function that is not jitted.
+        static: Positions and keywords of static arguments.
         leaves: The array leaves themselves, beside `inputs`.
         opened: The call as it was, for the question whether it would hit JAX's caches.
         core: The same where the function is the core's, else None.
-        unjitted: Whether neither `jit` nor a library's wrapper of it made the function.
-        inner: What a library's jit hands to the jitted function inside it, or None.
+        unjitted: Whether the function is made neither by `jit` nor by a library's wrapper of it.
+        inner: The call of the jitted function inside a library's jit, or None.
     """
 
     name: str
@@ -102,7 +102,7 @@ def prepare(
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         name: What the user calls it ("model.predict"); by default its own name.
-        by_core: Whether `jaxlens.core` traces it, also where neither it nor an argument tells.
+        by_core: Whether `jaxlens.core` traces it, even if neither it nor an argument shows that.
 
     Raises:
         OptionError: `f` cannot be called, or holds no Python to trace.
@@ -160,9 +160,9 @@ def _of_core(opened: Call) -> Call:
 
 
 def _core() -> Any:
-    """`program.py`, which is loaded when a call is looked at, not when one is watched.
+    """`stages/core/program.py`, which is imported for a capture, and not for a watch.
 
-    It brings `jax.extend`, whose import changes the key of every trace from jax 0.12 on.
+    It imports `jax.extend`, which changes the key of every trace from jax 0.12 on.
     """
     from jaxlens.stages.core import program as core_program
 
@@ -228,7 +228,7 @@ def _plain(
     found: list[Leaf],
     signature: inspect.Signature | None,
 ) -> TraceableCall:
-    """A function that is not jitted: what is no array is static, wherever it stands."""
+    """A function that is not jitted: every leaf that is no array is static."""
     _check_classes(call, function, found, signature)
     arrays = [leaf for leaf in found if not leaf.fixed]
     statics = [leaf for leaf in found if leaf.fixed]
@@ -291,7 +291,7 @@ def _registered(name: str, leaf: Leaf) -> str:
 def _completed(
     function: Callable[..., Any], structure: Any, fixed: Mapping[int, Any]
 ) -> Callable[..., Any]:
-    """The function of the array leaves alone: puts the static leaves back, and calls.
+    """A function of the array leaves alone: inserts the static leaves and calls the function.
 
     A static leaf that comes back out, as in an updated Equinox model, is no result: JAX would
     refuse it.
@@ -312,7 +312,7 @@ def _completed(
 def _anew(
     function: Callable[..., Any], named: Callable[..., Any], signature: inspect.Signature | None
 ) -> Callable[..., Any]:
-    """A new function object that calls `function` and bears the name and signature of `named`."""
+    """A new function object that calls `function`, with the name and signature of `named`."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         results = function(*args, **kwargs)

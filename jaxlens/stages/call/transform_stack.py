@@ -1,6 +1,6 @@
-"""Takes transforms off a function, one by one, with the arguments that what is inside would get.
+"""Undoes `jit`, `vmap` and `grad` wrappers, outermost first, and un-batches the arguments.
 
-`vmap(grad(loss))` on a batch holds `grad(loss)` on one example, and that holds `loss`. Nothing is
+`vmap(grad(loss))` on a batch calls `grad(loss)` on one example, and that calls `loss`. Nothing is
 computed: an example is a shape.
 """
 
@@ -27,7 +27,7 @@ class Rung:
         function: Transformed less often than the rung above it.
         args: Positional arguments, shapes in the place of arrays.
         kwargs: Keyword arguments, likewise.
-        transform: What was put on last: "vmap"; "" for the function itself.
+        transform: The outermost transform: "vmap"; "" for the function itself.
         static: Settings of a jit further out that name static arguments.
         sizes: Axes that a `vmap` further out named.
     """
@@ -107,7 +107,7 @@ def traceable(rung: Rung) -> Callable[..., Any]:
 
 
 def _name(f: Any) -> str:
-    """What was put on last."""
+    """The outermost transform."""
     if compat.jit_parts(f) is not None:
         return "jit"
     if compat.is_checkpoint(f):
@@ -116,7 +116,7 @@ def _name(f: Any) -> str:
 
 
 def _static(f: Any) -> dict[str, Any]:
-    """What a jit was told of static arguments."""
+    """The static arguments of a jit, as its options."""
     parts = compat.jit_parts(f)
     if parts is None:
         return {}

@@ -144,7 +144,7 @@ def _mesh_text(mesh: Any) -> str:
 
 
 def _dynamic(new: JaxKey, old: JaxKey) -> list[dict[str, Any]]:
-    """The containers of both, without an argument that is static in one and dynamic in the other."""
+    """The containers of both, without arguments that are static in one of them."""
     static = {*new.statics, *old.statics}
     both = new.structures.keys() & old.structures.keys()
     return [

@@ -244,7 +244,7 @@ def named_function(fun: Any, signature: Any) -> Any:
 
 
 def user_function(fun: Any, signature: Any) -> Any:
-    """The object that identifies a function. Of a model it is Equinox's, as its parts are in the key."""
+    """The object that identifies a function; for a model, whose parts are in the key, Equinox's."""
     user = named_function(fun, signature)
     return user if jax.tree_util.all_leaves([user]) else fun
 

@@ -1,7 +1,7 @@
-"""The user's line at which an argument of a call was made, read from the source of the caller.
+"""The user's line that created an argument of a call, read from the source of the caller.
 
-An optimiser that is made in a loop equals none of the earlier ones. The object does not know its
-line, and its functions are the library's; the text round the call has it:
+An optimiser that is created in a loop equals none of the earlier ones. The object has no line, and
+its functions are the library's; the source of the caller shows it:
 
     optimizer = nnx.Optimizer(model, optax.adam(1e-3))    <- this line
     step(model, optimizer, batch)
@@ -16,34 +16,34 @@ from jaxlens.ir.graph import Span
 _LONGEST = 60  # characters of code
 
 
-def made_at(line: Span, called: str, parameters: Sequence[str], name: str) -> str:
-    """`cell 3:2: tx = optax.adam(rate)`, or "" where the source does not tell.
+def argument_origin(line: Span, called: str, parameters: Sequence[str], name: str) -> str:
+    """`cell 3:2: tx = optax.adam(rate)`, or "" if the source does not show it.
 
     Args:
         line: The line that calls.
         called: Name of the function that is called.
         parameters: Names of its parameters, in order.
-        name: The parameter that was given the object.
+        name: The parameter that the object was passed as.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(line.key or line.file)))
     except (SyntaxError, ValueError, RecursionError):
         return ""
-    scope, call = _calling(tree, line.line, called)
-    given = _given(call, parameters, name) if call is not None else None
-    if given is None:
+    scope, call = _scope_and_call(tree, line.line, called)
+    argument = _argument(call, parameters, name) if call is not None else None
+    if argument is None:
         return ""
-    made: ast.AST | None = given
-    if isinstance(given, ast.Name):
-        made = _assigned(scope, given.id, line.line)
-    if not isinstance(made, ast.Assign | ast.AnnAssign | ast.Call):
+    creation: ast.AST | None = argument
+    if isinstance(argument, ast.Name):
+        creation = _assigned(scope, argument.id, line.line)
+    if not isinstance(creation, ast.Assign | ast.AnnAssign | ast.Call):
         return ""
-    code = " ".join(ast.unparse(made).split())
+    code = " ".join(ast.unparse(creation).split())
     code = code if len(code) <= _LONGEST else f"{code[: _LONGEST - 3]}..."
-    return f"{line.file}:{made.lineno}: {code}"
+    return f"{line.file}:{creation.lineno}: {code}"
 
 
-def _calling(tree: ast.Module, line: int, called: str) -> tuple[ast.AST, ast.Call | None]:
+def _scope_and_call(tree: ast.Module, line: int, called: str) -> tuple[ast.AST, ast.Call | None]:
     """The innermost function round a line, or the module, and the call on that line."""
     scope: ast.AST = tree
     calls: list[ast.Call] = []
@@ -59,8 +59,8 @@ def _calling(tree: ast.Module, line: int, called: str) -> tuple[ast.AST, ast.Cal
     return scope, next(iter(named or calls), None)
 
 
-def _given(call: ast.Call, parameters: Sequence[str], name: str) -> ast.expr | None:
-    """The expression that a parameter is given; None where a star hides it."""
+def _argument(call: ast.Call, parameters: Sequence[str], name: str) -> ast.expr | None:
+    """The expression that is passed as a parameter; None if it is in a starred argument."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value

@@ -1,7 +1,7 @@
-"""Which programs a cell calls: each jitted function, with the shapes that it was called at.
+"""Which programs a cell calls: each jitted function, with the shapes of its arguments.
 
-Calls that JAX's caches serve are heard too, at some microseconds each. Nothing is traced, and no
-array is kept: what is needed to look at a program later are the shapes of its arguments.
+Calls that hit JAX's caches are recorded too, at some microseconds each. Nothing is traced, and no
+array is kept: to look at a program later, the shapes of its arguments suffice.
 """
 
 import linecache
@@ -23,15 +23,14 @@ from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.existing.opening import opened
 
-_LOOKED_AT = (
-    16  # calls of one function that are all looked at; then those whose number is a power of two
-)
-_MOST = 500  # programs that are told apart
+# Calls of one function that are all recorded; then those whose number is a power of two.
+_ALL_RECORDED = 16
+_MOST = 500  # programs that are recorded
 _LONGEST = 60
 
 
-class Calls:
-    """Hears the calls of jitted functions in this thread while it is entered."""
+class CellCalls:
+    """A context manager that records the calls of jitted functions in this thread."""
 
     def __init__(self) -> None:
         self._programs: dict[Any, CalledProgram] = {}
@@ -40,7 +39,7 @@ class Calls:
         self._paused = False
         self._stop: Callable[[], None] = lambda: None
 
-    def __enter__(self) -> "Calls":
+    def __enter__(self) -> "CellCalls":
         self._stop = compat.hear_calls(self._hit, self._missed)
         return self
 
@@ -49,7 +48,7 @@ class Calls:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within it, calls are ours and not the cell's."""
+        """Within it, calls are ours and are not recorded."""
         before, self._paused = self._paused, True
         try:
             yield
@@ -64,10 +63,10 @@ class Calls:
     def _hit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._paused:
             return
-        with suppress(Exception):  # a mistake of ours must not reach the user's call
+        with suppress(Exception):  # no exception of ours may reach the user's call
             parts = compat.jit_parts(function)
             if parts is not None:
-                self._called(parts[0], lambda: function, args, kwargs)
+                self._record(parts[0], lambda: function, args, kwargs)
 
     def _missed(self, _: str) -> None:
         if self._paused or compat_events.looking():
@@ -78,9 +77,9 @@ class Calls:
             if caller is None or caller.staged or stack.under:
                 return
             info, fun = caller.info, caller.fun
-            self._called(fun, lambda: compat.rejit(fun, info), caller.args, caller.kwargs)
+            self._record(fun, lambda: compat.rejit(fun, info), caller.args, caller.kwargs)
 
-    def _called(
+    def _record(
         self,
         fun: Any,
         jitted: Callable[[], Any],
@@ -89,8 +88,8 @@ class Calls:
     ) -> None:
         counted = self._counted.setdefault(id(fun), [0])
         number = counted[0] + 1
-        # Going through a model's leaves at every step of a loop would be felt.
-        if number > _LOOKED_AT and number & (number - 1):
+        # Flattening a model at every step of a loop would slow it down.
+        if number > _ALL_RECORDED and number & (number - 1):
             counted[0] = number
             return
         leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
@@ -98,7 +97,7 @@ class Calls:
             return  # a part of a program that is being traced
         counted[0] = number
         self._functions.append(fun)
-        key = id(fun), structure, tuple(map(_look, leaves))
+        key = id(fun), structure, tuple(map(_identity, leaves))
         if key in self._programs or len(self._programs) >= _MOST:
             return
         user = equinox_calls.user_function(fun, args[2:]) or fun
@@ -112,17 +111,17 @@ class Calls:
         self._programs[key] = program
 
 
-def _look(leaf: Any) -> Any:
-    """What tells one set of arguments from another."""
+def _identity(leaf: Any) -> Any:
+    """The part of an argument that identifies a program."""
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
     return type(leaf) if isinstance(leaf, int | float | complex) else id(leaf)
 
 
 def traced_before(program: CalledProgram) -> Capture | None:
-    """The trace of a call that JAX's caches hold, opened; None where they hold none.
+    """The trace of a call in JAX's caches as a capture; None if there is none.
 
-    What a library jits for the user may be traced within the library's own call only.
+    What a library jits for the user can be traced within the library's own call only.
     """
     parts = compat.jit_parts(program.function)
     if parts is None:
@@ -173,7 +172,7 @@ def call_site(frame: FrameType | None) -> CallSite:
 
 
 def _text(frame: FrameType) -> str:
-    """The call that a frame is in, as it is written; "" where it is long."""
+    """The call that a frame is in, as written; "" if it is long."""
     places = list(frame.f_code.co_positions())
     line, end, column, stop = places[frame.f_lasti // 2]
     if None in (line, end, column, stop) or line != end:

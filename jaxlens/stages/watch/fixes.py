@@ -1,4 +1,4 @@
-"""What would have spared a recompile, and whether it would: each cure is tried where it can be.
+"""What would have avoided a recompile, and whether it would: each cure is tried if possible.
 
 There are three kinds of trial, none of which compiles or runs anything:
 
@@ -6,8 +6,8 @@ There are three kinds of trial, none of which compiles or runs anything:
   else, the call would have been a hit (settings, containers, devices, options, types).
 - The call is traced with the cure applied (`retrace.py`): static or closed-over numbers as data,
   padded shapes.
-- The programs that were made are compared: of function objects that are created anew, of static
-  objects that equal no other, of bodies of loops.
+- The programs are compared: of new function objects, of static objects that equal no other, of
+  bodies of loops.
 
 A cure that cannot be tried says so: its function was garbage-collected; other differences remain,
 which are named; a static that is no number is to take fewer values; a line of operations is to run
@@ -65,7 +65,7 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
 
 
 def _function_once(cause: RecompileCause) -> Cure:
-    """For a function object that is created anew: create it once."""
+    """For a new function object at each call: create it once."""
     line = cause.last.line
     at = f" at {line.file}:{line.line}" if line else ""
     text = f"make the jitted function once, before the loop{at}"
@@ -120,7 +120,7 @@ def _static_as_data(cause: RecompileCause) -> Cure:
         return keep
     place = retrace.locate(key.statics, name)
     value = retrace.part(key.statics[place[0]], place[1]) if place is not None else None
-    if cause.is_new_object and (at := cause.made_at()):
+    if cause.is_new_object and (at := cause.argument_origin()):
         return Cure(f"make {name} once, and pass that object{at}", cause.equal_programs())
     if _equals_only_itself(value) or (value is None and cause.is_new_object):
         return _equal_objects(cause, value)
@@ -195,7 +195,7 @@ def _constant_field(cause: RecompileCause) -> Cure:
     tried = cause.equal_programs() or cause.alone()
     if cause.is_new_object:
         objects = few([*recreated_objects(cause.last.changes).values()])
-        text = f"make {objects} once, and use the same object each time{cause.made_at()}"
+        text = f"make {objects} once, and use the same object each time{cause.argument_origin()}"
         return Cure(text, tried)
     names = few(cause.names("field"))
     return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)

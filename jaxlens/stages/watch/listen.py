@@ -1,8 +1,8 @@
-"""Watches everything that JAX traces, lowers and compiles, in every thread, and keeps a log.
+"""Logs everything that JAX traces, lowers and compiles, in every thread.
 
-Nothing of JAX's is replaced: its own events are listened to (`events.py`), and the call that
-they belong to is read off the Python stack. Both happen only when JAX has work to do, so a call
-that its caches serve costs what it always costs. Listeners are there while somebody watches.
+Nothing of JAX's is replaced. JAX reports each step to listeners (`compat/events.py`), and the call
+that the step is part of is read from the Python stack. Both happen only if JAX has work to do, so a
+call that hits its caches costs nothing more. Listeners are registered during a watch only.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
@@ -37,69 +38,68 @@ UNHEARD = "this version of JAX does not tell of calls that compile nothing; they
 
 
 class CompileWatch:
-    """What is heard between `start` and `stop`."""
+    """The calls between `start` and `stop` that made JAX trace, lower or compile."""
 
     def __init__(self) -> None:
-        self._seen: list[PendingCall] = []
+        self._calls: list[PendingCall] = []
         self._thread = threading.get_ident()
         self._troubles: set[str] = set()
         self._open = False
         self._forgotten = 0
 
     def start(self) -> None:
-        """Begins to watch; a watch that is open goes on."""
+        """Begins the watch, if it has not begun yet."""
         if not self._open:
             self._open = True
             self._thread = threading.get_ident()
             _recorder.add(self)
 
     def stop(self) -> None:
-        """Ends; the log stays. Listeners are gone once the last watch has stopped."""
+        """Ends the watch; the log stays. The last watch that ends removes the listeners."""
         if not self._open:
             return
         self._open = False
         _recorder.remove(self)
 
     def log(self) -> CompileLog:
-        """What was heard so far, as frozen data."""
-        calls = tuple(seen.frozen(n) for n, seen in self._shown())
+        """The log so far, as frozen data."""
+        calls = tuple(pending.frozen(n) for n, pending in self._shown())
         if self._forgotten:
             self._troubles.add(f"{self._forgotten:,} more calls were not kept")
         return CompileLog(calls, tuple(sorted(self._troubles)), self._open)
 
     def keys(self) -> dict[int, JaxKey]:
         """The keys of the calls in the log, by number."""
-        return {n: seen.key for n, seen in self._shown() if seen.key is not None}
+        return {n: pending.key for n, pending in self._shown() if pending.key is not None}
 
     def _shown(self) -> list[tuple[int, PendingCall]]:
-        """The calls that are told of, with their numbers."""
+        """The calls that are part of the log, with their numbers."""
         numbers = {"user": itertools.count(1), "op": itertools.count(1)}
-        every = [seen for seen in list(self._seen) if seen.layer and not seen.hidden]
-        return [(next(numbers[seen.role]), seen) for seen in every]
+        shown = [pending for pending in list(self._calls) if pending.layer and not pending.hidden]
+        return [(next(numbers[pending.role]), pending) for pending in shown]
 
     def wants(self) -> bool:
-        """Whether what this thread does now is watched."""
+        """Whether the event that this thread reports now is part of the watch."""
         return True
 
-    def hear(self, seen: PendingCall) -> None:
-        """Takes a call into the log."""
-        if len(self._seen) < _KEPT:
-            self._seen.append(seen)
+    def add(self, pending: PendingCall) -> None:
+        """Adds a call to the log."""
+        if len(self._calls) < _KEPT:
+            self._calls.append(pending)
         else:
             self._forgotten += 1
 
     def trouble(self, text: str) -> None:
-        """Notes what could not be seen."""
+        """Adds a sentence on what could not be observed."""
         self._troubles.add(text)
 
 
 class _Local(threading.local):
-    """What is going on in one thread."""
+    """The steps that one thread is in."""
 
     def __init__(self) -> None:
-        self.open: list[
-            tuple[str, PendingCall | None]
-        ] = []  # steps that have begun, outermost first
+        # Steps that have begun, outermost first.
+        self.open: list[tuple[str, PendingCall | None]] = []
         self.last: PendingCall | None = None
 
 
@@ -108,7 +108,7 @@ def _short() -> deque[Any]:
 
 
 class _Recorder:
-    """Hears JAX's and the core's events once, for every watch."""
+    """Receives the events of JAX and of the core, for all watches."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -145,7 +145,7 @@ class _Recorder:
         )
         stop, self._hears_notes = compat_events.listen(listeners)
         self._ends.append(stop)
-        self._ends.append(listen_core.listen(self._tell, self._safe))
+        self._ends.append(listen_core.listen(self._log, self._safe))
 
     def _end(self) -> None:
         while self._ends:
@@ -155,21 +155,22 @@ class _Recorder:
         self._local = _Local()
 
     def _safe(self, hear: Callable[..., None]) -> Callable[..., None]:
-        """A mistake of ours must not reach the user's call; the log tells of it."""
+        """A listener whose exceptions go to the log and not to the user's call."""
 
-        def heard(*about: Any) -> None:
+        def listener(*about: Any) -> None:
             try:
                 hear(*about)
             except Exception as why:  # whatever JAX or a user's __eq__ does
                 for watch in self._watches:
                     watch.trouble(f"a call could not be read: {type(why).__name__}: {why}"[:200])
 
-        return heard
+        return listener
 
     def _stack(self) -> Stack | None:
-        """The Python stack of an event of JAX's; None where nobody watches this thread.
+        """The Python stack at an event of JAX's; None if the event is not part of a watch.
 
-        Called by a method that a listener calls through `_safe`: four frames are ours.
+        Its first five frames are ours: JAX calls a listener, that the function that `_safe` makes,
+        that a method of this class, that one more, and that this one.
         """
         if not any(watch.wants() for watch in self._watches):
             return None
@@ -179,82 +180,86 @@ class _Recorder:
     # ---- events ----------------------------------------------------------------------------
 
     def _began(self, kind: CompileStepKind, name: str) -> None:
-        seen = None
+        pending = None
         try:
-            seen = None if compat_events.looking() else self._of_step(kind, name)
+            pending = None if compat_events.looking() else self._step_call(kind, name)
         finally:
-            self._local.open.append((kind, seen))  # each end finds its beginning
+            self._local.open.append((kind, pending))  # each end finds its beginning
 
-    def _of_step(self, kind: CompileStepKind, name: str) -> PendingCall | None:
+    def _step_call(self, kind: CompileStepKind, name: str) -> PendingCall | None:
         stack = self._stack()
         if stack is None:
             return None
-        seen = self._joined(kind, name, stack) or self._new(name, stack)
-        seen.begun.add(kind)
-        seen.layer = seen.layer or kind
+        pending = self._joined(kind, name, stack) or self._new(name, stack)
+        pending.begun.add(kind)
+        pending.layer = pending.layer or kind
         if kind == "trace":
-            self._explain_trace(seen)
-        elif kind == "lower" and not seen.changes:
-            changes, earlier = explain.lower_changes(stack, seen.key)
+            self._explain_trace(pending)
+        elif kind == "lower" and not pending.changes:
+            changes, earlier = explain.lower_changes(stack, pending.key)
             if earlier:
-                seen.changes, seen.earlier = changes, earlier
-            elif seen.under and stack.program is not None:
+                pending.changes, pending.earlier = changes, earlier
+            elif pending.under and stack.program is not None:
                 source = compat_events.program_source(stack.program)
                 parts = _program_parts(stack.program)
-                programs = self._programs[source, seen.function, len(parts)]
-                seen.changes, seen.earlier = explain.program_changes(parts, programs)
+                programs = self._programs[source, pending.function, len(parts)]
+                pending.changes, pending.earlier = explain.program_changes(parts, programs)
                 programs.append(parts)
-        elif kind == "compile" and (seen.role == "user" or seen.function in LOOPS):
-            seen.program = _fingerprint(stack.module)
-            seen.others = compat_events.on_disk(name)
-        return seen
+        elif kind == "compile" and (pending.role == "user" or pending.function in LOOPS):
+            pending.program = _fingerprint(stack.module)
+            pending.others = compat_events.on_disk(name)
+        return pending
 
     def _ended(self, kind: CompileStepKind, seconds: float, name: str) -> None:
         local = self._local
         if not local.open or local.open[-1][0] != kind:
-            return  # it had begun before anybody watched
-        _, seen = local.open.pop()
-        if seen is None:
+            return  # it began before the watch
+        _, pending = local.open.pop()
+        if pending is None:
             return
         failed = compat_events.failure(sys._getframe(3))
-        served = "memory" if kind == "trace" and self._hears_notes and not seen.traced else ""
-        if kind == "compile" and seen.disk:
+        served = "memory" if kind == "trace" and self._hears_notes and not pending.traced else ""
+        if kind == "compile" and pending.disk:
             served = "disk"
-        disk = self._disk_key(seen, seconds) if kind == "compile" else None
-        missed = kind == "compile" and (seen.disk is False or (disk is not None and not seen.disk))
-        others = seen.others if missed else None
-        seen.steps.append(CompileStep(kind, seconds, served, failed, others, disk))
-        if kind == "trace" and served and seen.layer == "trace":
-            seen.layer = ""  # the caches below may still miss
+        disk = self._disk_key(pending, seconds) if kind == "compile" else None
+        missed = kind == "compile" and (
+            pending.disk is False or (disk is not None and not pending.disk)
+        )
+        others = pending.others if missed else None
+        pending.steps.append(CompileStep(kind, seconds, served, failed, others, disk))
+        if kind == "trace" and served and pending.layer == "trace":
+            pending.layer = ""  # the caches below may still miss
 
     def _disk(self, held: bool) -> None:
-        if (seen := self._compiling()) is not None:
-            seen.disk = held
+        if (pending := self._compiling()) is not None:
+            pending.disk = held
 
     def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
-        seen = self._compiling() if disk_keys.is_used() else None
-        if seen is not None and seen.role == "user":
-            seen.disk_parts[name] = disk_keys.part(name, digest, about)
+        pending = self._compiling() if disk_keys.is_used() else None
+        if pending is not None and pending.role == "user":
+            pending.disk_parts[name] = disk_keys.part(name, digest, about)
 
     def _compiling(self) -> PendingCall | None:
         """The call whose program this thread compiles."""
         steps = reversed(self._local.open)
         return next((s for kind, s in steps if kind == "compile" and s is not None), None)
 
-    def _disk_key(self, seen: PendingCall, seconds: float) -> DiskKey | None:
-        if not seen.disk_parts:
+    def _disk_key(self, pending: PendingCall, seconds: float) -> DiskKey | None:
+        if not pending.disk_parts:
             return None
-        earlier = self._disk_keys[seen.function]
-        found = disk_keys.key(seen.disk_parts, earlier)
-        earlier.append(seen.disk_parts)
-        return found if seen.disk is not None else replace(found, unkept=disk_keys.unkept(seconds))
+        earlier = self._disk_keys[pending.function]
+        found = disk_keys.key(pending.disk_parts, earlier)
+        earlier.append(pending.disk_parts)
+        return (
+            found if pending.disk is not None else replace(found, unkept=disk_keys.unkept(seconds))
+        )
 
     def _note(self, what: str) -> None:
         local = self._local
         if what == "traced":
-            for kind, seen in local.open[-1:]:
-                if seen is not None and kind == "trace":
-                    seen.traced = True
+            for kind, pending in local.open[-1:]:
+                if pending is not None and kind == "trace":
+                    pending.traced = True
             if local.open or compat_events.looking():
                 return
             self._traced_aside()
@@ -262,40 +267,44 @@ class _Recorder:
             self._entered()
 
     def _traced_aside(self) -> None:
-        """A jitted function is traced under a transform that runs op by op: JAX times nothing."""
+        """A jitted function is traced under a transform that runs op by op: JAX reports no step."""
         stack = self._stack()
         if stack is None or stack.traces != 1 or (caller := stack.caller) is None:
             return
         if is_jax_function(function_origin(caller.fun), caller.fun):
             return
-        seen = self._new(function_name(caller.fun), stack)
-        seen.begun.add("trace")
-        seen.layer, seen.traced, seen.under = "trace", True, _transform(stack)
-        self._explain_trace(seen)
-        seen.steps.append(CompileStep("trace", None))
+        pending = self._new(function_name(caller.fun), stack)
+        pending.begun.add("trace")
+        pending.layer, pending.traced, pending.under = "trace", True, _transform(stack)
+        self._explain_trace(pending)
+        pending.steps.append(CompileStep("trace", None))
 
     def _entered(self) -> None:
-        """A call did not find its fast path."""
+        """A call missed the fast path."""
         stack = self._stack()
         if stack is None or stack.under or (caller := stack.caller) is None:
             return
         last = self._local.last
         if last is not None and last.token == caller.token and last.begun == {"trace"}:
             return
-        place = function_origin(caller.fun)
-        if is_jax_function(place, caller.fun):
+        origin = function_origin(caller.fun)
+        if is_jax_function(origin, caller.fun):
             return  # operations: thousands, and of no interest unless they compile
-        seen = self._new(function_name(caller.fun), stack)
-        if seen.key is not None:
-            found = explain.entry_changes(seen.key, self._others(seen.key))
-            seen.changes, seen.earlier = found
-            seen.layer = "fast path"
-            seen.hidden = bool(seen.earlier) and not seen.changes
+        pending = self._new(function_name(caller.fun), stack)
+        if pending.key is not None:
+            found = explain.entry_changes(pending.key, self._others(pending.key))
+            pending.changes, pending.earlier = found
+            pending.layer = "fast path"
+            pending.hidden = bool(pending.earlier) and not pending.changes
 
-    # ---- whose step it is ------------------------------------------------------------------
+    # ---- the call of a step ------------------------------------------------------------------
 
     def _joined(self, kind: CompileStepKind, name: str, stack: Stack) -> PendingCall | None:
-        """The call that a step goes on with; None where it begins one."""
+        """The pending call that a step is part of; None if the step begins a call.
+
+        `f(x)` is one call of three steps, all of which have its frame on the stack. Of
+        `f.lower(x).compile()` the two steps have different frames, but follow each other.
+        """
         last = self._local.last
         if last is None or kind in last.begun or kind == "trace":
             return None
@@ -316,49 +325,51 @@ class _Recorder:
 
     def _new(self, name: str, stack: Stack) -> PendingCall:
         caller = stack.caller if not stack.under else None
-        seen = PendingCall(_plain(name), line=user_line(stack))
+        pending = PendingCall(_plain(name), line=user_line(stack))
         if caller is not None:
-            self._meet(seen, caller)
+            self._read_caller(pending, caller)
         elif stack.program is not None:
-            _of_program(seen, stack)
-        seen.token = caller.token if caller is not None and not caller.staged else None
-        self._local.last = seen
-        self._tell(seen)
-        return seen
+            _read_program(pending, stack)
+        pending.token = caller.token if caller is not None and not caller.staged else None
+        self._local.last = pending
+        self._log(pending)
+        return pending
 
-    def _tell(self, seen: PendingCall) -> None:
-        """Takes a call into the logs of those who watch this thread."""
+    def _log(self, pending: PendingCall) -> None:
+        """Adds a call to the watches that this thread is part of."""
         own = threading.get_ident()
         for watch in self._watches:
             if watch.wants():
-                seen.thread = "" if own == watch._thread else threading.current_thread().name
-                watch.hear(seen)
+                pending.thread = "" if own == watch._thread else threading.current_thread().name
+                watch.add(pending)
 
-    def _meet(self, seen: PendingCall, caller: Caller) -> None:
+    def _read_caller(self, pending: PendingCall, caller: Caller) -> None:
         fun = equinox_calls.user_function(caller.fun, caller.args[2:]) or caller.fun
-        place = function_origin(fun)
-        seen.role = "op" if is_jax_function(place, fun) else "user"
-        if seen.role == "op":
+        origin = function_origin(fun)
+        pending.role = "op" if is_jax_function(origin, fun) else "user"
+        if pending.role == "op":
             return
-        seen.function = function_name(fun)
-        if place.span is not None and place.span.library and seen.line is not None:
-            # A library makes many functions of one def: they are told apart by who calls.
-            place = replace(place, site=f"{seen.function} {seen.line.file}:{seen.line.line}")
+        pending.function = function_name(fun)
+        if origin.span is not None and origin.span.library and pending.line is not None:
+            # A library makes many functions of one def: the line that calls tells them apart.
+            origin = replace(
+                origin, site=f"{pending.function} {pending.line.file}:{pending.line.line}"
+            )
         else:
-            seen.defined = place.span
+            pending.defined = origin.span
         call = Call(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
-        seen.key = key_of(call, caller.info, place)
-        if seen.key is not None:
-            seen.parts = tuple(seen.key.parts())
-            self._memory[place].append(seen.key)
+        pending.key = key_of(call, caller.info, origin)
+        if pending.key is not None:
+            pending.parts = tuple(pending.key.parts())
+            self._memory[origin].append(pending.key)
 
-    def _explain_trace(self, seen: PendingCall) -> None:
-        if seen.key is not None:
-            found = explain.trace_changes(seen.key, self._others(seen.key))
-            seen.changes, seen.earlier = found
+    def _explain_trace(self, pending: PendingCall) -> None:
+        if pending.key is not None:
+            found = explain.trace_changes(pending.key, self._others(pending.key))
+            pending.changes, pending.earlier = found
 
     def _others(self, key: JaxKey) -> list[JaxKey]:
-        """The keys of other calls of functions that the same line made."""
+        """The keys of other calls of functions that the same line created."""
         return [other for other in self._memory[key.origin] if other is not key]
 
 
@@ -366,43 +377,42 @@ _recorder = _Recorder()
 
 
 def _plain(name: str) -> str:
-    """`jit(f)`, as lowering and compiling call it, is `f`."""
+    """The function's name: lowering and compiling report `jit(f)` for `f`."""
     return name[4:-1] if name.startswith("jit(") and name.endswith(")") else name
 
 
 def _is_ours(stack: Stack) -> bool:
-    """Whether a look of jaxlens is at work, and not the user's program."""
-    return any(_own_stage(file) for file, *_ in stack.frames)
+    """Whether jaxlens itself traces or compiles, and not the user's program."""
+    return any(_is_own_stage(file) for file, *_ in stack.frames)
 
 
-def _own_stage(file: str, held: dict[str, bool] = {}) -> bool:  # noqa: B006 - one per process
-    if file not in held:
-        name = describe(file).name
-        held[file] = name.startswith("jaxlens/stages/") and not name.endswith(
-            ("watch/listen.py", "compat/events.py")
-        )
-    return held[file]
+@cache
+def _is_own_stage(file: str) -> bool:
+    name = describe(file).name
+    is_listener = name.endswith(("watch/listen.py", "compat/events.py"))
+    return name.startswith("jaxlens/stages/") and not is_listener
 
 
-def _of_program(seen: PendingCall, stack: Stack) -> None:
-    """What a jaxpr tells of a call that no jitted function of the user's stands for."""
+def _read_program(pending: PendingCall, stack: Stack) -> None:
+    """Reads from a jaxpr what a jitted function on the stack would show."""
     program = stack.program
     source = compat_events.program_source(program)
     file, _, line = source.rpartition(" at ")[2].rpartition(":")
     if file and line.isdigit():
-        place = FunctionOrigin((), file, int(line), seen.function)
-        seen.role = "op" if is_jax_function(place, None) else "user"
-        seen.defined = place.span
-    seen.parts = _program_parts(program)
-    seen.under = _transform(stack) if stack.under else ""
+        origin = FunctionOrigin((), file, int(line), pending.function)
+        pending.role = "op" if is_jax_function(origin, None) else "user"
+        pending.defined = origin.span
+    pending.parts = _program_parts(program)
+    pending.under = _transform(stack) if stack.under else ""
 
 
 def _program_parts(program: Any) -> tuple[KeyPart, ...]:
     """The inputs of a jaxpr by name."""
     names = compat_events.program_names(program)
     avals = tuple(getattr(program, "in_avals", ()))
-    every = names if len(names) == len(avals) else [f"input {i}" for i in range(len(avals))]
-    return tuple(KeyPart(n, "input", aval_text(a)) for n, a in zip(every, avals, strict=True))
+    if len(names) != len(avals):
+        names = [f"input {i}" for i in range(len(avals))]
+    return tuple(KeyPart(n, "input", aval_text(a)) for n, a in zip(names, avals, strict=True))
 
 
 def _transform(stack: Stack) -> str:
@@ -423,7 +433,7 @@ _TRANSFORMS = {
 
 
 def _fingerprint(module: Any) -> str:
-    """Tells programs apart: a hash of the StableHLO text, large constants left out."""
+    """A hash of the StableHLO text without large constants: equal programs have equal ones."""
     if module is None:
         return ""
     with contextlib.suppress(AttributeError, TypeError, ValueError):

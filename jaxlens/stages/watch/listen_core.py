@@ -1,6 +1,6 @@
 """Watches what functions that `jaxlens.core` jitted trace, lower and compile, in the same log.
 
-The core tells of its steps itself (`core/sources.py`), its keys are data, and it forgets none; so
+The core reports its steps itself (`core/sources.py`), its keys are data, and it drops none; so
 the call is compared with `cache_keys()`, and with calls of other objects of the same line.
 """
 
@@ -28,18 +28,18 @@ _SOURCES = "jaxlens.core.sources"
 
 
 def listen(
-    hear: Callable[[PendingCall], None], safe: Callable[[Callable[..., None]], Callable[..., None]]
+    log: Callable[[PendingCall], None], safe: Callable[[Callable[..., None]], Callable[..., None]]
 ) -> Callable[[], None]:
-    """Hears the core's steps until the function returned is called, also if it is loaded later.
+    """Listens to the core until the function returned is called, also if it is imported later.
 
     Args:
-        hear: Takes a call into the logs.
-        safe: Keeps a mistake of ours from the user's call.
+        log: Adds a call to the logs.
+        safe: Wraps a listener so that no exception of ours reaches the user's call.
     """
     listening = ExitStack()
 
     def begin() -> None:
-        listening.enter_context(sys.modules[_SOURCES].listen(safe(_Listener(hear))))
+        listening.enter_context(sys.modules[_SOURCES].listen(safe(_Listener(log))))
 
     if _SOURCES in sys.modules:
         begin()
@@ -77,11 +77,13 @@ class _CoreImport(MetaPathFinder):
 
 
 class _Listener:
-    """Makes calls of the core's events."""
+    """Builds pending calls from the core's events."""
 
-    def __init__(self, hear: Callable[[PendingCall], None]) -> None:
-        self._hear = hear
-        self._going: dict[str, tuple[PendingCall, float]] = {}  # by name: where each step begins
+    def __init__(self, log: Callable[[PendingCall], None]) -> None:
+        self._log = log
+        self._pending: dict[
+            str, tuple[PendingCall, float]
+        ] = {}  # by name, with the time at which its next step began
         self._memory: defaultdict[FunctionOrigin, deque[Any]] = defaultdict(
             lambda: deque(maxlen=_REMEMBERED)
         )
@@ -89,14 +91,14 @@ class _Listener:
     def __call__(self, event: Any) -> None:
         if event.kind == "cache" and not event.detail["hit"]:
             self._missed(event)
-        elif event.kind in _STEPS and event.name in self._going:
-            seen, begun = self._going[event.name]
-            if event.kind in seen.begun:
+        elif event.kind in _STEPS and event.name in self._pending:
+            pending, begun = self._pending[event.name]
+            if event.kind in pending.begun:
                 return  # an inner function of the same name
             now = time.perf_counter()
-            seen.begun.add(event.kind)
-            seen.steps.append(CompileStep(event.kind, now - begun))
-            self._going[event.name] = seen, now
+            pending.begun.add(event.kind)
+            pending.steps.append(CompileStep(event.kind, now - begun))
+            self._pending[event.name] = pending, now
 
     def _missed(self, event: Any) -> None:
         frame: FrameType | None = sys._getframe(3)
@@ -107,19 +109,23 @@ class _Listener:
         inner = sum(function == "Jitted._look_up" for *_, function in around.frames) > 1
         if jitted is None or inner:
             return
-        key, place = event.detail["key"], function_origin(jitted.f)
-        seen = PendingCall(event.name, line=user_line(around), defined=place.span, layer="trace")
-        seen.traced = True
-        seen.parts = core_keys.parts(jitted, key)
-        seen.changes, seen.earlier = self._compared(jitted, key, place)
-        self._memory[place].append((weakref.ref(jitted), key))
-        self._going[event.name] = seen, time.perf_counter()
-        self._hear(seen)
+        key, origin = event.detail["key"], function_origin(jitted.f)
+        pending = PendingCall(
+            event.name, line=user_line(around), defined=origin.span, layer="trace"
+        )
+        pending.traced = True
+        pending.parts = core_keys.parts(jitted, key)
+        pending.changes, pending.earlier = self._compared(jitted, key, origin)
+        self._memory[origin].append((weakref.ref(jitted), key))
+        self._pending[event.name] = pending, time.perf_counter()
+        self._log(pending)
 
-    def _compared(self, jitted: Any, key: Any, place: FunctionOrigin) -> Comparison:
+    def _compared(self, jitted: Any, key: Any, origin: FunctionOrigin) -> Comparison:
         """What differs from the nearest key of the function, or of another of its line."""
         own = jitted.cache_keys()
-        others = own or [old for held, old in self._memory[place] if held() is not jitted]
+        others = own or [
+            old for reference, old in self._memory[origin] if reference() is not jitted
+        ]
         found = nearest(core_keys.changes(jitted, key, old) for old in reversed(others))
-        anew = (recreated(jitted.name, place),) if others and not own else ()
-        return (*anew, *found), len(others)
+        new_object = (recreated(jitted.name, origin),) if others and not own else ()
+        return (*new_object, *found), len(others)

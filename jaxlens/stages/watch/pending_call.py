@@ -1,4 +1,4 @@
-"""A call while JAX or the core works on it, before it becomes a frozen `CallEvent` of a log."""
+"""A call that JAX or the core is working on, before it becomes a frozen `CallEvent` of a log."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -22,8 +22,9 @@ class PendingCall:
         token: Tells the call from others that are running.
         key: Its key; None for an operation, and where JAX hides it.
         traced: Whether a Python function really ran.
-        disk: Whether the persistent cache held its program, or was given it; None for neither.
-        others: How many programs of its name the persistent cache held before its compile.
+        disk: Whether the persistent cache had its program; False if it was written there, None for
+            neither.
+        others: How many programs of its name the persistent cache had before its compile.
         disk_parts: The parts of its key in the persistent cache, by name.
         hidden: Whether it repeats an earlier one.
     """

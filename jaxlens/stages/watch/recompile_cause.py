@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jaxlens.ir.compile_log import CallEvent, CompileLog, KeyChange, root
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.keys.jax_key import JaxKey
-from jaxlens.stages.watch.argument_origin import made_at
+from jaxlens.stages.watch.argument_origin import argument_origin
 
 _NAMED = 3  # arguments named in one cure
 _ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
@@ -19,7 +19,7 @@ class RecompileCause:
     Attributes:
         calls: The calls that recompiled it, oldest first.
         log: The log that they are in.
-        key: The key of the last of them; None where it is not known.
+        key: The key of the last of them; None if it is unknown.
     """
 
     calls: Sequence[CallEvent]
@@ -38,7 +38,7 @@ class RecompileCause:
 
     @property
     def is_new_object(self) -> bool:
-        """Whether the value is another object each time, which no text tells from the others."""
+        """Whether the value is another object at each call, whose text is the same."""
         return self.last.main.new.startswith("another ")
 
     @property
@@ -82,14 +82,14 @@ class RecompileCause:
         count, different = self.programs()
         return f"their programs were compared: {every(count)} are equal" if different == 1 else ""
 
-    def made_at(self) -> str:
+    def argument_origin(self) -> str:
         """The line that makes an object which is another at each call, in brackets."""
         function = self.key.function() if self.key is not None else None
         signature = signature_of(function) if function is not None else None
         if self.last.line is None or signature is None:
             return ""
         parameters = list(signature.parameters)
-        line = made_at(self.last.line, self.last.function, parameters, root(self.name))
+        line = argument_origin(self.last.line, self.last.function, parameters, root(self.name))
         return f" ({line})" if line else ""
 
 

@@ -1,6 +1,6 @@
-"""Traces a call once more with something changed: another shape, or a value that becomes data.
+"""Traces a call again with a change: another shape, or a value that becomes data.
 
-It is traced on abstract shapes, apart from JAX's caches, with what it prints kept back; nothing
+It is traced on abstract shapes, under cache keys of our own, and its output is discarded. Nothing
 is compiled or run.
 """
 
@@ -34,8 +34,8 @@ def at_sizes(key: JaxKey, sizes: Mapping[int, tuple[int, ...]]) -> str | None:
         sizes: Shapes by the leaf's position.
 
     Returns:
-        "" where it works, the exception's name where it fails, None where it cannot be tried: the
-        function is gone, or JAX's settings are others now.
+        "" if it works, the exception's name if it fails. None if it cannot be tried: the function
+        was garbage-collected, or JAX's settings have changed.
     """
     call = _call(key)
     return None if call is None else _failure(key, call, sizes=sizes)
@@ -90,7 +90,7 @@ def _is_data(value: Any) -> bool:
 def _call(key: JaxKey) -> Call | None:
     """The call as the user wrote it, with an `ArrayLeaf` for each array.
 
-    None where its function or JAX's settings are gone.
+    None if its function was garbage-collected or JAX's settings have changed.
     """
     fun = key.inner()
     context, (info, signature, *_) = key.exact

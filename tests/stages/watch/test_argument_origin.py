@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from jaxlens.ir.graph import Span
-from jaxlens.stages.watch.argument_origin import made_at
+from jaxlens.stages.watch.argument_origin import argument_origin
 
 CALLS = [
     ("tx = adam(1)\nfor _ in range(2):\n    tx = adam(2)\n    step(w, tx)", 4, "t:3: tx = adam(2)"),
@@ -27,6 +27,6 @@ CALLS = [
 def test_the_line_that_made_an_argument(text, line, place):
     linecache.cache["t"] = (len(text), None, textwrap.dedent(text).splitlines(True), "t")
     try:
-        assert made_at(Span("t", line, line), "step", ["w", "tx"], "tx") == place
+        assert argument_origin(Span("t", line, line), "step", ["w", "tx"], "tx") == place
     finally:
         del linecache.cache["t"]
