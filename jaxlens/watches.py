@@ -60,7 +60,7 @@ class RecompileLog:
 
     @property
     def cures(self) -> tuple[Cure, ...]:
-        """What would have spared the recompiles, once the watch has stopped; each is tried now."""
+        """What would avoid the recompiles, once the watch has stopped; each is tried now."""
         calls = self._cured(self.log).calls
         return tuple(dict.fromkeys(call.cure for call in calls if call.cure and call.cure.text))
 
@@ -130,7 +130,7 @@ def assert_compiles(n: int, *, operations: bool = False) -> "CompileLimit":
             for batch in batches:
                 step(params, batch)
 
-    Programs that the persistent cache held count too, so that a warm cache changes no test.
+    Programs that come from the persistent cache count too, so that a warm cache changes no test.
 
     Args:
         n: How many programs may be made.

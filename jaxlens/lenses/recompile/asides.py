@@ -1,4 +1,4 @@
-"""What a log tells beside recompiles: operations outside of jit, the persistent cache, failures."""
+"""What a log shows beside recompiles: operations outside of jit, the persistent cache, failures."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,22 +22,22 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
     operations = log.operations
     if operations:
         names = Counter(call.function for call in operations)
-        told = [f"{name} {n} times" if n > 1 else name for name, n in names.most_common()]
+        texts = [f"{name} {n} times" if n > 1 else name for name, n in names.most_common()]
         what = count(len(operations), "operation")
         inside = f" {where}" if where else ""
         first = "Apart from these" if log.compiles else f"No function was compiled{inside}, but"
         yield Finding(
             f"{first}{',' if log.compiles else ''} {what} of JAX's own ran outside of jit, each "
-            f"compiled on its own: {listed(told, 6)}."
+            f"compiled on its own: {listed(texts, 6)}."
         )
         yield from _bodies(operations)
         yield from _one_line(operations)
     loaded = [c for c in log.compiles if (s := c.step("compile")) and s.served == "disk"]
     if loaded:
-        told = list(dict.fromkeys(c.function for c in loaded))
+        texts = list(dict.fromkeys(c.function for c in loaded))
         yield Finding(
             f"{count(len(loaded), 'program')} came out of the persistent cache, not compiled by "
-            f"XLA: {listed(told, 6)}."
+            f"XLA: {listed(texts, 6)}."
         )
     yield from _not_on_disk(log)
     yield from _not_kept(log)
@@ -50,36 +50,36 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
 
 
 def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
-    """Calls that the persistent cache should have served, one would think."""
+    """Calls that miss the persistent cache, though it has programs of that name."""
     for call in log.compiles:
         step = call.step("compile")
-        known = call.changes and call.main.kind != "lost"
-        if step is None or known or not step.others:
+        is_explained = call.changes and call.main.kind != "lost"
+        if step is None or is_explained or not step.others:
             continue
-        held = "under another key" if step.others == 1 else "under other keys"
+        under_keys = "under another key" if step.others == 1 else "under other keys"
         yield Finding(
             f"{call.function} is not in the persistent cache, which holds "
-            f"{count(step.others, 'program')} of that name {held}{_apart(step)}."
+            f"{count(step.others, 'program')} of that name {under_keys}{_apart(step)}."
         )
 
 
 def _not_kept(log: CompileLog) -> Iterator[Finding]:
     """Programs that will be compiled again by the next process."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for call in log.compiles:
         step = call.step("compile")
         if step is not None and step.disk is not None and step.disk.unkept:
-            found.setdefault(step.disk.unkept, []).append(call.function)
-    for why, names in found.items():
-        told = listed(list(dict.fromkeys(names)), 4)
-        yield Finding(f"The persistent cache was not given the program of {told}: {why}.")
+            by_reason.setdefault(step.disk.unkept, []).append(call.function)
+    for why, names in by_reason.items():
+        texts = listed(list(dict.fromkeys(names)), 4)
+        yield Finding(f"The persistent cache was not given the program of {texts}: {why}.")
 
 
 def _apart(step: CompileStep) -> str:
-    """What tells the key of a program from the nearest that this process knows."""
+    """What differs between the key of a program and the nearest of this process."""
     if step.disk is not None and step.disk.changes:
-        told = listed([_part(change) for change in step.disk.changes], 4)
-        return f"; the nearest key of this process differs in {told}"
+        texts = listed([_part(change) for change in step.disk.changes], 4)
+        return f"; the nearest key of this process differs in {texts}"
     return (
         "; it keeps their hashes alone, so that what differs (the program, the devices, XLA's "
         "flags, the version) cannot be read there"
@@ -95,7 +95,7 @@ def _doing(step: CompileStep) -> str:
 
 
 def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
-    """Loops outside of jit, which compile their body anew for each new function object."""
+    """Loops outside of jit, which compile their body again for each new function object."""
     for name in LOOPS:
         calls = [call for call in operations if call.function == name]
         if len(calls) < 2:
@@ -106,10 +106,10 @@ def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
             "object as its body is a new program; call it within one jitted function."
         )
         if len(programs) == 1:
-            every = "both" if len(calls) == 2 else f"all {len(calls)}"
+            all_calls = "both" if len(calls) == 2 else f"all {len(calls)}"
             yield Finding(
                 f"Cure: make the function that lax.{name} is given once{_before(calls)} (their "
-                f"programs were compared: {every} are equal).",
+                f"programs were compared: {all_calls} are equal).",
                 "compared",
             )
 
@@ -146,5 +146,5 @@ def _fast(log: CompileLog) -> Iterator[Finding]:
 def _others(log: CompileLog) -> Iterator[Finding]:
     threads = Counter(call.thread for call in log.calls if call.thread and call.compiled)
     if threads:
-        told = [f"{name} ({n})" for name, n in threads.items()]
-        yield Finding(f"Compiled in other threads: {listed(told, 6)}.")
+        texts = [f"{name} ({n})" for name, n in threads.items()]
+        yield Finding(f"Compiled in other threads: {listed(texts, 6)}.")

@@ -25,7 +25,7 @@ _WORK = {
 def verdict_report(verdict: Verdict) -> Report:
     """The verdict on a call: the answer first, then a line for each difference.
 
-    Where it cannot be known, the reason is the answer.
+    If it is unknown, the reason is the answer.
     """
     trust: Trust = "unknown" if verdict.hit is None else "compared"
     reasons = verdict.reasons if verdict.hit is not None and verdict.earlier else ()
@@ -53,7 +53,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def key_table(parts: Sequence[KeyPart], title: str = "") -> Table:
-    """A key, part by part: what it is, its value, where an array lies and what holds it."""
+    """A key, part by part: kind, value, and of an array its place and its class."""
     columns = {
         "part": [part.name for part in parts],
         "kind": [_KINDS[part.kind] for part in parts],

@@ -1,6 +1,6 @@
-"""The causes of recompiles in words: one sentence for each function, and what would spare it.
+"""The causes of recompiles in words: one sentence for each function, and what would avoid them.
 
-Recompiles of one function with one cause are told of together, with the values that it took.
+Recompiles of one function with one cause are one clause, with the values that it took.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from jaxlens.lenses.sentences import listed
 from jaxlens.report import Finding, Trust, count
 
 _MOST = 8  # values named in one sentence
-# Causes that are told by what changed alone.
+# Causes whose sentence needs the change alone.
 _SENTENCES = {
     "static": "{name} is static and its value changed: {values}",
     "field": "{name} is kept in the pytree and its value changed: {values}",
@@ -117,7 +117,7 @@ def _with(calls: Sequence[CallEvent]) -> str:
 
 
 def _names(call: CallEvent, kind: str, main: bool = False) -> set[str]:
-    """What changed in this way: what was made anew, and not each of its functions."""
+    """What changed in this way; a new object counts once, and not each of its functions."""
     whole = recreated_objects(call.changes)
     changes = [call.main] if main else [c for c in call.changes if c.kind == kind]
     return {whole.get(c.name, c.name) for c in changes}
@@ -223,7 +223,7 @@ def _listed_values(values: Sequence[str]) -> str:
 
 
 def _cures(group: FunctionGroup) -> Iterator[Finding]:
-    """What would spare the work, each once, with what its trial showed."""
+    """What would avoid the recompiles, each cure once, with what its trial showed."""
     for cure in dict.fromkeys(call.cure for call in group.again if call.cure):
         if not cure.text:
             continue

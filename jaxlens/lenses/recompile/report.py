@@ -1,8 +1,8 @@
 """Why did it recompile? The argument responsible, old and new, from a log of what JAX did.
 
-A compile is told apart from the first one of its function by the key's difference to the nearest
-earlier key; recompiles of one function with one cause are one sentence. Operations that were
-called outside of jit are counted apart, as are calls that only made an entry in jit's fast path.
+A recompile is explained by the differences between its key and the nearest earlier key of the
+function; recompiles of one function with one cause are one sentence. Operations that are called
+outside of jit are counted separately, and so are calls that only made an entry in jit's fast path.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from jaxlens.lenses.recompile.tables import at, tables
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Finding, Report
 
-_FEW = 3  # compiles told of in an error
+_FEW = 3  # compiles that an error lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Recompiles:
     Attributes:
         compiles: Programs made for functions, out of XLA or the persistent cache.
         recompiles: Those of them whose function had been compiled for another key.
-        loaded: Those of them that the persistent cache held.
+        loaded: Those of them that were in the persistent cache.
         traces: How often the Python of a function ran.
         operations: Programs made for single operations outside of jit.
         fast_path: Calls that only made an entry in jit's fast path.
@@ -85,11 +85,11 @@ def one_line(log: CompileLog, operations: bool = False) -> str:
         log: What was watched.
         operations: Whether single operations count too.
     """
-    made = (*log.compiles, *(log.operations if operations else ()))
-    calls = sorted(made, key=lambda call: not call.changes)
-    told = [f"{c.function}{at(c.line)} ({c.reason})" for c in calls[:_FEW]]
+    compiles = (*log.compiles, *(log.operations if operations else ()))
+    calls = sorted(compiles, key=lambda call: not call.changes)
+    texts = [f"{c.function}{at(c.line)} ({c.reason})" for c in calls[:_FEW]]
     more = f", and {len(calls) - _FEW} more" if len(calls) > _FEW else ""
-    return f"{'; '.join(told)}{more}"
+    return f"{'; '.join(texts)}{more}"
 
 
 def _nothing(log: CompileLog, where: str) -> Finding:

@@ -61,10 +61,10 @@ def hear_test_events(
     JAX has one place for such a listener; one that is there already is called too.
 
     Args:
-        names: What each event is called in the call, by JAX's name of it.
+        names: The argument of the function for each event, by JAX's name of the event.
         heard: The function.
 
-    Gone: None, and nothing is heard.
+    Gone: None, and the function is never called.
     """
     try:
         util: Any = private("util")

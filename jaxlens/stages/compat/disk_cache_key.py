@@ -1,4 +1,4 @@
-"""The key by which JAX asks its persistent compilation cache, part by part as it is hashed."""
+"""The keys of JAX's persistent compilation cache, part by part as they are hashed."""
 
 import logging
 import sys

@@ -1,7 +1,7 @@
 """What we borrow from JAX to see its work as it happens; `compat` has the rest.
 
-JAX tells of each trace, lowering and compile through `jax.monitoring`, by name and seconds only.
-Whose call it is stands on the Python stack at that moment, in variables of JAX's own functions:
+JAX reports each trace, lowering and compile through `jax.monitoring`, by name and seconds only. The
+call that it is part of is on the Python stack at that moment, in variables of JAX's own functions:
 they are read there, and nothing of JAX's is replaced.
 
 Tried with jax 0.10.2 and 0.12.0.1. Each function says what is lost when the thing is gone; none
@@ -36,13 +36,13 @@ _DEEPEST = 5000
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What is called when JAX does something; each gets the name of the function where known.
+    """Functions to call at JAX's events; each gets the name of the jitted function, if it is known.
 
     Attributes:
         begin: A step ("trace", "lower", "compile") begins.
         end: It ended, after so many seconds.
-        disk: The persistent cache held the program, or did not.
-        part: A part of the key by which the persistent cache is asked was hashed: its name, its
+        disk: The persistent cache had the program, or did not.
+        part: A part of a key of the persistent cache was hashed: its name, its
             hash, and the variables of JAX's function that makes the key.
         note: "traced": a Python function is really traced; "entered": a call did not find an
             entry in its fast path.
@@ -158,7 +158,7 @@ LOWERING = _LOWERING
 def stack(frame: FrameType | None) -> Stack:
     """Reads the stack from a frame on.
 
-    Gone: where JAX's functions or variables are called otherwise, what they would have told is
+    Gone: where JAX's functions or variables have other names, what they would have shown is
     None; the frames are always there.
     """
     found = Stack([])
@@ -200,7 +200,7 @@ def _caller(name: str, frame: FrameType) -> Caller | None:
 
 
 def failure(frame: FrameType | None) -> str:
-    """Name of the exception that a step ends in, asked while JAX reports its end; "" for none.
+    """Name of the exception that ends a step, read while JAX reports the end; "" for none.
 
     Gone: "".
     """
@@ -259,10 +259,10 @@ def program_source(program: Any) -> str:
 
 
 def on_disk(name: str) -> int:
-    """How many programs of a name the persistent compilation cache holds.
+    """How many programs of a name are in the persistent compilation cache.
 
     Args:
-        name: The program's name as JAX tells of its compile: "jit(step)".
+        name: The program's name as JAX reports its compile: "jit(step)".
 
     Gone, or where the cache is no folder of this machine: 0.
     """

@@ -1,4 +1,4 @@
-"""JAX's caches of what it traced, lowered and compiled: their keys, and what lies under one.
+"""JAX's caches of what it traced, lowered and compiled: their keys, and their entries.
 
 Nothing is changed by looking.
 """

@@ -1,4 +1,4 @@
-"""What is shown where the last line has no call to look at: the programs that the cell called."""
+"""The view of a cell whose last line is no call: the programs that the cell called."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -41,7 +41,7 @@ def _keys(log: CompileLog) -> Iterator[Block]:
 
 
 def _tables(call: CallEvent) -> Iterator[Block]:
-    """The key of a call, and that by which the persistent cache was asked for its program."""
+    """The key of a call, and the key of its program in the persistent cache."""
     yield TableBlock(key_table(call.parts))
     step = call.step("compile")
     if step is not None and step.disk is not None:
