@@ -13,14 +13,14 @@ import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ContextDecorator
 from types import FrameType
 from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
 from jaxlens.ir.compile_log import CompileLog, Cure
-from jaxlens.lenses.recompile.report import Recompiles, of, one_line
+from jaxlens.lenses.recompile.report import Recompiles, facts, one_line
 from jaxlens.lenses.recompile.report import recompiles as report
 from jaxlens.stages.watch.fixes import with_cures
 from jaxlens.stages.watch.listen import CompileWatch
@@ -36,15 +36,26 @@ class RecompileLog:
     `.cures`; `.log` has every call as data. It can be read while it is still being written.
 
     Args:
-        watch: Hears what happens; one of its own by default.
+        watch: Collects the calls; a new one by default.
         where: How the sentences call the block: "in this cell".
     """
+
+    # Facts of `answer`, to which every attribute that is not defined here is forwarded.
+    compiles: int
+    recompiles: int
+    traces: int
+    loaded: int
+    operations: int
+    fast_path: int
+    seconds: float
+    by_function: Mapping[str, int]
+    reasons: tuple[str, ...]
 
     def __init__(self, watch: CompileWatch | None = None, where: str = "") -> None:
         self._watch = watch or CompileWatch()
         self._where = where
         self._last: tuple[CompileLog, Answer[Recompiles]] | None = None
-        self._done: tuple[CompileLog, CompileLog] | None = None
+        self._with_cures: tuple[CompileLog, CompileLog] | None = None
 
     def __enter__(self) -> "RecompileLog":
         self._watch.start()
@@ -70,22 +81,22 @@ class RecompileLog:
         log = self.log
         if self._last is None or self._last[0] != log:
             where = self._where
-            made = Answer(
+            answer_now = Answer(
                 None,
                 build=lambda: document(self._cured(log), where),
                 ask=lambda: report(self._cured(log), where),
-                know=lambda: of(log),
+                know=lambda: facts(log),
             )
-            self._last = log, made
+            self._last = log, answer_now
         return self._last[1]
 
     def _cured(self, log: CompileLog) -> CompileLog:
         """The log with cures, which are tried when it is first read after the watch."""
         if log.going:
             return log
-        if self._done is None or self._done[0] != log:
-            self._done = log, with_cures(log, self._watch.keys())
-        return self._done[1]
+        if self._with_cures is None or self._with_cures[0] != log:
+            self._with_cures = log, with_cures(log, self._watch.keys())
+        return self._with_cures[1]
 
     def __str__(self) -> str:
         return str(self.answer)
@@ -98,6 +109,7 @@ class RecompileLog:
         return self.answer._repr_mimebundle_(include, exclude)
 
     def __getattr__(self, name: str) -> Any:
+        """An attribute of the answer: a fact, a face of the view."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.answer, name)
@@ -161,14 +173,14 @@ class CompileLimit(ContextDecorator):
         return log.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        held = self._logs.pop()
-        held.__exit__()
+        log = self._logs.pop()
+        log.__exit__()
         if kind is None:
-            check(held.log, self._most, self._operations)
+            check(log.log, self._most, self._operations)
 
 
 def check(log: CompileLog, most: int, operations: bool = False) -> None:
-    """Says what compiled where it was too much.
+    """Checks the number of compiles.
 
     Raises:
         RecompileError: More than `most` programs were made.
@@ -180,8 +192,8 @@ def check(log: CompileLog, most: int, operations: bool = False) -> None:
         raise RecompileError(f"expected {allowed}, got {counted}: {one_line(log, operations)}")
 
 
-class _WatchOfCalls(CompileWatch):
-    """Hears only what happens within the calls of one function: those are on the stack then."""
+class _FunctionWatch(CompileWatch):
+    """A watch of the calls of one function, which are on the stack at an event."""
 
     def wants(self) -> bool:
         frame: FrameType | None = sys._getframe(1)
@@ -202,7 +214,7 @@ class Watched:
 
     def __init__(self, f: Callable[..., Any]) -> None:
         functools.update_wrapper(self, f, updated=())
-        watch = _WatchOfCalls()
+        watch = _FunctionWatch()
         self._f = f
         self._watch = watch
         self._log = RecompileLog(watch)
@@ -227,7 +239,8 @@ class Watched:
         return self if instance is None else types.MethodType(self, instance)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_f":  # not made yet: copied or unpickled
+        """An attribute of the function, such as `step.lower`."""
+        if name == "_f":  # not set yet: copied or unpickled
             raise AttributeError(name)
         return getattr(self._f, name)
 

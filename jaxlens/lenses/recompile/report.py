@@ -46,7 +46,7 @@ class Recompiles:
     reasons: tuple[str, ...]
 
 
-def of(log: CompileLog) -> Recompiles:
+def facts(log: CompileLog) -> Recompiles:
     """The figures of a log."""
     steps = [(call, step) for call in log.calls for step in call.steps]
     return Recompiles(

@@ -5,7 +5,7 @@ import sys
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, Cure, KeyChange, KeyPart
 from jaxlens.ir.graph import Span
-from jaxlens.lenses.recompile.report import of, one_line, recompiles
+from jaxlens.lenses.recompile.report import facts, one_line, recompiles
 from jaxlens.views.questions.recompiles import document
 from jaxlens.views.view import View
 
@@ -110,8 +110,8 @@ def test_causes_in_words():
             "donated", "x", "donated", "not donated"
         ): "x was donated, and not donated before",
         KeyChange(
-            "function", "step", "a new functools.partial of f"
-        ): "it was a new functools.partial of f",
+            "function", "step", "a new functools.partial facts f"
+        ): "it was a new functools.partial facts f",
         KeyChange("new", "p['b']", "f32[]"): "p['b'] is new",
         KeyChange("gone", "p['b']", "", "f32[]"): "p['b'] is gone",
         KeyChange("option", "device", "cpu", "None"): "jit's device changed: None, cpu",
@@ -159,11 +159,11 @@ def test_disk_failures_threads_and_the_fast_path():
 
 def test_the_figures():
     log = CompileLog((call(1), call(2, size(1, 2)), op("add")))
-    facts = of(log)
-    assert (facts.compiles, facts.recompiles, facts.operations, facts.traces) == (2, 1, 1, 2)
-    assert facts.by_function == {"step": 2}
-    assert facts.reasons == ("step: x: f32[1,4], was f32[2,4]",)
-    assert round(facts.seconds, 2) == 0.99
+    figures = facts(log)
+    assert (figures.compiles, figures.recompiles, figures.operations, figures.traces) == (2, 1, 1, 2)
+    assert figures.by_function == {"step": 2}
+    assert figures.reasons == ("step: x: f32[1,4], was f32[2,4]",)
+    assert round(figures.seconds, 2) == 0.99
 
 
 def test_the_line_of_an_error_names_recompiles_first():
