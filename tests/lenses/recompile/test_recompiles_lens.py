@@ -160,7 +160,8 @@ def test_disk_failures_threads_and_the_fast_path():
 def test_the_figures():
     log = CompileLog((call(1), call(2, size(1, 2)), op("add")))
     figures = facts(log)
-    assert (figures.compiles, figures.recompiles, figures.operations, figures.traces) == (2, 1, 1, 2)
+    counts = figures.compiles, figures.recompiles, figures.operations, figures.traces
+    assert counts == (2, 1, 1, 2)
     assert figures.by_function == {"step": 2}
     assert figures.reasons == ("step: x: f32[1,4], was f32[2,4]",)
     assert round(figures.seconds, 2) == 0.99
