@@ -8,7 +8,7 @@ to fuse, follows from them. Two boards of one name differ a little; the figures 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_KIB, _MIB = 2**10, 2**20
+_KIB = 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,72 +42,39 @@ class Gpu:
     memory: int
 
 
+# Key, capability, accelerated, cores, fpus, threads, shared, clock, bandwidth, l2, memory, name.
+_ROWS = """
+a100 8.0 no 108 64 2048 167936 1.41 2039040000000 41943040 85100068864 NVIDIA A100-SXM4-80GB
+b200 10.0 yes 148 128 2048 233472 1.965 7672320000000 132644864 191514411008 NVIDIA B200
+h100 9.0 yes 132 128 2048 233472 1.98 3352320000000 52428800 84942979072 NVIDIA H100 80GB HBM3
+h200 9.0 yes 132 128 2048 233472 1.98 4800000000000 52428800 151397597184 NVIDIA H200
+l4 8.9 no 58 128 1536 102400 2.04 300096000000 50331648 24152899584 NVIDIA L4
+"""
+
+
+def _gpu(capability: str, accelerated: str, *row: str) -> Gpu:
+    major, minor = map(int, capability.split("."))
+    *sizes, name = row
+    cores, fpus, threads, shared = map(int, sizes[:4])
+    bandwidth, l2, memory = map(int, sizes[5:])
+    return Gpu(
+        name=name,
+        capability=(major, minor),
+        accelerated=accelerated == "yes",
+        cores=cores,
+        fpus=fpus,
+        threads=threads,
+        shared=shared,
+        clock=float(sizes[4]),
+        bandwidth=bandwidth,
+        l2=l2,
+        memory=memory,
+    )
+
+
 GPUS = {
-    "a100": Gpu(
-        "NVIDIA A100-SXM4-80GB",
-        (8, 0),
-        False,
-        108,
-        64,
-        2048,
-        164 * _KIB,
-        1.41,
-        2_039_040_000_000,
-        40 * _MIB,
-        85_100_068_864,
-    ),
-    "b200": Gpu(
-        "NVIDIA B200",
-        (10, 0),
-        True,
-        148,
-        128,
-        2048,
-        228 * _KIB,
-        1.965,
-        7_672_320_000_000,
-        132_644_864,
-        191_514_411_008,
-    ),
-    "h100": Gpu(
-        "NVIDIA H100 80GB HBM3",
-        (9, 0),
-        True,
-        132,
-        128,
-        2048,
-        228 * _KIB,
-        1.98,
-        3_352_320_000_000,
-        50 * _MIB,
-        84_942_979_072,
-    ),
-    "h200": Gpu(
-        "NVIDIA H200",
-        (9, 0),
-        True,
-        132,
-        128,
-        2048,
-        228 * _KIB,
-        1.98,
-        4_800_000_000_000,
-        50 * _MIB,
-        151_397_597_184,
-    ),
-    "l4": Gpu(
-        "NVIDIA L4",
-        (8, 9),
-        False,
-        58,
-        128,
-        1536,
-        100 * _KIB,
-        2.04,
-        300_096_000_000,
-        48 * _MIB,
-        23_034 * _MIB,
-    ),
+    key: _gpu(*row)
+    for key, *row in (line.split(maxsplit=11) for line in _ROWS.strip().splitlines())
 }
 
 # The same on all of them.
