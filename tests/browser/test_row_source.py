@@ -11,7 +11,7 @@ from jaxlens.render.document import Code, Document, Line, Listing, Piece, Tab, T
 from jaxlens.render.html import payload
 from jaxlens.render.html.assets import _script
 from jaxlens.render.html.document_html import html
-from jaxlens.render.html.lazy_lines import LateLines
+from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.render.html.marks import pieces
 from jaxlens.views.listings import hlo_brief
 from jaxlens.views.listings import machine as machine_lines
@@ -102,7 +102,7 @@ def test_nodes_that_need_no_name(blank):
         ("z", "k.9", ""),
         ("z", "k.9", ""),
     ]
-    lines = LateLines(len(rows), tuple, lambda: iter(rows))
+    lines = LazyLines(len(rows), tuple, lambda: iter(rows))
     assert payload.lines_data(lines)["ids"] == [1, 1, 0, "s9", 3, 0, 3, 2, "s011", 3, "k.9", 2]
     found = read(blank, lines)
     assert found["id"] == ["add.1", "p", *(id or "" for _, id, _ in rows[2:])]
@@ -128,7 +128,7 @@ def test_the_programs_of_records(blank, path):
 
 def test_100_000_lines_are_searched_while_one_types(chromium, tmp_path):
     rows = [(f"  {n} = add(v{n * 7919 % 1013})", f"k{n}", "") for n in range(MANY)]
-    more = LateLines(MANY, tuple, lambda: iter(rows))
+    more = LazyLines(MANY, tuple, lambda: iter(rows))
     listing = Listing("hlo", (Line((Piece("first"),)),), more=more)
     path = tmp_path / "many.html"
     tabs = Tabs((Tab("HLO", (listing,), key="hlo"), Tab("b", (), key="b")))

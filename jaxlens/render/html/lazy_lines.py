@@ -1,6 +1,12 @@
-"""Lines of a listing that are made when somebody scrolls to them.
+"""Lines of a listing that are made on first use: most of a large program is never looked at.
 
-A listing says how long it is at once; most of a large program is never looked at.
+A line has two forms. A `Line` is made of pieces, by which glossary, comparisons and diffs tell
+names from other words, and one attribute from the next. A `Row` is what travels to scripts: one
+string with a control character before each run of a kind. `row_of` derives it from the line; HLO,
+StableHLO and machine code have a quicker way too (`write`) that marks each repeated text once. Of a
+train step of 12 layers, rows of 35,000 HLO instructions take 240 ms and would take 500 by way of
+`Line`, those of 8,000 lines of StableHLO 70 and 210, those of 53,000 lines of LLVM IR 160 and 530.
+Tests compare the two ways.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,22 +21,22 @@ from jaxlens.render.html.marks import begins_with_id, marked
 FIRST_WORD = 1
 
 Row = tuple[str, int | str, str]
-"""A line written out for scripts: `html_marks.marked` text, its node and its owner ("" for none).
+"""A line for scripts: its text (`marks.marked`), its node, and its owner ("" for none).
 
-The node is 0 for none and `FIRST_WORD` where the row's first word after ROOT names it.
+The node is 0 for none and `FIRST_WORD` where it is the row's first word after ROOT.
 """
 
-_FEW = 4_000  # lines that are kept once made
+_FEW = 4_000  # lines that are kept when iterated
 
 
-class LateLines(Sequence[Line]):
-    """Lines whose number is known before they are.
+class LazyLines(Sequence[Line]):
+    """Lines of a known number, all made when one is indexed; iterating many keeps none.
 
     Args:
-        count: How many there are.
-        make: Makes them one by one. Called when the first is looked at; of many lines, those
-            that are gone through in order are not kept, and no more are made.
-        write: Writes out the same lines, where there is a quicker way than over `Line`.
+        count: Number of lines.
+        make: Makes the lines of a listing in order.
+        write: Makes their rows, where there is a quicker way than by `Line`.
+        start: Index of the first of these lines among those that `make` and `write` give.
     """
 
     def __init__(
@@ -38,23 +44,27 @@ class LateLines(Sequence[Line]):
         count: int,
         make: Callable[[], Iterable[Line]],
         write: Callable[[], Iterable[Row]] | None = None,
+        start: int = 0,
     ) -> None:
         self._count = count
         self._make = make
         self._write = write
+        self._start, self._end = start, start + count
 
     def written(self) -> Iterator[Row]:
-        """The lines written out."""
-        return islice(iter(self._write()), self._count) if self._write else map(row_of, self)
+        """The rows."""
+        if self._write is None:
+            return map(row_of, self)
+        return islice(iter(self._write()), self._start, self._end)
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
-        return tuple(self._make())[: self._count]
+        return tuple(islice(self._make(), self._start, self._end))
 
     def __iter__(self) -> Iterator[Line]:
         if self._count <= _FEW or "_lines" in vars(self):
             return iter(self._lines)
-        return islice(iter(self._make()), self._count)
+        return islice(iter(self._make()), self._start, self._end)
 
     def __len__(self) -> int:
         return self._count
@@ -74,11 +84,11 @@ class LateLines(Sequence[Line]):
 
 
 def written(lines: Iterable[Line]) -> Iterator[Row]:
-    """Lines written out for scripts."""
-    return lines.written() if isinstance(lines, LateLines) else map(row_of, lines)
+    """The rows of lines."""
+    return lines.written() if isinstance(lines, LazyLines) else map(row_of, lines)
 
 
 def row_of(line: Line) -> Row:
-    """One line written out."""
+    """The row of a line."""
     named = line.id and (FIRST_WORD if begins_with_id(line) else visible(line.id))
     return marked(line), named or 0, line.line

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LateLines
+from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.views.listings.hlo_pieces import behind_pieces, instruction_pieces, type_pieces
 from jaxlens.views.listings.lines_by_id import LinesById
 
@@ -29,7 +29,7 @@ def listing(module: Module, *, limit: int = LIMIT) -> Listing:
     """
     plan = Plan(module)
     kept = tuple(islice(plan.lines(), limit))
-    more = LateLines(plan.total - len(kept), lambda: islice(plan.lines(), limit, None))
+    more = LazyLines(plan.total - len(kept), plan.lines, start=limit)
     return Listing(module.stage, kept, more=more or ())
 
 

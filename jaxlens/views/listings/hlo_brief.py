@@ -1,17 +1,32 @@
-"""Instructions on one line for places where the eye compares: without what is folded elsewhere."""
+"""HLO in short lines, for places where programs are compared: without what is folded elsewhere.
 
-from collections.abc import Mapping
+A program has few types and few texts of attributes, so rows for scripts mark each of those once. A
+line that is not printed as most are is marked by way of its `Line`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.render.document import Line, Listing
-from jaxlens.render.html.lazy_lines import LateLines
+from jaxlens.ir.hlo.lazy_module import stamped
+from jaxlens.render.document import Line, Listing, Piece
+from jaxlens.render.html.lazy_lines import FIRST_WORD, LazyLines, Row, row_of
+from jaxlens.render.html.marks import MARKS, marked
 from jaxlens.views.listings import hlo as hlo_lines
-from jaxlens.views.listings.hlo import lean
-from jaxlens.views.listings.hlo_rows import rows
+from jaxlens.views.listings.hlo import Plan, lean
+from jaxlens.views.listings.hlo_pieces import (
+    IN_BRACKETS,
+    attribute_pieces,
+    behind_pieces,
+    literal,
+    printed,
+    shape_pieces,
+)
 from jaxlens.views.listings.lines_by_id import LinesById
 
-_SAID_BY_PLACE = ("calls=", "kind=")  # what a fusion calls stands under it
+_SAID_BY_PLACE = ("calls=", "kind=")  # what a fusion calls is listed under it
+_PLACE = {False: "  ", True: f"  {MARKS['keyword']}ROOT \0"}
+_OP = MARKS["op"]
 
 
 def instructions(module: Module, full: bool = False) -> Mapping[str, Line]:
@@ -35,13 +50,47 @@ def _without_calls(line: Line) -> Line:
 
 def listing(module: Module, limit: int) -> Listing:
     """A whole HLO module; `limit` is the most lines."""
-    plan = hlo_lines.Plan(module, brief=True)
+    plan = Plan(module, brief=True)
     lines = tuple(map(lean, islice(plan.lines(), limit)))
     option = f"%%hlo --stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
     note = f"Metadata and layouts are left out: {option} has them."
-    more = LateLines(
-        plan.total - len(lines),
-        lambda: map(lean, islice(plan.lines(), limit, None)),
-        lambda: islice(rows(plan), limit, None),
-    )
+    rest = plan.total - len(lines)
+    more = LazyLines(rest, lambda: map(lean, plan.lines()), lambda: rows(plan), limit)
     return Listing(module.stage, lines, note, more or ())
+
+
+def rows(plan: Plan) -> Iterator[Row]:
+    """Every line of a plan without its folded pieces, written out."""
+    types: dict[str, str] = {}
+    attrs: dict[str, str] = {}
+    for part in plan.parts():
+        if isinstance(part, Line):
+            yield row_of(lean(part))
+            continue
+        node = part.node
+        text = printed(stamped(node))  # stamps are in the metadata
+        if text is None:
+            yield row_of(lean(part.line()))
+            continue
+        shape, inside, before, after, _ = text
+        rest = before + after
+        if shape not in types:
+            types[shape] = _marked(shape_pieces(shape))
+        if rest not in attrs:
+            attrs[rest] = _marked(attribute_pieces(rest))
+        if node.opcode in IN_BRACKETS:
+            value = _marked(literal(inside.strip()))
+            inside = f"{value}\0" if value else ""
+        else:
+            inside = ", ".join(node.operands)
+        more = _marked(behind_pieces(part.inner)) if part.inner else ""
+        yield (
+            f"{_PLACE[part.root]}{node.id} = {types[shape]}\0 {_OP}{node.opcode}\0({inside})"
+            f"{attrs[rest]}{more}",
+            FIRST_WORD,
+            part.owner,
+        )
+
+
+def _marked(pieces: Sequence[Piece]) -> str:
+    return marked(lean(Line(tuple(pieces))))

@@ -14,7 +14,7 @@ from jaxlens.ir.facts import Kernel
 from jaxlens.lenses.program.kernels import Work, what
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Kind, Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LateLines, Row, row_of
+from jaxlens.render.html.lazy_lines import LazyLines, Row, row_of
 from jaxlens.render.html.marks import MARKS, marked
 
 Machine = Literal["llvm", "asm"]
@@ -81,11 +81,7 @@ def listing(
     marks: dict[str, str] = {}
     first = tuple(islice(_lines(parts, stage), head))
     rest = max(total - len(first), 0)
-    more = LateLines(
-        rest,
-        lambda: islice(_lines(parts, stage), head, None),
-        lambda: islice(_rows(parts, stage, marks), head, None),
-    )
+    more = LazyLines(rest, lambda: _lines(parts, stage), lambda: _rows(parts, stage, marks), head)
     return Listing(stage, first, _LEFT_OUT if stage == "llvm" else "", more or ())
 
 

@@ -12,7 +12,7 @@ from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.program.kernels import Work
 from jaxlens.lenses.subject import Subject
 from jaxlens.render.document import Block, Findings, Listing, Tab
-from jaxlens.render.html.lazy_lines import LateLines
+from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import Finding
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import machine as machine_lines
@@ -89,7 +89,7 @@ def _short(listing: Listing, head: int) -> Listing:
     beyond = len(listing.lines) - head
     if beyond <= 0:
         return listing
-    more = LateLines(beyond + len(listing.more), lambda: (*listing.lines[head:], *listing.more))
+    more = LazyLines(beyond + len(listing.more), lambda: (*listing.lines[head:], *listing.more))
     return replace(listing, lines=listing.lines[:head], more=more)
 
 

@@ -1,9 +1,11 @@
-"""StableHLO as JAX prints it, each line tied to its op.
+"""StableHLO as JAX prints it, each line linked to its op, after the names of the arguments.
 
-Above it stands what the entry's arguments are called in the user's program.
+Ops of a program differ mostly in the names of values, so rows for scripts mark a line once for all
+lines that have other names in the same places.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from jaxlens.errors import ReadError
@@ -11,11 +13,13 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.stablehlo.text import PrintedLine, printed
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LateLines, Row, row_of
-from jaxlens.views.listings.stablehlo_rows import rows
+from jaxlens.render.html.lazy_lines import LazyLines, Row, row_of
+from jaxlens.render.html.marks import marked
 from jaxlens.views.listings.stablehlo_words import pieces
 
 LIMIT = 2000
+_NAME = re.compile(r"(%[\w$.-]+)")
+_QUOTED = re.compile(r'"[^"]*%[^"]*"')
 
 
 def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
@@ -26,31 +30,28 @@ def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
         text: The same program as MLIR prints it.
         limit: Most lines.
     """
-    known = {i: str(span) for i, span in owners(module).items()}
+    owner_names = {i: str(span) for i, span in owners(module).items()}
     arguments = list(_arguments(module))
-    left = len(arguments) + text.rstrip("\n").count("\n") + 1 - limit
+    total = len(arguments) + text.rstrip("\n").count("\n") + 1
 
-    def every(most: int) -> Iterator[Line]:
+    def lines(most: int) -> Iterator[Line]:
         yield from arguments
-        yield from (_line(line, known) for line in _printed(text, module, most))
+        yield from (_line(line, owner_names) for line in _printed(text, module, most))
 
     def write() -> Iterator[Row]:
         yield from map(row_of, arguments)
-        yield from rows(_printed(text, module, limit + left), known)
+        yield from rows(_printed(text, module, total), owner_names)
 
-    kept = tuple(islice(every(limit), limit))
-    if left <= 0:
+    kept = tuple(islice(lines(limit), limit))
+    if total <= limit:
         return Listing("stablehlo", kept)
-    more = LateLines(
-        left,
-        lambda: islice(every(limit + left), limit, None),
-        lambda: islice(write(), limit, None),
+    return Listing(
+        "stablehlo", kept, more=LazyLines(total - limit, lambda: lines(total), write, limit)
     )
-    return Listing("stablehlo", kept, more=more)
 
 
 def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
-    """The lines; without their ops where a later MLIR prints in a way not known here."""
+    """The lines; without their ops where a later MLIR prints in an unknown way."""
     try:
         return list(islice(printed(text, module), limit))
     except ReadError:
@@ -71,3 +72,40 @@ def _arguments(module: Module) -> Iterator[Line]:
             name, _, marks = text.partition(" {")
             fold = [Piece(f" {{{marks}", "fold")] if marks else []
             yield Line((Piece(f"// %{value.name} = {name}", "comment"), *fold))
+
+
+def rows(lines: Iterable[PrintedLine], known: Mapping[str, str]) -> Iterator[Row]:
+    """The lines, each with its op and the source line that owns it.
+
+    Args:
+        lines: As they were printed.
+        known: Name of the source line of each op that one owns.
+    """
+    like: dict[str, tuple[str, ...]] = {}
+    for line in lines:
+        owner = known.get(line.node or line.inside, "")
+        yield " " * line.indent + _written(line.text, like), line.node or 0, owner
+
+
+def _written(text: str, like: dict[str, tuple[str, ...]]) -> str:
+    """A line with its marks; `like` holds what stands between names in lines seen before."""
+    parts = _NAME.split(text)
+    names = parts[1::2]
+    parts[1::2] = "%" * len(names)
+    form = "".join(parts)
+    between = like.get(form)
+    if between:
+        parts[::2] = between
+        parts[1::2] = names
+        return "".join(parts)
+    found = marked(Line(pieces(text)))
+    if _any_name_does(text) and _NAME.findall(found) == names:
+        like[form] = tuple(_NAME.split(found)[::2])
+    return found
+
+
+def _any_name_does(text: str) -> bool:
+    """Whether nothing that a name stands in is folded for its length, or shown as other signs."""
+    braces = text.find("{")
+    outside = braces < 0 or text.rfind("%") < braces
+    return outside and text.isascii() and text.isprintable() and not _QUOTED.search(text)

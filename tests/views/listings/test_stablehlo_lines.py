@@ -17,7 +17,7 @@ from jaxlens.render.html.marks import marked
 from jaxlens.render.text.listing import line_text
 from jaxlens.stages.trace.lower import stablehlo_text
 from jaxlens.views.listings import stablehlo as stablehlo_lines
-from jaxlens.views.listings.stablehlo_rows import rows
+from jaxlens.views.listings.stablehlo import rows
 from jaxlens.views.listings.stablehlo_words import pieces
 from tests.support import programs
 
