@@ -3,9 +3,9 @@
 Equations are few templates with other variables: what types, primitive and parameters are
 written as, once for all equations of a kind (see `Columns`), and for each equation its template,
 where it comes from, how far back its operands stand and what its results are called. That is a
-few bytes an equation and no `Line`, so all 18,104 equations of a train step travel: 10,000 equations
-in a line take 0.4 kB and 3 ms where their rows as text (`payload.more_html`) would take 61 kB and
-200 ms, the 4,200 lines of a train step of 12 layers 13 kB and 10 ms where text takes 51 and 120.
+few bytes an equation and no `Line`, so all 18,104 equations of a train step travel: 10,000
+equations in a line take 0.4 kB and 3 ms, where text (`payload.more_html`) would take 61 kB and 200
+ms; the 4,200 lines of a train step of 12 layers 13 kB and 10 ms, where text would take 51 and 120.
 `listing/jaxpr_rows.js` puts the rows together as `equation_lines.equation` does.
 """
 
