@@ -6,16 +6,20 @@ A strict layer below `numpy`: no promotion, shapes must fit.
 from importlib import import_module
 from typing import Any
 
-from jaxlens.core.tracers import Primitive
+from jaxlens.core.kernel.interpreter import Primitive
 
 _FILES = {
+    "kernel": "basics",
     "primitives": "gathering contractions convolution cumulative sorting dynamic_slices pieces "
     "shapes functions elementwise",
     "control": "branches loops scans folds",
     "parallel": "collectives",
 }
 _NAMES = [f"{folder}.{name}" for folder, names in _FILES.items() for name in names.split()]
-_PLACES = [vars(import_module(f"jaxlens.core.{name}")) for name in (*_NAMES, "custom", "remat")]
+_PLACES = [
+    vars(import_module(f"jaxlens.core.{name}"))
+    for name in (*_NAMES, "transforms.custom", "transforms.remat")
+]
 
 
 def __getattr__(name: str) -> Any:

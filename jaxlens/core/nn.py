@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from jaxlens.core import numpy as cnp
-from jaxlens.core.custom import custom_jvp
+from jaxlens.core.kernel.interpreter import aval_of
 from jaxlens.core.primitives import functions, shapes
-from jaxlens.core.tracers import aval_of
+from jaxlens.core.transforms.custom import custom_jvp
 
 Axis = int | Sequence[int] | None
 

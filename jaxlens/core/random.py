@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from jaxlens.core import numpy as cnp
-from jaxlens.core.avals import ShapedArray, canonical
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.interpreter import aval_of
+from jaxlens.core.kernel.types import ShapedArray, canonical
 from jaxlens.core.primitives import elementwise as ew
 from jaxlens.core.primitives import functions as fn
 from jaxlens.core.primitives import shapes
-from jaxlens.core.tracers import aval_of
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -71,7 +72,7 @@ def _rotated(x: Any, distance: int) -> Any:
 def _counted(shape: Shape) -> tuple[Any, Any]:
     """The number of each element, as a high word (always 0 here) and a low one."""
     size = int(np.prod(shape, dtype=object))
-    low = shapes.reshape(shapes.iota(_U32, (size,), 0), tuple(shape))
+    low = basics.reshape(shapes.iota(_U32, (size,), 0), tuple(shape))
     return cnp.zeros(shape, _U32), low
 
 

@@ -21,8 +21,8 @@ import jax
 import numpy as np
 
 from jaxlens import core
-from tests.core import models
-from tests.core.models import CORE, JAX
+from tests.support.core import models
+from tests.support.core.models import CORE, JAX
 
 Task = Callable[[], Any]
 

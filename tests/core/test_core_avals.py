@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from jaxlens import core
-from jaxlens.core.avals import (
+from jaxlens.core.kernel.types import (
     ShapedArray,
     bfloat16,
-    broadcast_shapes,
     canonical,
     float0,
-    promote,
     short_name,
     tangent_aval,
 )
+from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 NAMES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",

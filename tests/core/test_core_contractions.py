@@ -9,7 +9,7 @@ import pytest
 
 from jaxlens import core
 from jaxlens.core.primitives import contractions, convolution, cumulative
-from tests.core.alike import CORE, JAX, alike, both, close, names, same
+from tests.support.core.alike import CORE, JAX, alike, both, close, names, same
 
 RANDOM = np.random.RandomState(0)
 CUBE = RANDOM.randn(2, 3, 4).astype(np.float32)

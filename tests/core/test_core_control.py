@@ -8,7 +8,7 @@ import pytest
 
 from jaxlens import core
 from jaxlens.core.parallel.collectives import psum
-from tests.core.alike import (
+from tests.support.core.alike import (
     CORE,
     EVERY,
     FORWARD,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxlens import core
-from tests.core.alike import CORE, EVERY, JAX, MOST, alike, compiled_before, names, same
+from tests.support.core.alike import CORE, EVERY, JAX, MOST, alike, compiled_before, names, same
 
 pytestmark = pytest.mark.backend
 X = np.array([0.3, -0.4, 1.2], np.float32)

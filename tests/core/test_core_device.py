@@ -13,8 +13,8 @@ import pytest
 
 import jaxlens.core.numpy as cnp
 from jaxlens import core
-from jaxlens.core.avals import float0
-from jaxlens.core.lower import lower_jaxpr
+from jaxlens.core.aot.lower import lower_program
+from jaxlens.core.kernel.types import float0
 
 X = np.arange(3, dtype=np.float32)
 DTYPES = [
@@ -135,7 +135,7 @@ def test_results_come_later():
 
 
 def test_eager_operations_are_compiled_once():
-    from jaxlens.core.programs import _program
+    from jaxlens.core.kernel.run import _program
 
     cnp.sin(X)
     misses = _program.cache_info().misses
@@ -192,4 +192,4 @@ def test_several_devices():
 
 def test_a_module_is_verified_before_it_is_compiled():
     closed = core.make_jaxpr(lambda x: x * 2)(X)
-    assert lower_jaxpr(closed, "twice").operation.verify()
+    assert lower_program(closed, "twice").operation.verify()

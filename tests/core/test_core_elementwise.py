@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from jaxlens import core
+from jaxlens.core.kernel import basics
 from jaxlens.core.primitives import elementwise, functions
-from tests.core.alike import CORE, JAX, alike, both, close, names, same
+from tests.support.core.alike import CORE, JAX, alike, both, close, names, same
 
 
 def words(text: str) -> list[str]:
@@ -224,9 +225,9 @@ def test_bits_read_otherwise() -> None:
         (lambda: elementwise.add(X, X.astype(np.float16)), TypeError, r"same dtypes.*f32.*f16"),
         (lambda: functions.sin_p.bind(np.arange(3)), TypeError, "sin does not accept dtype int"),
         (lambda: elementwise.integer_pow(np.arange(3), -1), TypeError, "negative powers"),
-        (lambda: elementwise.select_n(X, X, X), TypeError, "`which` must be bool"),
+        (lambda: basics.select_n(X, X, X), TypeError, "`which` must be bool"),
         (
-            lambda: elementwise.select_n(X > 1, X, X[:3]),
+            lambda: basics.select_n(X > 1, X, X[:3]),
             TypeError,
             r"one shape and dtype.*f32\[3\]",
         ),

@@ -8,7 +8,7 @@ from jax import lax
 
 from jaxlens import core
 from jaxlens.core.primitives import dynamic_slices, indexing
-from tests.core.alike import same_program as same
+from tests.support.core.alike import same_program as same
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) ** 2
 ONE, TWO = np.int32(1), np.int32(-2)

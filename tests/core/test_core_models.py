@@ -8,8 +8,8 @@ import pytest
 import jaxlens
 from jaxlens import core
 from jaxlens.lenses.cost import facts as cost
-from tests.core import models
-from tests.core.models import CORE, JAX
+from tests.support.core import models
+from tests.support.core.models import CORE, JAX
 
 pytestmark = [pytest.mark.backend, pytest.mark.models]
 

@@ -11,8 +11,8 @@ import pytest
 
 import jaxlens.core.numpy as cnp
 from jaxlens import core
-from jaxlens.core.staging import aval_of
-from tests.core.alike import CORE, JAX, both
+from jaxlens.core.kernel.interpreter import aval_of
+from tests.support.core.alike import CORE, JAX, both
 
 RANDOM = np.random.RandomState(0)
 V = RANDOM.uniform(0.1, 0.9, 4).astype(np.float32)

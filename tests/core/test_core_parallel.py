@@ -1,4 +1,4 @@
-"""Programs for several devices: `on_eight_devices.py`, in a process that has eight."""
+"""Programs for several devices: `support/core/on_eight_devices.py`, in a process that has eight."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def test_on_eight_devices() -> None:
-    file = Path(__file__).with_name("on_eight_devices.py")
+    file = Path(__file__).parents[1] / "support" / "core" / "on_eight_devices.py"
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],

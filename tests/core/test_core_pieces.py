@@ -6,8 +6,9 @@ import pytest
 from jax import lax
 
 from jaxlens import core
+from jaxlens.core.kernel import basics
 from jaxlens.core.primitives import pieces, shapes
-from tests.core.alike import CORE, JAX, both, close
+from tests.support.core.alike import CORE, JAX, both, close
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) ** 2
 CASES = {
@@ -65,7 +66,7 @@ def test_padding_value_has_a_derivative() -> None:
     def loss(module, sum_):
         return lambda x, v: sum_(module.pad(x, v, config))
 
-    ours = loss(pieces, lambda x: shapes.reduce_sum(x, (0, 1)))
+    ours = loss(pieces, lambda x: basics.reduce_sum(x, (0, 1)))
     theirs = loss(lax, lambda x: x.sum())
     found, expected = (
         module.vjp(f, X, np.float32(3))[1](np.float32(1))

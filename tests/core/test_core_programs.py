@@ -11,7 +11,7 @@ import pytest
 
 import jaxlens.core.numpy as cnp
 from jaxlens import core
-from jaxlens.core.programs import _program
+from jaxlens.core.kernel.run import _program
 
 X = np.arange(3, dtype=np.float32)
 XX = np.stack([X, X + 1])

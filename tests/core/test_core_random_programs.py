@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from jaxlens import core
-from tests.core.models import CORE, JAX
-from tests.core.random_programs import inputs, nests, programs, seeds, shapes, transformed
+from tests.support.core.models import CORE, JAX
+from tests.support.core.random_programs import inputs, nests, programs, seeds, shapes, transformed
 
 COUNT = int(os.environ.get("JAXLENS_PROGRAMS", "12"))
 some = settings(

@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxlens import core
 from jaxlens.core.primitives import sorting
-from tests.core.alike import same_program
+from tests.support.core.alike import same_program
 
 X = np.array([[3, 1, 2, 1], [0, -0.0, np.nan, -np.inf], [5, 9, 7, 8]], np.float32)
 same = partial(same_program, tolerance=0)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.core.models import CORE, JAX
+from tests.support.core.models import CORE, JAX
 
 pytestmark = pytest.mark.backend
 X, V, M = np.float32(0.7), np.arange(3, dtype=np.float32), np.ones((3, 4), np.float32)

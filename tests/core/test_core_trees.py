@@ -8,7 +8,8 @@ import jax
 import pytest
 
 from jaxlens import core
-from jaxlens.core.trees import TreeDef, prefix_leaves
+from jaxlens.core.kernel.tree import TreeDef
+from jaxlens.core.transforms.trees import paths, prefix_leaves
 
 Point = namedtuple("Point", "x y")
 
@@ -50,7 +51,7 @@ def test_leaves_are_jax_s_and_go_back(tree):
     assert back == tree
     assert type(back) is type(tree)
     assert treedef.num_leaves == len(leaves)
-    names = ["".join(path) for path in treedef.paths()]
+    names = ["".join(path) for path in paths(treedef)]
     theirs = jax.tree_util.tree_flatten_with_path(tree)[0]
     assert names == [jax.tree_util.keystr(path) for path, _ in theirs]
 
@@ -75,7 +76,7 @@ def test_classes_of_the_user():
     pair = Pair(1, {"k": [2, 3]}, "p")
     leaves, treedef = core.tree_flatten([pair, Layer(4, (5, None))])
     assert leaves == [1, 2, 3, 4, 5]
-    assert treedef.paths()[3:] == [("[1]", ".w"), ("[1]", ".b", "[0]")]
+    assert paths(treedef)[3:] == [("[1]", ".w"), ("[1]", ".b", "[0]")]
     back, layer = treedef.unflatten("abcde")
     assert (back.left, back.right, back.label, layer) == (
         "a",

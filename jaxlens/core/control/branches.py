@@ -15,15 +15,17 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.calls import all_examples, call_rules, same_type, together
-from jaxlens.core.jaxprs import ClosedJaxpr
-from jaxlens.core.primitives.elementwise import eq, ne_p, select_n
+from jaxlens.core.kernel.basics import broadcast_in_dim, fronts, select_n
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
+from jaxlens.core.kernel.tree import tree_flatten
+from jaxlens.core.kernel.types import ShapedArray
+from jaxlens.core.primitives.elementwise import eq, ne_p
 from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
-from jaxlens.core.primitives.shapes import broadcast_in_dim, convert_element_type, fronts
-from jaxlens.core.staging import as_function, traced
-from jaxlens.core.tracers import Primitive, aval_of
-from jaxlens.core.trees import tree_flatten
+from jaxlens.core.primitives.shapes import convert_element_type
+from jaxlens.core.transforms.calls import all_examples, call_rules, same_type, with_common_consts
+from jaxlens.core.transforms.jaxprs import traced
+from jaxlens.core.transforms.trees import paths
 
 cond_p = Primitive("cond", multiple_results=True)
 Branches = tuple[ClosedJaxpr, ...]
@@ -84,7 +86,7 @@ def _chosen(
                 f"{what}: the branches must return the same containers, but {first_name} returns "
                 f"{tree} and {name} returns {other.out_tree}."
             )
-        types = zip(tree.paths(), first.jaxpr.out_avals, other.jaxpr.out_avals, strict=True)
+        types = zip(paths(tree), first.jaxpr.out_avals, other.jaxpr.out_avals, strict=True)
         for path, a, b in types:
             if not same_type(a, b):
                 raise TypeError(
@@ -92,7 +94,7 @@ def _chosen(
                     f"{a.str_short()} from {first_name} and {b.str_short()} from {name}: convert "
                     f"one with astype, or broadcast it."
                 )
-    branches, consts = together([(each.jaxpr, each.consts) for each in found])
+    branches, consts = with_common_consts([(each.jaxpr, each.consts) for each in found])
     leaves = tree_flatten(operands)[0]
     return tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=tuple(branches)))
 

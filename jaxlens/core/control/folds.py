@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.calls import all_examples, same_type
-from jaxlens.core.jaxprs import ClosedJaxpr
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.interpreter import Value, aval_of
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
+from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.primitives import contractions as sums
-from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.cumulative import prefixes, reduce_prod
 from jaxlens.core.primitives.pieces import concatenate, slice_in_axis
-from jaxlens.core.staging import as_function, traced
-from jaxlens.core.tracers import Value, aval_of
-from jaxlens.core.trees import flatten_like, tree_flatten
+from jaxlens.core.transforms.calls import all_examples, same_type
+from jaxlens.core.transforms.jaxprs import traced
+from jaxlens.core.transforms.promotion import axis_of
+from jaxlens.core.transforms.trees import flatten_like
 
 # ---- reduce -------------------------------------------------------------------------------------
 
@@ -48,8 +50,8 @@ def reduce(
     if len(of_all) != 1:
         raise TypeError(f"reduce: the operands must have one shape, got {sorted(of_all)}.")
     ndim = len(*of_all)
-    axes = sorted(shapes.axis_of(axis, ndim) for axis in dimensions)
-    shapes.without(aval_of(leaves[0]), tuple(axes), "reduce")
+    axes = sorted(axis_of(axis, ndim) for axis in dimensions)
+    basics.without(aval_of(leaves[0]), tuple(axes), "reduce")
     scalars = tree.unflatten(aval_of(leaf).update(shape=(), weak_type=False) for leaf in leaves)
     body = traced(computation, (scalars, scalars), {})
     for leaf, init, out in zip(leaves, inits, body.jaxpr.out_avals, strict=True):
@@ -63,18 +65,18 @@ def reduce(
     known = _known(body.jaxpr, inits)
     if known:
         return body.out_tree.unflatten([known(leaves[0], tuple(axes))])
-    (shape,), kept = of_all, shapes.others(ndim, axes)
+    (shape,), kept = of_all, basics.others(ndim, axes)
     count, rest = prod(shape[axis] for axis in axes), [shape[axis] for axis in kept]
     rows = []
     for x, init in zip(leaves, inits, strict=True):
-        column = shapes.reshape(shapes.transpose(x, [*axes, *kept]), (count, *rest))
-        rows.append(concatenate([shapes.broadcast_in_dim(init, (1, *rest), ()), column], 0))
+        column = basics.reshape(basics.transpose(x, [*axes, *kept]), (count, *rest))
+        rows.append(concatenate([basics.broadcast_in_dim(init, (1, *rest), ()), column], 0))
     found = _folded(partial(as_function(body.jaxpr), *body.consts), rows)
     return body.out_tree.unflatten(found)
 
 
 _KNOWN: dict[str, tuple[Callable[[np.dtype], Any], Callable[..., Any]]] = {
-    "add": (lambda _: 0, shapes.reduce_sum),
+    "add": (lambda _: 0, basics.reduce_sum),
     "mul": (lambda _: 1, reduce_prod),
     "max": (sums.lowest, sums.reduce_max),
     "min": (sums.highest, sums.reduce_min),
@@ -102,13 +104,13 @@ def _folded(f: Callable[..., Any], rows: list[Any]) -> list[Any]:
 
     while n > 1:
         shape = (n // 2, *rest)
-        pairs = [shapes.reshape(x, (prod(shape),)) for x in (*part(0, n - 1, 2), *part(1, n, 2))]
+        pairs = [basics.reshape(x, (prod(shape),)) for x in (*part(0, n - 1, 2), *part(1, n, 2))]
         found = all_examples(f, prod(shape), [True] * len(pairs), pairs)
-        found = [shapes.reshape(x, shape) for x in found]
+        found = [basics.reshape(x, shape) for x in found]
         last = part(n - 1, n)
         rows = [concatenate(each, 0) for each in zip(found, last, strict=True)] if n % 2 else found
         n -= n // 2
-    return [shapes.reshape(x, rest) for x in rows]
+    return [basics.reshape(x, rest) for x in rows]
 
 
 # ---- associative_scan ---------------------------------------------------------------------------

@@ -17,18 +17,28 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.batching import batch_jaxpr
-from jaxlens.core.calls import Flags, beginning, cut, in_front, made, reordered, same_type
 from jaxlens.core.control.branches import selected
-from jaxlens.core.forward import instantiate, jvp_jaxpr, nonzero, with_zeros
-from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
+from jaxlens.core.kernel.basics import instantiate
+from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of, interpreting
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Var, as_function, hoisted
+from jaxlens.core.kernel.trace import Staging, trace
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.types import ShapedArray
+from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.primitives.contractions import reduce_or
 from jaxlens.core.primitives.shapes import convert_element_type
-from jaxlens.core.reverse import Partial, partial_jaxpr
-from jaxlens.core.staging import Staging, Traced, as_function, trace, traced
-from jaxlens.core.tracers import Primitive, Value, aval_of, interpreting
-from jaxlens.core.trees import TreeDef, tree_flatten
+from jaxlens.core.transforms.calls import first_results, reordered, same_type, transformed
+from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
+from jaxlens.core.transforms.jaxprs import (
+    Body,
+    batch_jaxpr,
+    jvp_jaxpr,
+    memoized,
+    partial_jaxpr,
+    traced,
+)
+from jaxlens.core.transforms.promotion import promote
+from jaxlens.core.transforms.trees import paths
 
 while_p = Primitive("while", multiple_results=True)
 
@@ -56,9 +66,14 @@ def loop(
 ) -> list[Any]:
     """A while loop: its condition and the constants of that, its body and its, the first values."""
     found: list[Any] = while_p.bind(
-        *tests, *consts, *carry,
-        cond_jaxpr=test, cond_nconsts=len(tests), body_jaxpr=body, body_nconsts=len(consts),
-    )  # fmt: skip
+        *tests,
+        *consts,
+        *carry,
+        cond_jaxpr=test,
+        cond_nconsts=len(tests),
+        body_jaxpr=body,
+        body_nconsts=len(consts),
+    )
     return found
 
 
@@ -73,7 +88,7 @@ def loop_body(
     init: Any,
     carry_of: Callable[[TreeDef], TreeDef] = lambda tree: tree,
     after: Sequence[Any] = (),
-) -> tuple[Traced, list[Any]]:
+) -> tuple[Body, list[Any]]:
     """Traces the body of a loop, and checks that it returns what it is to be given next.
 
     A first value that is weakly typed, such as a Python 0, gets the dtype of the next one.
@@ -100,7 +115,7 @@ def loop_body(
         pairs = list(zip(map(aval_of, leaves), body.jaxpr.out_avals, strict=False))
         if all(same_type(*pair) for pair in pairs):
             return body, leaves
-        for place, (path, (old, new)) in enumerate(zip(tree.paths(), pairs, strict=True)):
+        for place, (path, (old, new)) in enumerate(zip(paths(tree), pairs, strict=True)):
             if same_type(old, new):
                 continue
             dtype = promote(old, new)[0]
@@ -124,11 +139,15 @@ def converted(x: Any, dtype: np.dtype) -> Any:
 # ---- transforms of a body -----------------------------------------------------------------------
 
 
-@kept
+@memoized
 def looped(
-    closed: ClosedJaxpr, transform: Callable[..., Any], consts: Flags, carry: Flags, xs: Flags = (),
+    closed: ClosedJaxpr,
+    transform: Callable[..., Any],
+    consts: Flags,
+    carry: Flags,
+    xs: Flags = (),
     *args: Any,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """A transform of the body of a loop: what is carried has the same flags going in as coming out.
 
     Args:
@@ -156,7 +175,7 @@ def _woven(values: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
     return list(chain(*chain(*zip(values, moving, strict=True))))
 
 
-@kept
+@memoized
 def _jvp_of(closed: ClosedJaxpr, *flags: Flags) -> tuple[Any, ...]:
     """As `looped`; constants, what is carried and rows have their tangents behind them."""
     both, new, results, carry = looped(closed, jvp_jaxpr, *flags)
@@ -230,7 +249,7 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
     return values, with_zeros(list(map(aval_of, values)), flags, moved)
 
 
-@kept
+@memoized
 def _with_more(closed: ClosedJaxpr, types: tuple[ShapedArray, ...]) -> ClosedJaxpr:
     return reordered(closed, [*closed.jaxpr.invars, *map(Var, types)])
 
@@ -242,7 +261,7 @@ def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
     while True:
         body, new, _, carry = looped(params["body_jaxpr"], batch_jaxpr, in_consts, carry, (), size)
         flags = in_tests + carry
-        test, new_tests, (differs,) = made(params["cond_jaxpr"], batch_jaxpr, size, flags)
+        test, new_tests, (differs,) = transformed(params["cond_jaxpr"], batch_jaxpr, size, flags)
         if not differs or all(carry):
             break
         carry = (True,) * len(carry)
@@ -255,7 +274,7 @@ def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
     return results, [0 if has else None for has in carry]
 
 
-@kept
+@memoized
 def _until_the_last(
     jaxprs: tuple[ClosedJaxpr, ClosedJaxpr], num_tests: int
 ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
@@ -285,11 +304,11 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     """What of a loop can run now, if its condition can; for the rest it is written down whole."""
     tests, consts, carry = (tuple(map(interpreter.unknown, each)) for each in _parts(args, params))
     body, new, *_, carry = looped(params["body_jaxpr"], partial_jaxpr, consts, carry)
-    test, new_tests, waits = made(params["cond_jaxpr"], partial_jaxpr, (*tests, *carry))
+    test, new_tests, waits = transformed(params["cond_jaxpr"], partial_jaxpr, (*tests, *carry))
     if waits == [True]:
         whole: list[Any] = Staging.process(interpreter, while_p, args, params)
         return whole
-    body = beginning(body, carry.count(False))
+    body = first_results(body, carry.count(False))
     pairs = zip((tests, consts, carry), _parts(args, params), strict=True)
     known_tests, known_consts, init = (split(waits, xs)[0] for waits, xs in pairs)
     with interpreting(interpreter.parent):

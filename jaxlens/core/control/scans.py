@@ -3,7 +3,7 @@
 `scan` carries a value from row to row and stacks what each turn gives. Since the number of turns is
 known, reverse mode can keep what each turn of the forward loop computed, stacked like any other
 result, and go through it from the last row to the first. What does not change from turn to turn is
-computed and kept once. An RNN is a scan over time, and its gradient is a scan backwards over time.
+computed once and kept. An RNN is a scan over time, and its gradient a scan backwards over time.
 
 After "Structured control flow primitives" (docs.jax.dev, control-flow.html).
 """
@@ -17,18 +17,20 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, promote
-from jaxlens.core.batching import batch_jaxpr
-from jaxlens.core.calls import Flags, cut, in_front, pruned, reordered, waiting
 from jaxlens.core.control.loops import converted, loop_body, loop_jvp, looped, while_loop, while_op
-from jaxlens.core.forward import instantiate, nonzero, with_zeros
-from jaxlens.core.jaxprs import ClosedJaxpr, Var, hoisted, kept, merge, split
-from jaxlens.core.primitives.elementwise import add_any_p, add_p, lt
-from jaxlens.core.primitives.shapes import i64s, moveaxis
-from jaxlens.core.reverse import Partial, backward_pass, partial_jaxpr
-from jaxlens.core.staging import as_function, trace, traced
-from jaxlens.core.tracers import Linear, Primitive, Tracer, Zero, aval_of, interpreting
-from jaxlens.core.trees import TreeDef, tree_flatten
+from jaxlens.core.kernel.basics import Linear, Zero, add_any_p, i64s, instantiate, moveaxis
+from jaxlens.core.kernel.interpreter import Primitive, Tracer, aval_of, interpreting
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Var, as_function, hoisted
+from jaxlens.core.kernel.trace import trace
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.types import ShapedArray
+from jaxlens.core.kernel.vjp import Partial, backward_pass
+from jaxlens.core.primitives.elementwise import add_p, lt
+from jaxlens.core.transforms.calls import pruned, record_rest, reordered
+from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
+from jaxlens.core.transforms.jaxprs import batch_jaxpr, memoized, partial_jaxpr, traced
+from jaxlens.core.transforms.promotion import promote
+from jaxlens.core.transforms.trees import paths
 
 scan_p = Primitive("scan", multiple_results=True)
 
@@ -69,7 +71,7 @@ def _rows(xs: Any, given: int | None) -> tuple[list[Any], Any, int]:
     """The arrays, the types of a row of each, and how many rows there are."""
     leaves, tree = tree_flatten(xs)
     types, sizes = [aval_of(leaf) for leaf in leaves], {}
-    for aval, path in zip(types, tree.paths(), strict=True):
+    for aval, path in zip(types, paths(tree), strict=True):
         name = "xs" + "".join(path)
         if not aval.shape:
             raise ValueError(f"scan: {name} is a scalar: there is no axis to scan over.")
@@ -99,14 +101,26 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
 
 
 def _turns(
-    body: ClosedJaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any],
-    length: int, reverse: bool = False, unroll: int = 1,
-) -> list[Any]:  # fmt: skip
+    body: ClosedJaxpr,
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+    xs: Sequence[Any],
+    length: int,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> list[Any]:
     """A scan: its body, and what that is given."""
     found: list[Any] = scan_p.bind(
-        *consts, *carry, *xs, jaxpr=body, length=length, num_consts=len(consts),
-        num_carry=len(carry), reverse=reverse, unroll=unroll,
-    )  # fmt: skip
+        *consts,
+        *carry,
+        *xs,
+        jaxpr=body,
+        length=length,
+        num_consts=len(consts),
+        num_carry=len(carry),
+        reverse=reverse,
+        unroll=unroll,
+    )
     return found
 
 
@@ -125,9 +139,15 @@ def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_carry: int, **_:
 
 @scan_p.rule("lower")
 def _(
-    ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int,
-    reverse: bool, unroll: int,
-) -> list[Any]:  # fmt: skip
+    ctx: Any,
+    *operands: Any,
+    jaxpr: ClosedJaxpr,
+    length: int,
+    num_consts: int,
+    num_carry: int,
+    reverse: bool,
+    unroll: int,
+) -> list[Any]:
     """A while loop that counts, cuts rows out and puts rows in."""
     consts, carry, xs = cut(operands, num_consts, num_carry)
     i32 = ShapedArray((), np.dtype(np.int32))
@@ -182,7 +202,7 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
     return values, with_zeros([aval_of(x) for x in values], flags, [*moved, *moved_ys])
 
 
-@kept
+@memoized
 def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
     """The body split in two, and the first half in what changes by the turn and what does not.
 
@@ -230,10 +250,10 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     consts = [*still, *own_consts]
     how |= {"jaxpr": later, "num_consts": len(consts), "num_carry": len(own_init)}
     operands = [*consts, *own_init, *own_xs, *rows]
-    return waiting(interpreter, scan_p, flags, done, operands, how)
+    return record_rest(interpreter, scan_p, flags, done, operands, how)
 
 
-@kept
+@memoized
 def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> Any:
     """The body backwards: carries the cotangents of constants, which add up, and of the carry.
 

@@ -7,15 +7,16 @@ over axes in `reductions.py`. Here their names come together, and values get the
 methods: `x + y` is `add(x, y)`, `x.sum()` is `sum(x)`.
 """
 
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from jaxlens.core.avals import bfloat16 as bfloat16
+from jaxlens.core.kernel.interpreter import Value
+from jaxlens.core.kernel.types import bfloat16 as bfloat16
 from jaxlens.core.numpy import arrays, reductions, ufuncs
 from jaxlens.core.primitives import indexing
-from jaxlens.core.tracers import Value
 
 bool_, int8, int16, int32, int64 = map(np.dtype, ("bool", "int8", "int16", "int32", "int64"))
 uint8, uint16, uint32, uint64 = map(np.dtype, ("uint8", "uint16", "uint32", "uint64"))
@@ -40,16 +41,28 @@ def __getattr__(name: str) -> Any:
 
 
 _OPERATORS = {
-    "add": ufuncs.add, "sub": ufuncs.subtract, "mul": ufuncs.multiply,
-    "truediv": ufuncs.divide, "floordiv": ufuncs.floor_divide, "mod": ufuncs.remainder,
-    "pow": ufuncs.power, "matmul": reductions.matmul, "and": ufuncs.bitwise_and,
-    "or": ufuncs.bitwise_or, "xor": ufuncs.bitwise_xor, "lshift": ufuncs.left_shift,
+    "add": ufuncs.add,
+    "sub": ufuncs.subtract,
+    "mul": ufuncs.multiply,
+    "truediv": ufuncs.divide,
+    "floordiv": ufuncs.floor_divide,
+    "mod": ufuncs.remainder,
+    "pow": ufuncs.power,
+    "matmul": reductions.matmul,
+    "and": ufuncs.bitwise_and,
+    "or": ufuncs.bitwise_or,
+    "xor": ufuncs.bitwise_xor,
+    "lshift": ufuncs.left_shift,
     "rshift": ufuncs.right_shift,
-}  # fmt: skip
+}
 _COMPARISONS = {
-    "eq": ufuncs.equal, "ne": ufuncs.not_equal, "lt": ufuncs.less, "le": ufuncs.less_equal,
-    "gt": ufuncs.greater, "ge": ufuncs.greater_equal,
-}  # fmt: skip
+    "eq": ufuncs.equal,
+    "ne": ufuncs.not_equal,
+    "lt": ufuncs.less,
+    "le": ufuncs.less_equal,
+    "gt": ufuncs.greater,
+    "ge": ufuncs.greater_equal,
+}
 _METHODS = (
     "all any argmax argmin argsort astype clip conj cumprod cumsum dot max mean min prod ravel "
     "repeat reshape round sort squeeze std sum swapaxes take transpose var"
@@ -70,6 +83,18 @@ def _swapped(function: Any) -> Any:
     return lambda x, y: function(y, x)
 
 
+def _length(x: Value) -> int:
+    if not x.aval.shape:
+        raise TypeError("len() of an array without axes")
+    return x.aval.shape[0]
+
+
+def _rows(x: Value) -> Iterator[Any]:
+    if not x.aval.shape:
+        raise TypeError("iteration over an array without axes")
+    return (indexing.index(x, i) for i in range(x.aval.shape[0]))
+
+
 def _unchangeable(x: Value, index: Any, value: Any) -> None:
     raise TypeError(
         f"arrays do not change: {x.aval.str_short()} has no item assignment. For x[i] = y write "
@@ -81,10 +106,18 @@ _ATTRIBUTES = {
     **{name: _FUNCTIONS[name] for name in _METHODS.split()},
     **{f"__{name}__": _operator(f) for name, f in (_OPERATORS | _COMPARISONS).items()},
     **{f"__r{name}__": _operator(_swapped(f)) for name, f in _OPERATORS.items()},
-    "__neg__": ufuncs.negative, "__abs__": ufuncs.abs, "__invert__": ufuncs.bitwise_not,
-    "__getitem__": indexing.index, "__setitem__": _unchangeable, "flatten": arrays.ravel,
-    "T": property(arrays.transpose), "real": property(ufuncs.real), "imag": property(ufuncs.imag),
+    "__neg__": ufuncs.negative,
+    "__abs__": ufuncs.abs,
+    "__invert__": ufuncs.bitwise_not,
+    "__len__": _length,
+    "__iter__": _rows,
+    "__getitem__": indexing.index,
+    "__setitem__": _unchangeable,
+    "flatten": arrays.ravel,
+    "T": property(arrays.transpose),
+    "real": property(ufuncs.real),
+    "imag": property(ufuncs.imag),
     "at": property(indexing.At),
-}  # fmt: skip
+}
 for _name, _attribute in _ATTRIBUTES.items():  # so that values behave like NumPy's arrays
     setattr(Value, _name, _attribute)

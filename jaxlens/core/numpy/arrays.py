@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.avals import ShapedArray, broadcast_shapes, canonical
-from jaxlens.core.device import array as device_array
+from jaxlens.core.kernel import basics, run
+from jaxlens.core.kernel.interpreter import GROUND, Value, aval_of, current
+from jaxlens.core.kernel.tree import tree_leaves
+from jaxlens.core.kernel.types import ShapedArray, canonical
 from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.primitives import pieces, shapes
-from jaxlens.core.primitives.shapes import axis_of
-from jaxlens.core.tracers import GROUND, Value, aval_of, current
-from jaxlens.core.trees import tree_leaves
+from jaxlens.core.transforms.promotion import axis_of, broadcast_shapes
 
 Axis = int | Sequence[int] | None
 Shape = int | Sequence[int]
@@ -45,7 +45,7 @@ def array(x: Any, dtype: Any = None) -> Any:
     if isinstance(x, Value):
         return x if dtype is None else uf.astype(x, dtype)
     if current() is GROUND or np.ndim(x):
-        return device_array(x, dtype)
+        return run.backend.array(x, dtype)
     if dtype is None and isinstance(x, int | float | complex):
         return x  # a literal
     constant = np.asarray(x)
@@ -57,19 +57,19 @@ asarray = array
 
 def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
     """An array of one number."""
-    return shapes.broadcast_to(
+    return basics.broadcast_to(
         array(value) if dtype is None else uf.astype(value, dtype), sizes_of(shape)
     )
 
 
 def zeros(shape: Shape, dtype: Any = float32) -> Any:
     """An array of 0."""
-    return shapes.full(sizes_of(shape), 0, dtype)
+    return basics.full(sizes_of(shape), 0, dtype)
 
 
 def ones(shape: Shape, dtype: Any = float32) -> Any:
     """An array of 1."""
-    return shapes.full(sizes_of(shape), 1, dtype)
+    return basics.full(sizes_of(shape), 1, dtype)
 
 
 def zeros_like(x: Any, dtype: Any = None) -> Any:
@@ -138,7 +138,7 @@ def reshape(x: Any, *shape: Any) -> Any:
         if sizes.count(-1) > 1 or not rest or aval.size % rest:
             raise TypeError(f"cannot reshape array of shape {aval.shape} into shape {sizes}.")
         sizes = tuple(aval.size // rest if n == -1 else n for n in sizes)
-    return shapes.reshape(x, sizes)
+    return basics.reshape(x, sizes)
 
 
 def ravel(x: Any) -> Any:
@@ -151,20 +151,20 @@ def transpose(x: Any, *axes: Any) -> Any:
     order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
     ndim = aval_of(x).ndim
     places = [axis_of(axis, ndim) for axis in order] if order else range(ndim)[::-1]
-    return shapes.transpose(x, places)
+    return basics.transpose(x, places)
 
 
 def swapaxes(x: Any, a: int, b: int) -> Any:
     """Two axes exchanged."""
     order = list(range(aval_of(x).ndim))
     order[a], order[b] = order[b], order[a]
-    return shapes.transpose(x, order)
+    return basics.transpose(x, order)
 
 
 def moveaxis(x: Any, source: int, destination: int) -> Any:
     """One axis elsewhere."""
     ndim = aval_of(x).ndim
-    return shapes.moveaxis(x, axis_of(source, ndim), axis_of(destination, ndim))
+    return basics.moveaxis(x, axis_of(source, ndim), axis_of(destination, ndim))
 
 
 def expand_dims(x: Any, axis: Shape) -> Any:
@@ -179,7 +179,7 @@ def broadcast_to(x: Any, shape: Shape) -> Any:
     sizes, own = sizes_of(shape), aval_of(x).shape
     if broadcast_shapes(own, sizes) != sizes:
         raise ValueError(f"broadcast_to: an array of shape {own} does not fit into {sizes}.")
-    return shapes.broadcast_to(x, sizes)
+    return basics.broadcast_to(x, sizes)
 
 
 def squeeze(x: Any, axis: Axis = None) -> Any:
@@ -243,5 +243,5 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Any:
         return repeat(ravel(x), repeats, 0)
     place, shape = axis_of(axis, aval_of(x).ndim), aval_of(x).shape
     wide = shapes.expand_dims(x, [place + 1])
-    many = shapes.broadcast_to(wide, (*shape[: place + 1], repeats, *shape[place + 1 :]))
+    many = basics.broadcast_to(wide, (*shape[: place + 1], repeats, *shape[place + 1 :]))
     return reshape(many, (*shape[:place], shape[place] * repeats, *shape[place + 1 :]))

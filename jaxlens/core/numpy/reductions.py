@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.avals import bfloat16, broadcast_shapes, canonical, is_inexact
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import broadcast_to
+from jaxlens.core.kernel.interpreter import aval_of
+from jaxlens.core.kernel.types import bfloat16, canonical, is_inexact
 from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.numpy.arrays import Axis, axes_of, float32, int32, ravel
 from jaxlens.core.primitives import contractions, cumulative, indexing, shapes, sorting
 from jaxlens.core.primitives.contractions import dot_general
-from jaxlens.core.primitives.shapes import axis_of, broadcast_to, convert_element_type, expand_dims
-from jaxlens.core.tracers import aval_of
+from jaxlens.core.primitives.shapes import convert_element_type, expand_dims
+from jaxlens.core.transforms.promotion import axis_of, broadcast_shapes
 
 _HALF = (np.dtype("float16"), bfloat16)
 
@@ -37,7 +40,7 @@ def _counting(dtype: np.dtype) -> np.dtype:
 def sum(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Any:
     """Sums over axes; 16-bit floats are summed in 32 bits."""
     axes, result = axes_of(axis, aval_of(x)), canonical(dtype or _counting(aval_of(x).dtype))
-    found = shapes.reduce_sum(uf.typed(x, float32 if result in _HALF else result, False), axes)
+    found = basics.reduce_sum(uf.typed(x, float32 if result in _HALF else result, False), axes)
     return _kept(convert_element_type(found, result), axes, keepdims)
 
 
@@ -228,7 +231,7 @@ def einsum(subscripts: str, *operands: Any) -> Any:
         array, term = _pair(arrays[0], terms[0], arrays[1], terms[1], rest, out)
         arrays, terms = [array, *arrays[2:]], [term, *terms[2:]]
     array, term = _summed_alone(arrays[0], terms[0], set(out))
-    return shapes.transpose(array, [term.index(letter) for letter in out])
+    return basics.transpose(array, [term.index(letter) for letter in out])
 
 
 def _parsed(subscripts: str, operands: Sequence[Any]) -> tuple[list[str], str]:
@@ -273,4 +276,4 @@ def _summed_alone(x: Any, term: str, kept: set[str]) -> tuple[Any, str]:
         x = sum(uf.where(uf.equal(rows, columns), x, uf.typed(0, aval_of(x).dtype, False)), j)
         term = term[:j] + term[j + 1 :]
     alone = [place for place, c in enumerate(term) if c not in kept]
-    return shapes.reduce_sum(x, tuple(alone)), "".join(c for c in term if c in kept)
+    return basics.reduce_sum(x, tuple(alone)), "".join(c for c in term if c in kept)

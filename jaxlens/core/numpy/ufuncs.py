@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.avals import broadcast_shapes, canonical, is_inexact, promote
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import broadcast_to
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
+from jaxlens.core.kernel.types import canonical, is_inexact
 from jaxlens.core.primitives import elementwise as ew
 from jaxlens.core.primitives import functions as fn
-from jaxlens.core.primitives.shapes import broadcast_to, convert_element_type, expand_dims
-from jaxlens.core.tracers import Primitive, aval_of
+from jaxlens.core.primitives.shapes import convert_element_type, expand_dims
+from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 
 def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
@@ -191,7 +194,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     chosen = truth(condition)
     if aval_of(chosen).shape:
         chosen = broadcast_to(chosen, shape)
-    return ew.select_n(chosen, broadcast_to(y, shape), broadcast_to(x, shape))
+    return basics.select_n(chosen, broadcast_to(y, shape), broadcast_to(x, shape))
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Any:

@@ -19,14 +19,16 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core import batching
-from jaxlens.core.avals import ShapedArray
+from jaxlens.core.kernel.basics import Linear, fronts, linear, moveaxis, reduce_sum, reshape
+from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of, observer
+from jaxlens.core.kernel.types import ShapedArray
+from jaxlens.core.kernel.vmap import axes_of, mapped_axis
 from jaxlens.core.parallel.meshes import Names, names_of
 from jaxlens.core.primitives.contractions import reduce_max, reduce_min
 from jaxlens.core.primitives.gathering import GatherDimensionNumbers, GatherScatterMode, gather
-from jaxlens.core.primitives.shapes import fronts, iota, linear, moveaxis, reduce_sum, reshape
-from jaxlens.core.tracers import Linear, Primitive, Value, aval_of
-from jaxlens.core.trees import tree_map
+from jaxlens.core.primitives.shapes import iota
+from jaxlens.core.transforms.batching import named_axes
+from jaxlens.core.transforms.trees import tree_map
 
 
 def axis_size(axis_name: str | Sequence[str]) -> int:
@@ -35,7 +37,17 @@ def axis_size(axis_name: str | Sequence[str]) -> int:
     Raises:
         NameError: Nothing around names such an axis.
     """
-    return prod(map(batching.axis_size, names_of(axis_name)))
+    return prod(map(_size, names_of(axis_name)))
+
+
+def _size(name: str) -> int:
+    if name not in named_axes():
+        bound = ", ".join(map(repr, named_axes())) or "none"
+        raise NameError(
+            f"{observer.line()}: unbound axis name {name!r}; bound are: {bound}. Name it in vmap, "
+            f"pmap (axis_name=) or in the mesh of shard_map."
+        )
+    return named_axes()[name]
 
 
 # ---- StableHLO ----------------------------------------------------------------------------------
@@ -43,12 +55,12 @@ def axis_size(axis_name: str | Sequence[str]) -> int:
 
 def mesh_of(ctx: Any) -> Any:
     """The devices that the program is for."""
-    if ctx.program.mesh is None:
+    if ctx.program.layout is None:
         raise NotImplementedError(
             "what runs on many devices can be compiled only in a program of core's own, not "
             "exported, and collectives only in shard_map or pmap."
         )
-    return ctx.program.mesh
+    return ctx.program.layout.mesh
 
 
 def groups(ctx: Any, names: Names) -> dict[str, Any]:
@@ -83,9 +95,9 @@ def batched(
         named: The parameter that names an axis; examples of another kind come before it.
     """
 
-    def batch(size: int, args: Any, dims: Any, *, over: str | None = None, **params: Any) -> Any:
-        (x,) = fronts(size, args, dims)
-        if over is None:
+    def batch(size: int, args: Any, dims: Any, **params: Any) -> Any:
+        (x,), over = fronts(size, args, dims), mapped_axis()
+        if over not in axes_of(params):
             return primitive.bind(x, **params | ({named: params[named] + 1} if named else {})), 0
         if len(params.get("axis_name", ())) > 1:
             raise NotImplementedError(
@@ -156,7 +168,7 @@ def pmin(x: Any, axis_name: str | Sequence[str]) -> Any:
 
 axis_index_p = Primitive("axis_index")
 axis_index_p.abstract = lambda *, axis_name: ShapedArray((), np.dtype("int32"))
-axis_index_p.batch = lambda size, args, dims, *, axis_name, over: (iota(np.int32, (size,)), 0)
+axis_index_p.batch = lambda size, args, dims, *, axis_name: (iota(np.int32, (size,)), 0)
 
 
 @axis_index_p.rule("lower")
@@ -170,7 +182,7 @@ def _(ctx: Any, *, axis_name: Names) -> Any:
 
 def axis_index(axis_name: str) -> Any:
     """One's own place along an axis, from 0."""
-    batching.axis_size(axis_name)
+    axis_size(axis_name)
     return axis_index_p.bind(axis_name=(axis_name,))
 
 

@@ -19,22 +19,27 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.batching import batch_jaxpr, counted, naming
-from jaxlens.core.calls import Flags, cut, in_front, made, waiting
-from jaxlens.core.device import devices as all_devices
-from jaxlens.core.forward import jvp_jaxpr, nonzero, with_zeros
-from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, merge, split
+from jaxlens.core.kernel.basics import Linear, reshape
+from jaxlens.core.kernel.interpreter import aval_of, interpreting, observer
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function, hoisted
+from jaxlens.core.kernel.trace import flat, trace
+from jaxlens.core.kernel.tree import tree_flatten
+from jaxlens.core.kernel.types import ShapedArray
+from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.parallel.collectives import mesh_of, psum_p
 from jaxlens.core.parallel.meshes import Layout, Mesh, P, part, shard_map_p, sharding_text, whole
 from jaxlens.core.primitives.elementwise import div_p
-from jaxlens.core.primitives.shapes import expand_dims, reshape, squeeze
-from jaxlens.core.programs import jit
-from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
-from jaxlens.core.staging import as_function, flat, named_axes, trace
-from jaxlens.core.tracers import Linear, aval_of, interpreting
-from jaxlens.core.trees import prefix_leaves, tree_flatten, tree_map, tree_structure
+from jaxlens.core.transforms.batching import named_axes, naming
+from jaxlens.core.transforms.calls import record_rest, transformed
+from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
+from jaxlens.core.transforms.jaxprs import (
+    batch_jaxpr,
+    jvp_jaxpr,
+    memoized,
+    partial_jaxpr,
+    transpose_jaxpr,
+)
+from jaxlens.core.transforms.trees import paths, prefix_leaves, tree_structure
 
 
 def shard_map(
@@ -58,11 +63,11 @@ def shard_map(
         leaves, in_tree = tree_flatten((args, {}))
         if set(mesh.axis_names) & set(named_axes()):
             raise ValueError(
-                f"{sources.line()}: shard_map over {mesh} inside of another map with an axis of "
+                f"{observer.line()}: shard_map over {mesh} inside of another map with an axis of "
                 f"one of these names: give the axes other names."
             )
         ins = prefix_leaves(in_specs, tree_structure(args), "shard_map in_specs")
-        names = ["shard_map: in_specs of args" + "".join(path[1:]) for path in in_tree.paths()]
+        names = ["shard_map: in_specs of args" + "".join(path[1:]) for path in paths(in_tree)]
         triples = zip(leaves, ins, names, strict=True)
         avals = [part(aval_of(leaf), spec, mesh, name) for leaf, spec, name in triples]
         flat_f, out_trees = flat(f, in_tree)
@@ -80,9 +85,13 @@ def _bind(
     """Applies a jaxpr of parts, of whose constants all devices have copies."""
     copies = [P()] * len(consts)
     found: list[Any] = shard_map_p.bind(
-        *consts, *args, jaxpr=jaxpr, mesh=lies.mesh, in_specs=(*copies, *lies.in_specs),
+        *consts,
+        *args,
+        jaxpr=jaxpr,
+        mesh=lies.mesh,
+        in_specs=(*copies, *lies.in_specs),
         out_specs=tuple(lies.out_specs),
-    )  # fmt: skip
+    )
     return found
 
 
@@ -104,9 +113,12 @@ def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
 
     manual = sdy.ManualAxesAttr.get(list(map(ir.StringAttr.get, mesh.axis_names)))
     op = sdy.ManualComputationOp(
-        list(map(ctx.type, ctx.avals_out)), operands, layouts(ctx.avals_in, lies.in_specs),
-        layouts(ctx.avals_out, lies.out_specs), manual,
-    )  # fmt: skip
+        list(map(ctx.type, ctx.avals_out)),
+        operands,
+        layouts(ctx.avals_in, lies.in_specs),
+        layouts(ctx.avals_out, lies.out_specs),
+        manual,
+    )
     block = op.body.blocks.append(*map(ctx.type, jaxpr.in_avals))
     with ir.InsertionPoint(block):
         sdy.ReturnOp(ctx.inline(jaxpr, *block.arguments, scope="shard_map"))
@@ -119,7 +131,7 @@ def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
 @shard_map_p.rule("jvp")
 def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
     (mesh, ins, outs), has = Layout(**params), nonzero(tangents)
-    both, new, flags = made(jaxpr, jvp_jaxpr, has)
+    both, new, flags = transformed(jaxpr, jvp_jaxpr, has)
     lies = Layout(mesh, (*ins, *split(has, ins)[1]), (*outs, *split(flags, outs)[1]))
     results = _bind(both, new, [*primals, *split(has, tangents)[1]], lies)
     values, moved = cut(results, len(outs))
@@ -129,7 +141,7 @@ def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
 @shard_map_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
     (mesh, ins, outs), batched = Layout(**params), tuple(dim is not None for dim in dims)
-    every, new, flags = made(jaxpr, batch_jaxpr, size, batched)
+    every, new, flags = transformed(jaxpr, batch_jaxpr, size, batched)
     lies = Layout(mesh, _moved(batched, ins), _moved(flags, outs))
     results = _bind(every, new, in_front(size, args, dims), lies)
     return results, [0 if has else None for has in flags]
@@ -140,7 +152,7 @@ def _moved(flags: Sequence[bool], specs: Sequence[P]) -> list[P]:
     return [P(None, *spec) if has else spec for has, spec in zip(flags, specs, strict=True)]
 
 
-@kept
+@memoized
 def _halves(closed: ClosedJaxpr, unknown: Flags) -> Any:
     """As for `jit`, but residuals have an axis: each device has its own, side by side."""
     now, later, flags = partial_jaxpr(closed, unknown)
@@ -172,10 +184,10 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     done, residuals = cut(results, len(outs[0]))
     lies = {"mesh": mesh, "in_specs": (*own, *ins[1]), "out_specs": tuple(outs[1])}
     rest = [*residuals, *rest]
-    return waiting(interpreter, shard_map_p, flags, done, rest, lies | {"jaxpr": later})
+    return record_rest(interpreter, shard_map_p, flags, done, rest, lies | {"jaxpr": later})
 
 
-@kept
+@memoized
 def _transposed_of(closed: ClosedJaxpr, linear: Flags, has: Flags, copied: Any) -> Any:
     """Where devices had copies of an argument, its cotangent is the sum over them."""
     back, flags = transpose_jaxpr(closed, linear, has)
@@ -210,51 +222,3 @@ def _share(ct: Any, spec: P, mesh: Mesh) -> Any:
     """The cotangent of a result that several devices have: they share it."""
     copies = mesh.count(_uncut(spec, mesh))
     return ct if copies == 1 else div_p.bind(ct, aval_of(ct).dtype.type(copies))
-
-
-# ---- pmap ---------------------------------------------------------------------------------------
-
-
-def pmap(
-    f: Callable[..., Any],
-    axis_name: str = "devices",
-    *,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    devices: Sequence[Any] | None = None,
-) -> Any:
-    """The function that does on many devices, one example each, what `f` does on one; jitted.
-
-    Args:
-        f: A function of pytrees of arrays.
-        axis_name: What collectives call the axis of devices.
-        in_axes: Which axis of each argument counts the devices; None where all get the same.
-        out_axes: Where that axis is to be in the results, from 0; None for one of equal ones.
-        devices: Which; the first ones of the default backend.
-
-    Raises:
-        ValueError: There are fewer devices than examples, or the arguments do not agree.
-    """
-
-    @wraps(f)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree, dims, size = counted("pmap", f, args, kwargs, in_axes)
-        found = list(devices or all_devices())
-        if size > len(found):
-            raise ValueError(f"pmap: {size} examples need {size} devices, there are {len(found)}.")
-
-        def one(*parts: Any) -> Any:
-            own = [x if d is None else squeeze(x, [d]) for x, d in zip(parts, dims, strict=True)]
-            own_args, own_kwargs = in_tree.unflatten(own)
-            results, out_tree = tree_flatten(f(*own_args, **own_kwargs))
-            pairs = zip(results, prefix_leaves(out_axes, out_tree, "pmap out_axes"), strict=True)
-            return out_tree.unflatten([x if d is None else expand_dims(x, [d]) for x, d in pairs])
-
-        mesh, ins = Mesh(found[:size], axis_name), tuple(map(spec_of, dims))
-        outs = tree_map(spec_of, out_axes, is_leaf=lambda d: d is None)
-        return shard_map(one, mesh=mesh, in_specs=ins, out_specs=outs)(*leaves)
-
-    def spec_of(dim: int | None) -> P:
-        return P() if dim is None else P(*[None] * dim, axis_name)
-
-    return jit(mapped)

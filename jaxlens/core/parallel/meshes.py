@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs
-from jaxlens.core.tracers import Primitive
+from jaxlens.core.kernel.interpreter import Primitive
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs
+from jaxlens.core.kernel.types import ShapedArray
 
 Names = tuple[str, ...]
 

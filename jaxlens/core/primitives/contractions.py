@@ -16,25 +16,24 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, promote
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import Axes, Linear, Zero, add_any_p, select_n
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
+from jaxlens.core.kernel.trace import trace
+from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
-from jaxlens.core.primitives.elementwise import (
-    accept,
-    add_any_p,
-    div,
-    eq,
-    full_like,
-    kind,
-    mul,
-    ne_p,
-    or_p,
-    select_n,
-)
-from jaxlens.core.primitives.shapes import Axes
-from jaxlens.core.staging import trace
-from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
+from jaxlens.core.primitives.elementwise import accept, div, eq, full_like, kind, mul, ne_p, or_p
+from jaxlens.core.transforms.promotion import promote
 
-DotDimensions = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]  # contracting, batch; of each side
+
+class DotDimensions(tuple[tuple[Axes, Axes], ...]):
+    """Contracting axes of both sides, batch axes of both sides; prints as in JAX."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(tuple(tuple(map(list, pair)) for pair in self))
+
 
 # ---- reductions ---------------------------------------------------------------------------------
 
@@ -67,7 +66,7 @@ def reduction(
 
     def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
         accept(name, x.dtype, takes)
-        return shapes.without(x, axes, name)
+        return basics.without(x, axes, name)
 
     def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
         return ctx.reduce(op, x, start(ctx.out.dtype), axes)
@@ -95,9 +94,9 @@ def _chosen(primitive: Primitive) -> Callable[..., Any]:
         aval = aval_of(x)
         result = primitive.bind(x, axes=axes)
         kept = [1 if axis in axes else n for axis, n in enumerate(aval.shape)]
-        which = shapes.convert_element_type(eq(x, shapes.reshape(result, kept)), aval.dtype)
-        count = shapes.reduce_sum(which, axes)
-        return result, div(shapes.reduce_sum(mul(tangent, which), axes), count)
+        which = shapes.convert_element_type(eq(x, basics.reshape(result, kept)), aval.dtype)
+        count = basics.reduce_sum(which, axes)
+        return result, div(basics.reduce_sum(mul(tangent, which), axes), count)
 
     return jvp
 
@@ -120,10 +119,10 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
         accept(name, x.dtype, "biuf")
         if not all(x.shape[axis] for axis in axes):
             raise ValueError(f"{name}: the axes {axes} of {x.str_short()} have no elements.")
-        return ShapedArray(shapes.without(x, axes, name).shape, index_dtype)
+        return ShapedArray(basics.without(x, axes, name).shape, index_dtype)
 
     def place(x: Any, axes: Axes, index_dtype: np.dtype) -> Any:
-        found = shapes.broadcast_in_dim(best(x, axes), x.shape, shapes.others(x.ndim, axes))
+        found = basics.broadcast_in_dim(best(x, axes), x.shape, basics.others(x.ndim, axes))
         here = or_p.bind(eq(x, found), ne_p.bind(x, x))
         places = shapes.iota(index_dtype, x.shape, axes[0])
         return reduce_min(select_n(here, full_like(places, highest(index_dtype)), places), axes)
@@ -133,7 +132,7 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
     primitive.jvp, primitive.batch = (
-        shapes.flat(primitive),
+        shapes.constant_piecewise(primitive),
         shapes.examples_stay(primitive, "axes", gone=True),
     )
     return primitive
@@ -184,8 +183,8 @@ def dot_general(
         dimension_numbers: `((x's contracting axes, y's), (x's batch axes, y's))`.
         preferred_element_type: The dtype to add up in and to return.
     """
-    contracting, batch = (tuple(map(tuple, pair)) for pair in dimension_numbers)
-    params: dict[str, Any] = {"dimension_numbers": (contracting, batch)}
+    numbers: Any = (tuple(map(tuple, pair)) for pair in dimension_numbers)
+    params: dict[str, Any] = {"dimension_numbers": DotDimensions(numbers)}
     if preferred_element_type is not None:
         params["preferred_element_type"] = np.dtype(preferred_element_type)
     return dot_general_p.bind(x, y, **params)
@@ -193,9 +192,13 @@ def dot_general(
 
 @dot_general_p.rule("abstract")
 def _(
-    x: ShapedArray, y: ShapedArray, *, dimension_numbers: DotDimensions,
-    preferred_element_type: np.dtype | None = None, **_: Any,
-) -> ShapedArray:  # fmt: skip
+    x: ShapedArray,
+    y: ShapedArray,
+    *,
+    dimension_numbers: DotDimensions,
+    preferred_element_type: np.dtype | None = None,
+    **_: Any,
+) -> ShapedArray:
     (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
     for role, x_axes, y_axes in (("contracting", x_sum, y_sum), ("batch", x_batch, y_batch)):
         sizes = [[a.shape[i] for i in axes] for a, axes in ((x, x_axes), (y, y_axes))]
@@ -204,8 +207,8 @@ def _(
                 f"dot_general: the {role} axes {x_axes} of {x.str_short()} and {y_axes} of "
                 f"{y.str_short()} must have the same lengths, got {sizes[0]} and {sizes[1]}."
             )
-    shape = [x.shape[axis] for axis in (*x_batch, *shapes.others(x.ndim, x_sum, x_batch))]
-    shape += [y.shape[axis] for axis in shapes.others(y.ndim, y_sum, y_batch)]
+    shape = [x.shape[axis] for axis in (*x_batch, *basics.others(x.ndim, x_sum, x_batch))]
+    shape += [y.shape[axis] for axis in basics.others(y.ndim, y_sum, y_batch)]
     dtype, weak = promote(x, y)
     return ShapedArray(tuple(shape), preferred_element_type or dtype, weak)
 
@@ -215,11 +218,13 @@ def _(ctx: Any, *both: Any, dimension_numbers: DotDimensions, **_: Any) -> Any:
     (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
     dtype = promote(*ctx.avals_in)[0]
     pairs = zip(both, ctx.avals_in, strict=True)
-    x, y = (ctx.convert(operand, aval, aval.update(dtype=dtype)) for operand, aval in pairs)
+    x, y = (shapes.convert(ctx, operand, aval, aval.update(dtype=dtype)) for operand, aval in pairs)
     numbers = hlo.DotDimensionNumbers.get(
-        lhs_batching_dimensions=x_batch, rhs_batching_dimensions=y_batch,
-        lhs_contracting_dimensions=x_sum, rhs_contracting_dimensions=y_sum,
-    )  # fmt: skip
+        lhs_batching_dimensions=x_batch,
+        rhs_batching_dimensions=y_batch,
+        lhs_contracting_dimensions=x_sum,
+        rhs_contracting_dimensions=y_sum,
+    )
     return hlo.dot_general(ctx.type(ctx.out), x, y, numbers)
 
 
@@ -229,15 +234,15 @@ def _(ct: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, **params: An
     left = type(x) is Linear
     (own_sum, sums), (own_batch, batch) = (pair[:: 1 if left else -1] for pair in dimension_numbers)
     aval, known = (x.aval, y) if left else (y.aval, x)
-    own_kept = shapes.others(aval.ndim, own_sum, own_batch)
-    kept = tuple(shapes.others(aval_of(known).ndim, sums, batch))
+    own_kept = basics.others(aval.ndim, own_sum, own_batch)
+    kept = tuple(basics.others(aval_of(known).ndim, sums, batch))
     first = len(batch) + (len(own_kept) if left else 0)
     summed = tuple(range(first, first + len(kept)))
-    dims = (summed, kept), (tuple(range(len(batch))), batch)
+    dims = DotDimensions(((summed, kept), (tuple(range(len(batch))), batch)))
     product = dot_general_p.bind(ct, known, dimension_numbers=dims, **params)
     # Its axes: batch, what this side kept, and what was summed over, in the order of the other's.
     axes = [*own_batch, *own_kept, *(own_sum[i] for i in np.argsort(sums))]
-    found = shapes.convert_element_type(shapes.transpose(product, shapes.undone(axes)), aval.dtype)
+    found = shapes.convert_element_type(basics.transpose(product, basics.inverse(axes)), aval.dtype)
     return [found, None] if left else [None, found]
 
 
@@ -246,14 +251,14 @@ def _(size: int, args: Any, dims: Any, *, dimension_numbers: DotDimensions, **pa
     (x_dim, y_dim), (x, y) = dims, map(aval_of, args)
     (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
     if x_dim is not None:
-        x_sum, x_batch = shapes.bump(x_sum, x_dim), shapes.bump(x_batch, x_dim)
+        x_sum, x_batch = basics.bump(x_sum, x_dim), basics.bump(x_batch, x_dim)
     if y_dim is not None:
-        y_sum, y_batch = shapes.bump(y_sum, y_dim), shapes.bump(y_batch, y_dim)
+        y_sum, y_batch = basics.bump(y_sum, y_dim), basics.bump(y_batch, y_dim)
     if x_dim is not None and y_dim is not None:
         x_batch, y_batch, place = (x_dim, *x_batch), (y_dim, *y_batch), 0
     elif x_dim is not None:
-        place = len(x_batch) + shapes.others(x.ndim, x_sum, x_batch).index(x_dim)
+        place = len(x_batch) + basics.others(x.ndim, x_sum, x_batch).index(x_dim)
     else:
-        place = x.ndim - len(x_sum) + shapes.others(y.ndim, y_sum, y_batch).index(y_dim)
-    numbers = (x_sum, y_sum), (x_batch, y_batch)
+        place = x.ndim - len(x_sum) + basics.others(y.ndim, y_sum, y_batch).index(y_dim)
+    numbers = DotDimensions(((x_sum, y_sum), (x_batch, y_batch)))
     return dot_general_p.bind(*args, dimension_numbers=numbers, **params), place

@@ -16,11 +16,12 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
+from jaxlens.core.kernel.basics import Linear, i64s, moveaxis, reshape, to_front
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
+from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives.contractions import bilinear
 from jaxlens.core.primitives.pieces import rev
-from jaxlens.core.primitives.shapes import broadcast_leading, i64s, moveaxis, reshape, type_of
-from jaxlens.core.tracers import Linear, Primitive, aval_of
+from jaxlens.core.primitives.shapes import type_of
 
 Sizes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]  # per axis of space: before and after
@@ -39,11 +40,15 @@ conv_general_dilated_p.jvp = bilinear(conv_general_dilated_p)
 
 
 def conv_general_dilated(
-    lhs: Any, rhs: Any, window_strides: Sequence[int],
-    padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None,
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
     feature_group_count: int = 1,
-) -> Any:  # fmt: skip
+) -> Any:
     """Moves a kernel over an array.
 
     Args:
@@ -75,10 +80,15 @@ def conv_general_dilated(
         lengths, window = _lengths(x, specs.lhs_spec, base), _lengths(k, specs.rhs_spec, steps)
         padding = _pads(padding, lengths, window, window_strides)
     return conv_general_dilated_p.bind(
-        lhs, rhs, window_strides=tuple(window_strides), padding=tuple(map(tuple, padding)),
-        lhs_dilation=base, rhs_dilation=steps, dimension_numbers=specs,
+        lhs,
+        rhs,
+        window_strides=tuple(window_strides),
+        padding=tuple(map(tuple, padding)),
+        lhs_dilation=base,
+        rhs_dilation=steps,
+        dimension_numbers=specs,
         feature_group_count=feature_group_count,
-    )  # fmt: skip
+    )
 
 
 def _lengths(aval: ShapedArray, spec: Sizes, steps: Sequence[int]) -> list[int]:
@@ -120,9 +130,16 @@ def _specs(given: Any, ndim: int) -> ConvDimensionNumbers:
 
 @conv_general_dilated_p.rule("abstract")
 def _(
-    x: ShapedArray, k: ShapedArray, *, window_strides: Sizes, padding: Pads, lhs_dilation: Sizes,
-    rhs_dilation: Sizes, dimension_numbers: ConvDimensionNumbers, feature_group_count: int,
-) -> ShapedArray:  # fmt: skip
+    x: ShapedArray,
+    k: ShapedArray,
+    *,
+    window_strides: Sizes,
+    padding: Pads,
+    lhs_dilation: Sizes,
+    rhs_dilation: Sizes,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+) -> ShapedArray:
     lhs, rhs, out = dimension_numbers
     features, wanted = x.shape[lhs[1]], k.shape[rhs[1]] * feature_group_count
     if features != wanted or k.shape[rhs[0]] % feature_group_count:
@@ -146,9 +163,15 @@ def _(
 
 @conv_general_dilated_p.rule("lower")
 def _(
-    ctx: Any, x: Any, k: Any, *, dimension_numbers: ConvDimensionNumbers, padding: Pads,
-    feature_group_count: int, **steps: Sizes,
-) -> Any:  # fmt: skip
+    ctx: Any,
+    x: Any,
+    k: Any,
+    *,
+    dimension_numbers: ConvDimensionNumbers,
+    padding: Pads,
+    feature_group_count: int,
+    **steps: Sizes,
+) -> Any:
     lhs, rhs, out = dimension_numbers
     numbers = hlo.ConvDimensionNumbers.get(
         lhs[0], lhs[1], lhs[2:], rhs[1], rhs[0], rhs[2:], out[0], out[1], out[2:]
@@ -162,9 +185,17 @@ def _(
 
 @conv_general_dilated_p.rule("transpose")
 def _(
-    ct: Any, x: Any, k: Any, *, window_strides: Sizes, padding: Pads, lhs_dilation: Sizes,
-    rhs_dilation: Sizes, dimension_numbers: ConvDimensionNumbers, feature_group_count: int,
-) -> list[Any]:  # fmt: skip
+    ct: Any,
+    x: Any,
+    k: Any,
+    *,
+    window_strides: Sizes,
+    padding: Pads,
+    lhs_dilation: Sizes,
+    rhs_dilation: Sizes,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+) -> list[Any]:
     lhs, rhs, out = dimension_numbers
     groups = feature_group_count
     stops, lengths = _lengths(ct.aval, out, window_strides), _lengths(type_of(x), lhs, lhs_dilation)
@@ -173,34 +204,52 @@ def _(
     x_turned, k_turned, ct_turned = ((s[1], s[0], *s[2:]) for s in dimension_numbers)
     if type(x) is Linear:  # the kernel turned round moves over the cotangent
         k = rev(_regrouped(k, rhs[0], rhs[1], groups), rhs[2:])
-        return [conv_general_dilated_p.bind(
-            ct, k, window_strides=lhs_dilation, lhs_dilation=window_strides,
-            padding=tuple((w - 1 - low, n - stop + low) for stop, n, w, low in spans),
-            rhs_dilation=rhs_dilation, dimension_numbers=ConvDimensionNumbers(out, k_turned, lhs),
-            feature_group_count=groups,
-        ), None]  # fmt: skip
+        return [
+            conv_general_dilated_p.bind(
+                ct,
+                k,
+                window_strides=lhs_dilation,
+                lhs_dilation=window_strides,
+                padding=tuple((w - 1 - low, n - stop + low) for stop, n, w, low in spans),
+                rhs_dilation=rhs_dilation,
+                dimension_numbers=ConvDimensionNumbers(out, k_turned, lhs),
+                feature_group_count=groups,
+            ),
+            None,
+        ]
     # The cotangent moves over the array, batch is summed over as features are.
     x = _regrouped(x, lhs[1], lhs[0], groups)
-    return [None, conv_general_dilated_p.bind(
-        x, ct, window_strides=rhs_dilation, lhs_dilation=lhs_dilation,
-        padding=tuple((low, stop + w - 1 - n - low) for stop, n, w, low in spans),
-        rhs_dilation=window_strides,
-        dimension_numbers=ConvDimensionNumbers(x_turned, ct_turned, k_turned),
-        feature_group_count=groups,
-    )]  # fmt: skip
+    return [
+        None,
+        conv_general_dilated_p.bind(
+            x,
+            ct,
+            window_strides=rhs_dilation,
+            lhs_dilation=lhs_dilation,
+            padding=tuple((low, stop + w - 1 - n - low) for stop, n, w, low in spans),
+            rhs_dilation=window_strides,
+            dimension_numbers=ConvDimensionNumbers(x_turned, ct_turned, k_turned),
+            feature_group_count=groups,
+        ),
+    ]
 
 
 @conv_general_dilated_p.rule("batch")
 def _(
-    size: int, args: Any, dims: Any, *, dimension_numbers: ConvDimensionNumbers,
-    feature_group_count: int, **params: Any,
-) -> Any:  # fmt: skip
+    size: int,
+    args: Any,
+    dims: Any,
+    *,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    **params: Any,
+) -> Any:
     (x, k), (x_dim, k_dim) = args, dims
     lhs, rhs, out = dimension_numbers
     groups, axis = feature_group_count, out[1]
     params["dimension_numbers"] = dimension_numbers
     if x_dim is None and groups > 1:
-        x, x_dim = broadcast_leading(x, size), 0
+        x, x_dim = to_front(size, x, None), 0
     if k_dim is None:  # more batch
         x, axis = _merged(x, x_dim, lhs[0]), out[0]
     elif x_dim is None:  # more features

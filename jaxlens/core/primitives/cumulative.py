@@ -16,14 +16,15 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.forward import jvp_flat
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import i64s
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
+from jaxlens.core.kernel.jvp import jvp_flat
+from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.contractions import over_axes, reduction
 from jaxlens.core.primitives.elementwise import accept, add_p, full_like, like, mul, or_p
 from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
-from jaxlens.core.primitives.shapes import i64s
-from jaxlens.core.tracers import Primitive, aval_of
 
 
 def _derived(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +45,7 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
 
     def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
         accept(name, x.dtype, "iufc")
-        shapes.without(x, (axis,), name)
+        basics.without(x, (axis,), name)
         return x
 
     def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
@@ -55,9 +56,12 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
         padding[axis, int(reverse)] = n - 1
         scalar = ctx.out.update(shape=())
         op_ = hlo.ReduceWindowOp(
-            [ctx.type(ctx.out)], [x], [ctx.constant(start, scalar)], i64s(window),
+            [ctx.type(ctx.out)],
+            [x],
+            [ctx.constant(start, scalar)],
+            i64s(window),
             padding=ir.DenseIntElementsAttr.get(padding),
-        )  # fmt: skip
+        )
         with ir.InsertionPoint(op_.regions[0].blocks.append(*[ctx.type(scalar)] * 2)) as point:
             hlo.return_([op(*point.block.arguments)])
         return op_.result
@@ -109,7 +113,7 @@ def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
 
 
 cumsum_p, cumprod_p = _running("cumsum", hlo.add, 0), _running("cumprod", hlo.multiply, 1)
-cumsum_p.jvp = shapes.linear(cumsum_p)
+cumsum_p.jvp = basics.linear(cumsum_p)
 cumsum_p.transpose = lambda ct, x, *, axis, reverse: [cumsum(ct, axis, not reverse)]
 cumprod_p.jvp = _derived(
     lambda x, axis, reverse: prefixes(lambda a, b: [mul(*a, *b)], [x], [axis], reverse)[0]
@@ -135,12 +139,12 @@ reduce_prod = over_axes(reduce_prod_p)
 def _product(x: Any, axes: tuple[int, ...]) -> Any:
     """The product along axes: halves multiplied with halves."""
     aval = aval_of(x)
-    kept = shapes.others(aval.ndim, axes)
+    kept = basics.others(aval.ndim, axes)
     rest = tuple(aval.shape[axis] for axis in kept)
     n = int(np.prod([aval.shape[axis] for axis in axes], dtype=int))
     if n == 0:
         return full_like(np.empty(rest, aval.dtype), 1)
-    x = shapes.reshape(shapes.transpose(x, [*axes, *kept]), (n, *rest))
+    x = basics.reshape(basics.transpose(x, [*axes, *kept]), (n, *rest))
     while n > 1:
         half = (n + 1) // 2
         first, second = slice_in_axis(x, 0, 0, half), slice_in_axis(x, 0, half, n)

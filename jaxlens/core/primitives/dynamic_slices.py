@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import Axes, Linear, i64s, select_n
+from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of
+from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
-from jaxlens.core.primitives.elementwise import add, lt, select_n
+from jaxlens.core.primitives.elementwise import add, lt
 from jaxlens.core.primitives.gathering import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -25,8 +28,6 @@ from jaxlens.core.primitives.gathering import (
     scatter_p,
 )
 from jaxlens.core.primitives.pieces import concatenate
-from jaxlens.core.primitives.shapes import Axes, i64s
-from jaxlens.core.tracers import Linear, Primitive, Value, aval_of
 
 
 def wrapped(index: Any, n: int) -> Any:
@@ -46,12 +47,12 @@ def wrapped(index: Any, n: int) -> Any:
 
 # ---- dynamic_slice and dynamic_update_slice -----------------------------------------------------
 
-dynamic_slice_p = shapes.movement(
+dynamic_slice_p = basics.movement(
     "dynamic_slice",
     abstract=lambda x, *starts, slice_sizes: _part(x, x.update(shape=slice_sizes), starts),
     lower=lambda ctx, x, *starts, slice_sizes: hlo.dynamic_slice(x, starts, i64s(slice_sizes)),
 )
-dynamic_update_slice_p = shapes.movement(
+dynamic_update_slice_p = basics.movement(
     "dynamic_update_slice",
     lower=lambda ctx, x, update, *starts: hlo.dynamic_update_slice(x, update, starts),
 )
@@ -80,7 +81,7 @@ def _part(x: ShapedArray, part: ShapedArray, starts: Sequence[ShapedArray]) -> S
 
 @dynamic_slice_p.rule("transpose")
 def _(ct: Any, x: Linear, *starts: Any, slice_sizes: Axes) -> list[Any]:
-    zeros = shapes.full(x.aval.shape, 0, x.aval.dtype)
+    zeros = basics.full(x.aval.shape, 0, x.aval.dtype)
     return [dynamic_update_slice_p.bind(zeros, ct, *starts), *[None] * len(starts)]
 
 
@@ -88,7 +89,7 @@ def _(ct: Any, x: Linear, *starts: Any, slice_sizes: Axes) -> list[Any]:
 def _(ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
     shape, rest, cut = shapes.type_of(update).shape, None, None
     if type(x) is Linear:
-        rest = dynamic_update_slice_p.bind(ct, shapes.full(shape, 0, ct.dtype), *starts)
+        rest = dynamic_update_slice_p.bind(ct, basics.full(shape, 0, ct.dtype), *starts)
     if type(update) is Linear:
         cut = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape)
     return [rest, cut, *[None] * len(starts)]
@@ -109,15 +110,21 @@ def _rows(primitive: Primitive, numbers: Any, count: int, **more: Any) -> Callab
         starts, places = args[count:], dims[count:]
         alone, axes = all(dim is None for dim in places), tuple(range(len(starts)))
         rows = [
-            shapes.broadcast_in_dim(i, (1,) if alone else (size, 1), () if dim is None else (0,))
+            basics.broadcast_in_dim(i, (1,) if alone else (size, 1), () if dim is None else (0,))
             for i, dim in zip(starts, places, strict=True)
         ]
         indices, dim = concatenate(rows, 0 if alone else 1), None if alone else 0
         return primitive.batch(
-            size, (x, indices, *update), (x_dim, dim, *update_dim),
-            dimension_numbers=numbers(axes, (), axes), mode=GatherScatterMode.CLIP,
-            indices_are_sorted=True, unique_indices=True, **more, **params,
-        )  # fmt: skip
+            size,
+            (x, indices, *update),
+            (x_dim, dim, *update_dim),
+            dimension_numbers=numbers(axes, (), axes),
+            mode=GatherScatterMode.CLIP,
+            indices_are_sorted=True,
+            unique_indices=True,
+            **more,
+            **params,
+        )
 
     return batch
 

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, bfloat16, canonical, is_inexact, tangent_aval
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import Linear, Zero
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
+from jaxlens.core.kernel.types import ShapedArray, bfloat16, canonical, is_inexact, tangent_aval
 from jaxlens.core.primitives import shapes
-from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
 # Kinds of dtype (NumPy's letters) that an op takes.
 _KINDS = {"b": "bool", "i": "integer", "u": "unsigned", "f": "floating", "c": "complex"}
@@ -75,7 +77,7 @@ def elementwise(
         return ShapedArray(shape, gives(first.dtype), all(aval.weak_type for aval in avals))
 
     def lowered(ctx: Any, *operands: Any, **params: Any) -> Any:
-        return lower(*ctx.same_shape(*operands), **params)
+        return lower(*same_shape(ctx, *operands), **params)
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         result = primitive.bind(*primals, **params)
@@ -101,6 +103,19 @@ def elementwise(
     return primitive
 
 
+def same_shape(ctx: Any, *operands: Any) -> list[Any]:
+    """Emits the operands with scalars and axes of length 1 repeated to the shape of the result."""
+    shape = ctx.out.shape
+    return [
+        x
+        if aval.shape == shape
+        else hlo.broadcast_in_dim(
+            ctx.type(aval.update(shape=shape)), x, basics.i64s(range(aval.ndim))
+        )
+        for x, aval in zip(operands, ctx.avals_in, strict=True)
+    ]
+
+
 def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
     """The shape that scalars and axes of length 1 are repeated to."""
     arrays = [a.shape for a in avals if a.shape]
@@ -114,7 +129,7 @@ def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
 
 def spread(tangent: Any, aval: ShapedArray) -> Any:
     """The tangent of an argument spread over the result."""
-    return shapes.broadcast_in_dim(tangent, aval.shape, range(aval_of(tangent).ndim))
+    return basics.broadcast_in_dim(tangent, aval.shape, range(aval_of(tangent).ndim))
 
 
 def summed(ct: Any, linear: Linear) -> Any:
@@ -123,7 +138,7 @@ def summed(ct: Any, linear: Linear) -> Any:
     if shape == old:
         return ct
     repeated = [i for i, n in enumerate(shape) if not old or n != old[i]]
-    return shapes.reshape(shapes.reduce_sum(ct, tuple(repeated)), old)
+    return basics.reshape(basics.reduce_sum(ct, tuple(repeated)), old)
 
 
 def by_each(*parts: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -155,7 +170,7 @@ def _line_up(rank: int, x: Any, dim: int | None) -> Any:
     ndim = aval_of(x).ndim
     if dim is None:
         return shapes.expand_dims(x, [0]) if ndim else x
-    front = shapes.moveaxis(x, dim, 0)
+    front = basics.moveaxis(x, dim, 0)
     return shapes.expand_dims(front, range(ndim, rank + 1)) if ndim <= rank else front
 
 
@@ -175,12 +190,12 @@ def like(x: Any, value: float) -> Any:
 def full_like(x: Any, value: float) -> Any:
     """An array of one number, of the shape and dtype of `x`."""
     aval = aval_of(x)
-    return shapes.full(aval.shape, value, aval.dtype)
+    return basics.full(aval.shape, value, aval.dtype)
 
 
 def where(which: Any, yes: Any, no: Any) -> Any:
     """`yes` where `which` holds, `no` elsewhere."""
-    return select_n_p.bind(which, no, yes)
+    return basics.select_n(which, no, yes)
 
 
 # ---- arithmetic ---------------------------------------------------------------------------------
@@ -193,22 +208,31 @@ def _mul_transpose(ct: Any, x: Any, y: Any) -> Any:
 
 
 neg_p: Primitive = elementwise(
-    "neg", hlo.negate, _NUMBER,
-    lambda t, z, x: neg_p.bind(t), transpose=lambda ct, x: [neg_p.bind(ct)],
-)  # fmt: skip
+    "neg",
+    hlo.negate,
+    _NUMBER,
+    lambda t, z, x: neg_p.bind(t),
+    transpose=lambda ct, x: [neg_p.bind(ct)],
+)
 add_p, sub_p = elementwise("add", hlo.add, _NUMBER), elementwise("sub", hlo.subtract, _NUMBER)
 mul_p: Primitive = elementwise(
-    "mul", hlo.multiply, _NUMBER,
-    lambda t, z, x, y: mul_p.bind(t, y), lambda t, z, x, y: mul_p.bind(x, t),
+    "mul",
+    hlo.multiply,
+    _NUMBER,
+    lambda t, z, x, y: mul_p.bind(t, y),
+    lambda t, z, x, y: mul_p.bind(x, t),
     transpose=_mul_transpose,
-)  # fmt: skip
+)
 add_any_p = elementwise("add_any", hlo.add, _NUMBER)  # derivatives and transposes add parts with it
 neg, add, sub, mul = neg_p.bind, add_p.bind, sub_p.bind, mul_p.bind
 div_p: Primitive = elementwise(
-    "div", hlo.divide, _NUMBER,
-    lambda t, z, x, y: div_p.bind(t, y), lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
+    "div",
+    hlo.divide,
+    _NUMBER,
+    lambda t, z, x, y: div_p.bind(t, y),
+    lambda t, z, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
     transpose=lambda ct, x, y: [summed(div_p.bind(ct, y), x), None],
-)  # fmt: skip
+)
 div = div_p.bind
 terms(add_p, lambda t: t)
 terms(add_any_p, lambda t: t)
@@ -258,7 +282,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
 def _comparison(name: str, takes: str) -> Primitive:
     def lower(ctx: Any, x: Any, y: Any) -> Any:
-        return ctx.compare(name.upper(), *ctx.same_shape(x, y), order(ctx.avals_in[0].dtype))
+        return ctx.compare(name.upper(), *same_shape(ctx, x, y), order(ctx.avals_in[0].dtype))
 
     primitive = elementwise(name, hlo.compare, takes, gives=lambda _: np.dtype(bool))
     primitive.lower = lower
@@ -285,7 +309,7 @@ bitcast_convert_type_p = Primitive(  # the same bits, read otherwise
     "bitcast_convert_type",
     lower=lambda ctx, x, *, new_dtype: hlo.bitcast_convert(ctx.type(ctx.out), x),
 )
-bitcast_convert_type_p.jvp = shapes.flat(bitcast_convert_type_p)
+bitcast_convert_type_p.jvp = shapes.constant_piecewise(bitcast_convert_type_p)
 bitcast_convert_type_p.batch = shapes.examples_stay(bitcast_convert_type_p)
 
 
@@ -302,66 +326,3 @@ def _(x: ShapedArray, *, new_dtype: np.dtype) -> ShapedArray:
 def bitcast_convert_type(x: Any, dtype: Any) -> Any:
     """The bits of `x` as elements of another dtype."""
     return bitcast_convert_type_p.bind(x, new_dtype=canonical(dtype))
-
-
-# ---- choices ------------------------------------------------------------------------------------
-
-select_n_p = Primitive("select_n")  # cases[which]; False is 0
-select_n = select_n_p.bind
-
-
-@select_n_p.rule("abstract")
-def _(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
-    chooses = which.dtype == np.int32 or (which.dtype == np.bool_ and len(cases) == 2)
-    types = {(case.shape, case.dtype) for case in cases}
-    if not chooses or len(types) != 1 or which.shape not in ((), cases[0].shape):
-        raise TypeError(
-            f"select_n: `which` must be bool with two cases or int32, the cases must have one "
-            f"shape and dtype, and `which` that shape or none, got {which.str_short()} with cases "
-            f"{', '.join(case.str_short() for case in cases)}."
-        )
-    return cases[0].update(weak_type=all(case.weak_type for case in cases))
-
-
-@select_n_p.rule("lower")
-def _(ctx: Any, which: Any, *cases: Any) -> Any:
-    aval = ctx.avals_in[0]
-    if aval.dtype == np.bool_:
-        return hlo.select(which, cases[1], cases[0])
-    found = cases[0]
-    for number, case in enumerate(cases[1:], 1):
-        later = ctx.compare("GE", which, ctx.constant(np.full(aval.shape, number), aval), "SIGNED")
-        found = hlo.select(later, case, found)
-    return found
-
-
-@select_n_p.rule("jvp")
-def _(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    result = select_n(*primals)
-    zeros = full_like(result, 0)
-    moving = [zeros if type(tangent) is Zero else tangent for tangent in tangents[1:]]
-    return result, select_n(primals[0], *moving)
-
-
-@select_n_p.rule("transpose")
-def _(ct: Any, which: Any, *cases: Any) -> list[Any]:
-    zeros = full_like(ct, 0)
-    found: list[Any] = [None]
-    for number, case in enumerate(cases):
-        parts = [ct if other == number else zeros for other in range(len(cases))]
-        found.append(select_n(which, *parts) if type(case) is Linear else None)
-    return found
-
-
-@select_n_p.rule("batch")
-def _(size: int, args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    (which, *cases), (dim, *places) = args, dims
-    ndim = aval_of(which).ndim
-    if len(set(dims)) == 1 and ndim == aval_of(cases[0]).ndim:
-        return select_n(*args), dim
-    found = shapes.fronts(size, cases, places)
-    if dim is not None or ndim:
-        first = int(dim is None)
-        front = which if dim is None else shapes.moveaxis(which, dim, 0)
-        which = shapes.broadcast_in_dim(front, aval_of(found[0]).shape, range(first, first + ndim))
-    return select_n(which, *found), 0

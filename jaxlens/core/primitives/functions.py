@@ -17,6 +17,8 @@ import numpy as np
 from jaxlib.mlir.dialects import chlo
 from jaxlib.mlir.dialects import stablehlo as hlo
 
+from jaxlens.core.kernel.basics import linear
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.primitives.elementwise import (
     add,
     and_p,
@@ -37,8 +39,7 @@ from jaxlens.core.primitives.elementwise import (
     sub,
     where,
 )
-from jaxlens.core.primitives.shapes import convert_element_type, linear
-from jaxlens.core.tracers import Primitive, aval_of
+from jaxlens.core.primitives.shapes import convert_element_type
 
 _FLOAT, _REAL, _NUMBER, _ORDERED, _ANY = "f", "iuf", "iufc", "biuf", "biufc"
 
@@ -66,10 +67,11 @@ def _one_minus(x: Any) -> Any:
 sqrt_p = _smooth("sqrt", hlo.sqrt, lambda t, z, x: mul(t, div(like(x, 0.5), z)))
 rsqrt_p = _smooth("rsqrt", hlo.rsqrt, lambda t, z, x: mul(t, mul(like(x, -0.5), div(z, x))))
 pow_p: Primitive = _smooth(
-    "pow", hlo.power,
+    "pow",
+    hlo.power,
     lambda t, z, x, y: mul(t, mul(y, pow_p.bind(x, sub(y, full_like(y, 1))))),
     lambda t, z, x, y: mul(t, mul(log_p.bind(_not_zero(x)), z)),
-)  # fmt: skip
+)
 
 # ---- exponentials -------------------------------------------------------------------------------
 
@@ -93,10 +95,11 @@ asin_p = _smooth("asin", chlo.asin, lambda t, z, x: mul(t, _arc(x)))
 acos_p = _smooth("acos", chlo.acos, lambda t, z, x: mul(t, neg(_arc(x))))
 atan_p = _smooth("atan", chlo.atan, lambda t, z, x: div(t, _one_plus(square(x))))
 atan2_p = _smooth(
-    "atan2", hlo.atan2,
+    "atan2",
+    hlo.atan2,
     lambda t, z, x, y: mul(t, div(y, add(square(x), square(y)))),
     lambda t, z, x, y: mul(t, div(neg(x), add(square(x), square(y)))),
-)  # fmt: skip
+)
 sinh_p = _smooth("sinh", chlo.sinh, lambda t, z, x: mul(t, cosh_p.bind(x)))
 cosh_p: Primitive = _smooth("cosh", chlo.cosh, lambda t, z, x: mul(t, sinh_p.bind(x)))
 tanh_p = _smooth("tanh", hlo.tanh, lambda t, z, x: mul(add(t, mul(t, z)), _one_minus(z)))
@@ -125,20 +128,31 @@ def _whole(dtype: np.dtype) -> np.dtype:
 
 
 real_p: Primitive = elementwise(
-    "real", hlo.real, "c", lambda t, z, x: real_p.bind(t), gives=_part,
+    "real",
+    hlo.real,
+    "c",
+    lambda t, z, x: real_p.bind(t),
+    gives=_part,
     transpose=lambda ct, x: [complex_p.bind(ct, like(ct, 0))],
-)  # fmt: skip
+)
 imag_p: Primitive = elementwise(
-    "imag", hlo.imag, "c", lambda t, z, x: imag_p.bind(t), gives=_part,
+    "imag",
+    hlo.imag,
+    "c",
+    lambda t, z, x: imag_p.bind(t),
+    gives=_part,
     transpose=lambda ct, x: [complex_p.bind(like(ct, 0), neg(ct))],
-)  # fmt: skip
+)
 real, imag = real_p.bind, imag_p.bind
 complex_p: Primitive = elementwise("complex", hlo.complex, _FLOAT, gives=_whole)
 complex_p.jvp, complex_p.transpose = linear(complex_p), by_each(real, lambda ct: imag(neg(ct)))
 conj_p: Primitive = elementwise(
-    "conj", lambda x, **_: hlo.complex(hlo.real(x), hlo.negate(hlo.imag(x))), "c",
-    lambda t, *_, input_dtype: conj(t), transpose=lambda ct, x, *, input_dtype: [conj(ct)],
-)  # fmt: skip
+    "conj",
+    lambda x, **_: hlo.complex(hlo.real(x), hlo.negate(hlo.imag(x))),
+    "c",
+    lambda t, *_, input_dtype: conj(t),
+    transpose=lambda ct, x, *, input_dtype: [conj(ct)],
+)
 
 
 def conj(x: Any) -> Any:
@@ -184,22 +198,28 @@ abs_p = elementwise("abs", hlo.abs, "ifc", _absolute, gives=_part)
 sign_p = elementwise("sign", hlo.sign, _NUMBER)
 floor_p, ceil_p = elementwise("floor", hlo.floor, _FLOAT), elementwise("ceil", hlo.ceil, _FLOAT)
 round_p = elementwise(
-    "round", lambda x, rounding_method: [hlo.round_nearest_afz, hlo.round_nearest_even][
-        rounding_method](x), _FLOAT,
-)  # fmt: skip
+    "round",
+    lambda x, rounding_method: [hlo.round_nearest_afz, hlo.round_nearest_even][rounding_method](x),
+    _FLOAT,
+)
 is_finite_p = elementwise("is_finite", hlo.is_finite, _FLOAT, gives=lambda _: np.dtype(bool))
 max_p = elementwise("max", hlo.maximum, _ORDERED, *_BY_EACH)
 min_p = elementwise("min", hlo.minimum, _ORDERED, *_BY_EACH)
 rem_p = elementwise(
-    "rem", hlo.remainder, _REAL,
-    lambda t, z, x, y: t, lambda t, z, x, y: mul(neg(t), _wholes(x, y)),
-)  # fmt: skip
+    "rem",
+    hlo.remainder,
+    _REAL,
+    lambda t, z, x, y: t,
+    lambda t, z, x, y: mul(neg(t), _wholes(x, y)),
+)
 clamp_p = elementwise(
-    "clamp", hlo.clamp, _ORDERED,
+    "clamp",
+    hlo.clamp,
+    _ORDERED,
     lambda t, z, low, x, high: _kept(_between(x, low, high), t, z),
     lambda t, z, low, x, high: _kept(_between(low, x, high), t, z),
     lambda t, z, low, x, high: _kept(lt(high, x), t, z),
-)  # fmt: skip
+)
 stop_gradient_p = elementwise("stop_gradient", lambda x: x, _ANY)  # to derivatives a constant
 stop_gradient_p.transpose = lambda ct, x: [None]
 stop_gradient = stop_gradient_p.bind

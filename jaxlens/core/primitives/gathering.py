@@ -20,14 +20,15 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray, is_inexact
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import Linear, Zero, i64s, select_n
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
+from jaxlens.core.kernel.trace import trace
+from jaxlens.core.kernel.types import ShapedArray, is_inexact
 from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.contractions import highest, lowest, reduce_and
-from jaxlens.core.primitives.elementwise import add, and_p, eq, full_like, ge, le_p, neg, select_n
+from jaxlens.core.primitives.elementwise import add, and_p, eq, full_like, ge, le_p, neg
 from jaxlens.core.primitives.functions import clamp_p
-from jaxlens.core.primitives.shapes import i64s
-from jaxlens.core.staging import trace
-from jaxlens.core.tracers import Linear, Primitive, Zero, aval_of
 
 Numbers = tuple[int, ...]
 
@@ -83,12 +84,12 @@ def _check(name: str, x: ShapedArray, indices: ShapedArray, sizes: Numbers, axes
 def _last(shape: Numbers, indices: Any, axes: Sequence[int], sizes: Numbers) -> Any:
     """For each index the last place where a slice still fits, along its axis."""
     last = np.minimum([shape[i] - sizes[i] for i in axes], np.iinfo(indices.dtype).max)
-    return shapes.broadcast_in_dim(last.astype(indices.dtype), indices.shape, (indices.ndim - 1,))
+    return basics.broadcast_in_dim(last.astype(indices.dtype), indices.shape, (indices.ndim - 1,))
 
 
 def _widened(numbers: Any, of_rows: bool) -> Any:
     """Dimension numbers for an array of examples; `of_rows`: each has indices of its own."""
-    window, dropped, pointed, own, batched = (shapes.bump(axes, 0) for axes in numbers)
+    window, dropped, pointed, own, batched = (basics.bump(axes, 0) for axes in numbers)
     if of_rows:
         own, batched = (0, *own), (0, *batched)
     else:
@@ -102,13 +103,10 @@ gather_p = Primitive("gather")
 
 
 @gather_p.rule("abstract")
-def _(
-    x: ShapedArray, indices: ShapedArray, *, dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: Numbers, **_: Any,
-) -> ShapedArray:  # fmt: skip
-    offsets, dropped, pointed, own = dimension_numbers[:4]
-    _check("gather", x, indices, slice_sizes, pointed)
-    window = iter(slice_sizes[axis] for axis in shapes.others(x.ndim, dropped, own))
+def _(x: ShapedArray, indices: ShapedArray, **params: Any) -> ShapedArray:
+    offsets, dropped, pointed, own, _ = params["dimension_numbers"]
+    _check("gather", x, indices, params["slice_sizes"], pointed)
+    window = iter(params["slice_sizes"][axis] for axis in basics.others(x.ndim, dropped, own))
     rows = iter(indices.shape[:-1])
     ndim = len(offsets) + indices.ndim - 1
     return x.update(shape=tuple(next(window if i in offsets else rows) for i in range(ndim)))
@@ -134,8 +132,8 @@ def _filled(x: Any, indices: Any, *, fill_value: Any, **params: Any) -> Any:
     inside = and_p.bind(ge(indices, indices.dtype.type(0)), le_p.bind(indices, last))
     good = reduce_and(inside, (indices.ndim - 1,))
     found = gather_p.bind(x, indices, **params | {"mode": GatherScatterMode.CLIP}, fill_value=None)
-    good = shapes.broadcast_in_dim(
-        good, found.shape, shapes.others(found.ndim, numbers.offset_dims)
+    good = basics.broadcast_in_dim(
+        good, found.shape, basics.others(found.ndim, numbers.offset_dims)
     )
     return select_n(good, full_like(found, fill_value), found)
 
@@ -150,36 +148,36 @@ def _(primals: Any, tangents: Any, *, fill_value: Any, **params: Any) -> Any:
 @gather_p.rule("transpose")
 def _(ct: Any, x: Linear, indices: Any, **params: Any) -> list[Any]:
     del params["slice_sizes"], params["fill_value"]
-    return [scatter("add", shapes.full(x.aval.shape, 0, x.aval.dtype), indices, ct, **params), None]
+    return [scatter("add", basics.full(x.aval.shape, 0, x.aval.dtype), indices, ct, **params), None]
 
 
 @gather_p.rule("batch")
-def _(
-    size: int, args: Any, dims: Any, *, dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: Numbers, **params: Any,
-) -> Any:  # fmt: skip
-    x, indices = (
-        a if d is None else shapes.moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)
-    )
+def _(size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    pairs = zip(args, dims, strict=True)
+    x, indices = (a if d is None else basics.moveaxis(a, d, 0) for a, d in pairs)
     if dims[0] is None:
-        offsets, batched = (
-            shapes.bump(dimension_numbers[0], 0),
-            shapes.bump(dimension_numbers[4], 0),
-        )
-        numbers = GatherDimensionNumbers(offsets, *dimension_numbers[1:4], batched)
+        offsets, dropped, pointed, own, batched = dimension_numbers
+        offsets, batched = basics.bump(offsets, 0), basics.bump(batched, 0)
+        numbers = GatherDimensionNumbers(offsets, dropped, pointed, own, batched)
         params |= {"indices_are_sorted": False, "unique_indices": False}
     else:
         numbers = _widened(dimension_numbers, dims[1] is not None)
-        slice_sizes = (size if dims[1] is None else min(size, 1), *slice_sizes)
-    params |= {"dimension_numbers": numbers, "slice_sizes": slice_sizes}
-    return gather_p.bind(x, indices, **params), 0
+        length = size if dims[1] is None else min(size, 1)
+        params["slice_sizes"] = (length, *params["slice_sizes"])
+    return gather_p.bind(x, indices, dimension_numbers=numbers, **params), 0
 
 
 def gather(
-    x: Any, indices: Any, dimension_numbers: Any, slice_sizes: Sequence[int], *,
-    mode: str | GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS, fill_value: Any = None,
-    indices_are_sorted: bool = False, unique_indices: bool = False,
-) -> Any:  # fmt: skip
+    x: Any,
+    indices: Any,
+    dimension_numbers: Any,
+    slice_sizes: Sequence[int],
+    *,
+    mode: str | GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS,
+    fill_value: Any = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Any:
     """Slices of one size, one for each row of `indices`, whose last axis is a row.
 
     Outside, `fill_value` is by default NaN, the smallest signed or the largest unsigned integer.
@@ -191,16 +189,21 @@ def gather(
         outermost = lowest if dtype.kind == "i" else highest
         fill_value = np.nan if is_inexact(dtype) else outermost(dtype)
     return gather_p.bind(
-        x, indices, dimension_numbers=GatherDimensionNumbers(*dimension_numbers),
-        slice_sizes=tuple(slice_sizes), mode=mode, fill_value=fill_value,
-        indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
-    )  # fmt: skip
+        x,
+        indices,
+        dimension_numbers=GatherDimensionNumbers(*dimension_numbers),
+        slice_sizes=tuple(slice_sizes),
+        mode=mode,
+        fill_value=fill_value,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+    )
 
 
 def gather_along(x: Any, indices: Any, axis: int, **options: Any) -> Any:
     """For each row along an axis, the elements at that row's places; `indices` end in an axis 1."""
     ndim = aval_of(x).ndim
-    rows = tuple(shapes.others(ndim, [axis]))
+    rows = tuple(basics.others(ndim, [axis]))
     return gather(x, indices, ((), (axis,), (axis,), rows, rows), (1,) * ndim, **options)
 
 
@@ -215,12 +218,11 @@ def _sizes(numbers: ScatterDimensionNumbers, ndim: int, updates: Numbers) -> Num
 
 
 def _abstract(
-    x: ShapedArray, indices: ShapedArray, updates: ShapedArray, *,
-    dimension_numbers: ScatterDimensionNumbers, **_: Any,
-) -> ShapedArray:  # fmt: skip
-    window, pointed = dimension_numbers[0], dimension_numbers[2]
-    _check("scatter", x, indices, _sizes(dimension_numbers, x.ndim, updates.shape), pointed)
-    rows = tuple(updates.shape[axis] for axis in shapes.others(updates.ndim, window))
+    x: ShapedArray, indices: ShapedArray, updates: ShapedArray, **params: Any
+) -> ShapedArray:
+    window, _, pointed, *_ = numbers = params["dimension_numbers"]
+    _check("scatter", x, indices, _sizes(numbers, x.ndim, updates.shape), pointed)
+    rows = tuple(updates.shape[axis] for axis in basics.others(updates.ndim, window))
     if rows != indices.shape[:-1] or updates.dtype != x.dtype:
         raise TypeError(
             f"scatter: updates must have the array's dtype {x.dtype.name} and a slice for each "
@@ -232,13 +234,11 @@ def _abstract(
 def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
     """A primitive that writes what `combined`, StableHLO, makes of the old and the new."""
 
-    def lower(
-        ctx: Any, x: Any, indices: Any, updates: Any, *, dimension_numbers: ScatterDimensionNumbers,
-        mode: GatherScatterMode, **promises: bool,
-    ) -> Any:  # fmt: skip
+    def lower(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         old, rows, new = ctx.avals_in
+        dimension_numbers = params.pop("dimension_numbers")
         window, inserted, pointed, own, batched = map(list, dimension_numbers)
-        if mode is GatherScatterMode.CLIP:
+        if params.pop("mode") is GatherScatterMode.CLIP:
             zero, sizes = rows.dtype.type(0), _sizes(dimension_numbers, old.ndim, new.shape)
             last = partial(_last, old.shape, axes=pointed, sizes=sizes)
             inside = trace(lambda i: [clamp_p.bind(zero, i, last(i))], [rows])
@@ -246,7 +246,7 @@ def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
         numbers = hlo.ScatterDimensionNumbers.get(
             window, inserted, own, batched, pointed, rows.ndim - 1
         )
-        known = {promise: ir.BoolAttr.get(given) for promise, given in promises.items()}
+        known = {promise: ir.BoolAttr.get(given) for promise, given in params.items()}
         op = hlo.ScatterOp([ctx.type(ctx.out)], [x], indices, [updates], numbers, **known)
         scalar = ctx.type(ShapedArray((), old.dtype))
         with ir.InsertionPoint(op.regions[0].blocks.append(scalar, scalar)) as here:
@@ -254,8 +254,8 @@ def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
         return op.results[0]
 
     def batch(size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
-        x, updates = shapes.fronts(size, args[::2], dims[::2])
-        indices = args[1] if dims[1] is None else shapes.moveaxis(args[1], dims[1], 0)
+        x, updates = basics.fronts(size, args[::2], dims[::2])
+        indices = args[1] if dims[1] is None else basics.moveaxis(args[1], dims[1], 0)
         numbers = _widened(dimension_numbers, dims[1] is not None)
         return primitive.bind(x, indices, updates, dimension_numbers=numbers, **params), 0
 
@@ -267,17 +267,23 @@ scatter_p = _scatter("scatter", lambda old, new: new)
 scatter_add_p = _scatter("scatter-add", hlo.add)
 scatter_sub_p = _scatter("scatter-sub", hlo.subtract)
 scatter_mul_p = _scatter("scatter-mul", hlo.multiply)
-_SCATTERS = {
-    "set": scatter_p, "add": scatter_add_p, "sub": scatter_sub_p, "mul": scatter_mul_p,
-    "min": _scatter("scatter-min", hlo.minimum), "max": _scatter("scatter-max", hlo.maximum),
-}  # fmt: skip
+scatter_min_p = _scatter("scatter-min", hlo.minimum)
+scatter_max_p = _scatter("scatter-max", hlo.maximum)
+_SCATTERS = (scatter_p, scatter_add_p, scatter_sub_p, scatter_mul_p, scatter_min_p, scatter_max_p)
+_BY_KIND = dict(zip(("set", "add", "sub", "mul", "min", "max"), _SCATTERS, strict=True))
 
 
 def scatter(
-    kind: str, x: Any, indices: Any, updates: Any, dimension_numbers: Any, *,
+    kind: str,
+    x: Any,
+    indices: Any,
+    updates: Any,
+    dimension_numbers: Any,
+    *,
     mode: str | GatherScatterMode = GatherScatterMode.FILL_OR_DROP,
-    indices_are_sorted: bool = False, unique_indices: bool = False,
-) -> Any:  # fmt: skip
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Any:
     """The array with slices of it replaced by updates, or combined with them.
 
     Args:
@@ -290,11 +296,15 @@ def scatter(
         indices_are_sorted: A promise that XLA may use.
         unique_indices: A promise that no two slices overlap; without it "set" keeps any of them.
     """
-    return _SCATTERS[kind].bind(
-        x, indices, updates, dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
-        mode=GatherScatterMode(mode), indices_are_sorted=indices_are_sorted,
+    return _BY_KIND[kind].bind(
+        x,
+        indices,
+        updates,
+        dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
+        mode=GatherScatterMode(mode),
+        indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
-    )  # fmt: skip
+    )
 
 
 def _read(x: Any, indices: Any, shape: Numbers, numbers: Any, **mode: Any) -> Any:
@@ -309,7 +319,7 @@ def _transpose(primitive: Primitive, sign: Callable[[Any], Any]) -> Callable[...
         shape = shapes.type_of(updates).shape
         old = new = None
         if type(x) is Linear and primitive is scatter_p:
-            old = scatter_p.bind(ct, indices, shapes.full(shape, 0, ct.dtype), **params)
+            old = scatter_p.bind(ct, indices, basics.full(shape, 0, ct.dtype), **params)
         elif type(x) is Linear:
             old = ct
         if type(updates) is Linear:
@@ -321,7 +331,7 @@ def _transpose(primitive: Primitive, sign: Callable[[Any], Any]) -> Callable[...
 
 
 scatter_p.transpose = _transpose(scatter_p, lambda ct: ct)
-scatter_add_p.jvp, scatter_sub_p.jvp = shapes.linear(scatter_add_p), shapes.linear(scatter_sub_p)
+scatter_add_p.jvp, scatter_sub_p.jvp = basics.linear(scatter_add_p), basics.linear(scatter_sub_p)
 scatter_add_p.transpose = _transpose(scatter_add_p, lambda ct: ct)
 scatter_sub_p.transpose = _transpose(scatter_sub_p, neg)
 
@@ -329,7 +339,7 @@ scatter_sub_p.transpose = _transpose(scatter_sub_p, neg)
 @scatter_p.rule("jvp")
 def _(primals: Any, tangents: Any, **params: Any) -> Any:
     (x, indices, updates), numbers = primals, params["dimension_numbers"]
-    moved, moving = shapes.dense(tangents[0]), shapes.dense(tangents[2])
+    moved, moving = basics.instantiate(tangents[0]), basics.instantiate(tangents[2])
     if params["unique_indices"]:
         result = scatter_p.bind(*primals, **params)
         return result, scatter_p.bind(moved, indices, moving, **params)
@@ -337,8 +347,8 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
     shape, window = aval_of(updates).shape, numbers.update_window_dims
     rows = [1 if axis in window else n for axis, n in enumerate(shape)]
     count = shapes.iota(np.uint32, (int(np.prod(rows)),))
-    ids = add(shapes.reshape(count, rows), shapes.full(shape, 1, np.uint32))
-    written = scatter_p.bind(shapes.full(aval_of(x).shape, 0, np.uint32), indices, ids, **params)
+    ids = add(basics.reshape(count, rows), basics.full(shape, 1, np.uint32))
+    written = scatter_p.bind(basics.full(aval_of(x).shape, 0, np.uint32), indices, ids, **params)
     stayed = _read(written, indices, shape, numbers)
 
     def masked(old: Any, new: Any) -> tuple[Any, Any]:

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxlens.core import sources
-from jaxlens.core.avals import ShapedArray, broadcast_shapes, promote
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.interpreter import Tracer, Value, aval_of, observer
+from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
 from jaxlens.core.primitives.dynamic_slices import dynamic_slice_p, wrapped
 from jaxlens.core.primitives.elementwise import add, mul
@@ -31,7 +32,7 @@ from jaxlens.core.primitives.gathering import (
 )
 from jaxlens.core.primitives.pieces import concatenate, rev
 from jaxlens.core.primitives.pieces import slice as slice_
-from jaxlens.core.tracers import Tracer, Value, aval_of
+from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 INT = np.dtype("int32")
 ARRAYS = -1
@@ -66,12 +67,11 @@ def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promi
         return shapes.expand_dims(cut, [i for i, about in enumerate(kept) if about is None])
     places = _places(aval, entries, order)
     if 0 in places.shape:
-        return shapes.full(places.shape, 0, aval.dtype)
-    found = gather(
-        x, places.indices, places.numbers, places.sizes, fill_value=fill_value,
-        mode=mode or GatherScatterMode.PROMISE_IN_BOUNDS, **places.promises | promises,
-    )  # fmt: skip
-    return shapes.expand_dims(rev(found, places.reversed), places.new)
+        return basics.full(places.shape, 0, aval.dtype)
+    options: dict[str, Any] = {"fill_value": fill_value, **places.promises, **promises}
+    options["mode"] = mode or GatherScatterMode.PROMISE_IN_BOUNDS
+    slices = gather(x, places.indices, places.numbers, places.sizes, **options)
+    return shapes.expand_dims(rev(slices, places.reversed), places.new)
 
 
 def index_update(
@@ -93,11 +93,11 @@ def index_update(
     if 0 in places.shape:
         return x
     updates = rev(_fitted(value, dtype, places), places.reversed)
-    found = scatter(
-        kind, shapes.convert_element_type(x, dtype, weak), places.indices, updates,
-        places.numbers, mode=mode or GatherScatterMode.FILL_OR_DROP, **places.promises | promises,
-    )  # fmt: skip
-    return shapes.convert_element_type(found, old.dtype, old.weak_type)
+    promised: dict[str, Any] = places.promises | promises
+    promised["mode"] = mode or GatherScatterMode.FILL_OR_DROP
+    x = shapes.convert_element_type(x, dtype, weak)
+    x = scatter(kind, x, places.indices, updates, places.numbers, **promised)
+    return shapes.convert_element_type(x, old.dtype, old.weak_type)
 
 
 def take(x: Any, indices: Any, axis: int = 0, mode: Mode = "fill") -> Any:
@@ -116,9 +116,9 @@ def take_along_axis(x: Any, indices: Any, axis: int, mode: Mode = "fill") -> Any
     count = aval_of(at).shape[axis]
     common = broadcast_shapes(with_length(1, aval_of(at).shape), with_length(1, shape))
     rows = with_length(count, common)
-    at = shapes.reshape(shapes.broadcast_to(at, rows), (*rows, 1))
+    at = basics.reshape(basics.broadcast_to(at, rows), (*rows, 1))
     return gather_along(
-        shapes.broadcast_to(x, with_length(shape[axis], common)), at, axis, mode=mode
+        basics.broadcast_to(x, with_length(shape[axis], common)), at, axis, mode=mode
     )
 
 
@@ -228,7 +228,7 @@ def _entries(part: Any, axis: int, shape: Sequence[int]) -> Iterator[Entry]:
     if isinstance(part, slice):
         if any(isinstance(bound, Tracer) for bound in (part.start, part.stop, part.step)):
             raise IndexError(
-                f"{sources.line()}: Slice entries must be static integers, got {part}: the "
+                f"{observer.line()}: Slice entries must be static integers, got {part}: the "
                 f"length of the result would be unknown. Use lax.dynamic_slice, which takes a "
                 f"traced start and a known size, or mark the bounds static (static_argnums)."
             )
@@ -256,7 +256,7 @@ def _entries(part: Any, axis: int, shape: Sequence[int]) -> Iterator[Entry]:
 def _concrete(mask: Any) -> np.ndarray:
     if isinstance(mask, Tracer):
         raise NonConcreteBooleanIndexError(
-            f"{sources.line()}: Array boolean indices must be concrete; got "
+            f"{observer.line()}: Array boolean indices must be concrete; got "
             f"{mask.aval.str_short()}, whose numbers are not known yet, so that the result would "
             f"have no known shape. Use cnp.where(mask, x, other), or x.at[...] with integers."
         )
@@ -336,7 +336,7 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
     pointed = tuple(sorted(columns))
     values = [shapes.convert_element_type(columns[axis], INT) for axis in pointed]
     rows = [
-        shapes.broadcast_in_dim(
+        basics.broadcast_in_dim(
             value, (*batch, 1), [k for k, (a, _) in enumerate(along) if a == walks[axis]]
         )
         for value, axis in zip(values, pointed, strict=True)
@@ -344,7 +344,7 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
     offsets = tuple(i for i, about in enumerate(kept) if about in windows)
     return _Places(
         indices=concatenate(rows, len(batch)) if rows else np.zeros((*batch, 0), INT),
-        numbers=(offsets, tuple(shapes.others(x.ndim, windows)), pointed),
+        numbers=(offsets, tuple(basics.others(x.ndim, windows)), pointed),
         sizes=tuple(len(spans[axis]) if axis in windows else 1 for axis in range(x.ndim)),
         shape=tuple(n for _, n in axes),
         reversed=[i for i, a in enumerate(kept) if a != ARRAYS and spans[a].step < 0],
@@ -363,7 +363,7 @@ def _together(entries: Sequence[Entry], shape: Numbers) -> tuple[dict[int, Any],
     common = broadcast_shapes((), *(aval_of(entry).shape for entry in found.values()))
     if not common:
         return {axis: INT.type(e) if isinstance(e, int) else e for axis, e in found.items()}, ()
-    return {axis: shapes.broadcast_to(entry, common) for axis, entry in found.items()}, common
+    return {axis: basics.broadcast_to(entry, common) for axis, entry in found.items()}, common
 
 
 def _steps(span: range) -> Any:
@@ -386,5 +386,5 @@ def _fitted(value: Any, dtype: np.dtype, places: _Places) -> Any:
             f"of what it replaces."
         )
     return shapes.squeeze(
-        shapes.broadcast_to(shapes.convert_element_type(value, dtype), shape), places.new
+        basics.broadcast_to(shapes.convert_element_type(value, dtype), shape), places.new
     )

@@ -13,17 +13,18 @@ from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import Axes, Linear, i64s, select_n_p
+from jaxlens.core.kernel.interpreter import aval_of
+from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
-from jaxlens.core.primitives.elementwise import select_n_p, sub_p
-from jaxlens.core.primitives.shapes import Axes, i64s
-from jaxlens.core.tracers import Linear, aval_of
+from jaxlens.core.primitives.elementwise import sub_p
 
 Padding = tuple[tuple[int, int, int], ...]  # per axis: before, after, between two neighbours
 
 # ---- slice --------------------------------------------------------------------------------------
 
-slice_p = shapes.movement("slice")
+slice_p = basics.movement("slice")
 
 
 @slice_p.rule("abstract")
@@ -53,7 +54,7 @@ def _(ct: Any, x: Linear, *, start_indices: Axes, strides: Any, **_: Any) -> lis
     for start, step, n, m in zip(start_indices, steps, x.aval.shape, ct.shape, strict=True):
         reached = start + (m - 1) * step + 1 if m else start
         config.append((start, n - reached, step - 1))
-    return [pad(ct, shapes.full((), 0, ct.dtype), config)]
+    return [pad(ct, basics.full((), 0, ct.dtype), config)]
 
 
 @slice_p.rule("batch")
@@ -82,7 +83,7 @@ def slice_in_axis(x: Any, axis: int, start: int, limit: int, stride: int = 1) ->
 
 # ---- pad ----------------------------------------------------------------------------------------
 
-pad_p = shapes.movement("pad")
+pad_p = basics.movement("pad")
 
 
 @pad_p.rule("abstract")
@@ -114,12 +115,12 @@ def _(ctx: Any, x: Any, value: Any, *, padding_config: Padding) -> Any:
 
 @pad_p.rule("transpose")
 def _(ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
-    shrunk = pad(ct, shapes.full((), 0, ct.dtype), [(-lo, -hi, 0) for lo, hi, _ in padding_config])
+    shrunk = pad(ct, basics.full((), 0, ct.dtype), [(-lo, -hi, 0) for lo, hi, _ in padding_config])
     own = slice(shrunk, (0,) * ct.ndim, shrunk.shape, [1 + mid for *_, mid in padding_config])
     if type(value) is not Linear:
         return [own, None]
     axes = tuple(range(ct.ndim))
-    rest = sub_p.bind(shapes.reduce_sum(ct, axes), shapes.reduce_sum(own, axes))
+    rest = sub_p.bind(basics.reduce_sum(ct, axes), basics.reduce_sum(own, axes))
     return [own if type(x) is Linear else None, rest]
 
 
@@ -130,10 +131,10 @@ def _(size: int, args: Any, dims: Any, *, padding_config: Padding) -> Any:
         config = (*padding_config[: dims[0]], (0, 0, 0), *padding_config[dims[0] :])
         return pad(x, value, config), dims[0]
     # Each example has its own value: pad with zeros, and a mask of what is not padding.
-    x, config = shapes.fronts(size, [x], dims[:1])[0], ((0, 0, 0), *padding_config)
-    padded = pad(x, shapes.full((), 0, x.dtype), config)
-    mask = pad(shapes.full(x.shape, True, bool), shapes.full((), False, bool), config)
-    return select_n_p.bind(mask, shapes.broadcast_in_dim(value, padded.shape, (0,)), padded), 0
+    x, config = basics.fronts(size, [x], dims[:1])[0], ((0, 0, 0), *padding_config)
+    padded = pad(x, basics.full((), 0, x.dtype), config)
+    mask = pad(basics.full(x.shape, True, bool), basics.full((), False, bool), config)
+    return select_n_p.bind(mask, basics.broadcast_in_dim(value, padded.shape, (0,)), padded), 0
 
 
 def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
@@ -145,7 +146,7 @@ def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
 
 # ---- concatenate and split ----------------------------------------------------------------------
 
-concatenate_p = shapes.movement(
+concatenate_p = basics.movement(
     "concatenate",
     lambda size, dimension: {"dimension": dimension + 1},
     lower=lambda ctx, *operands, dimension: hlo.concatenate(operands, dimension),
@@ -177,10 +178,12 @@ def concatenate(arrays: Sequence[Any], dimension: int) -> Any:
     return concatenate_p.bind(*arrays, dimension=dimension) if len(arrays) > 1 else arrays[0]
 
 
-split_p = shapes.movement(
+split_p = basics.movement(
     "split",
     multiple_results=True,
-    transpose=lambda cts, x, *, sizes, axis: [concatenate(list(map(shapes.dense, cts)), axis)],
+    transpose=lambda cts, x, *, sizes, axis: [
+        concatenate(list(map(basics.instantiate, cts)), axis)
+    ],
 )
 split_p.batch = shapes.examples_stay(split_p, "axis")
 
@@ -224,7 +227,7 @@ def unstack(x: Any, axis: int = 0) -> list[Any]:
 
 # ---- rev ----------------------------------------------------------------------------------------
 
-rev_p = shapes.movement(
+rev_p = basics.movement(
     "rev",
     lower=lambda ctx, x, *, dimensions: hlo.reverse(x, i64s(dimensions)),
     transpose=lambda ct, x, *, dimensions: [rev(ct, dimensions)],
@@ -234,7 +237,7 @@ rev_p.batch = shapes.examples_stay(rev_p, "dimensions")
 
 @rev_p.rule("abstract")
 def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
-    shapes.without(x, dimensions, "rev")
+    basics.without(x, dimensions, "rev")
     return x
 
 

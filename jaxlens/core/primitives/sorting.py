@@ -14,12 +14,13 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
+from jaxlens.core.kernel.basics import Zero, fronts
+from jaxlens.core.kernel.interpreter import Primitive, aval_of
+from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives.elementwise import kind
 from jaxlens.core.primitives.gathering import gather_along
 from jaxlens.core.primitives.pieces import rev
-from jaxlens.core.primitives.shapes import expand_dims, fronts, iota
-from jaxlens.core.tracers import Primitive, Zero, aval_of
+from jaxlens.core.primitives.shapes import expand_dims, iota
 
 sort_p = Primitive("sort", multiple_results=True)
 
@@ -41,9 +42,11 @@ def _(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) 
     scalars = [ShapedArray((), aval.dtype) for aval in ctx.avals_in]
     place = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
     op = hlo.SortOp(
-        list(map(ctx.type, ctx.avals_out)), operands, dimension=place,
+        list(map(ctx.type, ctx.avals_out)),
+        operands,
+        dimension=place,
         is_stable=ir.BoolAttr.get(is_stable),
-    )  # fmt: skip
+    )
     types = [ctx.type(scalar) for scalar in scalars for _ in range(2)]
     with ir.InsertionPoint(op.comparator.blocks.append(*types)) as here:
         both = here.block.arguments

@@ -108,7 +108,7 @@ def traceable(f: Any) -> Callable[..., Any]:
         f: A function of pytrees; the core traces it once whenever JAX does.
     """
     from jaxlens import core
-    from jaxlens.core.staging import trace
+    from jaxlens.core.kernel.trace import trace
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
@@ -162,7 +162,7 @@ def transform(f: Any) -> str:
 
 def _bind(closed: Any, operands: list[Any]) -> list[Any]:
     """The program in JAX's trace; on a mesh where it has a shard_map in it."""
-    from jaxlens.core.device import spread
+    from jaxlens.core.aot.device import spread
     from jaxlens.core.parallel.meshes import P, layout
 
     place = layout(closed)
@@ -207,12 +207,12 @@ program_p.def_abstract_eval(_abstract)
 
 
 def _lower(ctx: Any, *operands: Any, program: Any) -> list[Any]:
-    from jaxlens.core.jaxprs import hoisted
-    from jaxlens.core.lower import emit
+    from jaxlens.core.aot.lower import lower_into
+    from jaxlens.core.kernel.jaxpr import hoisted
     from jaxlens.core.parallel.meshes import layout
 
     module = ctx.module_context.module
-    return list(emit(module, hoisted(program)[0], operands, layout(program)))
+    return list(lower_into(module, hoisted(program)[0], operands, layout(program)))
 
 
 mlir.register_lowering(program_p, _lower)

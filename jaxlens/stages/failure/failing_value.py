@@ -45,7 +45,7 @@ def is_tracer(value: Any) -> bool:
 def is_core_tracer(value: Any) -> bool:
     """Whether it is a traced value of the core's."""
     return any(
-        base.__name__ == "Tracer" and base.__module__ == "jaxlens.core.tracers"
+        base.__name__ == "Tracer" and base.__module__ == "jaxlens.core.kernel.interpreter"
         for base in type(value).__mro__
     )
 

@@ -89,14 +89,14 @@ def changes(f: Any, new: Any, old: Any) -> Iterator[KeyChange]:
 
 def _names(f: Any, key: Any) -> list[str]:
     """The paths of a call's arrays."""
-    from jaxlens.core.signatures import arguments
+    from jaxlens.core.transforms.signatures import arguments
 
     return [name for _, name in arguments(f.f, key.in_tree, key.static)]
 
 
 def _parameter(f: Any, at: int | str) -> str:
     """The name of a static argument, given its position or name."""
-    from jaxlens.core.signatures import parameters
+    from jaxlens.core.transforms.signatures import parameters
 
     names = parameters(f.f)[0]
     return names[at] if isinstance(at, int) and at < len(names) else str(at)

@@ -1,7 +1,7 @@
 """Watches what functions that `jaxlens.core` jitted trace, lower and compile, in the same log.
 
-The core reports its steps itself (`core/sources.py`), its keys are data, and it drops none; so
-the call is compared with `cache_keys()`, and with calls of other objects of the same line.
+The core reports its steps itself (`core/transforms/events.py`), its keys are data, and it drops
+none; so the call is compared with `cache_keys()`, and with calls of other objects of the same line.
 """
 
 import sys
@@ -24,7 +24,7 @@ from jaxlens.stages.watch.pending_call import PendingCall, user_line
 
 _STEPS: tuple[CompileStepKind, ...] = ("trace", "lower", "compile")
 _REMEMBERED = 64
-_SOURCES = "jaxlens.core.sources"
+_EVENTS = "jaxlens.core.transforms.events"
 
 
 def listen(
@@ -39,9 +39,9 @@ def listen(
     listening = ExitStack()
 
     def begin() -> None:
-        listening.enter_context(sys.modules[_SOURCES].listen(safe(_Listener(log))))
+        listening.enter_context(sys.modules[_EVENTS].listen(safe(_Listener(log))))
 
-    if _SOURCES in sys.modules:
+    if _EVENTS in sys.modules:
         begin()
     else:
         finder = _CoreImport(begin)
@@ -63,7 +63,7 @@ class _CoreImport(MetaPathFinder):
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """The module's own spec, whose loader calls the function; None for every other module."""
-        spec = PathFinder.find_spec(name, path) if name == _SOURCES else None
+        spec = PathFinder.find_spec(name, path) if name == _EVENTS else None
         loader: Any = spec.loader if spec is not None else None
         if loader is not None:
 

@@ -128,10 +128,10 @@ def test_a_function_that_the_core_jits_anew():
 
 
 def test_the_core_has_no_listener_left():
-    before = core.sources.listeners
+    before = core.kernel.interpreter.observer.listeners
     with pytest.raises(KeyError), jaxlens.recompiles():
         raise KeyError
-    assert core.sources.listeners == before
+    assert core.kernel.interpreter.observer.listeners == before
 
 
 LATE = """
@@ -146,8 +146,8 @@ LATE = """
         for n in (3, 4, 3):
             f(np.ones(n, np.float32))
     assert sys.meta_path == finders
-    assert core.sources.listeners == ()
-    assert type(core.sources.__loader__).__name__ == "SourceFileLoader"
+    assert core.kernel.interpreter.observer.listeners == ()
+    assert type(core.transforms.events.__loader__).__name__ == "SourceFileLoader"
     print([call.reason for call in log.log.calls])
     with jaxlens.recompiles():
         pass

@@ -11,7 +11,8 @@ import pytest
 
 import jaxlens.core.numpy as cnp
 from jaxlens import core
-from jaxlens.core import custom, lax, remat
+from jaxlens.core import lax
+from jaxlens.core.transforms import custom, remat
 
 JAX = SimpleNamespace(
     np=jnp, lax=jax.lax, jit=jax.jit, grad=jax.grad, jvp=jax.jvp, vjp=jax.vjp, vmap=jax.vmap,

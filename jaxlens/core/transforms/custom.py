@@ -19,17 +19,19 @@ from functools import lru_cache, update_wrapper
 from inspect import signature
 from typing import Any, NoReturn, cast
 
-from jaxlens.core.avals import ShapedArray, float0, tangent_aval
-from jaxlens.core.batching import batch_jaxpr, vmap
-from jaxlens.core.calls import Flags, cut, in_front, same_type
-from jaxlens.core.forward import instantiate, nonzero, with_zeros
-from jaxlens.core.jaxprs import ClosedJaxpr, hoisted, kept, split
-from jaxlens.core.primitives.shapes import reduce_sum
-from jaxlens.core.reverse import Partial
-from jaxlens.core.signatures import Static, filled, unhashable, without_static
-from jaxlens.core.staging import as_function, traced
-from jaxlens.core.tracers import Primitive, aval_of, interpreting, mapped_axis
-from jaxlens.core.trees import TreeDef, prefix_leaves, tree_flatten
+from jaxlens.core.kernel.basics import instantiate, reduce_sum
+from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function, hoisted
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.types import ShapedArray, float0, tangent_aval
+from jaxlens.core.kernel.vjp import Partial
+from jaxlens.core.kernel.vmap import mapped_axis
+from jaxlens.core.transforms.batching import vmap
+from jaxlens.core.transforms.calls import same_type
+from jaxlens.core.transforms.flags import Flags, cut, in_front, nonzero, split, with_zeros
+from jaxlens.core.transforms.jaxprs import batch_jaxpr, memoized, traced
+from jaxlens.core.transforms.signatures import Static, filled, unhashable, without_static
+from jaxlens.core.transforms.trees import paths, prefix_leaves
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True)
 custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True)
@@ -94,9 +96,13 @@ class WithRules:
             for kind, rule in self.given.items()
         }
         results = self.call.bind(
-            *body.consts, *leaves, name=self.name, call_jaxpr=body.jaxpr,
-            num_consts=len(body.consts), **rules,
-        )  # fmt: skip
+            *body.consts,
+            *leaves,
+            name=self.name,
+            call_jaxpr=body.jaxpr,
+            num_consts=len(body.consts),
+            **rules,
+        )
         return body.out_tree.unflatten(results)
 
 
@@ -153,7 +159,7 @@ class JVP(Rule):
         if tree != self.out_tree:
             self.fail(f"a tangent with the containers of the value, {self.out_tree}, got {tree}")
         kept = []
-        for path, x, t in zip(tree.paths(), results, moved, strict=True):
+        for path, x, t in zip(paths(tree), results, moved, strict=True):
             expected, got = tangent_aval(aval_of(x)), aval_of(t)
             if expected.dtype == float0:
                 continue
@@ -259,9 +265,14 @@ def _(
     residuals, tree = tree_flatten(found)
     has = nonzero(moving)
     out = custom_lin_p.bind(
-        *residuals, *split(has, moving)[1], bwd=bwd, nonzero=has, num_res=len(residuals),
-        out_avals=tuple(tangent_aval(aval_of(x)) for x in results), tree=tree,
-    )  # fmt: skip
+        *residuals,
+        *split(has, moving)[1],
+        bwd=bwd,
+        nonzero=has,
+        num_res=len(residuals),
+        out_avals=tuple(tangent_aval(aval_of(x)) for x in results),
+        tree=tree,
+    )
     return _with_zeros(results, out)
 
 
@@ -282,9 +293,14 @@ custom_lin_p.lower = custom_lin_p.jvp = custom_lin_p.batch = _one_way
 
 @custom_lin_p.rule("transpose")
 def _(
-    cts: Any, *args: Any, bwd: Any, nonzero: Flags, num_res: int,
-    out_avals: tuple[ShapedArray, ...], tree: TreeDef,
-) -> list[Any]:  # fmt: skip
+    cts: Any,
+    *args: Any,
+    bwd: Any,
+    nonzero: Flags,
+    num_res: int,
+    out_avals: tuple[ShapedArray, ...],
+    tree: TreeDef,
+) -> list[Any]:
     residuals, moving = cut(args, num_res)
     every = with_zeros(out_avals, [aval.dtype != float0 for aval in out_avals], cts)
     found = split(nonzero, bwd(tree.unflatten(residuals), list(map(instantiate, every))))[1]
@@ -336,7 +352,7 @@ class BatchedBwd(Batched):
         return [ct if ct is None or own else reduce_sum(ct, (0,)) for ct, own in pairs]
 
 
-@kept
+@memoized
 def _batch_of(closed: ClosedJaxpr, size: int, batched: Flags) -> tuple[ClosedJaxpr, list[Any]]:
     return hoisted(batch_jaxpr(closed, size, batched, [True] * len(closed.out_avals))[0])
 

@@ -19,12 +19,14 @@ from jaxlib.mlir.dialects import func
 from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlib.mlir.passmanager import PassManager
 
-from jaxlens.core.avals import ShapedArray, named
-from jaxlens.core.lower import lower_jaxpr
-from jaxlens.core.programs import Jitted
-from jaxlens.core.signatures import fitting
-from jaxlens.core.tracers import Primitive
-from jaxlens.core.trees import TreeDef, tree_flatten, tree_structure
+from jaxlens.core.aot.lower import lower_program
+from jaxlens.core.aot.programs import Jitted
+from jaxlens.core.kernel.interpreter import Primitive
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.types import ShapedArray
+from jaxlens.core.transforms.promotion import dtype_named
+from jaxlens.core.transforms.signatures import fitting
+from jaxlens.core.transforms.trees import tree_structure
 
 _FORMAT = 1
 
@@ -82,7 +84,7 @@ def export(f: Jitted) -> Callable[..., Exported]:
     def exported(*args: Any, **kwargs: Any) -> Exported:
         traced = f.trace(*args, **kwargs)
         closed = traced.jaxpr
-        module = lower_jaxpr(closed, traced.fun_name)
+        module = lower_program(closed, traced.fun_name)
         with module.context:  # chlo's ops have no versions
             hlo.register_stablehlo_passes()
             passes = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
@@ -91,9 +93,14 @@ def export(f: Jitted) -> Callable[..., Exported]:
             version = hlo.get_version_from_compatibility_requirement(week_12)
             program = hlo.serialize_portable_artifact(module, version)
         return Exported(
-            traced.fun_name, traced.arg_names, traced.in_tree, closed.in_avals, traced.out_tree,
-            closed.out_avals, program,
-        )  # fmt: skip
+            traced.fun_name,
+            traced.arg_names,
+            traced.in_tree,
+            closed.in_avals,
+            traced.out_tree,
+            closed.out_avals,
+            program,
+        )
 
     return exported
 
@@ -132,7 +139,7 @@ def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
 def _read(written: Any) -> tuple[TreeDef, list[ShapedArray]]:
     types, tree = tree_flatten(written)
     found = map(literal_eval, types)
-    return tree, [ShapedArray(shape, named(name), weak) for shape, name, weak in found]
+    return tree, [ShapedArray(shape, dtype_named(name), weak) for shape, name, weak in found]
 
 
 # ---- a call of it -------------------------------------------------------------------------------

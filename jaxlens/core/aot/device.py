@@ -22,10 +22,14 @@ from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib import _jax
 
-from jaxlens.core.avals import ShapedArray, canonical, float0
+from jaxlens.core.aot.lower import lower_program
+from jaxlens.core.kernel import run
+from jaxlens.core.kernel.interpreter import Tracer, UnexpectedTracerError, Value, aval_of
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr
+from jaxlens.core.kernel.tree import tree_leaves
+from jaxlens.core.kernel.types import ShapedArray, canonical, float0
 from jaxlens.core.parallel import meshes
-from jaxlens.core.tracers import Tracer, Value, aval_of, leaked
-from jaxlens.core.trees import tree_leaves, tree_map
+from jaxlens.core.transforms.trees import tree_map
 
 Buffer = Any  # jax.Array; or `Donated`
 Place = Any  # a device, the layout of an array over several, or None: the default device
@@ -33,21 +37,21 @@ Types = Sequence[ShapedArray]
 
 
 class Donated(NamedTuple):
-    """Stands where a buffer was that was given away.
+    """Replaces a buffer that was donated to a program.
 
     Attributes:
-        to: The argument and the function that it was given to, in words.
+        to: Names the function and the argument that it was donated to.
     """
 
     to: str
 
     def is_deleted(self) -> bool:
-        """Yes."""
+        """Always true."""
         return True
 
 
-def _asked(f: Callable[..., Any]) -> Any:
-    """A method that gives what a function makes of the numbers."""
+def _on_numpy(f: Callable[..., Any]) -> Any:
+    """Makes an `Array` method from a function on `np.ndarray`."""
 
     def method(self: "Array", *args: Any) -> Any:
         return f(np.asarray(self), *args)
@@ -107,15 +111,15 @@ class Array(Value):
         found: set[Any] = self.live().devices()
         return found
 
-    item = _asked(np.ndarray.item)
-    tolist = _asked(np.ndarray.tolist)
-    __bool__ = _asked(bool)
-    __int__ = _asked(int)
-    __float__ = _asked(float)
-    __complex__ = _asked(complex)
-    __index__ = _asked(index)
-    __format__ = _asked(format)
-    __str__ = _asked(str)
+    item = _on_numpy(np.ndarray.item)
+    tolist = _on_numpy(np.ndarray.tolist)
+    __bool__ = _on_numpy(bool)
+    __int__ = _on_numpy(int)
+    __float__ = _on_numpy(float)
+    __complex__ = _on_numpy(complex)
+    __index__ = _on_numpy(index)
+    __format__ = _on_numpy(format)
+    __str__ = _on_numpy(str)
 
     def __hash__(self) -> int:
         raise TypeError("unhashable type: an array's numbers may change hands, use x.item()")
@@ -173,7 +177,7 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
         copy: Whether a NumPy array is copied.
     """
     if isinstance(value, Tracer):
-        raise leaked(value)
+        raise UnexpectedTracerError(value)
     if type(value) is Array:
         value = value.live()
     sharding = _sharding(place)
@@ -193,9 +197,14 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
         ) from None
     devices, indices = zip(*_parts(place, aval.shape), strict=True)
     return _jax.batched_device_put(
-        _jax_aval(aval), sharding, [numbers[each] for each in indices], list(devices),
-        place is not None, host_buffer_semantics=_COPY if copy else _ALIAS, enable_x64=True,
-    )  # fmt: skip
+        _jax_aval(aval),
+        sharding,
+        [numbers[each] for each in indices],
+        list(devices),
+        place is not None,
+        host_buffer_semantics=_COPY if copy else _ALIAS,
+        enable_x64=True,
+    )
 
 
 def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
@@ -335,3 +344,22 @@ def compile_module(
     client = jax_backend.get_backend()
     loaded = client.compile_and_load(text, _jax.DeviceList(tuple(chosen)), built)
     return Executable(loaded, in_avals, out_avals, ins, outs)
+
+
+class XLA(run.Backend):
+    """Runs jaxprs by XLA, on the devices of their arguments."""
+
+    def device(self, values: Sequence[Any]) -> Any:
+        return common_device(values)
+
+    def array(self, value: Any, dtype: Any = None) -> Array:
+        return array(value, dtype)
+
+    def compile(self, closed: ClosedJaxpr, name: str, device: Any) -> Executable:
+        layout = meshes.layout(closed)
+        module = lower_program(closed, name, layout=layout)
+        ins, outs = closed.in_avals, closed.out_avals
+        return compile_module(module, ins, outs, device=device, layout=layout)
+
+
+run.backend = XLA()

@@ -10,23 +10,19 @@ After "Just-in-time compilation" (docs.jax.dev) and Autodidax.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial, update_wrapper
+from functools import partial, update_wrapper
 from types import MethodType
 from typing import Any, NamedTuple
 
-from jaxlens.core import signatures, sources
-from jaxlens.core.avals import ShapedArray, x64
-from jaxlens.core.calls import call_rules
-from jaxlens.core.device import Array, Executable, common_device, compile_module
-from jaxlens.core.jaxprs import ClosedJaxpr
-from jaxlens.core.lower import lower_jaxpr
-from jaxlens.core.parallel.meshes import layout
-from jaxlens.core.stages import Lowered, Traced
-from jaxlens.core.staging import flat, named_axes, trace
-from jaxlens.core.tracers import GROUND, Primitive, Tracer, aval_of, current
-from jaxlens.core.trees import TreeDef, tree_flatten, tree_leaves
-
-jit_p = Primitive("jit", multiple_results=True)
+from jaxlens.core.aot.device import common_device
+from jaxlens.core.aot.stages import Lowered, Traced
+from jaxlens.core.kernel.interpreter import GROUND, Tracer, current, observer
+from jaxlens.core.kernel.run import jit_p
+from jaxlens.core.kernel.trace import flat, trace
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.types import ShapedArray, x64
+from jaxlens.core.transforms import signatures
+from jaxlens.core.transforms.batching import named_axes
 
 
 class Key(NamedTuple):
@@ -98,10 +94,10 @@ class Jitted:
             closed, consts = traced.hoisted
             results = jit_p.bind(*consts, *leaves, jaxpr=closed, name=self.name)
             return traced.out_tree.unflatten(results)
-        if sources.listeners:
+        if observer.listeners:
             params = {"jaxpr": traced.jaxpr, "name": self.name}
-            sources.emit("bind", "jit", interpreter=GROUND, args=leaves, params=params)
-            sources.emit("run", self.name, executable=traced.compiled.executable)
+            observer.emit("bind", "jit", interpreter=GROUND, args=leaves, params=params)
+            observer.emit("run", self.name, executable=traced.compiled.executable)
         return traced.compiled.run(leaves)
 
     def key(self, *args: Any, **kwargs: Any) -> Key:
@@ -125,8 +121,8 @@ class Jitted:
             traced = self._programs.get(key)
         except TypeError:
             raise signatures.unhashable(self.f, key.static) from None
-        if sources.listeners:
-            sources.emit("cache", self.name, hit=traced is not None, key=key)
+        if observer.listeners:
+            observer.emit("cache", self.name, hit=traced is not None, key=key)
         if traced is not None:
             self._hits += 1
             return leaves, traced
@@ -139,8 +135,8 @@ class Jitted:
     def _traced(self, key: Key) -> Traced:
         flat_f, out_trees = flat(signatures.filled(self.f, key.static), key.in_tree)
         closed = trace(flat_f, key.in_avals, alone=True)
-        if sources.listeners:
-            sources.emit("trace", self.name, jaxpr=closed)
+        if observer.listeners:
+            observer.emit("trace", self.name, jaxpr=closed)
         found = signatures.arguments(self.f, key.in_tree, key.static)
         names, donated = [name for _, name in found], [arg in self.donated for arg, _ in found]
         return Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
@@ -184,55 +180,3 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The types of a function's results at the types of these arguments; computes nothing."""
     traced = Jitted(f).trace(*args, **kwargs)
     return traced.out_tree.unflatten(traced.jaxpr.out_avals)
-
-
-# ---- under other transformations ----------------------------------------------------------------
-
-
-@jit_p.rule("abstract")
-def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, name: str) -> list[ShapedArray]:
-    return jaxpr.out_avals
-
-
-@jit_p.rule("lower")
-def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, name: str) -> list[Any]:
-    found: list[Any] = ctx.call(name, jaxpr, *operands)
-    return found
-
-
-call_rules(jit_p)
-
-
-# ---- running ------------------------------------------------------------------------------------
-
-
-def _run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Applies a primitive on the device: by a program of one equation, compiled once."""
-    avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in args])
-    device = common_device(args)
-    program = _program(primitive, avals, tuple(params.items()), device, x64())
-    if sources.listeners:
-        sources.emit("run", primitive.name, executable=program)
-    results = program(args)
-    return results if primitive.multiple_results else results[0]
-
-
-@lru_cache(maxsize=4096)
-def _program(
-    primitive: Primitive,
-    avals: tuple[ShapedArray, ...],
-    params: tuple[tuple[str, Any], ...],
-    device: Any,
-    _: bool,
-) -> Executable:
-    given = dict(params)
-    if primitive is jit_p:
-        closed = given["jaxpr"]
-    else:
-        closed = trace(lambda *xs: tree_leaves(primitive.bind(*xs, **given)), avals)
-    place = layout(closed)
-    module = lower_jaxpr(closed, given.get("name", primitive.name), layout=place)
-    return compile_module(module, avals, closed.out_avals, device=device, layout=place)
-
-
-GROUND.run = _run

@@ -16,14 +16,16 @@ from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.calls import Flags, beginning, call_rules, made, waiting
-from jaxlens.core.custom import without
-from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, kept, split, used
-from jaxlens.core.reverse import Partial, partial_jaxpr, transpose_jaxpr
-from jaxlens.core.staging import as_function, eval_jaxpr, trace, traced
-from jaxlens.core.tracers import Primitive, interpreting
-from jaxlens.core.trees import tree_flatten
+from jaxlens.core.kernel.interpreter import Primitive, interpreting
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, as_function, eval_jaxpr
+from jaxlens.core.kernel.trace import trace
+from jaxlens.core.kernel.tree import tree_flatten
+from jaxlens.core.kernel.types import ShapedArray
+from jaxlens.core.kernel.vjp import Partial
+from jaxlens.core.transforms.calls import call_rules, first_results, record_rest, transformed
+from jaxlens.core.transforms.custom import without
+from jaxlens.core.transforms.flags import Flags, split
+from jaxlens.core.transforms.jaxprs import memoized, partial_jaxpr, traced, transpose_jaxpr, used
 
 remat_p = Primitive("remat2", multiple_results=True)
 
@@ -89,7 +91,7 @@ def _transposed(
 call_rules(remat_p, transposed=_transposed)
 
 
-@kept
+@memoized
 def _again(closed: ClosedJaxpr, flags: Flags) -> tuple[ClosedJaxpr, Flags]:
     """What computes these results, and which parameters it needs."""
     results = split(flags, closed.jaxpr.outvars)[1]
@@ -104,10 +106,10 @@ def _again(closed: ClosedJaxpr, flags: Flags) -> tuple[ClosedJaxpr, Flags]:
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     """What is known is computed now, and all of it again for what must wait."""
     unknown = tuple(map(interpreter.unknown, args))
-    now, new, flags = made(params["jaxpr"], partial_jaxpr, unknown)
-    now = beginning(now, flags.count(False))
+    now, new, flags = transformed(params["jaxpr"], partial_jaxpr, unknown)
+    now = first_results(now, flags.count(False))
     with interpreting(interpreter.parent):
         done = eval_jaxpr(now.jaxpr, [], *new, *split(unknown, args)[0])
     later, reads = _again(params["jaxpr"], tuple(flags))
     own = params | {"jaxpr": later, "differentiated": True}
-    return waiting(interpreter, remat_p, flags, done, split(reads, args)[1], own)
+    return record_rest(interpreter, remat_p, flags, done, split(reads, args)[1], own)

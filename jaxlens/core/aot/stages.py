@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from jaxlens.core import sources
-from jaxlens.core.device import Array, Donated, Executable, array, compile_module
-from jaxlens.core.jaxprs import ClosedJaxpr, Jaxpr, Var, hoisted, split, used
-from jaxlens.core.lower import lower_jaxpr
+from jaxlens.core.aot.device import Array, Donated, Executable, array, compile_module
+from jaxlens.core.aot.lower import lower_program
+from jaxlens.core.kernel.interpreter import Tracer, aval_of, observer
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, hoisted
+from jaxlens.core.kernel.tree import TreeDef
 from jaxlens.core.parallel.meshes import Layout, layout
-from jaxlens.core.signatures import fitting
-from jaxlens.core.tracers import Tracer, aval_of
-from jaxlens.core.trees import TreeDef
+from jaxlens.core.transforms.flags import split
+from jaxlens.core.transforms.jaxprs import used
+from jaxlens.core.transforms.signatures import fitting
+from jaxlens.core.transforms.trees import paths
 
 _INLINE = 1024  # elements of a constant that stands in the program; larger ones are arguments
 
@@ -62,16 +64,16 @@ class Traced:
         jaxpr = Jaxpr(constvars, [*more, *inner.invars], inner.outvars, eqns)
         closed, aliases = ClosedJaxpr(jaxpr, consts), self._aliases()
         place = layout(closed)
-        module = lower_jaxpr(
+        module = lower_program(
             closed,
             self.fun_name,
-            donated=[None] * len(given) + aliases,
+            aliases=[None] * len(given) + aliases,
             arg_names=[""] * len(given) + list(self.arg_names),
-            result_names=["result" + "".join(path) for path in self.out_tree.paths()],
+            result_names=["result" + "".join(path) for path in paths(self.out_tree)],
             layout=place,
         )
-        if sources.listeners:
-            sources.emit("lower", self.fun_name, module=module)
+        if observer.listeners:
+            observer.emit("lower", self.fun_name, module=module)
         return Lowered(self, module, given, aliases, place)
 
     def _aliases(self) -> list[int | None]:
@@ -134,11 +136,15 @@ class Lowered:
         traced = self.traced
         jaxpr = traced.jaxpr
         executable = compile_module(
-            self.module, [*map(aval_of, self.consts), *jaxpr.in_avals], jaxpr.out_avals,
-            device=traced.device, options=compiler_options, layout=self.layout,
-        )  # fmt: skip
-        if sources.listeners:
-            sources.emit("compile", traced.fun_name, executable=executable)
+            self.module,
+            [*map(aval_of, self.consts), *jaxpr.in_avals],
+            jaxpr.out_avals,
+            device=traced.device,
+            options=compiler_options,
+            layout=self.layout,
+        )
+        if observer.listeners:
+            observer.emit("compile", traced.fun_name, executable=executable)
         return Compiled(self, executable)
 
 

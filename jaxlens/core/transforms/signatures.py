@@ -10,9 +10,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxlens.core.avals import ShapedArray
-from jaxlens.core.tracers import ForeignTracerError, Value, aval_of
-from jaxlens.core.trees import TreeDef, tree_flatten
+from jaxlens.core.kernel.interpreter import Value, aval_of
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.types import ShapedArray
+from jaxlens.core.transforms.errors import ForeignTracerError
+from jaxlens.core.transforms.trees import paths
 
 Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
 
@@ -47,7 +49,7 @@ def arguments(
     last = len(in_tree.children[0].children) + len(left_out)
     places = [n for n in range(last) if n not in left_out]
     found: list[tuple[int | str, str]] = []
-    for kind, first, *rest in in_tree.paths():
+    for kind, first, *rest in paths(in_tree):
         if kind == "[1]":
             where: int | str = first[2:-2]
             name = str(where)

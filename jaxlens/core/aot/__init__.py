@@ -1,0 +1,1 @@
+"""Programs on devices: jit with its cache, its stages, export, donation."""

@@ -1,0 +1,327 @@
+"""Running: from a jaxpr to StableHLO, and from that to numbers. `jit` is one primitive.
+
+StableHLO is the portable language of array programs: its ops are nearly the primitives. Lowering
+goes through the equations once and lets the `lower` rule of each primitive emit its ops.
+
+    a:f32[] -> b:f32[] = sin a      %0 = stablehlo.sine %arg0 : tensor<f32>
+
+The module then goes to a `Backend`. The one here is the reference interpreter of StableHLO, which
+is part of jaxlib: slow, but all that the kernel needs. `aot/device.py` replaces it by XLA.
+
+A primitive that no other interpreter has taken ends in `Ground`, which runs it as a program of one
+equation. `jit` makes programs of many: its primitive holds a jaxpr. A program is compiled once for
+each cache key: primitive, types and parameters. A jaxpr is a parameter, compared by identity, so
+`jit` has a cache of its own from the types of its arguments to jaxprs.
+
+In JAX: jax/_src/interpreters/mlir.py and jax/_src/pjit.py. The language is specified at
+openxla.org/stablehlo/spec.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, func, sdy
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+from jaxlens.core.kernel.basics import i64s
+from jaxlens.core.kernel.interpreter import (
+    GROUND,
+    Interpreter,
+    Primitive,
+    Tracer,
+    aval_of,
+    interpreting,
+    observer,
+)
+from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, Literal, Var, as_function, hoisted
+from jaxlens.core.kernel.jvp import jvp_flat
+from jaxlens.core.kernel.trace import flat, trace
+from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
+from jaxlens.core.kernel.types import ShapedArray, bfloat16, float0, short_name, x64
+from jaxlens.core.kernel.vmap import batch_flat, mapped_axis
+
+_ELEMENTS = {"bool": "i1", "float0": "i1", "c64": "complex<f32>", "c128": "complex<f64>"}
+
+# ---- lowering -----------------------------------------------------------------------------------
+
+
+def ir_type(aval: ShapedArray) -> ir.Type:
+    """Returns the MLIR type of an array."""
+    return ir.RankedTensorType.get(aval.shape, _element(aval.dtype))
+
+
+def _element(dtype: np.dtype) -> ir.Type:
+    """Returns the MLIR type of an element; float0 has no numbers and is lowered as bool."""
+    name = short_name(dtype)
+    return ir.Type.parse(_ELEMENTS.get(name, name.replace("u", "ui")))
+
+
+def constant(value: Any, aval: ShapedArray) -> ir.Value:
+    """Emits an array of known numbers."""
+    array = np.zeros(aval.shape, bool) if aval.dtype == float0 else np.asarray(value, aval.dtype)
+    array = np.ascontiguousarray(array.view(np.uint16) if aval.dtype == bfloat16 else array)
+    element = _element(aval.dtype)
+    return hlo.constant(ir.DenseElementsAttr.get(array, type=element, shape=aval.shape))
+
+
+@dataclass(slots=True)
+class Program:
+    """The module that is being written.
+
+    Attributes:
+        module: MLIR's module.
+        names: Names of functions that are taken.
+        layout: How arrays lie on several devices: nothing that the kernel looks into.
+        functions: The name of the function that a jaxpr was lowered to.
+        locations: A cache for `observer.locate`.
+    """
+
+    module: ir.Module
+    names: set[str]
+    layout: Any = None
+    functions: dict[Any, str] = field(default_factory=dict)
+    locations: dict[Any, ir.Location] = field(default_factory=dict)
+
+    def free_name(self, name: str) -> str:
+        """Returns the name, with a number if it is taken."""
+        base, number = plain(name), 0
+        free = base
+        while free in self.names:
+            free, number = f"{base}_{number}", number + 1
+        self.names.add(free)
+        return free
+
+
+def plain(name: str) -> str:
+    """Returns the name of a function in the characters that a module may have."""
+    return re.sub(r"[^\w.-]", "_", name.removesuffix(">")) or "f"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The first argument of a lowering rule, with ops that many rules use.
+
+    Attributes:
+        program: The module.
+        avals_in: The types of the operands.
+        avals_out: The types of the results.
+        scopes: The names around the equation, outermost first.
+        out: The type of the only result.
+    """
+
+    program: Program
+    avals_in: Sequence[ShapedArray]
+    avals_out: Sequence[ShapedArray]
+    scopes: tuple[str, ...] = ()
+
+    out = property(lambda self: self.avals_out[0])
+    type = staticmethod(ir_type)
+    constant = staticmethod(constant)
+
+    def compare(self, direction: str, x: ir.Value, y: ir.Value, kind: str) -> ir.Value:
+        """Emits a comparison; `kind` is FLOAT, TOTALORDER, SIGNED or UNSIGNED."""
+        direction = hlo.ComparisonDirectionAttr.get(direction)
+        return hlo.compare(x, y, direction, compare_type=hlo.ComparisonTypeAttr.get(kind))
+
+    def reduce(self, op: Any, x: ir.Value, start: Any, axes: Sequence[int]) -> ir.Value:
+        """Emits a reduction over axes by `op`, beginning with the number `start`."""
+        scalar = ShapedArray((), self.avals_in[0].dtype)
+        reduced = hlo.ReduceOp([ir_type(self.out)], [x], [constant(start, scalar)], i64s(axes))
+        block = reduced.regions[0].blocks.append(ir_type(scalar), ir_type(scalar))
+        with ir.InsertionPoint(block):
+            hlo.return_([op(*block.arguments)])
+        return reduced.results[0]
+
+    def call(self, name: str, closed: ClosedJaxpr, *operands: ir.Value) -> list[ir.Value]:
+        """Emits a call of a jaxpr, which becomes one function however often it is called."""
+        symbol = self.program.functions.get(closed)
+        if symbol is None:
+            symbol = self.program.functions[closed] = self.program.free_name(name)
+            with ir.InsertionPoint(self.program.module.body):
+                _function(self.program, symbol, closed)
+        types = list(map(ir_type, closed.out_avals))
+        return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(symbol), list(operands)).results)
+
+    def inline(self, closed: ClosedJaxpr, *operands: ir.Value, scope: str = "") -> list[ir.Value]:
+        """Emits the ops of a jaxpr here, such as the body of a loop, under an optional scope."""
+        scopes = (*self.scopes, scope) if scope else self.scopes
+        return lower_body(self.program, closed, operands, scopes)
+
+
+def lower_jaxpr(
+    closed: ClosedJaxpr, name: str, arg_names: Sequence[str] = (), layout: Any = None
+) -> ir.Module:
+    """Returns a module whose `main` is a jaxpr.
+
+    Args:
+        closed: The jaxpr.
+        name: The name of the function that was traced.
+        arg_names: The name of each parameter.
+        layout: See `Program`.
+    """
+    with _mlir(), ir.Location.unknown():
+        module = ir.Module.create()
+        module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{plain(name)}")
+        program = Program(module, {"main"}, layout)
+        with ir.InsertionPoint(module.body):
+            _function(program, "main", closed, f"jit({name})", arg_names)
+        module.operation.verify()
+        return module
+
+
+@contextmanager
+def _mlir() -> Iterator[None]:
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    for dialect in (hlo, chlo, sdy):
+        dialect.register_dialect(context)
+    _ = context.dialects["func"]  # loads it; to load all dialects takes milliseconds
+    with context:
+        yield
+
+
+def _function(
+    program: Program, name: str, closed: ClosedJaxpr, scope: str = "", args: Sequence[str] = ()
+) -> None:
+    """Emits a function; `main` is public, and has a scope and perhaps names of arguments."""
+    types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
+    function = func.FuncOp(name, types)
+    function.attributes["sym_visibility"] = ir.StringAttr.get("public" if scope else "private")
+    block = function.add_entry_block(list(map(named, args or [""] * len(types[0]))))
+    with ir.InsertionPoint(block), named(scope):
+        func.return_(lower_body(program, closed, block.arguments, (scope,) if scope else ()))
+
+
+def lower_body(
+    program: Program, closed: ClosedJaxpr, operands: Sequence[ir.Value], scopes: tuple[str, ...]
+) -> list[ir.Value]:
+    """Emits the ops of a jaxpr's equations, in order: `eval_jaxpr`, with rules in place of bind."""
+    jaxpr = closed.jaxpr
+    env: dict[Var, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
+    for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
+        env[var] = constant(const, var.aval)
+
+    def read(atom: Atom) -> ir.Value:
+        return constant(atom.val, atom.aval) if isinstance(atom, Literal) else env[atom]
+
+    for eqn in jaxpr.eqns:
+        inner, location = observer.locate(eqn, scopes, program.locations)
+        with location or ir.Location.unknown():
+            avals = [atom.aval for atom in eqn.invars]
+            context = Context(program, avals, [var.aval for var in eqn.outvars], inner)
+            results = eqn.primitive.lower(context, *map(read, eqn.invars), **eqn.params)
+        many = eqn.primitive.multiple_results
+        env.update(zip(eqn.outvars, results if many else [results], strict=True))
+    return list(map(read, jaxpr.outvars))
+
+
+def named(name: str, location: ir.Location | None = None) -> ir.Location:
+    """Returns a location with a name; unknown without one."""
+    return ir.Location.name(name, location) if name else ir.Location.unknown()
+
+
+# ---- running ------------------------------------------------------------------------------------
+
+
+class Backend:
+    """Makes jaxprs runnable; this one by the reference interpreter of StableHLO."""
+
+    def device(self, values: Sequence[Any]) -> Hashable:
+        """Returns where a program with these arguments runs: part of its cache key."""
+        return None
+
+    def array(self, value: Any, dtype: Any = None) -> Any:
+        """Returns numbers as an array."""
+        return np.asarray(value, dtype)
+
+    def compile(self, closed: ClosedJaxpr, name: str, device: Any) -> Callable[..., list[Any]]:
+        """Returns the function of a list of values that runs a jaxpr."""
+        module = lower_jaxpr(closed, name)
+
+        def run(values: Sequence[Any]) -> list[Any]:
+            pairs = zip(values, closed.in_avals, strict=True)
+            with module.context, ir.Location.unknown():
+                arrays = [np.asarray(x, aval.dtype) for x, aval in pairs]
+                literals = list(map(ir.DenseElementsAttr.get, arrays))
+                return [np.array(literal) for literal in hlo.eval_module(module, literals)]
+
+        return run
+
+
+backend = Backend()  # replaced by `aot/device.py`
+
+
+def _run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Applies a primitive: runs a program of one equation, compiled once."""
+    avals = tuple(map(aval_of, args))
+    device = backend.device(args)
+    program = _program(primitive, avals, tuple(params.items()), device, x64())
+    if observer.listeners:
+        observer.emit("run", primitive.name, executable=program)
+    results = program(args)
+    return results if primitive.multiple_results else results[0]
+
+
+GROUND.run = _run
+
+
+@lru_cache(maxsize=4096)
+def _program(primitive: Primitive, avals: Any, params: Any, device: Any, _: bool) -> Any:
+    """Returns the compiled program; all arguments are its cache key."""
+    own = dict(params)
+    if primitive is jit_p:
+        closed = own["jaxpr"]
+    else:
+        closed = trace(lambda *xs: tree_leaves(primitive.bind(*xs, **own)), avals)
+    return backend.compile(closed, own.get("name", primitive.name), device)
+
+
+# ---- jit ----------------------------------------------------------------------------------------
+
+jit_p = Primitive("jit", multiple_results=True)
+jit_p.abstract = lambda *avals, jaxpr, name: jaxpr.out_avals
+jit_p.lower = lambda ctx, *operands, jaxpr, name: ctx.call(name, jaxpr, *operands)
+
+# Under a transformation the call is replaced by what it calls. `transforms/calls.py` has better
+# rules, which make a call of the transformed jaxpr.
+jit_p.jvp = lambda primals, tangents, *, jaxpr, name: jvp_flat(
+    as_function(jaxpr), primals, tangents
+)
+jit_p.batch = lambda size, args, dims, *, jaxpr, name: batch_flat(
+    as_function(jaxpr), size, args, dims, mapped_axis()
+)
+
+
+@jit_p.rule("partial")
+def _(interpreter: Interpreter, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    with interpreting(interpreter):
+        return as_function(params["jaxpr"])(*args)
+
+
+def jit(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function that runs `f` as one program, compiled once for types of arguments."""
+    jaxprs: dict[Any, Any] = {}
+
+    @wraps(f)
+    def jitted(*args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree_flatten((args, kwargs))
+        key = tuple(map(aval_of, leaves)), in_tree, x64()
+        traced = jaxprs.get(key)
+        if traced is None:
+            flat_f, out_trees = flat(f, in_tree)
+            traced = *hoisted(trace(flat_f, key[0], alone=True)), out_trees
+            if not any(isinstance(const, Tracer) for const in traced[1]):
+                jaxprs[key] = traced  # what takes tracers from outside takes others next time
+        closed, consts, (out_tree,) = traced
+        return out_tree.unflatten(jit_p.bind(*consts, *leaves, jaxpr=closed, name=f.__name__))
+
+    return jitted

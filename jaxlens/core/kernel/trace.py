@@ -1,0 +1,151 @@
+"""Tracing: the interpreter that records what it is asked to apply.
+
+To turn a Python function into a jaxpr, call it once on tracers and let each primitive that they
+meet record an equation. Python's own `if` and `for` run meanwhile and leave no trace of themselves:
+the jaxpr has the branch that was taken, and every iteration of the loop.
+
+    def f(x):                       x is the tracer of a:f32[]
+        for _ in range(2):
+            x = sin(x)              b:f32[] = sin a       c:f32[] = sin b
+        return x                    in (c,)
+
+In JAX: `DynamicJaxprTrace` in jax/_src/interpreters/partial_eval.py. After "Compiling machine
+learning programs via high-level tracing" (Frostig, Johnson, Leary, MLSys 2018).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxlens.core.kernel.interpreter import (
+    NUMBERS,
+    Interpreter,
+    Primitive,
+    Tracer,
+    UnexpectedTracerError,
+    aval_of,
+    interpreting,
+    observer,
+)
+from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.types import ShapedArray
+
+Flat = Callable[..., Sequence[Any]]  # a function of arrays that returns a list of them
+
+
+class StagedTracer(Tracer):
+    """A variable of the jaxpr that is being recorded."""
+
+    __slots__ = ("var",)
+
+    def __init__(self, interpreter: "Staging", var: Var) -> None:
+        self.interpreter = interpreter
+        self.aval = var.aval
+        self.var = var
+
+
+class Staging(Interpreter):
+    """Records an equation for every primitive that is applied.
+
+    Attributes:
+        eqns: The equations so far.
+        consts: Values taken from outside.
+        constvars: Their variables.
+    """
+
+    def __init__(self) -> None:
+        self.eqns: list[JaxprEqn] = []
+        self.consts: list[Any] = []
+        self.constvars: list[Var] = []
+        self._constvar_of: dict[int, Var] = {}  # by id; `consts` keeps the objects alive
+
+    def parameter(self, aval: ShapedArray) -> StagedTracer:
+        """Returns a tracer for a parameter of the jaxpr."""
+        return StagedTracer(self, Var(aval))
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Records an equation; returns tracers for its results."""
+        invars = list(map(self.atom, args))
+        types = primitive.abstract(*[atom.aval for atom in invars], **params)
+        many = primitive.multiple_results
+        outvars = [Var(aval) for aval in types] if many else [Var(types)]
+        eqn = JaxprEqn(primitive, invars, outvars, params, observer.here())
+        self.eqns.append(eqn)
+        if observer.listeners:
+            observer.emit("record", primitive.name, eqn=eqn)
+        if many:
+            return [StagedTracer(self, var) for var in outvars]
+        return StagedTracer(self, outvars[0])
+
+    def atom(self, value: Any) -> Atom:
+        """Returns what represents a value in an equation: a variable, a literal or a constant."""
+        if type(value) is StagedTracer and value.interpreter is self:
+            return value.var
+        if isinstance(value, Tracer):  # of an interpreter further out: a constant to this one
+            if value.interpreter.done:
+                raise UnexpectedTracerError(value)
+        else:
+            aval = aval_of(value)
+            if not aval.shape and isinstance(value, NUMBERS):
+                return Literal(value, aval)
+        if id(value) not in self._constvar_of:
+            self._constvar_of[id(value)] = Var(aval_of(value))
+            self.consts.append(value)
+            self.constvars.append(self._constvar_of[id(value)])
+        return self._constvar_of[id(value)]
+
+    def closed(self, invars: Sequence[Var], results: Sequence[Any]) -> ClosedJaxpr:
+        """Ends the recording; returns the jaxpr with these results."""
+        outvars = [self.atom(result) for result in results]
+        self.done = True
+        return ClosedJaxpr(Jaxpr(self.constvars, invars, outvars, self.eqns), self.consts)
+
+
+def trace(f: Flat, avals: Sequence[ShapedArray], alone: bool = False) -> ClosedJaxpr:
+    """Records a function of a flat list of arrays to another.
+
+    Args:
+        f: The function; called once.
+        avals: The types of its arguments.
+        alone: Whether to leave out the lines that call `f` from the positions of its equations: a
+            jitted function is traced once and called from many lines.
+    """
+    staging = Staging()
+    tracers = [staging.parameter(aval) for aval in avals]
+    try:
+        with interpreting(staging):
+            results = observer.call(f, tracers, alone)
+        return staging.closed([tracer.var for tracer in tracers], results)
+    finally:
+        staging.done = True
+
+
+def flat(f: Callable[..., Any], in_tree: TreeDef) -> tuple[Flat, list[TreeDef]]:
+    """Turns a function of trees into one of flat lists.
+
+    Args:
+        f: The function.
+        in_tree: The tree of its `(args, kwargs)`.
+
+    Returns:
+        The flat function, and a list that holds the tree of its results once it has been called.
+    """
+    out_trees: list[TreeDef] = []
+
+    def flat_f(*leaves: Any) -> list[Any]:
+        args, kwargs = in_tree.unflatten(leaves)
+        results, out_tree = tree_flatten(f(*args, **kwargs))
+        out_trees[:] = [out_tree]
+        return results
+
+    return flat_f, out_trees
+
+
+def make_jaxpr(f: Callable[..., Any]) -> Callable[..., ClosedJaxpr]:
+    """Returns the function that gives the jaxpr of `f` at the types of its arguments."""
+
+    def jaxpr_of(*args: Any, **kwargs: Any) -> ClosedJaxpr:
+        leaves, in_tree = tree_flatten((args, kwargs))
+        return trace(flat(f, in_tree)[0], list(map(aval_of, leaves)))
+
+    return jaxpr_of

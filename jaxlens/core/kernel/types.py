@@ -1,0 +1,148 @@
+"""Abstract values: what is known about an array before it exists.
+
+Tracing runs a Python function on stand-ins that have a shape and a dtype but no numbers. What can
+be decided from these two alone is decided then, once; what needs the numbers is left to the
+compiled program.
+
+    ShapedArray((2, 3), np.dtype("float32"))                  # prints as f32[2,3]
+
+A third property, `weak_type`, marks values that began as Python scalars: `2 * x` must not turn a
+bf16 `x` into f32 because of the 2. `transforms/promotion.py` has the rules.
+
+In JAX: `ShapedArray` in jax/_src/core.py, `canonicalize_dtype` in jax/_src/dtypes.py.
+"""
+
+from contextvars import ContextVar
+from functools import cache
+from math import prod
+from operator import index
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+float0 = np.dtype([("float0", np.void, 0)])  # the tangent dtype of integers: it holds no numbers
+
+_NARROW = {np.dtype(f"{kind}8"): np.dtype(f"{kind}4") for kind in "iuf"}
+_NARROW[np.dtype("c16")] = np.dtype("c8")
+_SUPPORTED = {bfloat16, float0, *_NARROW, *_NARROW.values()}
+_SUPPORTED |= set(map(np.dtype, ("bool", "i1", "i2", "u1", "u2", "f2")))
+_x64: ContextVar[bool] = ContextVar("x64", default=False)
+x64 = _x64.get  # whether arrays may have 64-bit elements now
+
+
+class Setting:
+    """Sets a context variable within a `with`: `with Setting(variable, value)`.
+
+    A class, since the current interpreter is set at every step: a generator-based context manager
+    would take three times as long.
+    """
+
+    __slots__ = ("_token", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[Any], value: Any) -> None:
+        self._variable = variable
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._token = self._variable.set(self._value)
+
+    def __exit__(self, *_: object) -> None:
+        self._variable.reset(self._token)
+
+
+def enable_x64(on: bool = True) -> Setting:
+    """Allows 64-bit elements within the `with`; elsewhere they become 32-bit."""
+    return Setting(_x64, on)
+
+
+def canonical(dtype: Any) -> np.dtype:
+    """Returns the dtype that an array of this dtype is given: 32-bit unless x64 is enabled.
+
+    Raises:
+        TypeError: Arrays cannot have such elements.
+    """
+    return _canonical(dtype, x64())
+
+
+@cache
+def _canonical(dtype: Any, wide: bool) -> np.dtype:
+    native: np.dtype = np.dtype(dtype).newbyteorder("=")
+    if native not in _SUPPORTED:
+        raise TypeError(f"Arrays have elements that are numbers or bool, got dtype {native}.")
+    return native if wide else _NARROW.get(native, native)
+
+
+class ShapedArray:
+    """The type of an array.
+
+    There is one object per type ("hash consing"): comparing two types is comparing two addresses,
+    and a tuple of types is a fast cache key.
+
+        ShapedArray((3,), f32) is ShapedArray((3,), f32)      # True
+
+    Attributes:
+        shape: Lengths of the axes.
+        dtype: NumPy's dtype of an element.
+        weak_type: Whether it comes from Python scalars only and gives way in promotion.
+        strong: The same type with `weak_type=False`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    weak_type: bool
+    ndim: int
+    size: int
+    strong: "ShapedArray"
+    _all: dict[tuple[Any, ...], "ShapedArray"] = {}  # noqa: RUF012
+
+    def __new__(cls, shape: Any, dtype: np.dtype, weak_type: bool = False) -> "ShapedArray":
+        aval = cls._all.get((shape, dtype, weak_type))
+        if aval is None:
+            shape, dtype, weak_type = tuple(map(index, shape)), np.dtype(dtype), bool(weak_type)
+            if min(shape, default=0) < 0:
+                raise TypeError(f"A shape must have no negative lengths, got {shape}.")
+            new = object.__new__(cls)
+            new.shape, new.dtype, new.weak_type = shape, dtype, weak_type
+            new.ndim, new.size = len(shape), prod(shape)
+            new.strong = cls(shape, dtype) if weak_type else new
+            aval = cls._all.setdefault((shape, dtype, weak_type), new)
+        return aval
+
+    def update(self, **changes: Any) -> "ShapedArray":
+        """Returns the same type with some attributes replaced."""
+        own: Any = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
+        return ShapedArray(**(own | changes))
+
+    def str_short(self, short_dtypes: bool = True) -> str:
+        """Formats as in jaxprs: `f32[2,3]`."""
+        name = short_name(self.dtype) if short_dtypes else self.dtype.name
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+
+
+def short_name(dtype: np.dtype) -> str:
+    """Returns the name of a dtype in jaxprs: f32, bf16, i8, u32, c64, bool."""
+    if dtype == float0:
+        return "float0"
+    name = dtype.name.replace("complex", "c").replace("uint", "u").replace("bfloat", "bf")
+    return name if name == "bool" else name.replace("float", "f").replace("int", "i")
+
+
+def tangent_aval(aval: ShapedArray) -> ShapedArray:
+    """Returns the type of a value's tangent: its own type if it is inexact, else `float0`."""
+    if is_inexact(aval.dtype):
+        return aval.strong
+    return ShapedArray(aval.shape, float0)
+
+
+@cache
+def is_inexact(dtype: np.dtype) -> bool:
+    """Whether elements are floating or complex, so have derivatives."""
+    return dtype == bfloat16 or dtype.kind in "fc"

@@ -1,0 +1,240 @@
+"""Derivatives as users call them: `jvp`, `linearize`, `vjp`, `grad`, with checked arguments.
+
+A gradient is the transposed derivative applied to 1:
+
+    grad(f)(x)  =  vjp(f, x)[1](1.0)[0]
+
+After "The Autodiff Cookbook" (docs.jax.dev). `jacobians.py` applies the derivative to every basis
+vector.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from jaxlens.core.kernel import jvp as forward
+from jaxlens.core.kernel.basics import Linear, Zero, instantiate
+from jaxlens.core.kernel.interpreter import aval_of, current
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
+from jaxlens.core.kernel.trace import flat
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.types import ShapedArray, float0, is_inexact, tangent_aval
+from jaxlens.core.kernel.vjp import backward_pass, linearize_flat
+from jaxlens.core.transforms.signatures import arguments, name_of, type_of, types_of
+from jaxlens.core.transforms.trees import leaves_of, paths, tree_map, tree_structure
+
+Argnums = int | Sequence[int]
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """Returns the value of `f` and its derivative in a direction.
+
+    Args:
+        f: A function of pytrees of arrays.
+        primals: Its arguments.
+        tangents: The direction: per argument a tree like it, of the same shapes and dtypes
+            (`float0` for integers).
+
+    Returns:
+        `f(*primals)` and its tangent, a tree like it.
+
+    Raises:
+        ValueError: A tangent has another shape than its argument.
+        TypeError: It has another dtype.
+    """
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError("jvp: primals and tangents must be tuples, with an entry per argument.")
+    leaves, in_tree = tree_flatten((tuple(primals), {}))
+    directions = leaves_of(in_tree, (tuple(tangents), {}), "the tangents of jvp", TypeError)
+    names = ["jvp: the tangent of `primals" + "".join(path[1:]) + "`" for path in paths(in_tree)]
+    expected = list(map(tangent_aval, types_of(f, in_tree, leaves)))
+    checked = map(check_tangent, expected, directions, names, [TypeError] * len(names))
+    return forward.jvp(f, primals, in_tree.unflatten(checked)[0])
+
+
+def check_tangent(expected: ShapedArray, given: Any, what: str, error: type = ValueError) -> Any:
+    """Returns a tangent or cotangent, which must be of this type; `Zero` for an integer.
+
+    Raises:
+        ValueError: It has another shape; `error` if it has another dtype.
+    """
+    if expected.dtype == float0:
+        return Zero(expected)
+    got = aval_of(given)
+    if (expected.shape, expected.dtype) != (got.shape, got.dtype):
+        kind = error if expected.shape == got.shape else ValueError
+        raise kind(f"{what} must be {expected.str_short()}, got {got.str_short()}.")
+    return given
+
+
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Returns the value of `f`, and its derivative there as a function of tangents.
+
+    The work that does not depend on the tangents is done once.
+    """
+    results, out_tree, closed, in_tree = _linearized(f, primals)
+
+    def pushforward(*tangents: Any) -> Any:
+        leaves = leaves_of(in_tree, (tangents, {}), "the tangents of linearize", TypeError)
+        for aval, tangent in zip(closed.in_avals, leaves, strict=True):
+            check_tangent(aval, tangent, "linearize: a tangent")
+        return out_tree.unflatten(as_function(closed)(*leaves))
+
+    return out_tree.unflatten(results), pushforward
+
+
+def _linearized(
+    f: Callable[..., Any], primals: Sequence[Any]
+) -> tuple[Sequence[Any], TreeDef, ClosedJaxpr, TreeDef]:
+    leaves, in_tree = tree_flatten((tuple(primals), {}))
+    types_of(f, in_tree, leaves)
+    flat_f, out_trees = flat(f, in_tree)
+    results, closed = linearize_flat(flat_f, leaves)
+    return results, out_trees[0], closed, in_tree
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Returns the value of `f`, and the function that maps its cotangent to the arguments'.
+
+    Args:
+        f: A function of pytrees of arrays.
+        *primals: Its arguments.
+        has_aux: Whether `f` returns `(value, aux)` and aux is not differentiated.
+
+    Returns:
+        `f(*primals)` and a function of one cotangent, a tree like the value, that gives a tuple
+        of cotangents, one per argument; with `has_aux`, then `aux`.
+    """
+    aux: list[Any] = []
+
+    def value_of(*args: Any) -> Any:
+        value = f(*args)
+        if has_aux:
+            if not isinstance(value, tuple | list) or len(value) != 2:
+                raise TypeError(f"has_aux: expected a pair (value, aux), got {value!r:.60}.")
+            value, own = value
+            aux[:] = [tree_map(_primal, own)]
+        return value
+
+    results, out_tree, closed, in_tree = _linearized(value_of, primals)
+
+    def pullback(ct: Any) -> Any:
+        cts = leaves_of(out_tree, ct, "the cotangent of vjp")
+        expected = [tangent_aval(aval_of(result)) for result in results]
+        cts = list(map(check_tangent, expected, cts, ["vjp: the cotangent"] * len(cts)))
+        args = list(map(Linear, closed.in_avals))
+        cts_in = backward_pass(closed.jaxpr, closed.consts, args, cts)
+        return in_tree.unflatten(map(instantiate, cts_in))[0]
+
+    return (out_tree.unflatten(results), pullback, *aux)
+
+
+def _primal(x: Any) -> Any:
+    """Returns a value without its tangent."""
+    interpreter = current()
+    return interpreter.split(x)[0] if isinstance(interpreter, forward.JVP) else x
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Returns the function that gives the gradient of a scalar function; see `value_and_grad`."""
+    both = value_and_grad(f, argnums, has_aux)
+
+    @wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, ct = both(*args, **kwargs)
+        return (ct, value[1]) if has_aux else ct
+
+    return gradient
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Returns the function that gives the value and gradient of a scalar function.
+
+    Args:
+        f: A function of pytrees to a scalar.
+        argnums: Which arguments to differentiate with respect to.
+        has_aux: Whether `f` returns `(value, aux)` and aux is not differentiated.
+
+    Returns:
+        A function of the same arguments. The gradient is a tree like the argument, a tuple of
+        trees if `argnums` is a sequence; the value is `(value, aux)` with `has_aux`.
+
+    Raises:
+        TypeError: The value is not a real scalar, or an argument has an integer dtype.
+    """
+
+    @wraps(f)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        value, pullback, *aux = vjp(*of_argnums(f, argnums, args, kwargs), has_aux=has_aux)
+        (ct,) = pullback(_one(value))
+        return (value, *aux) if has_aux else value, ct
+
+    return both
+
+
+def of_argnums(
+    f: Callable[..., Any], argnums: Argnums, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Callable[[Any], Any], Any]:
+    """Returns `f` as a function of the arguments in `argnums`, the others fixed; and these.
+
+    Both are a tuple of arguments if `argnums` is a sequence, else the only argument.
+    """
+    numbers = argnums if isinstance(argnums, Sequence) else (argnums,)
+    positions = [_position(n, len(args), f) for n in numbers]
+
+    def of_chosen(chosen: Any) -> Any:
+        given = dict(zip(positions, chosen if numbers is argnums else (chosen,), strict=True))
+        return f(*(given.get(n, arg) for n, arg in enumerate(args)), **kwargs)
+
+    leaves, in_tree = tree_flatten((args, kwargs))
+    for leaf, (position, name) in zip(leaves, arguments(f, in_tree), strict=True):
+        if position in positions and not is_inexact(type_of(f, leaf, name).dtype):
+            raise TypeError(
+                f"grad requires real- or complex-valued inputs (input dtype that is a sub-dtype "
+                f"of np.inexact), but argument {name} is {aval_of(leaf).str_short()}: convert it "
+                f"with .astype(float)."
+            )
+    return of_chosen, tuple(args[n] for n in positions) if numbers is argnums else args[
+        positions[0]
+    ]
+
+
+def _position(argnum: int, count: int, f: Callable[..., Any]) -> int:
+    if not -count <= index(argnum) < count:
+        raise TypeError(
+            f"grad: argnums names argument {argnum}, but {name_of(f)} was called with {count} "
+            f"positional ones."
+        )
+    return argnum % count
+
+
+def _one(value: Any) -> Any:
+    """Returns the cotangent 1 of a value, which must be a real scalar."""
+    if (kind := tree_structure(value).kind) is not None:
+        raise TypeError(
+            f"Gradient only defined for scalar-output functions. Output was a {kind.__name__}: "
+            f"return a scalar, or (scalar, rest) with has_aux=True."
+        )
+    aval = aval_of(value)
+    if aval.shape:
+        raise TypeError(
+            f"Gradient only defined for scalar-output functions. Output had shape: {aval.shape}: "
+            f"sum it, or use core.jacrev."
+        )
+    check_real("grad", value)
+    return np.ones((), aval.dtype)[()]
+
+
+def check_real(what: str, value: Any) -> None:
+    """Raises unless a value is real and has derivatives."""
+    aval = aval_of(value)
+    if not is_inexact(aval.dtype) or aval.dtype.kind == "c":
+        raise TypeError(
+            f"{what} requires real-valued outputs, got {aval.str_short()}: take its real part or "
+            f"convert it with .astype(float)."
+        )
