@@ -7,15 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from tests.support.browsing import Watched, wait_for
 from tests.support.paths import environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -79,18 +79,6 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> object:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            if answer := question():
-                return answer
-        except OSError:
-            pass
-        time.sleep(0.2)
-    raise TimeoutError(f"waited {seconds:.0f} s for {what}")
-
-
 def private(folder: Path) -> dict[str, str]:
     """Folders of its own for everything that Jupyter and IPython would read from a home."""
     names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
@@ -138,23 +126,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
         log.close()
-
-
-@dataclass(frozen=True)
-class Watched:
-    """What a page asked for outside of data: and blob:, and what its console called an error."""
-
-    asked: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-    def watch(self, page) -> None:
-        page.on("request", lambda request: self._ask(request.url))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
-
-    def _ask(self, url: str) -> None:
-        if not url.startswith(("data:", "blob:", "about:")):
-            self.asked.append(url)
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +178,34 @@ def open_notebook(chromium, lab: Lab):
     yield open_
     for page in pages:
         page.close()
+
+
+PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
+
+
+@pytest.fixture
+def saved(chromium, tmp_path):
+    """`saved(*documents) -> page`: a saved file of these outputs, opened without any network."""
+    pages, asked, wrong = [], [], []
+
+    def saved_(*fragments, width=1200, light=True, page=None, markup=None):
+        path = tmp_path / "saved.html"
+        path.write_text(PAGE.format("true" if light else "false", markup or "".join(fragments)))
+        if page is None:
+            page = chromium.new_page(viewport={"width": width, "height": 900})
+            page.set_default_timeout(8000)
+            pages.append(page)
+            page.on("request", lambda request: asked.append(request.url))
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(f"file://{path}")
+        page.wait_for_selector(".jaxlens .bar", state="attached")
+        page.evaluate(
+            "Promise.all([...document.querySelectorAll('.jaxlens')].map(r => r.jaxlens.ready))"
+        )
+        return page
+
+    yield saved_
+    for page in pages:
+        page.close()
+    assert not [url for url in asked if not url.startswith(("data:", "file:"))]
+    assert not wrong

@@ -13,7 +13,7 @@ import urllib.request
 import nbformat
 import pytest
 
-from tests.browser.conftest import Watched, wait_for
+from tests.support.browsing import Watched, wait_for
 
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
 PROGRAM = f"""KEY = {HOSTILE!r}

@@ -8,6 +8,7 @@ from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
 from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import body, html
 from tests.support import sample_documents as sample
+from tests.support.browsing import CONTRAST
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 FIGURE = Figure(
@@ -102,39 +103,6 @@ def test_panes_scroll_and_the_page_does_not(show, width):
     blocks = (sample.source_pane(), sample.jaxpr_listing(), sample.diff(), sample.llvm())
     page = show(html(Document("hlo", sample.TAKEN, blocks)), html(sample.everything()), width=width)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-CONTRAST = """
-() => {
-  const parse = (c) => c.match(/[\\d.]+/g).map(Number);
-  const over = (top, under) => {
-    const a = top[3] ?? 1;
-    return [0, 1, 2].map((i) => top[i] * a + under[i] * (1 - a));
-  };
-  const light = (c) => {
-    const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-    const [r, g, b] = c.map((v) => linear(v / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const veil = (e) => {
-    const style = getComputedStyle(e, "::before");
-    return style.zIndex < 0 ? parse(style.backgroundColor) : ground(e.parentElement);
-  };
-  const ground = (e) => !e ? [255, 255, 255]
-    : over(parse(getComputedStyle(e).backgroundColor), veil(e));
-  const low = [];
-  const output = document.querySelector(".jaxlens");
-  const walker = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const e = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !e.getClientRects().length) continue;
-    const [a, b] = [light(over(parse(getComputedStyle(e).color), ground(e))), light(ground(e))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) low.push([e.tagName, e.className, ratio.toFixed(2), e.textContent]);
-  }
-  return low;
-}
-"""
 
 
 @pytest.mark.parametrize("light", [True, False])

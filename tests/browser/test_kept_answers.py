@@ -5,7 +5,7 @@ import urllib.request
 
 import pytest
 
-from tests.browser.conftest import wait_for
+from tests.support.browsing import wait_for
 
 NAME = "kept.ipynb"
 CELLS = [

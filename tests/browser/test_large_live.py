@@ -9,8 +9,8 @@ import pytest
 import jaxlens
 from jaxlens.render.document import GraphPane, Listing, Tabs
 from jaxlens.views.links import weave
-from tests.browser.conftest import wait_for
 from tests.support import programs
+from tests.support.browsing import wait_for
 
 LAYERS = 6
 SIZES = {"width": 16, "length": 8, "vocab": 32, "biases": True}

@@ -10,8 +10,8 @@ from jaxlens.notebook.widgets.viewer_requests import step_rows
 from jaxlens.render.blocks import walk
 from jaxlens.render.document import Document, Line, PassRow, PassSteps, Piece
 from jaxlens.render.html.document_html import html
-from tests.browser.test_faces import CONTRAST
 from tests.support import programs
+from tests.support.browsing import CONTRAST
 from tests.support.documents import explore as document
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"

@@ -17,7 +17,7 @@ from jaxlens.render.document import (
 from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import body, html
 from jaxlens.report import Cell, Table
-from tests.browser.test_viewer import a_document, choose, lit, row, saved  # noqa: F401 (saved is a fixture)
+from tests.support.viewer_pages import a_document, choose, lit, row
 
 CODE = "    hidden = jnp.tanh(x @ weights['first layer'] + bias['first layer'])  # ünïcode, then y"
 # Every character of the user's lines: inside its pane, and not where the note of its line is.
@@ -85,14 +85,14 @@ def with_long_lines():
         (600, ("source",)),
     ],
 )
-def test_no_character_of_the_users_code_is_hidden(saved, width, panes):  # noqa: F811
+def test_no_character_of_the_users_code_is_hidden(saved, width, panes):
     page = saved(html(with_long_lines()), width=width)
     choose(page, *panes)
     assert page.locator(".source-lines .rows > *").count() == 6
     assert page.evaluate(HIDDEN) == ""
 
 
-def test_nothing_lies_under_the_ruler_or_touches_it(saved):  # noqa: F811
+def test_nothing_lies_under_the_ruler_or_touches_it(saved):
     page = saved(html(with_long_lines()))
     choose(page, "source", "wide", "jaxpr")
     edges = page.evaluate(
@@ -110,7 +110,7 @@ def test_nothing_lies_under_the_ruler_or_touches_it(saved):  # noqa: F811
     assert min(notes) >= 4
 
 
-def test_a_pane_says_that_it_goes_on_and_keeps_the_names_of_rows(saved):  # noqa: F811
+def test_a_pane_says_that_it_goes_on_and_keeps_the_names_of_rows(saved):
     page = saved(html(with_long_lines()))
     choose(page, "source", "wide")
     frame = page.locator("details[data-pane=wide] .pane-frame")
@@ -130,13 +130,13 @@ def test_a_pane_says_that_it_goes_on_and_keeps_the_names_of_rows(saved):  # noqa
     ("width", "keys"),
     [(700, ["source"]), (1200, ["source", "optimized"]), (1800, ["source", "jaxpr", "optimized"])],
 )
-def test_a_wide_window_is_used(saved, width, keys):  # noqa: F811
+def test_a_wide_window_is_used(saved, width, keys):
     page = saved(html(replace(a_document(), verb="explore")), width=width)
     shown = page.locator(".bar [aria-pressed=true]")
     assert shown.evaluate_all("all => all.map(e => e.dataset.key)") == keys
 
 
-def test_a_line_says_what_became_of_its_equations(saved):  # noqa: F811
+def test_a_line_says_what_became_of_its_equations(saved):
     page = saved(html(a_document()))
     choose(page, "source", "jaxpr")
     page.locator(".source-lines [data-line='cell 3:4'] > summary").hover()
@@ -147,7 +147,7 @@ def test_a_line_says_what_became_of_its_equations(saved):  # noqa: F811
     )
 
 
-def test_all_controls_have_names_and_the_focus_goes_through_them_in_order(saved):  # noqa: F811
+def test_all_controls_have_names_and_the_focus_goes_through_them_in_order(saved):
     page = saved(html(with_long_lines()))
     choose(page, "source", "jaxpr", "wide")
     row(page, "jaxpr", "e1").click()
@@ -181,7 +181,7 @@ def wide_listing(lines, page_holds):
 
 @pytest.mark.parametrize("page_holds", [24, 8])  # all rows in the page; a list that draws its own
 @pytest.mark.parametrize("light", [True, False])
-def test_the_gutter_stays_when_a_listing_scrolls_sideways(saved, page_holds, light):  # noqa: F811
+def test_the_gutter_stays_when_a_listing_scrolls_sideways(saved, page_holds, light):
     document = a_document()
     (tabs,) = document.blocks
     lines = tabs.tabs[1].blocks[0].lines
@@ -208,7 +208,7 @@ def test_the_gutter_stays_when_a_listing_scrolls_sideways(saved, page_holds, lig
 
 @pytest.mark.parametrize("scripts", [True, False])
 @pytest.mark.parametrize("width", [620, 900])
-def test_bars_of_all_lines_begin_at_one_place(saved, chromium, scripts, width):  # noqa: F811
+def test_bars_of_all_lines_begin_at_one_place(saved, chromium, scripts, width):
     document = with_long_lines()
     (tabs,) = document.blocks
     pane = tabs.tabs[0].blocks[0]

@@ -12,8 +12,8 @@ import pytest
 
 from jaxlens.render.document import Document, SourceLine, SourcePane
 from jaxlens.render.html.document_html import html
-from tests.browser.test_faces import CONTRAST
-from tests.browser.test_viewer import a_document, choose, lit, row
+from tests.support.browsing import CONTRAST
+from tests.support.viewer_pages import a_document, choose, lit, row
 
 THEMES = {
     "vscode-light": ("#ffffff", "#3b3b3b"),

@@ -1,0 +1,126 @@
+"""Long listings of the viewer in a real browser: few elements, all lines within reach."""
+
+import pytest
+
+from jaxlens.render.html import document_html as html_module
+from jaxlens.render.html import payload
+from jaxlens.render.html.document_html import html
+from tests.support.viewer_pages import a_document, choose, lit, row
+
+LONG = 20_000
+
+
+def room(monkeypatch, rows):
+    """Lets an output carry so many lines beyond those shown."""
+    monkeypatch.setattr(html_module, "Room", lambda **known: payload.Room(**known | {"rows": rows}))
+
+
+def in_long_list(page):
+    return page.evaluate("document.querySelectorAll('.long-list [data-n]').length")
+
+
+def test_a_long_listing_holds_few_rows_and_all_of_them_can_be_reached(saved, monkeypatch):
+    room(monkeypatch, LONG)
+    document = a_document(LONG)
+    page = saved(html(document))
+    choose(page, "optimized", "jaxpr")
+    page.wait_for_selector(".long-list [data-n]")
+    pane = page.locator("details[data-pane=optimized] .pane-body")
+    assert in_long_list(page) < 120
+    last = None
+    for share in (0.3, 0.77, 1):
+        pane.evaluate("(e, share) => { e.scrollTop = share * e.scrollHeight }", share)
+        page.wait_for_timeout(50)
+        assert in_long_list(page) < 120
+        seen = page.locator(".long-list [data-n]").all_inner_texts()
+        assert seen != last
+        last = seen
+    assert f"fusion.{LONG - 1} = op{(LONG - 1) % 7}" in "".join(last)
+    box = page.locator("details[data-pane=optimized] .pane-head").get_by_role("searchbox")
+    box.fill("fusion.1234")
+    assert page.locator("details[data-pane=optimized] output").inner_text() == "1 of 11"
+    assert "fusion.1234 = op2" in page.locator(".long-list .row-cursor").inner_text()
+    page.locator("details[data-pane=optimized] .pane-head button", has_text="only").click()
+    assert in_long_list(page) == 11
+    box.press("Escape")
+    pane.focus()
+    page.keyboard.press("End")
+    assert f"fusion.{LONG - 1} =" in page.locator(".long-list .row-cursor").inner_text()
+
+
+def test_a_highlight_over_a_long_listing_is_right_and_takes_a_frame(saved, monkeypatch):
+    room(monkeypatch, LONG)
+    document = a_document(LONG)
+    page = saved(html(document))
+    choose(page, "jaxpr", "optimized")
+    page.wait_for_selector(".long-list [data-n]")
+    row(page, "jaxpr", "e4").hover()
+    seen = set(lit(page))
+    visible = {
+        r.strip().split(" ")[0] for r in page.locator(".long-list [data-n]").all_inner_texts()
+    }
+    expected = {i for i, own in document.web.atoms["optimized"].items() if 4 in own} & visible
+    assert seen == {"jaxpr e4"} | {f"optimized {i}" for i in expected}
+    took = page.evaluate(
+        """() => { const links = document.querySelector('.jaxlens').jaxlens.links; const times = [];
+        for (let n = 0; n < 20; n++) {
+          links.point = { stage: 'jaxpr', id: `e${n}` };
+          const start = performance.now(); links.light();
+          document.body.getBoundingClientRect(); times.push(performance.now() - start);
+        } return times.sort((a, b) => a - b); }"""
+    )
+    print(f"highlight over {LONG:,} lines: median {took[10]:.1f} ms, most {took[-1]:.1f} ms")
+    pane = page.locator("details[data-pane=optimized] .pane-body")
+    pane.evaluate("e => { e.scrollTop = 0.5 * e.scrollHeight }")
+    row(page, "jaxpr", "e4").click()
+    page.keyboard.press("]")
+    page.keyboard.press("n")
+    assert page.locator(".long-list .row-cursor.lit").count() == 1
+
+
+def test_the_ruler_shows_distant_matches_and_leads_there(saved, monkeypatch):
+    room(monkeypatch, LONG)
+    page = saved(html(a_document(LONG)))
+    choose(page, "jaxpr", "optimized")
+    page.wait_for_selector(".long-list [data-n]")
+    ruler = page.locator("details[data-pane=optimized] .ruler")
+    inked = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
+    assert not ruler.evaluate(inked)
+    row(page, "jaxpr", "e4").click()
+    page.wait_for_timeout(100)
+    assert ruler.evaluate(inked)
+    height = ruler.bounding_box()["height"]
+    ruler.click(position={"x": 6, "y": height * 0.6})
+    page.wait_for_timeout(100)
+    pane = page.locator("details[data-pane=optimized] .pane-body")
+    share = pane.evaluate("e => (e.scrollTop + e.clientHeight / 3) / e.scrollHeight")
+    assert share == pytest.approx(0.6, abs=0.02)
+    assert [mark for mark in lit(page) if mark.startswith("optimized")]
+
+
+def test_a_live_kernel_fills_in_the_lines_that_the_file_left_out(saved, monkeypatch):
+    room(monkeypatch, 100)
+    document = a_document(2000)
+    listing = document.blocks[0].tabs[3].blocks[0]
+    lines = [*listing.lines, *listing.more]
+    answers = {n: payload.lines_data(lines[n : n + 500]) for n in range(112, 2000, 500)}
+    markup = html(document)
+    assert "1,888 more lines in a live session." in markup
+    page = saved(markup)
+    page.wait_for_selector(".long-list [data-n]")
+    page.evaluate(
+        """answers => { window.asked = []; const root = document.querySelector('.jaxlens');
+        root.jaxlens.fetch = (what) => { asked.push(what);
+          return Promise.resolve(answers[what.lines.from]); };
+        root.dataset.kernel = 'live';
+        root.dispatchEvent(new CustomEvent('jl-kernel')); }""",
+        {str(n): answer for n, answer in answers.items()},
+    )
+    assert not page.locator(".saved-only").is_visible()
+    page.locator("details[data-pane=optimized] .pane-body").evaluate("e => { e.scrollTop = 1e9 }")
+    page.wait_for_function(
+        "document.querySelector('.long-list').innerText.includes('fusion.1999 =')"
+    )
+    asked = page.evaluate("asked")
+    assert asked[-1] == {"lines": {"listing": 2, "from": 1612, "to": 2000}}
+    assert all(what["lines"]["to"] - what["lines"]["from"] <= 500 for what in asked)

@@ -1,0 +1,162 @@
+"""Panes of the viewer in a real browser: which are shown, their width, search, keys and copies."""
+
+import pytest
+
+from jaxlens.render.html.document_html import html
+from tests.support.viewer_pages import a_document, choose, lit, row, shown
+
+
+def test_panes_are_remembered_by_the_output(saved):
+    one, other = (
+        html(a_document()),
+        html(
+            a_document(name="g(x)").__class__(
+                "compile", "g(x)", a_document().blocks, a_document().web
+            )
+        ),
+    )
+    page = saved(one)
+    assert shown(page) == ["Your code", "Optimised HLO"]
+    page.locator(".bar [data-key=jaxpr]").click()
+    page.locator(".bar [data-key=stablehlo]").click(modifiers=["Shift"])
+    assert shown(page) == ["Your code", "jaxpr", "StableHLO"]
+    page = saved(one, page=page)
+    assert shown(page) == ["Your code", "jaxpr", "StableHLO"]
+    page = saved(other, page=page)
+    assert shown(page) == ["Your code", "Kernels"]
+
+
+def test_a_page_without_storage_works(saved):
+    page = saved(html(a_document()))
+    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw 1 } })")
+    page = saved(html(a_document()), page=page)
+    page.locator(".bar [data-key=jaxpr]").click()
+    assert shown(page) == ["Your code", "jaxpr"]
+
+
+@pytest.mark.parametrize(("width", "count"), [(1200, 2), (700, 1), (400, 1)])
+def test_narrow_outputs_show_one_pane_and_nothing_is_cut_off(saved, width, count):
+    page = saved(html(a_document()), width=width)
+    assert len(shown(page)) == count
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if width == 400:
+        page.locator(".bar [data-key=jaxpr]").click(modifiers=["Shift"])
+        assert shown(page) == ["jaxpr"]
+
+
+def test_the_room_between_panes_moves_by_pointer_and_keys(saved):
+    page = saved(html(a_document()))
+    bar = page.locator(".splitter")
+    width = page.locator("details[data-pane=source]").bounding_box()["width"]
+    box = bar.bounding_box()
+    page.mouse.move(box["x"] + 4, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 154, box["y"] + 50)
+    page.mouse.up()
+    wider = page.locator("details[data-pane=source]").bounding_box()["width"]
+    assert wider == pytest.approx(width + 150, abs=6)
+    bar.focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("details[data-pane=source]").bounding_box()["width"] < wider
+    assert 50 < int(bar.get_attribute("aria-valuenow")) < 70
+
+
+def test_search_counts_goes_round_and_filters(saved):
+    page = saved(html(a_document()))
+    choose(page, "jaxpr")
+    head = page.locator("details[data-pane=jaxpr] .pane-head")
+    box = head.get_by_role("searchbox")
+    box.fill("OP3")
+    expected = [f"jaxpr e{n}" for n in range(24) if n % 7 == 3]
+    assert head.locator("output").inner_text() == f"1 of {len(expected)}"
+    assert lit(page, "hit") == sorted(expected)
+    box.press("Enter")
+    assert lit(page, "row-cursor") == ["jaxpr e10"]
+    box.press("Shift+Enter")
+    box.press("Shift+Enter")
+    assert head.locator("output").inner_text() == f"{len(expected)} of {len(expected)}"
+    head.locator("button", has_text="only").click()
+    rows = page.locator("details[data-pane=jaxpr] .listing [data-id]:visible")
+    assert rows.count() == len(expected)
+    box.press("Escape")
+    assert rows.count() == 24
+    assert lit(page, "hit") == []
+
+
+def test_keys_go_through_rows_pin_and_choose_panes(saved):
+    page = saved(html(a_document()))
+    choose(page, "jaxpr", "optimized")
+    page.locator("details[data-pane=jaxpr] .pane-body").focus()
+    for key in "jjk":
+        page.keyboard.press(key)
+    assert lit(page, "row-cursor") == ["jaxpr e0"]
+    page.keyboard.press("ArrowDown")
+    assert set(lit(page)) == {"jaxpr e1", "optimized fusion.0"}
+    page.keyboard.press("Enter")
+    assert lit(page, "pin") == ["jaxpr e1"]
+    page.keyboard.press("]")
+    page.keyboard.press("n")
+    assert lit(page, "row-cursor")[-1] == "optimized fusion.0"
+    page.keyboard.press("Escape")
+    assert lit(page, "pin") == []
+    page.keyboard.press("3")
+    assert shown(page) == ["jaxpr", "StableHLO"]
+    page.keyboard.press("/")
+    page.keyboard.type("s7")
+    assert page.locator("details[data-pane=stablehlo] .pane-head output").inner_text() == "1 of 1"
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog", name="Keys").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("dialog", name="Keys").is_visible()
+
+
+def test_letters_typed_inside_do_not_reach_the_notebook(saved):
+    page = saved(html(a_document()))
+    page.evaluate(
+        "window.heard = []; for (const capture of [true, false])"
+        " document.addEventListener('keydown', e => heard.push(e.key), capture)"
+    )
+    page.locator("details[data-pane=source] .pane-body").focus()
+    for key in ["j", "d", "x", "Enter", "Control+s"]:
+        page.keyboard.press(key)
+    assert [key for key in page.evaluate("heard") if len(key) == 1] == ["s", "s"]
+
+
+def test_a_panes_text_is_copied(saved):
+    page = saved(html(a_document()))
+    choose(page, "jaxpr")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate("navigator.clipboard.writeText = text => { window.text = text }")
+    page.locator("details[data-pane=jaxpr] .pane-head button", has_text="copy").click()
+    lines = page.evaluate("window.text").split("\n")
+    assert len(lines) == 24
+    assert lines[3] == "  e3 = op3"
+
+
+def test_in_jupyterlab_keys_stay_in_the_output(open_notebook):
+    cells = [
+        "%load_ext jaxlens\nimport jax.numpy as jnp\n"
+        "def f(x):\n    y = jnp.sin(x)\n    return y * y",
+        "%%jaxpr\nf(jnp.ones(8))",
+        "'last'",
+    ]
+    page = open_notebook("viewer.ipynb", cells)
+    output = page.locator(".jaxlens").first
+    output.locator(".bar [data-key=jaxpr]").wait_for()
+    page.evaluate("document.querySelector('.jaxlens').jaxlens.ready")
+    choose(page, "source", "jaxpr")
+    equation = row(page, "jaxpr", "sin").or_(output.locator("[data-pane=jaxpr] [data-id]").first)
+    equation.first.click()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    assert len(lit(page, "row-cursor")) == 1
+    assert len(lit(page, "pin")) == 1
+    active = page.locator(".jp-Cell.jp-mod-active")
+    for key in "ddxjk":
+        page.keyboard.press(key)
+    assert page.locator(".jp-CodeCell").count() == 3
+    assert "%%jaxpr" in active.inner_text()
+    page.keyboard.press("Escape")
+    assert lit(page, "pin") == []
