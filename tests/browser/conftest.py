@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.support.browsing import Watched, wait_for
+from tests.support.browsing import PAGE, PageLog, wait_for
 from tests.support.paths import environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -136,15 +136,13 @@ def open_notebook(chromium, lab: Lab):
     """
     pages = []
 
-    def open_(
-        name: str, cells: Sequence[str] = (), dark: bool = False, watched: Watched | None = None
-    ):
+    def open_(name: str, cells: Sequence[str] = (), dark: bool = False, log: PageLog | None = None):
         if not cells:
-            return show(name, dark, watched)
+            return show(name, dark, log)
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
         book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
         nbformat.write(book, lab.root / name)
-        page = show(name, dark, watched)
+        page = show(name, dark, log)
         wait_for(lambda: connected(name), "a kernel")
         page.keyboard.press("Escape")
         page.get_by_role("menuitem", name="Run", exact=True).click()
@@ -152,12 +150,12 @@ def open_notebook(chromium, lab: Lab):
         wait_for(lambda: finished(page, len(cells)), "the cells to run", 120)
         return page
 
-    def show(name: str, dark: bool, watched: Watched | None):
+    def show(name: str, dark: bool, log: PageLog | None):
         lab.theme("Dark" if dark else "Light")
         page = chromium.new_page(viewport={"width": 1280, "height": 1400})
         pages.append(page)
-        if watched:
-            watched.watch(page)
+        if log:
+            log.follow(page)
         page.goto(f"{lab.url}/lab/workspaces/{Path(name).stem}/tree/{name}")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         shown = f"body[data-jp-theme-light={'false' if dark else 'true'}]"
@@ -178,9 +176,6 @@ def open_notebook(chromium, lab: Lab):
     yield open_
     for page in pages:
         page.close()
-
-
-PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 
 
 @pytest.fixture

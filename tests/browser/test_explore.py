@@ -13,7 +13,7 @@ import urllib.request
 import nbformat
 import pytest
 
-from tests.support.browsing import Watched, wait_for
+from tests.support.browsing import PageLog, check_quiet, wait_for
 
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
 PROGRAM = f"""KEY = {HOSTILE!r}
@@ -74,11 +74,11 @@ LIT_LINES = """root => [...root.querySelectorAll(".source-lines .lit")].map(
 @pytest.fixture(scope="module")
 def live(open_notebook):
     """The page of the notebook that ran, and what was seen while it did."""
-    watched = Watched()
-    page = open_notebook(NAME, [c.replace("NODE", "'e0'") for c in CELLS], watched=watched)
+    log = PageLog()
+    page = open_notebook(NAME, [c.replace("NODE", "'e0'") for c in CELLS], log=log)
     page.set_viewport_size({"width": 1700, "height": 1400})
     page.locator(".jaxlens[data-kernel=live]").nth(3).wait_for()
-    return page, watched
+    return page, log
 
 
 @pytest.fixture(scope="module")
@@ -173,13 +173,6 @@ def check_back(page, root, web, key):
     return False
 
 
-def check_quiet(page, watched, origin):
-    assert page.evaluate("window.pwned") is None
-    assert page.locator(".jaxlens img[src=x]").count() == 0
-    assert watched.wrong == []
-    assert [url for url in watched.asked if not url.startswith(origin)] == []
-
-
 def check_links(page, root, web):
     lit = 0
     for key in PANES:
@@ -191,9 +184,9 @@ def check_links(page, root, web):
 
 
 def test_a_line_lights_what_it_became_in_every_pane(live, lab):
-    page, watched = live
+    page, log = live
     check_links(page, output(page), printed(page, 3))
-    check_quiet(page, watched, lab.url)
+    check_quiet(page, log, lab.url)
 
 
 def test_what_is_pinned_arrives_in_python_and_escape_lets_go(live):
@@ -304,15 +297,15 @@ def test_exported_it_works_from_a_file_without_network(saved, live, chromium, la
     command = [sys.executable, "-m", "nbconvert", "--to", "html", NAME]
     bare = [f"--HTMLExporter.{name}_url=" for name in ("mathjax", "require_js", "mermaid_js")]
     subprocess.run([*command, *bare], cwd=lab.root, check=True, capture_output=True, env=os.environ)
-    watched = Watched()
+    log = PageLog()
     page = chromium.new_page(viewport={"width": 1500, "height": 1200})
-    watched.watch(page)
+    log.follow(page)
     address = (lab.root / NAME.replace("ipynb", "html")).as_uri()
     page.goto(address)
     root = page.locator(".jaxlens").first
     root.locator(".bar").wait_for()
     check_links(page, root, printed(live[0], 3))
-    check_quiet(page, watched, address)
+    check_quiet(page, log, address)
     page.close()
 
 

@@ -8,9 +8,8 @@ from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
 from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import body, html
 from tests.support import sample_documents as sample
-from tests.support.browsing import CONTRAST
+from tests.support.browsing import CONTRAST, PAGE
 
-PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 FIGURE = Figure(
     (
         Panel(

@@ -9,10 +9,10 @@ from jaxlens.render.html.document_html import html
 from jaxlens.render.link_data import Web
 from jaxlens.views.figures.hlo import figure as hlo_figure
 from jaxlens.views.figures.jaxpr import figure
+from tests.support.browsing import PAGE
 from tests.support.drawn_modules import branching, layers, predict
 from tests.views.figures.test_hlo_figure import LOOP
 
-PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
 
 # Three atoms in two lines; `e3` is a call, of which `e4` is the body.

@@ -8,7 +8,7 @@ import sys
 import nbformat
 import pytest
 
-from tests.support.browsing import Watched, wait_for
+from tests.support.browsing import PageLog, check_quiet, wait_for
 
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
 CELLS = [
@@ -34,8 +34,8 @@ NAME = "live.ipynb"
 @pytest.fixture(scope="module")
 def live(open_notebook):
     """The page of the notebook that ran, and what was seen while it did."""
-    watched = Watched()
-    return open_notebook(NAME, CELLS, watched=watched), watched
+    log = PageLog()
+    return open_notebook(NAME, CELLS, log=log), log
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +65,6 @@ def pane(output, key):
     found = output.locator(f"details[data-pane={key}]")
     assert found.locator(".pane-body").is_visible()
     return found
-
-
-def check_quiet(page, watched, origin):
-    """No name was executed, no error was logged, nothing was asked for elsewhere."""
-    assert page.evaluate("window.pwned") is None
-    assert page.locator(".jaxlens img[src=x]").count() == 0
-    assert watched.wrong == []
-    assert [url for url in watched.asked if not url.startswith(origin)] == []
 
 
 def check_panes(page, outputs):
@@ -165,26 +157,26 @@ def check_all(page):
 
 
 def test_everything_works_while_the_kernel_lives(live, lab):
-    page, watched = live
+    page, log = live
     check_all(page)
-    check_quiet(page, watched, lab.url)
+    check_quiet(page, log, lab.url)
 
 
 def test_everything_works_when_opened_again_in_the_dark(saved, open_notebook, lab):
-    watched = Watched()
-    page = open_notebook(NAME, dark=True, watched=watched)
+    log = PageLog()
+    page = open_notebook(NAME, dark=True, log=log)
     output = outputs_of(page)[0]
     assert output.evaluate("e => getComputedStyle(e).colorScheme") == "dark"
     check_all(page)
-    check_quiet(page, watched, lab.url)
+    check_quiet(page, log, lab.url)
 
 
 def test_untrusted_it_shows_text_picture_and_colours(saved, open_notebook, lab):
     book = nbformat.from_dict(json.loads(json.dumps(saved)))
     book.metadata["title"] = "not what this server signed"
     nbformat.write(book, lab.root / "untrusted-live.ipynb")
-    watched = Watched()
-    page = open_notebook("untrusted-live.ipynb", watched=watched)
+    log = PageLog()
+    page = open_notebook("untrusted-live.ipynb", log=log)
     jaxpr, hlo, _ = outputs_of(page)
     assert page.locator("[data-jl], .jaxlens script, .jaxlens-drawing[data-live]").count() == 0
     assert HOSTILE in jaxpr.inner_text()
@@ -196,7 +188,7 @@ def test_untrusted_it_shows_text_picture_and_colours(saved, open_notebook, lab):
     assert picture.evaluate("e => e.complete && e.naturalWidth") > 100
     hlo.locator("summary", has_text="StableHLO").click()
     assert "stablehlo.dot_general" in hlo.inner_text()
-    check_quiet(page, watched, lab.url)
+    check_quiet(page, log, lab.url)
 
 
 def test_exported_it_works_from_a_file_without_network(saved, chromium, lab):
@@ -205,26 +197,26 @@ def test_exported_it_works_from_a_file_without_network(saved, chromium, lab):
     subprocess.run(
         [*command, *bare], cwd=lab.root, check=True, capture_output=True, env={**os.environ}
     )
-    watched = Watched()
+    log = PageLog()
     page = chromium.new_page(viewport={"width": 700, "height": 900})
-    watched.watch(page)
+    log.follow(page)
     address = (lab.root / "live.html").as_uri()
     page.goto(address)
     check_all(page)
     assert page.locator(".jaxlens").evaluate_all(
         "all => all.every(e => e.scrollWidth <= innerWidth)"
     )
-    check_quiet(page, watched, address)
+    check_quiet(page, log, address)
     page.close()
 
 
 def test_it_works_in_notebook_7(saved, chromium, lab):
     pytest.importorskip("notebook", minversion="7")
-    watched = Watched()
+    log = PageLog()
     page = chromium.new_page(viewport={"width": 1280, "height": 1400})
-    watched.watch(page)
+    log.follow(page)
     page.goto(f"{lab.url}/notebooks/{NAME}")
     check_all(page)
-    watched.wrong.clear()  # it logs errors of its own with any notebook
-    check_quiet(page, watched, lab.url)
+    log.errors.clear()  # it logs errors of its own with any notebook
+    check_quiet(page, log, lab.url)
     page.close()

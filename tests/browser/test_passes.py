@@ -11,10 +11,8 @@ from jaxlens.render.blocks import walk
 from jaxlens.render.document import Document, Line, PassRow, PassSteps, Piece
 from jaxlens.render.html.document_html import html
 from tests.support import programs
-from tests.support.browsing import CONTRAST
+from tests.support.browsing import CONTRAST, PAGE
 from tests.support.documents import explore as document
-
-PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
+# Texts on the page whose contrast with their background is below 4.5.
 CONTRAST = """
 () => {
   const parse = (c) => c.match(/[\\d.]+/g).map(Number);
@@ -50,17 +52,25 @@ def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> 
 
 
 @dataclass(frozen=True)
-class Watched:
-    """What a page asked for outside of data: and blob:, and what its console called an error."""
+class PageLog:
+    """Requests of a page, but for data: and blob: addresses, and errors of its console."""
 
-    asked: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
-    def watch(self, page) -> None:
+    def follow(self, page) -> None:
         page.on("request", lambda request: self._ask(request.url))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and self.errors.append(line.text))
 
     def _ask(self, url: str) -> None:
         if not url.startswith(("data:", "blob:", "about:")):
-            self.asked.append(url)
+            self.requests.append(url)
+
+
+def check_quiet(page, log: PageLog, origin: str) -> None:
+    """No hostile name has run, no error was logged, and all requests went to `origin`."""
+    assert page.evaluate("window.pwned") is None
+    assert page.locator(".jaxlens img[src=x]").count() == 0
+    assert log.errors == []
+    assert [url for url in log.requests if not url.startswith(origin)] == []
