@@ -9,16 +9,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 How = Literal["stamped", "value", "named", "span", "inferred"]
 HOWS: tuple[How, ...] = ("stamped", "value", "named", "span", "inferred")
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """`tail` became (a part of) `head`."""
 
     tail: str

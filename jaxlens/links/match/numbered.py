@@ -74,9 +74,9 @@ class Program:
         return frozenset(_applied(self.module))
 
     @cached_property
-    def loops(self) -> list[Node]:
-        """Loops and branches."""
-        return [n for n in self.nodes.values() if n.opcode in ("while", "conditional")]
+    def loops(self) -> Mapping[str, Node]:
+        """Loops and branches by id."""
+        return {id: n for id, n in self.nodes.items() if n.opcode in ("while", "conditional")}
 
     @cached_property
     def held(self) -> Mapping[str, str]:

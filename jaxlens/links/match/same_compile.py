@@ -1,27 +1,29 @@
 """Follows the instructions of one HLO module into a later one of the same compile.
 
-By identity, not by text: stamps that are known already, then values (see `ir.numbering`),
-names, and source positions. See `link.py` for what a link is.
+The keys, best first: the value that an instruction computes (see `ir.hlo.value_numbering`), its
+name, its source position. Values come first because a fusion renames what it takes in:
+
+    before                           after
+    dot.1 = dot(x, w)                fused (p0, p1):
+    add.1 = add(dot.1, b)              dot.7 = dot(p0, p1)          dot.1 -> dot.7 by value
+    max.1 = maximum(add.1, 0)        call.2 = custom-call(fused)    add.1, max.1: by position, if
+                                                                    one instruction has theirs
+
+Names and positions are left for what a pass rewrote into another value. One value may have several
+instructions on either side: CSE merged them, or two fusions compute it twice. Then all are linked.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.hlo.value_numbering import plain
+from jaxlens.links.match.by_keys import Key, nearest, unique
 from jaxlens.links.match.link import How, Link, Relation
 from jaxlens.links.match.numbered import Program, Programs
-
-Triple = tuple[str, str, How]
-"""A link before it is one: the same again costs nothing."""
-Links = dict[Triple, None]
 
 
 def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relation:
     """Follows the instructions of one HLO module into a later one of the same compile.
-
-    Values decide first, since a fusion renames what it swallows; then names; then operation and
-    source position where these are unique on both sides. Time is linear in the modules' size.
 
     Args:
         before: The earlier program.
@@ -34,70 +36,133 @@ def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relatio
 
 def follow(left: Program, right: Program, known: Iterable[Link] = ()) -> Relation:
     """`relate` for programs that are compared with several others; both of one `Programs`."""
-    links: Links = dict.fromkeys((link.tail, link.head, link.how) for link in known)
-    same = [(left.module.entry, right.module.entry)]
-    same += [(name, name) for name in left.bodies if name in right.bodies]
-    _by_value(left, right, same, links)
-    _by_loops(left, right, links)
-    for rest in (_by_name, _by_place):
-        tails, heads = _ends(links)
-        ours = [node for id, node in left.nodes.items() if id not in tails]
-        theirs = [node for id, node in right.nodes.items() if id not in heads]
-        rest(left, right, ours, theirs, links)
-    return Relation(Link(*link) for link in links)
+    links = _Links(known)
+    bodies = [(left.module.entry, right.module.entry)]
+    bodies += [(name, name) for name in left.bodies if name in right.bodies]
+    links.add(_by_value(left, right, bodies))
+    links.add(_by_loops(left, right, links))
+    for how in _PLACES_AND_KEYS:
+        links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes), how))
+    return Relation(links.found)
 
 
-def _ends(links: Links) -> tuple[set[str], set[str]]:
-    return {tail for tail, _, _ in links}, {head for _, head, _ in links}
+class _Links:
+    """The links so far, each once, and which nodes they link."""
+
+    def __init__(self, known: Iterable[Link]) -> None:
+        self.found: dict[Link, None] = {}
+        self.tails: set[str] = set()
+        self.heads: set[str] = set()
+        self.add(known)
+
+    def add(self, links: Iterable[Link]) -> None:
+        new = dict.fromkeys(links)
+        self.found.update(new)
+        self.tails.update([link.tail for link in new])
+        self.heads.update([link.head for link in new])
+
+    def rest(
+        self, before: Mapping[str, Node], after: Mapping[str, Node]
+    ) -> tuple[list[Node], list[Node]]:
+        """The nodes of both sides that nothing is linked to."""
+        return (
+            [node for id, node in before.items() if id not in self.tails],
+            [node for id, node in after.items() if id not in self.heads],
+        )
 
 
-def _by_loops(left: Program, right: Program, links: Links) -> None:
-    """Pairs loops and branches that changed, by name or place, and what their bodies compute alike.
+def _family(_: Program, node: Node) -> str:
+    """The opcode; reshape and bitcast are one operation before and after layouts are chosen."""
+    return "reshape" if node.opcode == "bitcast" else node.opcode
 
-    A loop that a pass gave more state is another value, though most of its body is the same.
+
+def _type(_: Program, node: Node) -> str:
+    return plain(node.type)
+
+
+def _family_and_type(program: Program, node: Node) -> tuple[str, str]:
+    return _family(program, node), plain(node.type)
+
+
+def _name(_: Program, node: Node) -> tuple[str, str]:
+    return node.id, node.opcode
+
+
+def _spot(program: Program, node: Node) -> tuple[int, bool] | None:
+    """Scope and frames; an applied computation, as a reducer, stands where its caller does."""
+    spot = program.spot(node)
+    return (spot, node.id in program.applied) if spot else None
+
+
+def _family_and_spot(program: Program, node: Node) -> tuple[str, int]:
+    return _family(program, node), program.spot(node)
+
+
+_PLACES_AND_KEYS: Mapping[How, tuple[Key[Program], tuple[Key[Program], ...]]] = {
+    "named": (_name, (_type,)),
+    "span": (_spot, (_family, _family_and_type, _type)),
+}
+_KEYS_OF_EQUALS = (_name, _family_and_spot, _family)
+
+
+def _by_keys(
+    left: Program, right: Program, before: list[Node], after: list[Node], how: How
+) -> Iterator[Link]:
+    for tail, head in unique((left, right), before, after, *_PLACES_AND_KEYS[how]):
+        yield Link(tail.id, head.id, how)
+
+
+def _by_loops(left: Program, right: Program, links: _Links) -> Iterator[Link]:
+    """Pairs loops and branches that changed, and what their bodies still compute alike.
+
+    A loop that a pass gave more state is another value, though most of its body is the same:
+
+        while (i, x)  body: tanh x         while (i, x, y)  body: tanh x, exp y
     """
-    tails, heads = _ends(links)
-    ours = [node for node in left.loops if node.id not in tails]
-    theirs = [node for node in right.loops if node.id not in heads]
-    if not (ours and theirs):
+    before, after = links.rest(left.loops, right.loops)
+    if not (before and after):
         return
-    pairs: dict[str, Triple] = {}
-    for rest in (_by_place, _by_name):
-        found: Links = {}
-        rest(left, right, ours, theirs, found)
-        pairs.update((link[0], link) for link in found)
+    pairs: dict[str, Link] = {}
+    for how in ("span", "named"):  # a name is surer and replaces a position
+        pairs.update((link.tail, link) for link in _by_keys(left, right, before, after, how))
+    yield from pairs.values()
     bodies = [
-        body
+        names
         for tail, head, _ in pairs.values()
-        for body in zip(left.nodes[tail].regions, right.nodes[head].regions, strict=False)
+        for names in zip(left.nodes[tail].regions, right.nodes[head].regions, strict=False)
     ]
-    links.update(dict.fromkeys(pairs.values()))
-    inside: Links = {}
-    _by_value(left, right, bodies, inside)
-    links.update((k, None) for k in inside if k[0] not in tails and k[1] not in heads)
+    for link in _by_value(left, right, bodies):
+        if link.tail not in links.tails and link.head not in links.heads:
+            yield link
 
 
-def _by_value(
-    left: Program, right: Program, pairs: Iterable[tuple[str, str]], links: Links
-) -> None:
+def _by_value(left: Program, right: Program, bodies: Iterable[tuple[str, str]]) -> Iterator[Link]:
     """Pairs equal values within each pair of bodies, and goes on to the bodies that they call."""
-    pending = list(pairs)
-    seen = set()
+    pending = list(bodies)
+    done = set()
+    pairs: Iterable[tuple[Node, Node]]
     while pending:
-        pair = pending.pop()
-        if pair in seen or pair[0] not in left.bodies or pair[1] not in right.bodies:
+        names = pending.pop()
+        if names in done or names[0] not in left.bodies or names[1] not in right.bodies:
             continue
-        seen.add(pair)
-        if not _kept_state(left.module.regions[pair[0]], right.module.regions[pair[1]]):
+        done.add(names)
+        if not _kept_state(left.module.regions[names[0]], right.module.regions[names[1]]):
             continue
-        for tail, head in _equal(left, right, *pair):
-            links[tail.id, head.id, "value"] = None
-            if tail.regions and tail.opcode == head.opcode:
-                pending += zip(tail.regions, head.regions, strict=False)
+        values = right.bodies[names[1]]
+        for value, tails in left.bodies[names[0]].items():
+            heads = values.get(value, ())
+            if len(tails) == len(heads) == 1 and tails[0].opcode == heads[0].opcode:
+                pairs = zip(tails, heads, strict=True)  # as most are
+            else:
+                pairs = _equal(left, right, tails, heads) if heads else ()
+            for tail, head in pairs:
+                yield Link(tail.id, head.id, "value")
+                if tail.regions and tail.opcode == head.opcode:
+                    pending += zip(tail.regions, head.regions, strict=False)
 
 
 def _kept_state(before: Region, after: Region) -> bool:
-    """Whether the parts of a loop's state are where they were; passes put new ones at the end."""
+    """Whether the parts of a loop's state are where they were; passes append new ones."""
     pairs = zip(before.parameters, after.parameters, strict=False)
     return all(
         list(map(plain, old.type.parts)) == list(map(plain, new.type.parts[: len(old.type.parts)]))
@@ -105,107 +170,20 @@ def _kept_state(before: Region, after: Region) -> bool:
     )
 
 
-def _equal(left: Program, right: Program, tail: str, head: str) -> Iterator[tuple[Node, Node]]:
-    """Pairs instructions of two bodies that have one value."""
-    heads = right.bodies[head]
-    for value, ours in left.bodies[tail].items():
-        theirs = heads.get(value)
-        if theirs is None:
-            continue
-        if len(ours) == len(theirs) == 1:
-            if ours[0].opcode == theirs[0].opcode or _family(ours[0]) == _family(theirs[0]):
-                yield ours[0], theirs[0]
-        else:
-            yield from _paired(left, right, ours, theirs)
-
-
-def _paired(
-    left: Program, right: Program, ours: Sequence[Node], theirs: Sequence[Node]
+def _equal(
+    left: Program, right: Program, tails: Sequence[Node], heads: Sequence[Node]
 ) -> Iterator[tuple[Node, Node]]:
-    """Links the instructions of one value: like with like, and nobody is left alone.
+    """Links the instructions of one value, as many on either side as there are.
 
-    A fusion has the value of its root; so has a copy that of its operand. Such a bearer is
-    linked to a bearer, and the instruction that computes the value to one that computes it.
+    A fusion has the value of its root, and a copy that of its operand. The key of the opcode keeps
+    them apart from the instruction that computes the value:
+
+        add.1 = add x, y          add.5 = add x, y            add.1 -> add.5, and to nothing else
+                                  fusion.5 = fusion x, y      root: add.5
     """
-    by_id = {node.id: node for node in ours}
-    by_place = {(_family(node), left.spot(node)): node for node in reversed(ours)}
-    by_opcode = {_family(node): node for node in reversed(ours)}
-    met: set[str] = set()
-    heads: dict[str, Node] = {}
-    for head in theirs:
-        family = _family(head)
-        tail = by_id.get(head.id)
-        if tail is None or tail.opcode != head.opcode:
-            tail = by_place.get((family, right.spot(head))) or by_opcode.get(family)
-        heads.setdefault(family, head)
-        if tail is not None:
-            met.add(tail.id)
-            yield tail, head
-    for tail in ours:
-        found = heads.get(_family(tail))
-        if tail.id not in met and found is not None:
-            yield tail, found
-
-
-def _family(node: Node) -> str:
-    """The opcode; reshape and bitcast are one operation before and after layouts are chosen."""
-    return "reshape" if node.opcode == "bitcast" else node.opcode
-
-
-def _family_and_type(node: Node) -> str:
-    return f"{_family(node)} {plain(node.type)}"
-
-
-def _by_name(
-    left: Program, right: Program, ours: Sequence[Node], theirs: Sequence[Node], links: Links
-) -> None:
-    heads = {node.id: node for node in theirs}
-    for tail in ours:
-        head = heads.get(tail.id)
-        if head and head.opcode == tail.opcode and plain(head.type) == plain(tail.type):
-            links[tail.id, head.id, "named"] = None
-
-
-def _by_place(
-    left: Program, right: Program, ours: Sequence[Node], theirs: Sequence[Node], links: Links
-) -> None:
-    """Same scope and frames, and the same opcode, both or type, and nothing else like it."""
-    tails, heads = _placed(left, ours), _placed(right, theirs)
-    done: set[str] = set()
-    for key in (_family, _family_and_type, lambda node: plain(node.type)):
-        for place in [place for place in tails if place in heads]:
-            if all(n.id in done for n in tails[place]) or all(n.id in done for n in heads[place]):
-                del heads[place]  # nothing of it is left to be linked
-                continue
-            there = _unique(heads[place], key)
-            for name, tail in _unique(tails[place], key).items():
-                head = there.get(name)
-                if head and tail not in done and head not in done:
-                    done |= {tail, head}
-                    links[tail, head, "span"] = None
-
-
-Place = tuple[int, bool]
-"""A position in the user's program, and whether it is an applied computation that stands there."""
-
-
-def _placed(program: Program, nodes: Iterable[Node]) -> dict[Place, list[Node]]:
-    """Nodes by their position in the user's program; those without one are left out."""
-    groups: defaultdict[Place, list[Node]] = defaultdict(list)
-    for node in nodes:
-        spot = program.spot(node)
-        if spot:
-            groups[spot, node.id in program.applied].append(node)
-    return groups
-
-
-def _unique(nodes: Iterable[Node], key: Callable[[Node], str]) -> dict[str, str]:
-    """Nodes of one place that share their key with no other."""
-    same: dict[str, str] = {}
-    several: set[str] = set()
-    for node in nodes:
-        name = key(node)
-        if name in same:
-            several.add(name)
-        same[name] = node.id
-    return {name: id for name, id in same.items() if name not in several}
+    linked = set()
+    for head, tail in nearest((right, left), heads, tails, _KEYS_OF_EQUALS):
+        linked.add(tail.id)
+        yield tail, head
+    rest = [tail for tail in tails if tail.id not in linked]
+    yield from nearest((left, right), rest, heads, (_family,))
