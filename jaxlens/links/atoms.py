@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.links.match.by_source_position import by_place
+from jaxlens.links.match.by_source_position import equations_by_position
 from jaxlens.links.match.link import How
 
 Path = tuple[str, ...]
@@ -87,7 +87,7 @@ def _makers(jaxpr: Module, stablehlo: Module, how: dict[str, How]) -> dict[str, 
         for node in stablehlo.nodes()
     }
     if not any(made.values()):
-        for id, equations in by_place(jaxpr, stablehlo).items():
+        for id, equations in equations_by_position(jaxpr, stablehlo).items():
             made[id] = tuple((equation,) for equation in equations)
             how[id] = "span"
     for region in stablehlo.regions.values():

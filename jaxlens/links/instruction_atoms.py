@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.links.atoms import Atoms, Path
-from jaxlens.links.match.by_source_position import Place, at
+from jaxlens.links.match.by_source_position import Position, ops_at
 from jaxlens.links.match.link import How
 
 # They compute nothing: inputs, literals, bundles of values and other views of the same bytes.
@@ -48,7 +48,7 @@ class Reach:
 def reach(
     module: Module,
     atoms: Atoms,
-    there: Mapping[Place, tuple[Node, ...]],
+    there: Mapping[Position, tuple[Node, ...]],
     known: Mapping[str, tuple[tuple[int, ...], How]] | None = None,
 ) -> Reach:
     """Finds where every instruction came from, in time linear in the program's size.
@@ -72,7 +72,7 @@ def reach(
                 own[node.id] = memo[stamps]
         elif known and node.id in known:
             own[node.id], how[node.id] = known[node.id]
-        elif node.scope and node.opcode not in TRIVIAL and (places := at(node, there)):
+        elif node.scope and node.opcode not in TRIVIAL and (places := ops_at(node, there)):
             own[node.id] = tuple(dict.fromkeys(n for op in places for n in ops[op]))
             how[node.id] = "span"
     for id, found in _Neighbours(module, own).infer():

@@ -7,7 +7,7 @@ from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.links.atoms import Atoms, atoms
 from jaxlens.links.call_stacks import Stacks, owner, stacks
 from jaxlens.links.instruction_atoms import Reach, reach
-from jaxlens.links.match.by_source_position import Place, ops_at
+from jaxlens.links.match.by_source_position import Position, ops_by_position
 from jaxlens.links.match.link import HOWS, How
 from jaxlens.links.match.numbered import held
 from jaxlens.links.match.same_compile import relate
@@ -97,8 +97,8 @@ class Linked:
         return found
 
     @cached_property
-    def _places(self) -> Mapping[Place, tuple[Node, ...]]:
-        return ops_at(self.modules["stablehlo"]) if "stablehlo" in self.modules else {}
+    def _places(self) -> Mapping[Position, tuple[Node, ...]]:
+        return ops_by_position(self.modules["stablehlo"]) if "stablehlo" in self.modules else {}
 
     @cached_property
     def stacks(self) -> Stacks:

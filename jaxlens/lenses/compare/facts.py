@@ -16,7 +16,7 @@ from jaxlens.ir.graph import Node
 from jaxlens.lenses.compare.causes import Cause, causes, edited_lines, line_text
 from jaxlens.lenses.compare.figures import FIGURES, Figures
 from jaxlens.lenses.sentences import opcodes
-from jaxlens.links.match import edit_keys
+from jaxlens.links.match import across_edits
 from jaxlens.links.match.across_edits import Pairs
 
 Names = tuple[str, str]
@@ -130,7 +130,7 @@ def _equations(before: Capture, after: Capture) -> Pairs:
         text = now(node)
         return stood.get(text, text)
 
-    return edit_keys.equations(left, right, (was, earlier), (names[0], names[1]))
+    return across_edits.equations(left, right, (was, earlier), (names[0], names[1]))
 
 
 def _instructions(before: Capture, after: Capture, equations: Pairs) -> Pairs | None:
@@ -138,7 +138,7 @@ def _instructions(before: Capture, after: Capture, equations: Pairs) -> Pairs | 
         stages = [(c.optimized.module, c.stablehlo.module) for c in (before, after)]
     except UnavailableError:
         return None
-    return edit_keys.instructions(stages[0], stages[1], equations)
+    return across_edits.instructions(stages[0], stages[1], equations)
 
 
 def _lines(pairs: Pairs) -> Iterator[LineChange]:

@@ -1,60 +1,86 @@
 """Pairs the nodes of two programs that no compile links: before and after an edit, on two devices.
 
-Identity is what a node computes, then what it does for which line, and never its name or its
-position: an edit renumbers all that follows it. Bodies are paired through the calls that reach
-them. Each step is linear in the programs' size:
+An edit renumbers all that follows it, so names and positions say nothing. A node is identified by
+what it computes, then by what it does for which source line. With one line put in on top:
 
-1. the same value: the same expression of the same inputs;
-2. the same operation at the same types for the same words (a source line's text, an equation);
-3. the same operation for the same words, at other types: "changed";
-4. the same operation at the same types anywhere, in order;
-5. the same operation on an operand that is paired: "changed".
+    before                              after
+    e0 = sin x        a = sin(x)        e0 = mul x 2.0    x = 2 * x     new
+                                        e1 = sin e0       a = sin(x)    e0-e1: opcode, type, line
+    e1 = exp e0       b = exp(a)        e2 = exp e1       b = exp(a)    e1-e2: opcode, type, line
+
+Bodies are paired through the calls that reach them: the body of a scan with that of the scan it is
+paired with. Jaxprs know their source lines. Instructions know the equations that they came from,
+which are paired first; a fusion is paired with the one that holds most of what it holds.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.hlo import value_numbering
+from jaxlens.ir.hlo.value_numbering import Numbers, plain
+from jaxlens.ir.jaxpr.canonical import ADDRESS, NAMING
+from jaxlens.links.match.by_keys import Key, in_order
+from jaxlens.links.match.numbered import Programs, held
 
-Words = Callable[[Node], Hashable]
-Key = Callable[[Node], Hashable]
-"""What nodes must share to be paired; None for a node that cannot be by this."""
+Text = Callable[[Node], str]
+"""The text of the line that owns an equation; "" where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two programs.
+    """What the keys of one of the two programs look up.
 
     Attributes:
         bodies: Nodes by body, in program order.
         entry: The body where it starts.
         values: What each node computes from its body's parameters, as a number of one table.
-        kind: What a node does, at which types.
-        words: What it is for; equal words mean the same on both sides. None where nothing is known.
-        inputs: For each body, what comes in: the name that both sides know it by, by its own.
+        kinds: What each node does, at which types.
+        purpose: What a node is there for; equal on both sides where it means the same. None
+            where nothing is known.
+        inputs: For each body, the names that both sides know its parameters by.
     """
 
     bodies: Mapping[str, Sequence[Node]]
     entry: str
     values: Mapping[str, int]
-    kind: Key
-    words: Words
+    kinds: Mapping[str, Hashable]
+    purpose: Callable[[Node], Hashable]
     inputs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def _value(side: Side, node: Node) -> Hashable:
+    return side.values.get(node.id)
+
+
+def _kind(side: Side, node: Node) -> Hashable:
+    return side.kinds[node.id]
+
+
+def _kind_and_purpose(side: Side, node: Node) -> Hashable:
+    purpose = side.purpose(node)
+    return None if purpose is None else (side.kinds[node.id], purpose)
+
+
+def _opcode_and_purpose(side: Side, node: Node) -> Hashable:
+    purpose = side.purpose(node)
+    return None if purpose is None else (node.opcode, purpose)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Who is who.
+    """The nodes of two programs that correspond to each other.
 
     Attributes:
         before: The program before.
         after: The program after.
         same: Ids after by ids before, of nodes that do the same.
         changed: The same of nodes that do it at other types or with other attributes.
-        gone: Ids before that nothing after stands for.
-        new: Ids after that stand for nothing before.
+        gone: Ids before that correspond to nothing after.
+        new: Ids after that correspond to nothing before.
     """
 
     before: Module
@@ -75,113 +101,255 @@ class Pairs:
         return not (self.changed or self.gone or self.new)
 
 
-def pair(before: Module, after: Module, left: Side, right: Side) -> Pairs:
-    """Pairs the nodes of two programs, each with at most one.
+def equations(
+    before: Module,
+    after: Module,
+    lines: tuple[Text, Text] = (lambda _: "", lambda _: ""),
+    inputs: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> Pairs:
+    """Pairs the equations of two jaxprs.
 
     Args:
-        before: The program before.
-        after: The program after.
-        left: What is known of it.
-        right: What is known of the program after, numbered by the same table.
+        before: The one before.
+        after: The one after.
+        lines: Gives the source text of both sides' lines.
+        inputs: Names of both sides' inputs, so that an argument put in between moves no other.
     """
-    work = _Pairing(left, right)
-    work.bodies()
-    ids = [node.id for nodes in left.bodies.values() for node in nodes]
-    heads = [node.id for nodes in right.bodies.values() for node in nodes]
-    gone = tuple(id for id in ids if id not in work.images)
-    new = tuple(id for id in heads if id not in work.met)
-    return Pairs(before, after, work.same, work.changed, gone, new)
+    table = Numbers()
+    left = _jaxpr(before, table, lines[0], inputs[0])
+    right = _jaxpr(after, table, lines[1], inputs[1])
+    return _pair(before, after, left, right)
 
 
-class _Pairing:
-    """The pairs so far."""
+def instructions(
+    before: tuple[Module, Module | None],
+    after: tuple[Module, Module | None],
+    equations: Pairs | None,
+) -> Pairs:
+    """Pairs the instructions of two optimised programs.
 
-    def __init__(self, left: Side, right: Side) -> None:
-        self.left, self.right = left, right
-        self.same: dict[str, str] = {}
-        self.changed: dict[str, str] = {}
-        self.images: dict[str, str] = {}  # both of them
-        self.met: set[str] = set()  # ids after
+    Args:
+        before: The one before, and the StableHLO that it was made of, whose stamps name equations.
+        after: The one after, likewise.
+        equations: The equations that are paired; None where stamps mean the same on both sides.
+    """
+    programs = Programs()
+    images = equations.images if equations else {}
 
-    def bodies(self) -> None:
-        """The entries, what paired calls reach, and then what no pair of calls reaches."""
-        pending = deque([(self.left.entry, self.right.entry)])
-        ours, theirs = dict(self.left.bodies), dict(self.right.bodies)
-        while pending:
-            tail, head = pending.popleft()
-            if tail not in ours or head not in theirs:
-                continue  # paired already, or no body of its own
-            mine, others = ours.pop(tail), theirs.pop(head)
-            self._body(mine, others)
-            given = self.left.inputs.get(tail, {}), self.right.inputs.get(head, {})
-            self._zip(mine, others, *self._reading(mine, others, *given))
-            by_id = {node.id: node for node in others}
-            for node in mine:
-                image = self.images.get(node.id)
-                if node.regions and image in by_id:
-                    pending.extend(zip(node.regions, by_id[image].regions, strict=False))
-        tails, heads = ([n for nodes in some.values() for n in nodes] for some in (ours, theirs))
-        left, right = self.left, self.right
-        self._zip(tails, heads, self._for(left, left.kind), self._for(right, right.kind))
+    def image(equation: str) -> Hashable:
+        return images.get(equation, equation if equations is None else ("gone", equation))
 
-    def _body(self, tails: Sequence[Node], heads: Sequence[Node]) -> None:
-        left, right = self.left, self.right
-        self._zip(tails, heads, lambda n: left.values.get(n.id), lambda n: right.values.get(n.id))
-        for ours, theirs in ((left.kind, right.kind), (_opcode, _opcode)):
-            self._zip(tails, heads, self._for(left, ours), self._for(right, theirs))
-        self._zip(tails, heads, left.kind, right.kind)
-
-    def _reading(
-        self,
-        tails: Sequence[Node],
-        heads: Sequence[Node],
-        left: Mapping[str, str],
-        right: Mapping[str, str],
-    ) -> tuple[Key, Key]:
-        """Keys of operation and operands, the operands by what they are paired with."""
-        images = self.images
-        known = {images[node.id] for node in tails if node.id in images}
-        ours = {v.name: images[n.id] for n in tails if n.id in images for v in n.results}
-        theirs = {v.name: n.id for n in heads if n.id in known for v in n.results}
-
-        def key(names: Mapping[str, str]) -> Key:
-            def of(node: Node) -> Hashable:
-                read = tuple(names.get(name) for name in node.operands)
-                return (node.opcode, read) if any(read) else None
-
-            return of
-
-        return key({**left, **ours}), key({**right, **theirs})
-
-    @staticmethod
-    def _for(side: Side, what: Key) -> Key:
-        """What a node does, and for which words."""
-
-        def key(node: Node) -> Hashable:
-            words = side.words(node)
-            return None if words is None else (what(node), words)
-
-        return key
-
-    def _zip(self, tails: Iterable[Node], heads: Iterable[Node], of: Key, to: Key) -> None:
-        """Pairs what shares a key, in order."""
-        waiting: defaultdict[Hashable, deque[Node]] = defaultdict(deque)
-        for node in tails:
-            if node.id not in self.images:
-                key = of(node)
-                if key is not None:
-                    waiting[key].append(node)
-        for node in heads if waiting else ():
-            queue = None if node.id in self.met else waiting.get(to(node))
-            if queue:
-                self._add(queue.popleft(), node)
-
-    def _add(self, tail: Node, head: Node) -> None:
-        alike = self.left.kind(tail) == self.right.kind(head)
-        (self.same if alike else self.changed)[tail.id] = head.id
-        self.images[tail.id] = head.id
-        self.met.add(head.id)
+    aligned = _arguments(before[0]) == _arguments(after[0])  # else equal values mean nothing
+    left = _compiled(before, programs, aligned, image)
+    right = _compiled(after, programs, aligned, lambda equation: equation)
+    return _with_fusions(_pair(before[0], after[0], left, right))
 
 
-def _opcode(node: Node) -> str:
-    return node.opcode
+def _pair(before: Module, after: Module, left: Side, right: Side) -> Pairs:
+    same: dict[str, str] = {}
+    changed: dict[str, str] = {}
+    images: dict[str, str] = {}  # both of them
+    for tail, head in _pairs(left, right, images):
+        images[tail.id] = head.id
+        (same if left.kinds[tail.id] == right.kinds[head.id] else changed)[tail.id] = head.id
+    heads = set(images.values())
+    gone = (n.id for nodes in left.bodies.values() for n in nodes if n.id not in images)
+    new = (n.id for nodes in right.bodies.values() for n in nodes if n.id not in heads)
+    return Pairs(before, after, same, changed, tuple(gone), tuple(new))
+
+
+def _pairs(left: Side, right: Side, images: Mapping[str, str]) -> Iterator[tuple[Node, Node]]:
+    """Pairs the entries, then what paired calls reach, then what no pair of calls reaches.
+
+    Args:
+        left: The program before.
+        right: The program after.
+        images: The pairs so far: whoever draws the next one has put the others in.
+    """
+    sides = left, right
+    pending = deque([(left.entry, right.entry)])
+    tails, heads = dict(left.bodies), dict(right.bodies)
+    while pending:
+        names = pending.popleft()
+        if names[0] not in tails or names[1] not in heads:
+            continue  # paired already, or no body of its own
+        bodies = tails.pop(names[0]), heads.pop(names[1])
+        yield from in_order(sides, *bodies, _keys(sides, names, bodies, images))
+        by_id = {node.id: node for node in bodies[1]}
+        for node in bodies[0]:
+            image = images.get(node.id)
+            if node.regions and image in by_id:
+                pending.extend(zip(node.regions, by_id[image].regions, strict=False))
+    before, after = ([n for nodes in side.values() for n in nodes] for side in (tails, heads))
+    yield from in_order(sides, before, after, (_kind_and_purpose,))
+
+
+def _keys(
+    sides: tuple[Side, Side],
+    names: tuple[str, str],
+    bodies: tuple[Sequence[Node], Sequence[Node]],
+    images: Mapping[str, str],
+) -> Iterator[Key[Side]]:
+    """The keys of two bodies; the last is made when the pairs of the others are known.
+
+    It takes operation and operands, these by what they are paired with:
+
+        y = dot x w       y2 = dot x w: f16     paired before: "changed"
+        neg y: f32        neg y2: f16           paired now: both negate one operand
+    """
+    yield from (_value, _kind_and_purpose, _opcode_and_purpose, _kind)
+    tails, heads = bodies
+    paired = {images[node.id] for node in tails if node.id in images}
+    left = {v.name: images[n.id] for n in tails if n.id in images for v in n.results}
+    right = {v.name: n.id for n in heads if n.id in paired for v in n.results}
+    left = {**sides[0].inputs.get(names[0], {}), **left}
+    right = {**sides[1].inputs.get(names[1], {}), **right}
+
+    def opcode_and_operands(side: Side, node: Node) -> Hashable:
+        known = left if side is sides[0] else right
+        operands = tuple(known.get(name) for name in node.operands)
+        return (node.opcode, operands) if any(operands) else None
+
+    yield opcode_and_operands
+
+
+def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) -> Side:
+    kinds = {node.id: _printed_kind(node) for node in module.nodes()}
+
+    def purpose(node: Node) -> Hashable:
+        text = line(node)
+        return (text, _transforms(node.scope)) if text else None
+
+    bodies = {name: region.nodes for name, region in module.regions.items()}
+    values = _values(module, table, kinds, inputs)
+    names = {
+        region.name: {
+            value.name: f"input {name}"
+            for value, name in zip(region.parameters, _names(module, region, inputs), strict=True)
+        }
+        for region in module.regions.values()
+    }
+    return Side(bodies, module.entry, values, kinds, purpose, names)
+
+
+@cache
+def _transforms(scope: str) -> str:
+    """The transforms in a scope, which tell the backward pass of a line from its forward pass."""
+    return ",".join(re.findall(r"\b(\w++)\(", scope))
+
+
+def _printed_kind(node: Node) -> value_numbering.Key:
+    """Operation, attributes and types of results; what names a body or a function is left out."""
+    attrs = tuple(
+        (name, ADDRESS.sub("", text))
+        for name, text in node.attrs.items()
+        if name not in NAMING
+        and text != "None"  # a default that is not set
+        and not any(inner in text for inner in node.regions)
+    )
+    return (node.opcode, attrs, tuple(str(value.type) for value in node.results))
+
+
+def _values(
+    module: Module, table: Numbers, kinds: Mapping[str, value_numbering.Key], inputs: Sequence[str]
+) -> dict[str, int]:
+    """What each equation computes from its body's parameters; callees are numbered first."""
+    numbers: dict[str, int] = {}
+    functions: dict[str, int] = {}
+    for name, region in reversed(tuple(module.regions.items())):
+        parameters = zip(_names(module, region, inputs), region.parameters, strict=True)
+        values = {v.name: table.of(("parameter", n, str(v.type))) for n, v in parameters}
+        for node in region.nodes:
+            callees = tuple(functions.get(inner, inner) for inner in node.regions)
+            operands = tuple(values.get(n, n) for n in node.operands)
+            number = numbers[node.id] = table.of((kinds[node.id], callees, operands))
+            for n, value in enumerate(node.results):
+                values[value.name] = table.of((number, n))
+        results = tuple(values.get(n, n) for n in region.results)
+        functions[name] = table.of(("body", len(region.parameters), results))
+    return numbers
+
+
+def _names(module: Module, region: Region, inputs: Sequence[str]) -> list[Hashable]:
+    """Names of a body's parameters: the user's for the entry, positions for any other body."""
+    count = len(region.parameters)
+    names: list[Hashable] = list(range(count))
+    if region.name == module.entry and 0 < len(inputs) <= count:
+        names[count - len(inputs) :] = inputs
+    return names
+
+
+def _arguments(module: Module) -> list[tuple[str, str]]:
+    """Name and type of each argument, in order; JAX puts the name in the scope."""
+    nodes = module.body().nodes
+    return [(n.scope, plain(n.type)) for n in nodes if n.opcode == "parameter"]
+
+
+def _compiled(
+    stages: tuple[Module, Module | None],
+    programs: Programs,
+    aligned: bool,
+    image: Callable[[str], Hashable],
+) -> Side:
+    module, stablehlo = stages
+    program = programs.of(module)
+    stamps = {node.id: node.stamps for node in stablehlo.nodes()} if stablehlo else {}
+
+    def purpose(node: Node) -> Hashable:
+        ops = [path[-1] for path in node.stamps]
+        if not ops:
+            return node.scope or None
+        return frozenset(image(path[-1]) for op in ops for path in stamps.get(op, ())) or None
+
+    bodies: dict[str, list[Node]] = {}
+    values: dict[str, int] = {}
+    for name, classes in program.bodies.items():
+        bodies[name] = []
+        for value, nodes in classes.items():
+            for node in nodes:
+                if node.opcode != "fusion" and node.id not in values:
+                    values[node.id] = value
+                    bodies[name].append(node)
+    kinds = {n.id: (n.opcode, plain(n.type)) for nodes in bodies.values() for n in nodes}
+    return Side(bodies, module.entry, values if aligned else {}, kinds, purpose)
+
+
+def _with_fusions(pairs: Pairs) -> Pairs:
+    """Pairs each fusion with the one that holds most of the images of what it holds.
+
+    fusion.1 {add, mul, tanh}       fusion.7 {add, mul}       1-7: two instructions
+    fusion.2 {exp}                  fusion.8 {tanh, exp}      2-8: one, and 8 is free
+    """
+    homes, places = held(pairs.before), held(pairs.after)
+    votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for tail, head in pairs.images.items():
+        if tail in homes and head in places:
+            votes[homes[tail]][places[head]] += 1
+    ranked = sorted(
+        ((n, tail, head) for tail, counts in votes.items() for head, n in counts.items()),
+        key=lambda vote: -vote[0],
+    )
+    same, changed = dict(pairs.same), dict(pairs.changed)
+    contents = _contents(pairs.before, homes), _contents(pairs.after, places)
+    heads: set[str] = set()
+    for _, tail, head in ranked:
+        if tail not in same and tail not in changed and head not in heads:
+            heads.add(head)
+            images = {pairs.same.get(id, "") for id in contents[0][tail]}
+            (same if images == contents[1][head] else changed)[tail] = head
+    gone = (n.id for n in _fusions(pairs.before, homes) if not (n.id in same or n.id in changed))
+    new = (n.id for n in _fusions(pairs.after, places) if n.id not in heads)
+    return Pairs(pairs.before, pairs.after, same, changed, (*pairs.gone, *gone), (*pairs.new, *new))
+
+
+def _fusions(module: Module, homes: Mapping[str, str]) -> Iterator[Node]:
+    return (n for n in module.nodes() if n.opcode == "fusion" and n.id not in homes)
+
+
+def _contents(module: Module, homes: Mapping[str, str]) -> dict[str, set[str]]:
+    """The instructions in each fusion, parameters left out."""
+    contents: defaultdict[str, set[str]] = defaultdict(set)
+    for node in module.nodes():
+        if node.id in homes and node.opcode not in ("parameter", "fusion"):
+            contents[homes[node.id]].add(node.id)
+    return contents

@@ -57,6 +57,8 @@ def in_order(
                 paired.add(tail.id)
                 yield tail, head
         before, after = [node for node in before if node.id not in paired], rest
+        if not (before and after):
+            return
 
 
 _NONE: Iterator[Node] = iter(())

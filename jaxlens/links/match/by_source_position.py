@@ -1,69 +1,68 @@
-"""Matches nodes of neighbouring stages by where they stand: scope and line of Python.
+"""Matches nodes of neighbouring stages by source position: name stack and line of Python.
 
-It is what is left where nothing was stamped: captures of earlier versions, and of compilers that
-keep no names. A place that several nodes share links all of them.
+For what carries no stamps: captures of earlier versions, and compilers that keep no op names. A
+position that several nodes share links all of them:
+
+    e3 = dot  jit(f)/layer, model.py:7        s9 = dot_general  jit(f)/layer/dot, model.py:7
+    e4 = dot  jit(f)/layer, model.py:7        s12, s13 likewise, and one more: s14
+
+Two equations, four ops: lowering keeps the order, so e3 has the first two and e4 the others. Of
+three ops nobody can say which equation made two, so each is linked to both.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from jaxlens.ir.graph import Module, Node
+from jaxlens.links.match.by_keys import grouped
 
-Place = tuple[str, str]
+Position = tuple[str, str]
+"""A name stack and the line that owns a node; "" for one without frames."""
 
 
-def by_place(jaxpr: Module, stablehlo: Module) -> dict[str, tuple[str, ...]]:
-    """The equations at the place of each op: in order, where each can have as many ops."""
-    there: defaultdict[Place, list[str]] = defaultdict(list)
-    for node in jaxpr.nodes():
-        scope = f"{node.scope}/{node.opcode}" if node.scope else node.opcode
-        there[_place(scope, node)].append(node.id)
-    groups: defaultdict[Place, list[str]] = defaultdict(list)
-    for node in stablehlo.nodes():
-        groups[_place(_inner(node.scope), node)].append(node.id)
-    found: dict[str, tuple[str, ...]] = {}
-    for place, ops in groups.items():
-        equations = there.get(place, [])
-        each = len(ops) // len(equations) if equations and not len(ops) % len(equations) else 0
+def equations_by_position(jaxpr: Module, stablehlo: Module) -> dict[str, tuple[str, ...]]:
+    """The equations at the position of each op: in order, where each can have as many ops."""
+    equations = grouped(None, jaxpr.nodes(), _of_equation)
+    result: dict[str, tuple[str, ...]] = {}
+    for position, ops in grouped(None, stablehlo.nodes(), _of_op).items():
+        ids = [node.id for node in equations.get(position, ())]
+        share = len(ops) // len(ids) if ids and not len(ops) % len(ids) else 0
         for index, op in enumerate(ops):
-            found[op] = (equations[index // each],) if each else tuple(equations)
-    return found
+            result[op.id] = (ids[index // share],) if share else tuple(ids)
+    return result
 
 
-def ops_at(stablehlo: Module) -> Mapping[Place, tuple[Node, ...]]:
-    """Ops by scope and owner."""
-    there: defaultdict[Place, list[Node]] = defaultdict(list)
+def ops_by_position(stablehlo: Module) -> Mapping[Position, tuple[Node, ...]]:
+    """Ops by position, and by the name stack alone for instructions without frames."""
+    ops: defaultdict[Position, list[Node]] = defaultdict(list)
     for node in stablehlo.nodes():
         if node.scope:
-            there[_place(node.scope, node)].append(node)
+            ops[_position(node.scope, node)].append(node)
             if node.spans:
-                there[node.scope, ""].append(node)  # for instructions without frames
-    return {place: tuple(nodes) for place, nodes in there.items()}
+                ops[node.scope, ""].append(node)
+    return {position: tuple(nodes) for position, nodes in ops.items()}
 
 
-def at(node: Node, there: Mapping[Place, tuple[Node, ...]]) -> tuple[str, ...]:
-    """The ops at an instruction's place: those of its own kind where there are some."""
-    found: list[Node] = []
-    for scope in dict.fromkeys(node.scope.split(";")):
-        found += there.get(_place(scope, node), ())
-    return _like(node, found)
+def ops_at(node: Node, ops: Mapping[Position, tuple[Node, ...]]) -> tuple[str, ...]:
+    """The ops at an instruction's position: those of its own opcode, if there are any."""
+    scopes = dict.fromkeys(node.scope.split(";"))
+    nodes = [op for scope in scopes for op in ops.get(_position(scope, node), ())]
+    opcode = _opcode(node)
+    return tuple([op.id for op in nodes if _opcode(op) == opcode] or [op.id for op in nodes])
 
 
-def _like(node: Node, found: Iterable[Node]) -> tuple[str, ...]:
-    ids = [op.id for op in found]
-    same = [op.id for op in found if _word(op.opcode) == _word(node.opcode)]
-    return tuple(same or ids)
+def _opcode(node: Node) -> str:
+    return node.opcode.rpartition(".")[2].replace("_", "-").replace("dot-general", "dot")
 
 
-def _word(opcode: str) -> str:
-    return opcode.rpartition(".")[2].replace("_", "-").replace("dot-general", "dot")
+def _of_equation(_: None, node: Node) -> Position:
+    return _position(f"{node.scope}/{node.opcode}" if node.scope else node.opcode, node)
 
 
-def _inner(scope: str) -> str:
-    """A scope without the name of the whole program."""
-    first, _, rest = scope.partition("/")
-    return rest if first.startswith(("jit(", "pjit(")) else scope
+def _of_op(_: None, node: Node) -> Position:
+    first, _sep, rest = node.scope.partition("/")  # the program's name is no equation's
+    return _position(rest if first.startswith(("jit(", "pjit(")) else node.scope, node)
 
 
-def _place(scope: str, node: Node) -> Place:
+def _position(scope: str, node: Node) -> Position:
     return scope, str(node.owner or "")

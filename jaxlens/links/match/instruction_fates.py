@@ -15,8 +15,9 @@ from typing import Literal
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.passes import START, interval
+from jaxlens.links.match.across_edits import Pairs
 from jaxlens.links.match.link import How, Link, Relation
-from jaxlens.links.match.numbered import Program, Programs
+from jaxlens.links.match.numbered import Program, Programs, held
 from jaxlens.links.match.same_compile import follow
 
 FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
@@ -123,6 +124,36 @@ def between(
         relation = Relation((*relation.links, *more))
     fates = _Judge(first, last, relation, blame).fates()
     return Change(before, after, relation, fates, last.held, first.held, bool(passes))
+
+
+def after_edit(pairs: Pairs) -> Change:
+    """The same of two optimised programs that were paired across an edit; no pass is to blame."""
+    links = [Link(tail, head, "inferred") for tail, head in pairs.images.items()]
+    homes, places = held(pairs.before), held(pairs.after)
+    moved = {id: pairs.images.get(home, "") for id, home in homes.items()}
+    old, new = ({n.id: n for n in module.nodes()} for module in (pairs.before, pairs.after))
+    fates = {}
+    for id, node in old.items():
+        head = pairs.images.get(id)
+        if node.opcode == "parameter" and id in homes:
+            continue  # inside a fusion it is only a name
+        if head is None:
+            fates[id] = Fate(id, "removed")
+            continue
+        place = places.get(head, "")
+        name, note = _fate_after_edit(node, new[head], moved.get(id, ""), place)
+        fates[id] = Fate(id, name, (head,), (place,), "inferred", note=note)
+    return Change(pairs.before, pairs.after, Relation(links), fates, places, moved)
+
+
+def _fate_after_edit(old: Node, new: Node, was: str, place: str) -> tuple[FateName, str]:
+    if place and place != was:
+        return "fused", ""
+    if was and not place:
+        return "rewritten", "in no fusion any more"
+    if old.type != new.type and str(old.type) != str(new.type):
+        return "rewritten", f"{old.type} became {new.type}"
+    return "same", "" if old.id == new.id else f"renamed {new.id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from jaxlens.ir.graph import Node
 from jaxlens.lenses.compare import report as compare
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.links.match.across_edits import Pairs
-from jaxlens.links.match.edit_keys import change
+from jaxlens.links.match.instruction_fates import after_edit
 from jaxlens.render.document import (
     Block,
     Diff,
@@ -49,7 +49,7 @@ def blocks(
     """
     tabs = [Tab("Equations", (equations(found.equations, names, full),), True, key="equations")]
     if found.instructions is not None:
-        shown = _unlinked(change_diff(change(found.instructions), *names, full=full))
+        shown = _unlinked(change_diff(after_edit(found.instructions), *names, full=full))
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
     return [*report_blocks(compare.report(found, names, seconds)), Tabs(tuple(tabs))]
 

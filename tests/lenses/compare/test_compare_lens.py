@@ -14,7 +14,7 @@ from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.compare import facts as compared
 from jaxlens.lenses.compare.causes import edited_lines
 from jaxlens.lenses.compare.receipt import Receipt
-from jaxlens.links.match import edit_keys
+from jaxlens.links.match import across_edits
 from jaxlens.questions import show
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
@@ -42,19 +42,19 @@ def test_an_equation_put_in_on_top_moves_nobody() -> None:
         eqn(2, "exp", "v1"),
         eqn(3, "add", "v2", "v1"),
     )
-    pairs = edit_keys.equations(before, after)
+    pairs = across_edits.equations(before, after)
     assert pairs.new == ("e0",)
     assert pairs.same == {"e0": "e1", "e1": "e2", "e2": "e3"}
     assert not pairs.gone
     assert not pairs.changed
-    back = edit_keys.equations(after, before)
+    back = across_edits.equations(after, before)
     assert (back.new, back.gone) == ((), ("e0",))
 
 
 def test_of_equal_equations_the_one_that_computes_something_else_is_new() -> None:
     before = jaxpr(eqn(0, "sin", "x"), eqn(1, "cos", "v0"))
     after = jaxpr(eqn(0, "sin", "x"), eqn(1, "sin", "v0"), eqn(2, "cos", "v0"))
-    pairs = edit_keys.equations(before, after)
+    pairs = across_edits.equations(before, after)
     assert pairs.new == ("e1",)
     assert pairs.same == {"e0": "e0", "e1": "e2"}
 
@@ -62,7 +62,7 @@ def test_of_equal_equations_the_one_that_computes_something_else_is_new() -> Non
 def test_an_argument_put_in_front_changes_no_value() -> None:
     before = jaxpr(eqn(0, "sin", "x"))
     after = jaxpr(eqn(0, "sin", "s"), eqn(1, "sin", "x"), inputs=("s", "x"))
-    pairs = edit_keys.equations(before, after, inputs=(("x",), ("s", "x")))
+    pairs = across_edits.equations(before, after, inputs=(("x",), ("s", "x")))
     assert pairs.same == {"e0": "e1"}
     assert pairs.new == ("e0",)
 
@@ -73,7 +73,7 @@ def test_the_text_of_its_line_tells_an_equation_of_another_type() -> None:
     before = jaxpr(eqn(0, "sin", "x"), eqn(1, "sin", "v0"))
     after = jaxpr(eqn(0, "sin", "x", type_=wide), eqn(1, "sin", "v0", type_=wide))
     texts = (lambda node: lines[node.id], lambda node: lines[node.id])
-    pairs = edit_keys.equations(before, after, texts)
+    pairs = across_edits.equations(before, after, texts)
     assert pairs.changed == {"e0": "e0", "e1": "e1"}
     assert not pairs.new
     assert not pairs.gone
@@ -99,7 +99,7 @@ def test_a_changed_body_changes_its_call_and_the_rest_of_it_stays() -> None:
 
     before = module(eqn(0, "sin", "x"), eqn(1, "cos", "v0"))
     after = module(eqn(0, "sin", "x"), eqn(1, "exp", "v0"), eqn(2, "cos", "v1"))
-    pairs = edit_keys.equations(before, after)
+    pairs = across_edits.equations(before, after)
     assert pairs.new == ("e1",)
     assert pairs.same == {"e9": "e9", "e0": "e0", "e1": "e2"}
 
@@ -114,7 +114,7 @@ def test_five_thousand_levels_are_paired_without_recursion() -> None:
         regions["r5000"] = Region("r5000", (Value("x", F32),), (leaf,), ("y",), "jaxpr")
         return Module("m", "jaxpr", "r0", regions)
 
-    pairs = edit_keys.equations(module("sin"), module("cos"))
+    pairs = across_edits.equations(module("sin"), module("cos"))
     assert (pairs.gone, pairs.new) == (("e5000",), ("e5000",))
     assert len(pairs.same) == 5000
 
@@ -127,7 +127,7 @@ def programs() -> tuple[Module, Module]:
 
 def test_instructions_are_the_same_inside_a_fusion_and_outside() -> None:
     before, after = programs()
-    pairs = edit_keys.instructions((before, None), (after, None), None)
+    pairs = across_edits.instructions((before, None), (after, None), None)
     plain = [n for n in before.nodes() if n.opcode not in ("parameter", "tuple")]
     assert {n.id for n in plain} <= pairs.same.keys()
     fusions = [n.id for n in after.nodes() if n.opcode == "fusion"]
