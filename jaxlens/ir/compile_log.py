@@ -28,7 +28,6 @@ KeyChangeKind = Literal[
     "holder",
     "donated",
     "lost",
-    "failed",
     "other",
     "field",
     "calling",
@@ -47,25 +46,18 @@ LOOPS = ("scan", "while", "cond")
 _FIRST = ("function", "setting", "option", "donated", "structure", "field", "static")
 _TEXTS: Mapping[str, str] = {
     "function": "{name}: {new}",
-    "type": "{name}: {new}, was {old}",
     "new": "{name}: new",
     "gone": "{name}: gone",
     "static": "{name}: static value {new}, was {old}",
     "structure": "{name}: pytree {new}, was {old}",
     "field": "{name}: kept in the pytree {new}, was {old}",
-    "disk": "{name}: {new}, was {old}",
     "closed": "{name}, which it closes over: {new}, was {old}",
     "calling": "{name}: passed {new}, was {old}",
     "option": "jit's {name}: {new}, was {old}",
-    "setting": "{name}: {new}, was {old}",
-    "mesh": "{name}: {new}, was {old}",
-    "place": "{name}: {new}, was {old}",
-    "holder": "{name}: {new}, was {old}",
-    "donated": "{name}: {new}, was {old}",
     "lost": "{new}",
-    "failed": "{new}",
     "other": "{new}",
 }
+_TEXT = "{name}: {new}, was {old}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +90,7 @@ class KeyChange:
     old: str = ""
 
     def __str__(self) -> str:
-        text = _TEXTS[self.kind].format(name=self.name, new=self.new, old=self.old)
+        text = _TEXTS.get(self.kind, _TEXT).format(name=self.name, new=self.new, old=self.old)
         return text.removesuffix(", was ")
 
 

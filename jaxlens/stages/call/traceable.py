@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -41,6 +41,7 @@ class TraceableCall:
 
     Attributes:
         name: The function's name.
+        function: The Python function that is traced.
         traceable: A jitted function that was never called.
         args: Positional arguments, None in the place of a static leaf.
         kwargs: Keyword arguments, likewise.
@@ -49,7 +50,6 @@ class TraceableCall:
         span: Where the function is defined.
         transforms: JAX's transforms that made the function, outermost first.
         owner: An object whose method it is, which tracing may write to, or None.
-        function: The Python function that is traced.
         settings: The settings of its `jax.jit`; None for a function that is not jitted.
         static: Positions and keywords of static arguments.
         leaves: The array leaves themselves, beside `inputs`.
@@ -60,19 +60,19 @@ class TraceableCall:
     """
 
     name: str
-    traceable: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    inputs: tuple[Input, ...]
-    statics: tuple[Static, ...]
-    span: Span | None
-    transforms: tuple[str, ...]
-    owner: Any
     function: Callable[..., Any]
-    settings: Any
-    static: frozenset[int | str]
-    leaves: tuple[Any, ...]
-    opened: Call | None
+    traceable: Any = None
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    inputs: tuple[Input, ...] = ()
+    statics: tuple[Static, ...] = ()
+    span: Span | None = None
+    transforms: tuple[str, ...] = ()
+    owner: Any = None
+    settings: Any = None
+    static: frozenset[int | str] = frozenset()
+    leaves: tuple[Any, ...] = ()
+    opened: Call | None = None
     core: Call | None = None
     unjitted: bool = False
     inner: InnerCall | None = None
@@ -120,10 +120,9 @@ def prepare(
     parts = compat.jit_parts(inner.call.function if inner else opened.function)
     call = TraceableCall(
         name=name or function_name(f),
-        traceable=None,
+        function=opened.function,
         args=opened.args,
         kwargs=opened.kwargs,
-        inputs=(),
         statics=(
             *_bound_statics(opened.function),
             *(Static(n, "None") for n, value in opened.arguments.items() if value is None),
@@ -131,10 +130,6 @@ def prepare(
         span=definition(unbound(opened.function)),
         transforms=tuple(transforms(unbound(opened.function))),
         owner=opened.owner,
-        function=opened.function,
-        settings=None,
-        static=frozenset(),
-        leaves=(),
         opened=opened,
         core=core,
         inner=inner,

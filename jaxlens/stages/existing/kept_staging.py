@@ -131,9 +131,7 @@ class KeptStaging(Staging):
 
 def named_call(name: str, inputs: tuple[Input, ...]) -> TraceableCall:
     """A call of which no more is known than a name and its inputs."""
-    return TraceableCall(
-        name, None, (), {}, inputs, (), None, (), None, _nothing, None, frozenset(), (), None
-    )
+    return TraceableCall(name, _nothing, inputs=inputs)
 
 
 def _nothing() -> None:

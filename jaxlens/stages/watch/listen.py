@@ -63,29 +63,29 @@ class CompileWatch:
 
     def log(self) -> CompileLog:
         """The log so far, as frozen data."""
-        calls = tuple(pending.frozen(n) for n, pending in self._shown())
+        calls = tuple(call.frozen(n) for n, call in self._shown())
         if self._forgotten:
             self._troubles.add(f"{self._forgotten:,} more calls were not kept")
         return CompileLog(calls, tuple(sorted(self._troubles)), self._open)
 
     def keys(self) -> dict[int, JaxKey]:
         """The keys of the calls in the log, by number."""
-        return {n: pending.key for n, pending in self._shown() if pending.key is not None}
+        return {n: call.key for n, call in self._shown() if call.key is not None}
 
     def _shown(self) -> list[tuple[int, PendingCall]]:
         """The calls that are part of the log, with their numbers."""
         numbers = {"user": itertools.count(1), "op": itertools.count(1)}
-        shown = [pending for pending in list(self._calls) if pending.layer and not pending.hidden]
-        return [(next(numbers[pending.role]), pending) for pending in shown]
+        shown = [call for call in list(self._calls) if call.layer and not call.hidden]
+        return [(next(numbers[call.role]), call) for call in shown]
 
     def wants(self) -> bool:
         """Whether the event that this thread reports now is part of the watch."""
         return True
 
-    def add(self, pending: PendingCall) -> None:
+    def add(self, call: PendingCall) -> None:
         """Adds a call to the log."""
         if len(self._calls) < _KEPT:
-            self._calls.append(pending)
+            self._calls.append(call)
         else:
             self._forgotten += 1
 
@@ -180,86 +180,82 @@ class _Recorder:
     # ---- events ----------------------------------------------------------------------------
 
     def _began(self, kind: CompileStepKind, name: str) -> None:
-        pending = None
+        call = None
         try:
-            pending = None if compat_events.looking() else self._step_call(kind, name)
+            call = None if compat_events.looking() else self._step_call(kind, name)
         finally:
-            self._local.open.append((kind, pending))  # each end finds its beginning
+            self._local.open.append((kind, call))  # each end finds its beginning
 
     def _step_call(self, kind: CompileStepKind, name: str) -> PendingCall | None:
         stack = self._stack()
         if stack is None:
             return None
-        pending = self._joined(kind, name, stack) or self._new(name, stack)
-        pending.begun.add(kind)
-        pending.layer = pending.layer or kind
+        call = self._joined(kind, name, stack) or self._new(name, stack)
+        call.begun.add(kind)
+        call.layer = call.layer or kind
         if kind == "trace":
-            self._explain_trace(pending)
-        elif kind == "lower" and not pending.changes:
-            changes, earlier = explain.lower_changes(stack, pending.key)
+            self._explain_trace(call)
+        elif kind == "lower" and not call.changes:
+            changes, earlier = explain.lower_changes(stack, call.key)
             if earlier:
-                pending.changes, pending.earlier = changes, earlier
-            elif pending.under and stack.program is not None:
+                call.changes, call.earlier = changes, earlier
+            elif call.under and stack.program is not None:
                 source = compat_events.program_source(stack.program)
                 parts = _program_parts(stack.program)
-                programs = self._programs[source, pending.function, len(parts)]
-                pending.changes, pending.earlier = explain.program_changes(parts, programs)
+                programs = self._programs[source, call.function, len(parts)]
+                call.changes, call.earlier = explain.program_changes(parts, programs)
                 programs.append(parts)
-        elif kind == "compile" and (pending.role == "user" or pending.function in LOOPS):
-            pending.program = _fingerprint(stack.module)
-            pending.others = compat_events.on_disk(name)
-        return pending
+        elif kind == "compile" and (call.role == "user" or call.function in LOOPS):
+            call.program = _fingerprint(stack.module)
+            call.others = compat_events.on_disk(name)
+        return call
 
     def _ended(self, kind: CompileStepKind, seconds: float, name: str) -> None:
         local = self._local
         if not local.open or local.open[-1][0] != kind:
             return  # it began before the watch
-        _, pending = local.open.pop()
-        if pending is None:
+        _, call = local.open.pop()
+        if call is None:
             return
         failed = compat_events.failure(sys._getframe(3))
-        served = "memory" if kind == "trace" and self._hears_notes and not pending.traced else ""
-        if kind == "compile" and pending.disk:
+        served = "memory" if kind == "trace" and self._hears_notes and not call.traced else ""
+        if kind == "compile" and call.disk:
             served = "disk"
-        disk = self._disk_key(pending, seconds) if kind == "compile" else None
-        missed = kind == "compile" and (
-            pending.disk is False or (disk is not None and not pending.disk)
-        )
-        others = pending.others if missed else None
-        pending.steps.append(CompileStep(kind, seconds, served, failed, others, disk))
-        if kind == "trace" and served and pending.layer == "trace":
-            pending.layer = ""  # the caches below may still miss
+        disk = self._disk_key(call, seconds) if kind == "compile" else None
+        missed = kind == "compile" and (call.disk is False or (disk is not None and not call.disk))
+        others = call.others if missed else None
+        call.steps.append(CompileStep(kind, seconds, served, failed, others, disk))
+        if kind == "trace" and served and call.layer == "trace":
+            call.layer = ""  # the caches below may still miss
 
     def _disk(self, held: bool) -> None:
-        if (pending := self._compiling()) is not None:
-            pending.disk = held
+        if (call := self._compiling()) is not None:
+            call.disk = held
 
     def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
-        pending = self._compiling() if disk_keys.is_used() else None
-        if pending is not None and pending.role == "user":
-            pending.disk_parts[name] = disk_keys.part(name, digest, about)
+        call = self._compiling() if disk_keys.is_used() else None
+        if call is not None and call.role == "user":
+            call.disk_parts[name] = disk_keys.part(name, digest, about)
 
     def _compiling(self) -> PendingCall | None:
         """The call whose program this thread compiles."""
         steps = reversed(self._local.open)
         return next((s for kind, s in steps if kind == "compile" and s is not None), None)
 
-    def _disk_key(self, pending: PendingCall, seconds: float) -> DiskKey | None:
-        if not pending.disk_parts:
+    def _disk_key(self, call: PendingCall, seconds: float) -> DiskKey | None:
+        if not call.disk_parts:
             return None
-        earlier = self._disk_keys[pending.function]
-        found = disk_keys.key(pending.disk_parts, earlier)
-        earlier.append(pending.disk_parts)
-        return (
-            found if pending.disk is not None else replace(found, unkept=disk_keys.unkept(seconds))
-        )
+        earlier = self._disk_keys[call.function]
+        found = disk_keys.key(call.disk_parts, earlier)
+        earlier.append(call.disk_parts)
+        return found if call.disk is not None else replace(found, unkept=disk_keys.unkept(seconds))
 
     def _note(self, what: str) -> None:
         local = self._local
         if what == "traced":
-            for kind, pending in local.open[-1:]:
-                if pending is not None and kind == "trace":
-                    pending.traced = True
+            for kind, call in local.open[-1:]:
+                if call is not None and kind == "trace":
+                    call.traced = True
             if local.open or compat_events.looking():
                 return
             self._traced_aside()
@@ -273,11 +269,11 @@ class _Recorder:
             return
         if is_jax_function(function_origin(caller.fun), caller.fun):
             return
-        pending = self._new(function_name(caller.fun), stack)
-        pending.begun.add("trace")
-        pending.layer, pending.traced, pending.under = "trace", True, _transform(stack)
-        self._explain_trace(pending)
-        pending.steps.append(CompileStep("trace", None))
+        call = self._new(function_name(caller.fun), stack)
+        call.begun.add("trace")
+        call.layer, call.traced, call.under = "trace", True, _transform(stack)
+        self._explain_trace(call)
+        call.steps.append(CompileStep("trace", None))
 
     def _entered(self) -> None:
         """A call missed the fast path."""
@@ -290,12 +286,12 @@ class _Recorder:
         origin = function_origin(caller.fun)
         if is_jax_function(origin, caller.fun):
             return  # operations: thousands, and of no interest unless they compile
-        pending = self._new(function_name(caller.fun), stack)
-        if pending.key is not None:
-            found = explain.entry_changes(pending.key, self._others(pending.key))
-            pending.changes, pending.earlier = found
-            pending.layer = "fast path"
-            pending.hidden = bool(pending.earlier) and not pending.changes
+        call = self._new(function_name(caller.fun), stack)
+        if call.key is not None:
+            found = explain.entry_changes(call.key, self._others(call.key))
+            call.changes, call.earlier = found
+            call.layer = "fast path"
+            call.hidden = bool(call.earlier) and not call.changes
 
     # ---- the call of a step ------------------------------------------------------------------
 
@@ -325,48 +321,46 @@ class _Recorder:
 
     def _new(self, name: str, stack: Stack) -> PendingCall:
         caller = stack.caller if not stack.under else None
-        pending = PendingCall(_plain(name), line=user_line(stack))
+        call = PendingCall(_plain(name), line=user_line(stack))
         if caller is not None:
-            self._read_caller(pending, caller)
+            self._read_caller(call, caller)
         elif stack.program is not None:
-            _read_program(pending, stack)
-        pending.token = caller.token if caller is not None and not caller.staged else None
-        self._local.last = pending
-        self._log(pending)
-        return pending
+            _read_program(call, stack)
+        call.token = caller.token if caller is not None and not caller.staged else None
+        self._local.last = call
+        self._log(call)
+        return call
 
-    def _log(self, pending: PendingCall) -> None:
+    def _log(self, call: PendingCall) -> None:
         """Adds a call to the watches that this thread is part of."""
         own = threading.get_ident()
         for watch in self._watches:
             if watch.wants():
-                pending.thread = "" if own == watch._thread else threading.current_thread().name
-                watch.add(pending)
+                call.thread = "" if own == watch._thread else threading.current_thread().name
+                watch.add(call)
 
-    def _read_caller(self, pending: PendingCall, caller: Caller) -> None:
+    def _read_caller(self, call: PendingCall, caller: Caller) -> None:
         fun = equinox_calls.user_function(caller.fun, caller.args[2:]) or caller.fun
         origin = function_origin(fun)
-        pending.role = "op" if is_jax_function(origin, fun) else "user"
-        if pending.role == "op":
+        call.role = "op" if is_jax_function(origin, fun) else "user"
+        if call.role == "op":
             return
-        pending.function = function_name(fun)
-        if origin.span is not None and origin.span.library and pending.line is not None:
+        call.function = function_name(fun)
+        if origin.span is not None and origin.span.library and call.line is not None:
             # A library makes many functions of one def: the line that calls tells them apart.
-            origin = replace(
-                origin, site=f"{pending.function} {pending.line.file}:{pending.line.line}"
-            )
+            origin = replace(origin, site=f"{call.function} {call.line.file}:{call.line.line}")
         else:
-            pending.defined = origin.span
-        call = Call(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
-        pending.key = key_of(call, caller.info, origin)
-        if pending.key is not None:
-            pending.parts = tuple(pending.key.parts())
-            self._memory[origin].append(pending.key)
+            call.defined = origin.span
+        jit_call = Call(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
+        call.key = key_of(jit_call, caller.info, origin)
+        if call.key is not None:
+            call.parts = tuple(call.key.parts())
+            self._memory[origin].append(call.key)
 
-    def _explain_trace(self, pending: PendingCall) -> None:
-        if pending.key is not None:
-            found = explain.trace_changes(pending.key, self._others(pending.key))
-            pending.changes, pending.earlier = found
+    def _explain_trace(self, call: PendingCall) -> None:
+        if call.key is not None:
+            found = explain.trace_changes(call.key, self._others(call.key))
+            call.changes, call.earlier = found
 
     def _others(self, key: JaxKey) -> list[JaxKey]:
         """The keys of other calls of functions that the same line created."""
@@ -393,17 +387,17 @@ def _is_own_stage(file: str) -> bool:
     return name.startswith("jaxlens/stages/") and not is_listener
 
 
-def _read_program(pending: PendingCall, stack: Stack) -> None:
+def _read_program(call: PendingCall, stack: Stack) -> None:
     """Reads from a jaxpr what a jitted function on the stack would show."""
     program = stack.program
     source = compat_events.program_source(program)
     file, _, line = source.rpartition(" at ")[2].rpartition(":")
     if file and line.isdigit():
-        origin = FunctionOrigin((), file, int(line), pending.function)
-        pending.role = "op" if is_jax_function(origin, None) else "user"
-        pending.defined = origin.span
-    pending.parts = _program_parts(program)
-    pending.under = _transform(stack) if stack.under else ""
+        origin = FunctionOrigin((), file, int(line), call.function)
+        call.role = "op" if is_jax_function(origin, None) else "user"
+        call.defined = origin.span
+    call.parts = _program_parts(program)
+    call.under = _transform(stack) if stack.under else ""
 
 
 def _program_parts(program: Any) -> tuple[KeyPart, ...]:

@@ -92,13 +92,13 @@ class _Listener:
         if event.kind == "cache" and not event.detail["hit"]:
             self._missed(event)
         elif event.kind in _STEPS and event.name in self._pending:
-            pending, begun = self._pending[event.name]
-            if event.kind in pending.begun:
+            call, begun = self._pending[event.name]
+            if event.kind in call.begun:
                 return  # an inner function of the same name
             now = time.perf_counter()
-            pending.begun.add(event.kind)
-            pending.steps.append(CompileStep(event.kind, now - begun))
-            self._pending[event.name] = pending, now
+            call.begun.add(event.kind)
+            call.steps.append(CompileStep(event.kind, now - begun))
+            self._pending[event.name] = call, now
 
     def _missed(self, event: Any) -> None:
         frame: FrameType | None = sys._getframe(3)
@@ -110,15 +110,13 @@ class _Listener:
         if jitted is None or inner:
             return
         key, origin = event.detail["key"], function_origin(jitted.f)
-        pending = PendingCall(
-            event.name, line=user_line(around), defined=origin.span, layer="trace"
-        )
-        pending.traced = True
-        pending.parts = core_keys.parts(jitted, key)
-        pending.changes, pending.earlier = self._compared(jitted, key, origin)
+        call = PendingCall(event.name, line=user_line(around), defined=origin.span, layer="trace")
+        call.traced = True
+        call.parts = core_keys.parts(jitted, key)
+        call.changes, call.earlier = self._compared(jitted, key, origin)
         self._memory[origin].append((weakref.ref(jitted), key))
-        self._pending[event.name] = pending, time.perf_counter()
-        self._log(pending)
+        self._pending[event.name] = call, time.perf_counter()
+        self._log(call)
 
     def _compared(self, jitted: Any, key: Any, origin: FunctionOrigin) -> Comparison:
         """What differs from the nearest key of the function, or of another of its line."""
