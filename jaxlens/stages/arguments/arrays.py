@@ -13,7 +13,7 @@ def is_array(value: Any) -> bool:
     """Whether it is one array or NumPy scalar."""
     if isinstance(value, jax.Array | np.ndarray | np.generic):
         return True
-    core = sys.modules.get("jaxlens.core")  # whoever has an array of the core's has imported it
+    core = sys.modules.get("jaxlens.core")  # imported by whoever made the array
     return core is not None and isinstance(value, core.Array)
 
 

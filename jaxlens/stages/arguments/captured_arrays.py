@@ -1,7 +1,7 @@
-"""Arrays that a program closed over: measured before anything is lowered.
+"""The arrays that a program closes over, measured before it is lowered.
 
-Lowering copies every captured array into the program, twice, and JAX's printers write it out: a
-gigabyte takes 20 s and 6 GB. `captured_limits.py` says what is done about that.
+Lowering copies every captured array into the program, twice, and JAX's printers print it: a
+gigabyte takes 20 s and 6 GB. `captured_limits.py` limits that.
 """
 
 import math
@@ -137,7 +137,7 @@ def constants(
         owner: The object whose method it is, whose attributes do too.
 
     Returns:
-        One entry per array. One that has no name that we know is called "constant 2".
+        One entry per array. An array whose name is unknown is called "constant 2".
     """
     known = closed_over(function, owner)
     spans = resolver()
@@ -167,7 +167,7 @@ def _constant(
 
 
 def names(found: Survey, described: Sequence[Constant]) -> dict[Any, str]:
-    """The arrays' names by what tells them apart; see `closed_over.identities`."""
+    """The arrays' names by their identities; see `closed_over.identities`."""
     pairs = zip(found.captured, described, strict=True)
     return {key: one.name for held, one in pairs for key in identities(held.value)}
 

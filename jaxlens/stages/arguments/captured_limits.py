@@ -1,4 +1,4 @@
-"""Up to where a program with large captured arrays is compiled as it is.
+"""The size of captured arrays up to which a program is compiled as it is.
 
 JAX copies a captured array into the program, XLA copies it again, and computes with it while it
 compiles. Measured on XLA:CPU for float32, without and with much of that: 50 MB take 0.4 to 18 s
@@ -18,7 +18,7 @@ from jaxlens.ir.facts import Constant
 LARGE, MOST = 16 * 2**20, 256 * 10**6
 # Memory that lowering and compiling may take, in sizes of the captured arrays: 9 were measured.
 COPIES = 10
-# Seconds until a line says what is waited for, and until the stand-in is compiled instead.
+# Seconds until a line says what the wait is for, and until the stand-in is compiled instead.
 SILENT, LONGEST = 2.0, 120.0
 
 _MACHINE = Path("/proc/meminfo")
@@ -53,7 +53,7 @@ def overdue() -> str:
 
 
 class Waiting:
-    """Says once what is waited for, and for how long; then gives it up."""
+    """Prints once what it waits for, and for how long; then gives up."""
 
     def __init__(self, name: str, size: int) -> None:
         self._said = False
@@ -76,7 +76,7 @@ class Waiting:
 
 
 def deviation(constants: Sequence[Constant], why: str) -> str:
-    """In which way a stand-in is not the program that runs."""
+    """How a stand-in differs from the program that runs."""
     largest = max(constants, key=lambda constant: constant.bytes)
     size, more = _bytes(sum(constant.bytes for constant in constants)), len(constants) - 1
     what = f"`{largest.name}` ({largest.type}, {_bytes(largest.bytes)})"
@@ -94,7 +94,7 @@ def deviation(constants: Sequence[Constant], why: str) -> str:
 
 
 def available() -> int | None:
-    """Bytes of memory that this process could still take; None where that is not known."""
+    """Bytes of memory that this process can still allocate; None if that is unknown."""
     sizes = [_machine(), *(_container(*files) for files in _CONTAINERS)]
     return min((size for size in sizes if size is not None), default=None)
 

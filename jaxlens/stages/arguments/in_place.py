@@ -1,8 +1,8 @@
 """What a function that is not jitted writes into its arguments, as results of its program.
 
-`opt.update(model, grads)` binds new arrays inside the objects that it was given. `jax.jit` traces
-copies of them: what was written is lost, and what computes it is dead. So it is taken along, as
-`nnx.jit` does it.
+`opt.update(model, grads)` assigns new arrays inside its arguments. `jax.jit` traces copies of
+these: what is written is lost, and the code that computes it is dead. So it becomes a result, as in
+`nnx.jit`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,11 +20,11 @@ _SHOWN = 2  # names in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a call gives back, and what it wrote.
+    """The result of a call, and what it wrote.
 
     Attributes:
         result: What the function returned.
-        arrays: Each array that it bound inside an argument, by the path that it can be found at.
+        arrays: Each array that it assigned inside an argument, by path.
     """
 
     result: Any
@@ -70,7 +70,7 @@ def returning(function: Callable[..., Any], signature: Signature | None) -> Call
     def called(*args: Any, **kwargs: Any) -> Any:
         before = _arrays(args, kwargs, signature)
         again = _arrays(args, kwargs, signature)
-        # A container may make its leaves anew whenever it is opened.
+        # A container may create its leaves whenever it is flattened.
         made = {name for name in before if before[name] is not again.get(name)}
         result = function(*args, **kwargs)
         after = _arrays(args, kwargs, signature)

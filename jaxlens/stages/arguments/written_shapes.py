@@ -2,7 +2,7 @@
 
 Nothing is allocated: an array becomes a `jax.ShapeDtypeStruct`. The text is parsed as the
 arguments of a call and never executed; besides `dtype[dims]` it may hold dicts, lists,
-tuples and Python literals, which stand for themselves.
+tuples and Python literals, which are passed as they are.
 """
 
 import ast

@@ -1,6 +1,6 @@
 """A function under transforms that are chosen one by one, on arguments that fit them.
 
-`vmap` wants a batch: its axis is put into the shapes of the arguments it maps over.
+`vmap` takes a batch: its axis is inserted into the shapes of the arguments that it maps over.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ from jaxlens.stages.call.transforms import axes, transformed
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A transform to put round a function.
+    """A transform to apply to a function.
 
     Attributes:
         name: "grad", "vmap", "jvp" or "jit".
-        value: What it is told, as on a magic's line: "0" for `--grad 0`, "0,None" for `--vmap`.
+        value: Its option, as on a magic's line: "0" for `--grad 0`, "0,None" for `--vmap`.
         size: Examples of a `vmap`.
     """
 

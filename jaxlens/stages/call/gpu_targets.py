@@ -13,7 +13,7 @@ _KIB = 2**10
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What XLA asks of a GPU that its compiler does not know from the compute capability.
+    """Properties of a GPU that XLA does not derive from the compute capability.
 
     Attributes:
         name: As the driver says it.
@@ -21,7 +21,7 @@ class Gpu:
         accelerated: Whether code may use what only this architecture has ("sm_90a").
         cores: Streaming multiprocessors.
         fpus: Single-precision units of one core.
-        threads: Threads that a core holds.
+        threads: Threads per core.
         shared: Shared memory of a core in bytes; a block gets 1 KiB less at most.
         clock: In GHz.
         bandwidth: Of the memory, in bytes per second.

@@ -1,9 +1,9 @@
-"""Looking is not touching: what surrounds every trace and lowering of ours.
+"""The context of every trace and lowering of ours, which leaves the process as it was.
 
-JAX's caches get keys of their own (`compat.apart`), so that the user's next call traces,
-lowers and compiles exactly as it would have. What user code changes while it is traced
-(random states, settings, environment, tracers left in globals or in an object) is put back,
-also after an error or an interrupt.
+In JAX's caches our entries have keys of their own (`compat.apart`), so that the user's next call
+traces, lowers and compiles as it would have. What user code changes while it is traced (random
+states, settings, environment, tracers left in globals or in an object) is restored, also after an
+error or an interrupt.
 """
 
 import os
@@ -26,7 +26,7 @@ from jaxlens.stages.compat import events as compat_events
 # Our frames are never the user's line.
 compat_events.leave_out(str(Path(__file__).parents[2]) + os.sep)
 
-# Frames that we stand on the stack with; a look must nest as deep as bare JAX does.
+# Frames of ours on the stack: under a capture, a program may nest as deep as without it.
 _DEPTH = 60
 
 

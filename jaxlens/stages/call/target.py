@@ -28,7 +28,7 @@ class ResolvedTarget:
 
     Attributes:
         target: What it is, as data.
-        device: The device that inputs are put on; None for where JAX would run the call.
+        device: The device that inputs are placed on; None for JAX's choice.
         platforms: What to lower for; None for where the inputs are.
     """
 
@@ -191,7 +191,7 @@ def _tpu(name: str, rest: str) -> ResolvedTarget:
     from jax.experimental import topologies
 
     try:
-        # Else libtpu, where it starts, asks a cloud machine's server and waits for an answer.
+        # Else libtpu sends a request to the metadata server of a cloud machine, and waits.
         with _variable("TPU_SKIP_MDS_QUERY"):
             described = topologies.get_topology_desc(platform="tpu", topology_name=rest)
     except Exception as error:  # libtpu's own, of many types

@@ -1,9 +1,9 @@
-"""From a call `f(*args, **kwargs)` to something that JAX can trace, without running it.
+"""Makes a call `f(*args, **kwargs)` traceable, without running it.
 
-What is called is opened first (`call.py`): a bound method, or a callable pytree, so that its
-arrays are inputs and not captured constants; a library's jit, down to the jitted function inside
-it (`library_jits.py`). A jitted function keeps its settings. JAX always gets a new function
-object: an earlier trace is never reused.
+The call is opened first (`call.py`): bound methods and callable pytrees, so that their arrays are
+inputs and not captured constants; a library's jit, down to the jitted function inside it
+(`library_jits.py`). A jitted function keeps its settings. JAX always gets a new function object: an
+earlier trace is never reused.
 """
 
 import functools
@@ -105,7 +105,7 @@ def prepare(
         by_core: Whether `jaxlens.core` traces it, even if neither it nor an argument shows that.
 
     Raises:
-        OptionError: `f` cannot be called, or holds no Python to trace.
+        OptionError: `f` cannot be called, or has no Python to trace.
     """
     _check(f)
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
@@ -254,7 +254,7 @@ def _check_classes(
     found: Sequence[Leaf],
     signature: inspect.Signature | None,
 ) -> None:
-    """Raises what `jax.jit` raises for an object of a class that it does not know.
+    """Raises what `jax.jit` raises for an object whose class is not registered.
 
     The object whose method is called is none of them: it is closed over.
     """

@@ -1,4 +1,4 @@
-"""`--grad`, `--vmap`, `--jvp` and `--jit`: JAX's transforms put round the function looked at."""
+"""`--grad`, `--vmap`, `--jvp` and `--jit`: applies JAX's transforms to a function."""
 
 import functools
 import inspect
@@ -24,7 +24,7 @@ def transformed(
     """The function with its transforms, and its keyword arguments.
 
     Args:
-        f: What is looked at.
+        f: The function.
         args: Its positional arguments; only shapes and dtypes are read.
         kwargs: Its keyword arguments.
         asked: Transforms with their values, outermost first: `(("vmap", "0,None"), ("grad", ""))`.
