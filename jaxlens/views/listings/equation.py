@@ -1,6 +1,6 @@
 """One equation in JAX's own notation: `c:f32[8,4] = dot_general[...] a b`.
 
-Parameters that say nothing (None, defaults), or what the types say, or very much are folded.
+Parameters that are defaults, repeat the types, or are long are folded.
 """
 
 import re
@@ -37,7 +37,7 @@ _TUPLE = re.compile(r"\((\d[\d, ]*?),?\)")
 
 
 def equation(node: Node, owner: str = "") -> Line:
-    """One equation on one line, its bodies by name."""
+    """One equation on one line, with its bodies by name."""
     pieces = [*left(node), Piece(node.opcode, "op"), *params(node, node.attrs), *operands(node)]
     pieces += scope(node)
     return Line(tuple(pieces), node.id, 0, owner)
@@ -57,12 +57,12 @@ def binder(value: Value) -> list[Piece]:
 
 
 def shown(name: str) -> str:
-    """`_` for a value that nothing reads; the reader numbers those to keep names unique."""
+    """The name as JAX prints it: `_` for an unused value, which the reader numbers."""
     return "_" if name[0] == "_" else name
 
 
 def operands(node: Node) -> list[Piece]:
-    """What the equation reads; a literal has its type behind it."""
+    """The operands; a literal is followed by its type."""
     pieces = []
     for name in node.operands:
         pieces.append(Piece(f" {name}", "literal" if ":" in name else "name"))
@@ -70,12 +70,12 @@ def operands(node: Node) -> list[Piece]:
 
 
 def scope(node: Node) -> list[Piece]:
-    """The name stack: named scopes, and the transforms that made the equation."""
+    """The name stack: named scopes and transforms."""
     return [Piece(f"  # in {node.scope}", "fold")] if node.scope else []
 
 
 def params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Piece]:
-    """`[axes=(0,)]` with the quiet parameters folded; the brackets too, if all are quiet."""
+    """`[axes=(0,)]` with quiet parameters folded, and the brackets too if all are quiet."""
     pieces: list[Piece] = []
     loud = False
     for key, value in attrs.items():
@@ -95,7 +95,7 @@ def params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Pie
 
 @lru_cache(4096)
 def quiet(opcode: str, key: str, value: str) -> bool:
-    """Whether a parameter is folded: it says nothing, or the types say it, or it is long."""
+    """Whether a parameter is folded: a default, repeated by the types, or long."""
     if value in _QUIET_VALUES or len(value) > _LONG or _UNSAID.fullmatch(value):
         return True
     return (opcode, key, "") in _QUIET or (opcode, key, value) in _QUIET

@@ -1,6 +1,6 @@
-"""An HLO module as lines, as XLA writes it: the entry first, each computation under its name.
+"""An HLO module as lines in XLA's notation: the entry first, each computation under its name.
 
-Metadata, layouts and other long things are folded (`hlo_pieces.py`).
+Metadata, layouts and other long parts are folded (`hlo_pieces.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,13 +34,13 @@ def listing(module: Module, *, limit: int = LIMIT) -> Listing:
 
 
 class Part(NamedTuple):
-    """What an instruction's line is made of.
+    """An instruction with what its line shows of its surroundings.
 
     Attributes:
         node: The instruction.
         owner: Name of the source line that owns it, "" for none.
         root: Whether it is the root of its computation.
-        inner: What a fusion of one instruction does.
+        inner: The instruction of a fusion that has only one.
     """
 
     node: Node
@@ -49,19 +49,19 @@ class Part(NamedTuple):
     inner: Node | None = None
 
     def line(self) -> Line:
-        """The line, in its place."""
+        """The line, with its indentation."""
         line = instruction(self.node, self.owner, self.root)
         pieces = (*line.pieces, *behind_pieces(self.inner)) if self.inner else line.pieces
         return Line(pieces, line.id, 1, line.line)
 
 
 class Plan:
-    """What stands where in the listing of a module.
+    """The order of lines in the listing of a module.
 
     Args:
         module: HLO.
-        brief: Put a computation's parameters into its title, as XLA does too, and what a
-            fusion of one instruction does behind that fusion.
+        brief: Put a computation's parameters into its title, as XLA does too, and the
+            instruction of a fusion that has only one after that fusion.
 
     Attributes:
         total: Number of lines.
@@ -82,7 +82,7 @@ class Plan:
         return _callers(self._module)
 
     def _instructions(self, region: Region) -> Sequence[Node]:
-        """What has a line of its own."""
+        """The instructions that have a line."""
         if not self._brief or region.name == self._module.entry:
             return region.nodes
         return [node for node in region.nodes if node.opcode != "parameter"]
@@ -92,7 +92,7 @@ class Plan:
         return (part if isinstance(part, Line) else part.line() for part in self.parts())
 
     def parts(self) -> Iterator[Line | Part]:
-        """Line by line: instructions in parts, all else as it stands."""
+        """Line by line: an instruction as its `Part`, other lines as they are."""
         known, wrapped = self._owners, self._wrapped
         for number, region in enumerate(self._shown):
             if number:
@@ -125,7 +125,7 @@ def instructions(module: Module) -> Mapping[str, Line]:
 
 
 def titles(module: Module) -> Mapping[str, Line]:
-    """The title of each computation, by name: its parameters, and who calls it."""
+    """The title of each computation, by name: its parameters and callers."""
     callers = _callers(module)
     return {
         name: _title(
@@ -139,7 +139,7 @@ def titles(module: Module) -> Mapping[str, Line]:
 
 
 def _wrapped(module: Module) -> dict[str, Node]:
-    """The one instruction of each fused computation that has only one, by computation."""
+    """The instruction of each fused computation that has only one, by computation."""
     found: dict[str, Node] = {}
     for node in module.nodes():
         if node.opcode != "fusion":

@@ -60,7 +60,7 @@ def listing(module: Module, limit: int) -> Listing:
 
 
 def rows(plan: Plan) -> Iterator[Row]:
-    """Every line of a plan without its folded pieces, written out."""
+    """The row of every line of a plan, without folded pieces."""
     types: dict[str, str] = {}
     attrs: dict[str, str] = {}
     for part in plan.parts():

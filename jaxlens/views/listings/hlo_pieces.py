@@ -1,7 +1,7 @@
-"""What an HLO instruction says, piece by piece, as XLA writes it.
+"""An HLO instruction as pieces, in XLA's notation.
 
 Metadata, layouts, backend configurations, shardings and long types and literals are folded. A
-program has few types and few texts of attributes, so each of those is cut once.
+program has few types and few texts of attributes, so each of those is split once.
 """
 
 import re
@@ -51,7 +51,7 @@ def instruction_pieces(node: Node) -> list[Piece]:
 
 
 def _read(node: Node) -> list[Piece]:
-    """The same from what a reader made of the line."""
+    """The same from the fields of the node, for lines that are not printed as most."""
     key = IN_BRACKETS.get(node.opcode)
     inside = literal(node.attrs.get(key, "")) if key else _operands(node.operands)
     pieces = [Piece(node.id, "name"), _EQUALS, *type_pieces(node.type)]
@@ -60,12 +60,12 @@ def _read(node: Node) -> list[Piece]:
 
 
 def printed(text: str) -> tuple[str, str, str, str, str] | None:
-    """Cuts an instruction that stands as XLA prints most.
+    """Splits an instruction that is printed as XLA prints most.
 
     Returns:
-        Its type, what is in its brackets, its attributes before the metadata and behind it, and
-        the metadata. None where it is not in ASCII, has brackets or quotes in its brackets, or
-        quotes before its metadata.
+        Its type, the text in its brackets, its attributes before and after the metadata, and the
+        metadata. None where it is not ASCII, has brackets or quotes in its brackets, or quotes
+        before its metadata.
     """
     head = _HEAD.match(text)
     if head is None or not (text.isascii() and text.isprintable()):
@@ -98,7 +98,7 @@ def shape_pieces(text: str) -> Sequence[Piece]:
 
 @lru_cache(maxsize=4096)
 def attribute_pieces(text: str) -> Sequence[Piece]:
-    """A text of attributes, as it stands behind the operands."""
+    """The attributes as printed after the operands."""
     found = attributes(text.strip().removeprefix(","))
     return [_attribute(key, value) for key, value in found.items()]
 
@@ -109,7 +109,7 @@ def _opcode(name: str) -> Piece:
 
 
 def behind_pieces(inner: Node) -> list[Piece]:
-    """`  // compare, direction=LT`: what a fusion of one instruction does."""
+    """`  // compare, direction=LT`: the instruction of a fusion that has only one."""
     key = IN_BRACKETS.get(inner.opcode)
     rest = [_attribute(k, value) for k, value in inner.attrs.items() if k != key]
     words = "".join(piece.text for piece in rest if piece.kind != "fold")
@@ -128,7 +128,7 @@ def literal(value: str) -> list[Piece]:
 
 
 def _attribute(key: str, value: str) -> Piece:
-    """`, key=value`, folded where it is long or says what other places do."""
+    """`, key=value`, folded where it is long or repeated elsewhere."""
     if key in CALLS:
         return Piece(f", {key}={value.replace('%', '')}", "attr")
     folded = key in _FOLDED or len(value) > _LONG_VALUE

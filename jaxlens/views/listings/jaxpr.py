@@ -1,6 +1,6 @@
 """A jaxpr as lines in JAX's own notation, nested bodies in place.
 
-A body that several equations use is written once, under its name, and named after that.
+A body that several equations use is written out at its first use, and by name after that.
 """
 
 import re
@@ -20,10 +20,10 @@ from jaxlens.views.listings.lines_by_id import LinesById
 
 _WORD = re.compile(r"\w{1,40}$")
 _LONGEST = 40  # characters of a field's name
-LIMIT = 400  # lines at once; the others are made when somebody scrolls to them
+LIMIT = 400  # lines in the page; a viewer makes the others when they are scrolled to
 
 Steps: TypeAlias = "Iterator[Line | Stretch | Steps]"
-"""Lines, runs of lines, and further steps that stand where they come."""
+"""Lines, runs of equations, and nested steps in their place."""
 
 
 def listing(
@@ -41,11 +41,11 @@ def listing(
         inputs: Names of the entry's inputs ("params['w']"), captured constants not counted.
         captured: Names of the captured constants.
         limit: Most lines.
-        known: What `equations` gave for the module, if it was asked before.
+        known: The result of `equations` for the module, if there is one.
 
     Returns:
         Lines with the ids of their equations; the lines that open and close an equation
-        with bodies both have its id. Lines beyond the limit are made when looked at.
+        with bodies both have its id. Lines beyond the limit are made on first use.
     """
     page = _page(module, known or equations(module))
     rows = ColumnRows(page, _all_rows(page, inputs, captured))
@@ -72,7 +72,7 @@ def _page(module: Module, known: LinesById) -> Page:
 def _all_rows(
     page: Page, inputs: Sequence[str], captured: Sequence[str]
 ) -> Iterator[Line | Stretch]:
-    """Bodies are entered through a stack, so that nesting costs no recursion."""
+    """All lines; bodies are walked by generators on a stack, without recursion."""
     yield from named_inputs(page.module, inputs, captured)
     written: set[str] = set()
     stack: list[Steps] = [_body(page, page.module.body(), 0, [], "", written)]
@@ -127,7 +127,7 @@ def _nested(page: Page, node: Node, indent: int, written: set[str]) -> Steps:
 
 
 def _labels(node: Node) -> Iterator[tuple[str, str]]:
-    """Parameter name and region name, in order; "branches 0" where one holds several."""
+    """Parameter name and region name, in order; "branches[0]" where one has several."""
     waiting = list(node.regions)
     for key, value in node.attrs.items():
         inside = [name for name in waiting if _refers(key, value, (name,))]
@@ -140,9 +140,9 @@ def _labels(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _field(node: Node, name: str, places: dict[str, int]) -> str:
-    """The field that holds a body within a parameter: `solve` of `Solve(matvec=f, solve=g)`.
+    """The field of a parameter's value with a body: `solve` in `Solve(matvec=f, solve=g)`.
 
-    `places` has how far each parameter was read: a body can stand in several fields.
+    `places` has the position after the last such field by parameter: a body can be in several.
     """
     for key, value in node.attrs.items():
         start = value.find(f"={name}", places.get(key, 0))
@@ -155,7 +155,7 @@ def _field(node: Node, name: str, places: dict[str, int]) -> str:
 
 
 def _refers(key: str, value: str, names: Sequence[str]) -> bool:
-    """Whether a parameter's text is that of these regions: the name, or a tuple of names."""
+    """Whether a parameter's text is the name of one of these regions, or a tuple with one."""
     if key == "name":  # of the callee; its body often has the same
         return False
     if value in names:

@@ -1,4 +1,4 @@
-"""What a jaxpr and its bodies take and give, in few lines: names of inputs, binders, results."""
+"""The first and last lines of a jaxpr and its bodies: names of inputs, binders, results."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -14,7 +14,7 @@ _FEW = 8  # rows of inputs that are shown whole; results where there are many
 
 
 def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str]) -> Iterator[Line]:
-    """Says which letter is which input, and which are captured constants."""
+    """The input that each letter stands for, and which are captured constants."""
     names = [value.name for value in module.body().parameters]
     split = _constants(module)
     pairs: list[tuple[str, str]] = []
@@ -48,12 +48,12 @@ def _by_argument(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def binders(module: Module, region: Region, start: int) -> list[list[Piece]]:
-    """A body's inputs with their types, captured constants first, in rows; of many the first.
+    """A body's inputs with their types, captured constants first, in rows; the first of many.
 
     Args:
         module: The program.
         region: The body.
-        start: Width of what stands before each row.
+        start: Width of the text before each row.
     """
     split = _constants(module) if region.name == module.entry else 0
     each = [[*binder(value), Piece(" ")] for value in region.parameters]
@@ -66,7 +66,7 @@ def binders(module: Module, region: Region, start: int) -> list[list[Piece]]:
 
 
 def results(region: Region) -> list[Piece]:
-    """`(a, b) }`, those beyond a few folded."""
+    """`(a, b) }`, with those beyond a few folded."""
     names = list(map(shown, region.results))
     if len(names) <= _MANY:
         return [Piece(f"({', '.join(names)}{',' if len(names) == 1 else ''}) }}")]
@@ -76,7 +76,7 @@ def results(region: Region) -> list[Piece]:
 
 
 def _headed(rows: list[list[Piece]]) -> list[list[Piece]]:
-    """The rows of many inputs as a few: a train step's parameters would fill a page."""
+    """Shortens the rows of many inputs: a train step's parameters would fill a page."""
     if len(rows) <= _FEW:
         return rows
     rest = [piece for row in rows[2:] for piece in row]

@@ -1,11 +1,11 @@
-"""The lines of a large jaxpr for a page, as columns: a script makes the rows that are looked at.
+"""The lines of a large jaxpr for a page, as columns, from which a script makes rows on first use.
 
-Equations are few templates with other variables: what types, primitive and parameters are
-written as, once for all equations of a kind (see `Columns`), and for each equation its template,
-where it comes from, how far back its operands stand and what its results are called. That is a
-few bytes an equation and no `Line`, so all 18,104 equations of a train step travel: 10,000
-equations in a line take 0.4 kB and 3 ms, where text (`payload.more_html`) would take 61 kB and 200
-ms; the 4,200 lines of a train step of 12 layers 13 kB and 10 ms, where text would take 51 and 120.
+Equations are few templates with other variables. A template has the text of types, primitive and
+parameters, once for all equations of a kind (see `Columns`); each equation has its template,
+origin, distances of operands and names of results. That is a few bytes an equation and no `Line`,
+so all 18,104 equations of a train step travel. 10,000 equations in a line take 0.4 kB and 3 ms,
+where text (`payload.more_html`) would take 61 kB and 200 ms; the 4,200 lines of a train step of 12
+layers 13 kB and 10 ms, where text would take 51 and 120.
 `listing/jaxpr_rows.js` puts the rows together as `equation_lines.equation` does.
 """
 

@@ -1,6 +1,6 @@
-"""Lines of a jaxpr that are made when somebody looks at them.
+"""Lines of a jaxpr that are made on first use.
 
-Most lines are equations in a row, one each: what stands for them is where they begin and end.
+Most lines are consecutive equations on one line each, stored as the first and last of them.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from jaxlens.views.listings.lines_by_id import LinesById
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Neighbouring equations that take one line each."""
+    """Consecutive equations of a region, from `low` to before `high`, on one line each."""
 
     region: Region
     low: int
@@ -28,7 +28,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What all lines of one listing need to know."""
+    """What the lines of one listing share."""
 
     module: Module
     known: LinesById
@@ -37,7 +37,7 @@ class Page:
 
 
 class Rows(ComputedSequence[Line]):
-    """All lines of a listing; those of equations without new bodies are made when looked at."""
+    """All lines of a listing; those in a `Stretch` are made each time they are used."""
 
     def __init__(self, page: Page, rows: Iterable[Line | Stretch], first: int = 0) -> None:
         self._page = page
@@ -58,7 +58,7 @@ class Rows(ComputedSequence[Line]):
         return self._page.module
 
     def stretches(self, count: int) -> Iterator[Line | Stretch]:
-        """The first `count` of these lines, the equations among them not made."""
+        """The first `count` of these lines, without making those in stretches."""
         end = self._first + count
         for start, row in zip(self._starts, self._rows, strict=False):
             if start >= end:
@@ -76,7 +76,7 @@ class Rows(ComputedSequence[Line]):
         return max(0, self._starts[-1] - self._first)
 
     def place(self, id: str) -> int | None:
-        """Which of these lines is the first with a node's id; None for none."""
+        """Index of the first of these lines with a node's id; None for none."""
         where = _where(self._page.module, id)
         if where is None:
             return None

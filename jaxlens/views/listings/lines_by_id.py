@@ -1,6 +1,6 @@
-"""A program's nodes as single lines, each made once, when it is looked at.
+"""A program's nodes as single lines, each made on first use and then kept.
 
-A source line shows a few of the nodes under it; a big program has many more.
+A source line shows a few of its nodes; a large program has many more.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class LinesById(LazyMapping[Line]):
         return self._make(self._node(key), self.owner(key))
 
     def at(self, region: Region, step: int) -> Line:
-        """The line of a node by its place, which saves looking for it."""
+        """The line of a node by its index, without a look-up of its id."""
         node = region.nodes[step]
         line = self._kept.get(node.id)
         if line is None:

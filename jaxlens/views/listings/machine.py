@@ -1,7 +1,7 @@
 """LLVM IR and machine code as lines, kernel after kernel: each line's id is its kernel's name.
 
-A kernel begins with a comment that names it and says what it computes. One that has no code of
-its own says why: a library call, the runtime's own work, or code shared with an equal kernel.
+A kernel begins with a comment of its name and what it computes. One without code of its own has the
+reason there: a library call, work of the runtime, or code shared with an equal kernel.
 """
 
 import re
@@ -19,7 +19,7 @@ from jaxlens.render.html.marks import MARKS, marked
 
 Machine = Literal["llvm", "asm"]
 
-HEAD = 24  # lines that stand in the page; the rest a viewer scrolls to
+HEAD = 24  # lines in the page; a viewer scrolls to the rest
 MOST = 100_000  # lines of one listing
 _LEFT_OUT = (
     "As XLA handed it to LLVM, without metadata and declarations: cap.llvm.text has all, and "
@@ -32,7 +32,7 @@ _LLVM = re.compile(r"(\s*)((?:%[\w.\"$-]+ = )?)((?:(?:tail|musttail|notail) )?[a
 _LLVM_LABEL = re.compile(r"([\w.$\"-]+:)(\s*;.*)?$")
 _CODE = re.compile(r"(\s*[0-9a-f]+: )([a-z][\w.]*)(.*)")
 _PTX = re.compile(r"(\s*(?:@!?%\w+\s+)?)([a-z][\w.:]*)(\s.*|;)?$")
-# A word that can begin a type is found by its first letter, which is four times as quick as by \\b.
+# Matching a type's first letter before `\\b` is four times as quick.
 _WORDS = ("float", "double", "half", "bfloat", "ptr", "void", r"i\d+")
 _ONE = "|".join(
     [
@@ -47,7 +47,7 @@ _COMMENT, _OP, _MARK = MARKS["comment"], MARKS["op"], MARKS["type"]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A kernel's place in a listing: what stands over its code, and the code, if it has any."""
+    """A kernel in a listing: its title, and its code, "" for none."""
 
     work: Work
     title: str
@@ -92,7 +92,7 @@ def kernel_lines(work: Work, stage: Machine) -> Listing:
 
 
 def text_of(kernel: Kernel, stage: Machine) -> str:
-    """What is shown of a kernel: the functions of its module alone, without metadata."""
+    """The text of a kernel that is shown: the functions of its module, without metadata."""
     return _shown(_given(kernel, stage), stage)
 
 
@@ -105,7 +105,7 @@ def _shown(text: str, stage: Machine) -> str:
 
 
 def _parts(works: Sequence[Work], stage: Machine, most: int) -> list[_Part]:
-    """Code that several kernels share stands under the first of them."""
+    """The kernels; code that several share is shown at the first of them."""
     parts: list[_Part] = []
     first: dict[str, str] = {}
     shown: dict[str, str] = {}
@@ -141,7 +141,7 @@ def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
 
 
 def _rows(parts: Sequence[_Part], stage: Machine, known: dict[str, str]) -> Iterator[Row]:
-    """The same lines written out. Kernels repeat lines, and each is marked once: `known`."""
+    """The rows of the same lines. Kernels repeat lines; `known` has those already marked."""
     for part, title in _titled(parts):
         yield from map(row_of, title)
         name = visible(part.work.kernel.name)
@@ -152,7 +152,7 @@ def _rows(parts: Sequence[_Part], stage: Machine, known: dict[str, str]) -> Iter
 
 
 def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
-    """Each kernel with what stands over its code."""
+    """Each kernel with the lines of its title."""
     ptx = any(part.code.startswith((".", "//")) for part in parts)
     mark = "//" if ptx else ";"
     for number, part in enumerate(parts):
@@ -229,7 +229,7 @@ def _llvm(row: str) -> Iterator[Piece]:
 
 
 def _typed(text: str) -> Iterator[Piece]:
-    """Types apart from all else."""
+    """The text with types as pieces of their own."""
     for place, run in enumerate(_TYPE.split(text)):
         kind: Kind = "type" if place % 2 else ""
         if run:
@@ -237,7 +237,7 @@ def _typed(text: str) -> Iterator[Piece]:
 
 
 def _machine(row: str) -> Iterator[Piece]:
-    """A disassembled instruction behind its address, or a line of PTX."""
+    """A disassembled instruction after its address, or a line of PTX."""
     found = _CODE.match(row)
     if found:
         yield Piece(found[1], "comment")

@@ -59,14 +59,14 @@ def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
         return [PrintedLine(r.lstrip(" "), len(r) - len(r.lstrip(" "))) for r in printed_rows]
 
 
-def _line(line: PrintedLine, known: Mapping[str, str]) -> Line:
+def _line(line: PrintedLine, owner_names: Mapping[str, str]) -> Line:
     odd = (Piece(" "),) if line.indent % 2 else ()
-    owner = known.get(line.node or line.inside, "")
+    owner = owner_names.get(line.node or line.inside, "")
     return Line((*odd, *pieces(line.text)), line.node, line.indent // 2, owner)
 
 
 def _arguments(module: Module) -> Iterator[Line]:
-    """What the entry's arguments are called in the user's program."""
+    """The names of the entry's arguments in the user's program."""
     for index, value in enumerate(module.body().parameters):
         if text := module.attrs.get(f"main arg{index}", ""):
             name, _, marks = text.partition(" {")
@@ -74,21 +74,25 @@ def _arguments(module: Module) -> Iterator[Line]:
             yield Line((Piece(f"// %{value.name} = {name}", "comment"), *fold))
 
 
-def rows(lines: Iterable[PrintedLine], known: Mapping[str, str]) -> Iterator[Row]:
-    """The lines, each with its op and the source line that owns it.
+def rows(lines: Iterable[PrintedLine], owner_names: Mapping[str, str]) -> Iterator[Row]:
+    """The row of each line, with its op and the source line that owns it.
 
     Args:
-        lines: As they were printed.
-        known: Name of the source line of each op that one owns.
+        lines: The lines as printed.
+        owner_names: Name of the source line that owns an op, by its id.
     """
     like: dict[str, tuple[str, ...]] = {}
     for line in lines:
-        owner = known.get(line.node or line.inside, "")
+        owner = owner_names.get(line.node or line.inside, "")
         yield " " * line.indent + _written(line.text, like), line.node or 0, owner
 
 
 def _written(text: str, like: dict[str, tuple[str, ...]]) -> str:
-    """A line with its marks; `like` holds what stands between names in lines seen before."""
+    """A line with its marks.
+
+    `like` has the marked text between names, by the line with names left out:
+    `% = stablehlo.add %, % : tensor<f32>` serves all such ops.
+    """
     parts = _NAME.split(text)
     names = parts[1::2]
     parts[1::2] = "%" * len(names)
@@ -98,14 +102,14 @@ def _written(text: str, like: dict[str, tuple[str, ...]]) -> str:
         parts[::2] = between
         parts[1::2] = names
         return "".join(parts)
-    found = marked(Line(pieces(text)))
-    if _any_name_does(text) and _NAME.findall(found) == names:
-        like[form] = tuple(_NAME.split(found)[::2])
-    return found
+    marked_text = marked(Line(pieces(text)))
+    if _any_name_does(text) and _NAME.findall(marked_text) == names:
+        like[form] = tuple(_NAME.split(marked_text)[::2])
+    return marked_text
 
 
 def _any_name_does(text: str) -> bool:
-    """Whether nothing that a name stands in is folded for its length, or shown as other signs."""
+    """Whether other names leave the marks as they are: none is in a fold, a string or non-ASCII."""
     braces = text.find("{")
     outside = braces < 0 or text.rfind("%") < braces
     return outside and text.isascii() and text.isprintable() and not _QUOTED.search(text)

@@ -1,7 +1,7 @@
-"""A line of printed MLIR as pieces: what each word is, and what is folded.
+"""A line of printed MLIR as pieces: the kind of each token, and the folds.
 
-Folded are long attributes and constants, long lists of types, and what each program says
-alike; with the folds shown a line reads as it was printed.
+Long attributes and constants, long lists of types, and attributes that all programs share are
+folded; with the folds shown, a line reads as printed.
 """
 
 import re
@@ -37,14 +37,14 @@ _KINDS: dict[str, Kind] = {
 _KEYWORDS = frozenset({"return", "cond", "do", "module", "func.func", "public", "private"})
 
 Word = tuple[int, Kind, str]
-"""Where it starts, what it is, and its text."""
+"""Position, kind and text of a token."""
 
 
 def pieces(text: str) -> tuple[Piece, ...]:
-    """What the line says, left to right.
+    """The pieces of a line, left to right.
 
     Args:
-        text: The line, without the space before it.
+        text: The line, without its indentation.
     """
     start, head = _head(text)
     tokens = list(_TOKEN.finditer(text, start))
@@ -55,25 +55,25 @@ def pieces(text: str) -> tuple[Piece, ...]:
 
 
 def _folded(words: Iterable[Word], folds: Sequence[tuple[int, int]]) -> list[Word]:
-    """The words, those within a fold with that as their kind; both in order."""
-    found: list[Word] = []
+    """The words, with the kind "fold" for those within a fold; both in order."""
+    kinds: list[Word] = []
     opened, end = 0, 0
     for at, kind, word in words:
         while opened < len(folds) and folds[opened][0] <= at:
             end = max(end, folds[opened][1])
             opened += 1
-        found.append((at, "fold" if at < end else kind, word))
-    return found
+        kinds.append((at, "fold" if at < end else kind, word))
+    return kinds
 
 
 def _merged(words: Iterable[tuple[Kind, str]]) -> Iterator[Piece]:
-    """Neighbours of one kind are one piece."""
+    """Joins neighbours of one kind to one piece."""
     for kind, run in groupby(words, key=itemgetter(0)):
         yield Piece("".join(word for _, word in run), kind)
 
 
 def _head(text: str) -> tuple[int, list[Word]]:
-    """Results and name of an op, and where they end."""
+    """The end of an op's results and name, and their words."""
     if match := _HEAD.match(text):
         name, equals, op = match.groups()
         first, second = len(name), len(name) + len(equals)
@@ -93,7 +93,7 @@ def _kind(match: re.Match[str]) -> Kind:
 
 
 def _folds(tokens: list[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
-    """Where something folded starts and ends."""
+    """Start and end of each fold."""
     opened: list[re.Match[str]] = []
     types = len(text)
     for token in tokens:
@@ -117,7 +117,7 @@ def _is_noise(braces: str) -> bool:
 
 
 def _with_word_before(start: int, text: str) -> int:
-    """Where the braces start, counting the space or the ` attributes ` before them."""
+    """Start of the braces, with the space or the ` attributes ` before them."""
     before = text[:start]
     kept = before.rstrip(" ").removesuffix(" attributes")
     return len(kept)
