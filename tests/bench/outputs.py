@@ -175,7 +175,7 @@ def _change(line: str) -> Change:
         pattern = re.compile(old)
         return lambda text: pattern.sub(new, text)
     if kind == "class":
-        classes = re.compile(r"(class=)(\"[^\"]*\"|[\w-]+)")
+        classes = re.compile(r"(class=)(\\?\"[^\"]*\"|[\w-]+)")  # within JSON too
         word = re.compile(rf"(?<![\w-]){re.escape(old)}(?![\w-])")
         return lambda text: classes.sub(lambda m: m[1] + word.sub(new, m[2]), text)
     return lambda text: text.replace(old, new)
