@@ -261,7 +261,6 @@ HOMONYMS = {
     "Part": "to be renamed",
     "Parts": "to be renamed",
     "Program": "to be renamed",
-    "Room": "to be renamed",
     "Run": "to be renamed",
     "Rung": "to be renamed",
     "Staging": "to be renamed",

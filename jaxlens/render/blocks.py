@@ -13,7 +13,7 @@ Part = Block | Tab
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BlockStep:
     """One step of the walk.
 
     Attributes:
@@ -39,21 +39,21 @@ def inside(part: Part) -> Sequence[Part] | None:
 
 def walk(
     blocks: Sequence[Part], opens: Callable[[Fold | Tabs | Tab], bool] = lambda _: True
-) -> Iterator[Step]:
+) -> Iterator[BlockStep]:
     """Yields the steps through `blocks`; `opens` says whose content is wanted."""
-    pending = [Step("enter", block, 0, i) for i, block in enumerate(blocks)][::-1]
+    pending = [BlockStep("enter", block, 0, i) for i, block in enumerate(blocks)][::-1]
     while pending:
         step = pending.pop()
         part, depth = step.part, step.depth
         if step.move == "leave":
             yield step
         elif not isinstance(part, Fold | Tabs | Tab):
-            yield Step("block", part, depth, step.place)
+            yield BlockStep("block", part, depth, step.place)
         elif not opens(part):
-            yield Step("skip", part, depth, step.place)
+            yield BlockStep("skip", part, depth, step.place)
         else:
             yield step
-            pending.append(Step("leave", part, depth, step.place))
+            pending.append(BlockStep("leave", part, depth, step.place))
             deeper = depth + (not isinstance(part, Tabs))
             within = enumerate(inside(part) or ())
-            pending += [Step("enter", p, deeper, i) for i, p in within][::-1]
+            pending += [BlockStep("enter", p, deeper, i) for i, p in within][::-1]

@@ -13,7 +13,7 @@ from jaxlens.links.call_stacks import owner
 from jaxlens.links.name_stack import made
 from jaxlens.render.document import GraphPane, SourcePane, Tabs
 from jaxlens.render.graph.open_boxes import open_paths
-from jaxlens.render.html.payload import Room, web_data, web_html
+from jaxlens.render.html.payload import Budget, web_data, web_html
 from jaxlens.views.figures.jaxpr import figure
 from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
@@ -219,5 +219,5 @@ def test_links_of_a_large_program_are_few_bytes():
     f, args = straight_line(3000)
     web = weave(jaxlens.capture(f, *args), ("jaxpr",))
     assert len(web.atoms["jaxpr"]) == 3000
-    assert len(web_html(web, Room())) < 2_000
+    assert len(web_html(web, Budget())) < 2_000
     assert sum(web_data(web)["alike"][::2]) == 3000

@@ -12,7 +12,8 @@ LONG = 20_000
 
 def room(monkeypatch, rows):
     """Lets an output carry so many lines beyond those shown."""
-    monkeypatch.setattr(html_module, "Room", lambda **known: payload.Room(**known | {"rows": rows}))
+    budget = payload.Budget
+    monkeypatch.setattr(html_module, "Budget", lambda **known: budget(**known | {"rows": rows}))
 
 
 def in_long_list(page):

@@ -31,7 +31,7 @@ Kit = Literal["viewer", "graph", "passes", "jaxpr", "chart", "line_trace"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class KitFiles:
     """The files of a kit, as paths in `static/`.
 
     Attributes:
@@ -47,28 +47,28 @@ class Parts:
     needs: Kit | None = None
 
 
-KITS: Mapping[Kit, Parts] = {
-    "viewer": Parts(
+KITS: Mapping[Kit, KitFiles] = {
+    "viewer": KitFiles(
         "viewer/viewer.js",
         styles=("viewer/output.css",),
         late=("viewer/viewer.css", "viewer/glossary_card.css"),
     ),
-    "graph": Parts(
+    "graph": KitFiles(
         "graph/drawing.js",
         styles=("graph/pane.css",),
         late=("graph/figure.css", "graph/drawing.css"),
         needs="viewer",
     ),
-    "passes": Parts(
+    "passes": KitFiles(
         "passes/scrubber.js", late=("viewer/buttons.css", "passes/scrubber.css"), needs="viewer"
     ),
-    "jaxpr": Parts("listing/jaxpr_rows.js", needs="viewer"),
-    "line_trace": Parts(
+    "jaxpr": KitFiles("listing/jaxpr_rows.js", needs="viewer"),
+    "line_trace": KitFiles(
         "line_trace/player.js",
         late=("viewer/buttons.css", "line_trace/player.css"),
         needs="viewer",
     ),
-    "chart": Parts("chart/chart.js", late=("chart/chart.css",), needs="viewer"),
+    "chart": KitFiles("chart/chart.js", late=("chart/chart.css",), needs="viewer"),
 }
 
 _INSTALLER = "viewer/install.js"

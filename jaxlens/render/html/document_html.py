@@ -1,15 +1,15 @@
-"""A document as one piece of HTML for a notebook's output, usable with the kernel dead.
+"""A document as a fragment of HTML for a notebook's output, which needs no kernel.
 
-Tabs and folds are `<details>`, so they work with no script and no style; `assets.py` adds the
-CSS and the scripts, which make of this very HTML linked panes wherever they may run. What
-they read off it: `data-pane` on each tab, `data-stage` on each program, `data-id` on what
-shows nodes (several ids with blanks between), `data-file` on the user's lines, `data-line` on
-what a source line owns, and the data of `payload.py`.
+Tabs and folds are `<details>`, so they work without scripts and styles. `assets.py` adds the CSS
+and the scripts that turn this HTML into linked panes. They read `data-pane` of each tab,
+`data-stage` of each program, `data-id` of what shows nodes (several ids with blanks between),
+`data-file` of the user's lines, `data-line` of what a source line owns, and the data of
+`payload.py`.
 
 Keys while the focus is inside an output ("?" shows them there; `keyboard.js`): j and k or the
 arrows go through the rows of a pane, Home and End to its ends, n and N through the lit ones; Enter
-pins, Escape lets go, Space opens; 1 to 9 choose panes, with Shift beside the others, [ and ] go
-from one to the next; / searches; c copies the row and C the pane; h tells what its words mean.
+pins, Escape unpins, Space opens; 1 to 9 choose panes, with Shift beside the others, [ and ] go
+from one to the next; / searches; c copies the row and C the pane; h explains its words.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from collections.abc import Collection
 
 from jaxlens.errors import GraphError
 from jaxlens.ir.gc_pause import paused
-from jaxlens.render.blocks import Step, walk
+from jaxlens.render.blocks import BlockStep, walk
 from jaxlens.render.document import (
     Block,
     Code,
@@ -44,11 +44,11 @@ from jaxlens.render.html.line_trace import tape_html
 from jaxlens.render.html.listing import code_html, listing_html
 from jaxlens.render.html.marks import Ink, attr, escaped, ink, note
 from jaxlens.render.html.passes import passes_html
-from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Room, data_html, packs, web_html
+from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Budget, data_html, packs, web_html
 from jaxlens.render.html.source import source_html
 from jaxlens.render.html.table import findings_html, table_html
 
-_KEY = "\0"  # stands for the hash until it is known; no escaped text holds this character
+_KEY = "\0"  # placeholder of the hash; escaped text never has this character
 
 
 def html(document: Document) -> str:
@@ -58,8 +58,8 @@ def html(document: Document) -> str:
         document: What to show.
 
     Returns:
-        HTML, the same for the same document. Names of tab groups come from a hash of the
-        content; `lens.js` tells equal outputs on one page apart.
+        HTML, the same for the same document. Names of tab groups are made of a hash of the
+        content; `viewer.js` gives equal outputs on one page different ones.
     """
     kits: list[Kit] = ["viewer"]
     kinds = {type(step.part) for step in walk(document.blocks)}
@@ -73,54 +73,54 @@ def html(document: Document) -> str:
         kits.append("chart")
     if any(isinstance(s.part, Listing) and packs(s.part.more) for s in walk(document.blocks)):
         kits.append("jaxpr")
-    with paused():  # else the many short texts of a large program set off a collection or two
+    with paused():  # the many short strings of a large program would trigger the GC
         return f"{styles(kits)}{body(document)}{scripts(kits)}"
 
 
 def body(document: Document) -> str:
-    """The document without CSS and scripts: what an untrusted notebook is left with."""
-    hues, room = ink(document), _room(document)
+    """The document without CSS and scripts, as an untrusted notebook shows it."""
+    hues, budget = ink(document), _budget(document)
     kernels = document.web.atoms.get("kernels", {}) if document.web else {}
-    data = web_html(document.web, room) if document.web else ""
+    data = web_html(document.web, budget) if document.web else ""
     label = attr("aria-label", f"jaxlens {document.verb}")
     parts = [f"<div class=jaxlens data-key={_KEY} data-verb={document.verb} role=group{label}>"]
-    first = [document.taken, *(f"Not what runs: {each}" for each in document.deviations)]
-    head = "\n".join(map(escaped, first))
+    title = [document.taken, *(f"Not what runs: {each}" for each in document.deviations)]
+    head = "\n".join(map(escaped, title))
     parts.append(f"<pre class=title-line>{head}</pre>")
     groups: list[str] = []
-    opened = behind = 0
+    groups_opened = hidden_depth = 0
     for step in walk(document.blocks):
         if isinstance(step.part, Tabs) and step.move == "enter":
-            groups.append(f"{_KEY}-{opened}")
-            opened += 1
+            groups.append(f"{_KEY}-{groups_opened}")
+            groups_opened += 1
         hidden = isinstance(step.part, Tab) and step.place > 0
-        behind += hidden * {"enter": 1, "leave": -1}.get(step.move, 0)
-        paint = hues.behind() if behind else hues
+        hidden_depth += hidden * {"enter": 1, "leave": -1}.get(step.move, 0)
+        paint = hues.behind() if hidden_depth else hues
         if isinstance(step.part, Tabs | Tab | Fold):
             parts.append(_step(step, groups, kernels))
         else:
-            parts.append(block_html(step.part, paint, room))
+            parts.append(block_html(step.part, paint, budget))
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
-    known = help_data(document)
-    told = room.take(data_html("help", known)) if known else ""
+    words = help_data(document)
+    help = budget.take(data_html("help", words)) if words else ""
     markup = _keyed("".join([*parts, data, "</div>"]))
-    return f"{markup.removesuffix('</div>')}{told}</div>"
+    return f"{markup.removesuffix('</div>')}{help}</div>"
 
 
-def _room(document: Document) -> Room:
-    """What an output may carry: %%jaxpr is to be there at once, %%explore holds many panes."""
+def _budget(document: Document) -> Budget:
+    """What an output may carry: %%jaxpr has to be quick, %%explore has many panes."""
     rows = ROWS if document.verb == "jaxpr" else COMPILED_ROWS
-    return Room(rows=rows, pictures=document.verb != "explore")
+    return Budget(rows=rows, pictures=document.verb != "explore")
 
 
 def _keyed(markup: str) -> str:
-    """Puts a hash of the content into names that must differ between two outputs."""
+    """Inserts a hash of the content into names that must differ between outputs."""
     key = hashlib.blake2b(markup.encode(errors="surrogatepass"), digest_size=5).hexdigest()
     return markup.replace(_KEY, f"jl{key}")
 
 
-def _step(step: Step, groups: list[str], kernels: Collection[str]) -> str:
+def _step(step: BlockStep, groups: list[str], kernels: Collection[str]) -> str:
     part, enters = step.part, step.move == "enter"
     if isinstance(part, Tabs):
         return "<div class=pane-tabs>" if enters else "</div>"
@@ -132,7 +132,7 @@ def _step(step: Step, groups: list[str], kernels: Collection[str]) -> str:
 
 
 def _fold(fold: Fold, kernels: Collection[str]) -> str:
-    """A heading that begins with a kernel's name shows that kernel."""
+    """A fold; a title that begins with the name of a kernel stands for that kernel."""
     opened = " open" if fold.open else ""
     kernel = fold.title.partition(":")[0]
     node = f" data-stage=kernels{attr('data-id', kernel)}" if kernel in kernels else ""
@@ -146,40 +146,40 @@ def _tab(tab: Tab, group: str, place: int) -> str:
 
 
 def pane_key(tab: Tab) -> str:
-    """What the viewer calls a tab: its key, else its title in small letters with dashes."""
+    """The name of a tab in the viewer: its key, else its title in lower case with dashes."""
     return tab.key or re.sub(r"\W+", "-", tab.title.lower()).strip("-")
 
 
-def block_html(block: Block, hues: Ink, room: Room | None = None) -> str:
-    """One block that holds no others; `room` is for the lines that it does not show."""
+def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
+    """A block without blocks inside; the budget is for lines beyond those shown."""
     match block:
         case Listing():
-            return listing_html(block, hues, room)
+            return listing_html(block, hues, budget)
         case SourcePane():
             return source_html(block, hues)
         case Diff():
             return diff_html(block, hues)
         case Code():
-            return code_html(block, room)
+            return code_html(block, budget)
         case Findings():
             return findings_html(block)
         case TableBlock():
             return table_html(block.table, hues.inline)
         case PassSteps():
-            return passes_html(block, hues, room)
+            return passes_html(block, hues, budget)
         case TapeReel():
-            return tape_html(block, room)
+            return tape_html(block, budget)
         case Picture():
             return chart_html(block)
         case GraphPane():
-            return _graph(block, hues, room is None or room.pictures)
+            return _graph(block, hues, budget is None or budget.pictures)
         case _:
             raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
 
 
 def _graph(pane: GraphPane, hues: Ink, picture: bool) -> str:
-    """The drawing; where it cannot be laid out, why, for all else of the output can be shown."""
-    from jaxlens.render.html.figure import graph_html  # Graphviz is loaded when drawn
+    """The drawing; the reason where it cannot be laid out, as the rest can be shown."""
+    from jaxlens.render.html.figure import graph_html  # loads Graphviz
 
     try:
         return graph_html(pane.figure, pane.alt, hues.hues, picture=picture)

@@ -1,7 +1,7 @@
-"""Which words a document shows that the glossary knows, and what it says of them.
+"""Glossary entries of the words that a document shows, for `viewer/glossary_card.js`.
 
-Only what occurs travels with an output: `viewer/glossary_card.js` shows it at a word.
-Words are looked up as they are displayed, so the viewer needs no rules of its own.
+Only those are embedded in an output. Words are looked up as they are displayed, so the viewer
+needs no rules of its own.
 """
 
 import re
@@ -27,9 +27,9 @@ from jaxlens.render.document import (
 from jaxlens.render.html.lazy_lines import row_of, written
 from jaxlens.render.html.marks import MARKS
 
-_MOST = 1000  # lines of a program that are looked through; for longer ones all words travel
+_MOST = 1000  # lines of a program that are scanned; of longer ones all words are embedded
 _OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}\\n]+)")
-_OFTEN = 3  # values of one attribute that are looked into
+_OFTEN = 3  # values of one attribute that are scanned
 _KINDS: dict[str, Kind] = {
     "jaxpr": "primitive",
     "stablehlo": "op",
@@ -49,23 +49,23 @@ _ATTRIBUTES = frozenset({"primitive", "op", "instruction"})
 
 @dataclass(slots=True)
 class _Words:
-    """What was met: words by kind, and how often each text with attributes was looked into."""
+    """Words by kind, and how often each text with attributes was scanned."""
 
-    found: dict[Kind, dict[str, None]] = field(default_factory=dict)
+    by_kind: dict[Kind, dict[str, None]] = field(default_factory=dict)
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
     texts: set[tuple[Kind, str, str]] = field(default_factory=set)
 
     def add_all(self, kind: Kind) -> None:
         """Every word of a kind, and every attribute."""
         for each in (kind, "attribute"):
-            self.found.setdefault(each, {}).update(dict.fromkeys(all_words(each)))
+            self.by_kind.setdefault(each, {}).update(dict.fromkeys(all_words(each)))
 
     def add(self, kind: Kind, word: str) -> None:
-        self.found.setdefault(kind, {})[word] = None
+        self.by_kind.setdefault(kind, {})[word] = None
 
 
 def help_data(document: Document) -> dict[str, Any]:
-    """What the glossary says of the words that a document shows.
+    """The glossary entries of the words that a document shows.
 
     Returns:
         By kind and word, as displayed but for quotes: the sentence and the place of its page in
@@ -77,7 +77,7 @@ def help_data(document: Document) -> dict[str, Any]:
     for step in walk(document.blocks):
         if step.move != "leave":
             _look(step.part, words)
-    return _told(words)
+    return _entries_data(words)
 
 
 def _look(block: object, words: _Words) -> None:
@@ -92,13 +92,13 @@ def _look(block: object, words: _Words) -> None:
         _lines(((_by_id(line.id), line) for line in islice(both, _MOST)), words)
     elif isinstance(block, PassSteps):
         every = {id(row.line): row.line for step in block.steps for row in step.rows or ()}
-        if len(every) > _MOST:  # most lines stand in many steps, and are one object
+        if len(every) > _MOST:  # most lines are in many steps, as one object
             words.add_all("instruction")
         _lines((("instruction", line) for line in islice(every.values(), _MOST)), words)
 
 
 def _listing(block: Listing, words: _Words) -> None:
-    """A long program's lines are not made for this: what may occur in it travels then."""
+    """Of a long program, whose lines would have to be made, all words of its kind."""
     kind = _KINDS.get(block.stage)
     if kind is None:
         return
@@ -116,7 +116,7 @@ def _listing(block: Listing, words: _Words) -> None:
 
 
 def _by_id(id: str) -> Kind:
-    """What a line under a source line is: its node's id tells the stage."""
+    """The kind of the operations of a line under a source line, by the id of its node."""
     match = _IDS.fullmatch(id)
     return "instruction" if not match else "primitive" if match[1] else "op"
 
@@ -128,17 +128,17 @@ def _lines(lines: Iterable[tuple[Kind, Line]], words: _Words) -> None:
             if piece.kind == "op":
                 op = piece.text
                 words.add(_machine(kind, op), op)
-            elif kind in _ATTRIBUTES and (op or kind != "primitive"):  # before it stand values
+            elif kind in _ATTRIBUTES and (op or kind != "primitive"):  # values come before it
                 _piece(kind, op, piece, words)
 
 
 def _machine(kind: Kind, op: str) -> Kind:
-    """PTX names its types behind dots, as no CPU's instructions do."""
+    """PTX instructions have types behind dots, those of CPUs have no dots."""
     return "ptx" if kind == "asm" and "." in op else kind
 
 
 def _piece(kind: Kind, op: str, piece: Piece, words: _Words) -> None:
-    """Attributes, their values and targets of calls, in what stands round an operation."""
+    """Attributes, their values and call targets in the text around an operation."""
     if piece.kind == "comment":
         if behind := _BEHIND.match(piece.text):
             words.add(kind, behind[1])
@@ -154,28 +154,23 @@ def _piece(kind: Kind, op: str, piece: Piece, words: _Words) -> None:
             words.add("target", match[1] or match[2])
 
 
-def _told(words: _Words) -> dict[str, Any]:
+def _entries_data(words: _Words) -> dict[str, Any]:
     pages: dict[str, int] = {}
-    said: dict[str, Any] = {}
-    for kind, found in words.found.items():
-        for word, sentence, link in _entries(kind, found):
+    entries: dict[str, Any] = {}
+    for kind, names in words.by_kind.items():
+        for word, sentence, link in _entries(kind, names):
             page = pages.setdefault(link, len(pages)) if link else -1
-            said.setdefault(kind, {})[visible(word.strip('"'))] = [sentence, page]
-    return {**said, "pages": [[name, address(name)] for name in pages]} if said else {}
+            entries.setdefault(kind, {})[visible(word.strip('"'))] = [sentence, page]
+    return {**entries, "pages": [[name, address(name)] for name in pages]} if entries else {}
 
 
-def _entries(kind: Kind, found: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+def _entries(kind: Kind, words: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Word, sentence and page; an attribute of an operation alone only where it differs."""
-    for word in found:
-        told = entry(kind, word)
-        if told is None:
+    for word in words:
+        meaning = entry(kind, word)
+        if meaning is None:
             continue
-        if kind != "attribute":
-            yield word, told.sentence, told.link
-            continue
-        op, _, name = word.rpartition(".")
-        plain = entry("attribute", name)
-        if plain == told:
-            yield name, told.sentence, told.link
-        else:
-            yield f"{op}.{name}", told.sentence, told.link
+        op, _, name = word.rpartition(".") if kind == "attribute" else ("", "", word)
+        if kind == "attribute" and entry(kind, name) != meaning:
+            name = f"{op}.{name}"
+        yield name, meaning.sentence, meaning.link

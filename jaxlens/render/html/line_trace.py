@@ -2,17 +2,17 @@
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import TapeReel
-from jaxlens.render.html.payload import Room, data_html
+from jaxlens.render.html.payload import Budget, data_html
 from jaxlens.render.html.table import table_html
 
 _EVENTS = ("call", "line", "return", "after", "yield", "resume")
 
 
-def tape_html(reel: TapeReel, room: Room | None = None) -> str:
-    """The table, and the data for the player where there is room for it."""
-    room = room or Room()
+def tape_html(reel: TapeReel, budget: Budget | None = None) -> str:
+    """The table, and the data for the player."""
+    budget = budget or Budget()
     table = table_html(reel.table, inline=False)
-    return f"<div class=line-trace>{table}{room.take(data_html('tape', data(reel)))}</div>"
+    return f"<div class=line-trace>{table}{budget.take(data_html('tape', data(reel)))}</div>"
 
 
 def data(reel: TapeReel) -> dict[str, object]:

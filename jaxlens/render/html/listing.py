@@ -6,7 +6,7 @@ from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Code, Line, Listing
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.render.html.marks import Ink, attr, escaped, has_folds, note, row, style
-from jaxlens.render.html.payload import Room, more_html, packs
+from jaxlens.render.html.payload import Budget, more_html, packs
 
 _LANGUAGES = {"llvm": "LLVM IR", "asm": "assembly", "ptx": "PTX", "text": "text"}
 _STAGES = {"llvm": "llvm", "asm": "asm", "ptx": "asm", "text": ""}
@@ -18,28 +18,28 @@ FOLDS = (
 )
 
 
-def listing_html(listing: Listing, ink: Ink, room: Room | None = None) -> str:
+def listing_html(listing: Listing, ink: Ink, budget: Budget | None = None) -> str:
     """Lines with ids (`data-id`), each run of one source line (`data-line`) with its bar.
 
     Args:
         listing: What to write.
         ink: The hues.
-        room: What the output may still carry: `listing.more` goes along as data (`data-jl=more`),
+        budget: What the output may still carry: `listing.more` goes along as data (`data-jl=more`),
             and what does not fit is said under the lines. None for nothing.
     """
     runs = groupby(listing.lines, key=lambda line: line.line)
     body = "".join(_run(owner, list(lines), ink) for owner, lines in runs)
     toggle = FOLDS if has_folds(listing.lines) else ""
     label = attr("aria-label", f"{listing.stage} listing")
-    room = room or Room(0, 0)
+    budget = budget or Budget(0, 0)
     more = listing.more
-    data, left = more.packed(room) if packs(more) else more_html(more, room)
+    data, left = more.packed(budget) if packs(more) else more_html(more, budget)
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
     told = _remark(listing.note, "static-only") if packs(more) and not left else note(listing.note)
-    long = _long(room.listings, len(listing.lines) + len(more)) if more else ""
-    room.listings += 1
+    long = _long(budget.listings, len(listing.lines) + len(more)) if more else ""
+    budget.listings += 1
     return (
         f"<div class=listing{attr('data-stage', listing.stage)}{long}>{toggle}"
         f"<pre class=rows tabindex=0 role=group{label}>{body}</pre>{data}"
@@ -70,13 +70,13 @@ def _run(owner: str, lines: list[Line], ink: Ink) -> str:
     return f"<div{title}{ink.bar(owner, 'padding-left:6px')}>{rows}</div>"
 
 
-def code_html(code: Code, room: Room | None = None) -> str:
-    """Text of another language, verbatim: its first 400 lines, and what there is room for."""
+def code_html(code: Code, budget: Budget | None = None) -> str:
+    """Text of another language, verbatim: its first 400 lines, and as many more as fit."""
     lines = code.text.rstrip("\n").split("\n")
     shown = "\n".join(map(escaped, lines[:_MOST]))
     rest = lines[_MOST:]
     more = LazyLines(len(rest), tuple, lambda: ((visible(line), 0, "") for line in rest))
-    data, left = more_html(more, room or Room(0, 0))
+    data, left = more_html(more, budget or Budget(0, 0))
     carried = len(rest) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     cut = f"{left:,} more lines: .text(full=True) has them all." if left else ""

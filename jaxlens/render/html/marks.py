@@ -1,16 +1,15 @@
-"""Escaped text, attributes and inline colours: what every HTML part is written with.
+"""Escaped text, attributes and inline colours, with which all HTML of an output is written.
 
-A notebook that is not trusted drops styles, scripts, ids and `data-` attributes and keeps
-inline `style=` of a known form; so the colours that carry meaning are inline, legible on
-white and on dark, and `viewer/output.css` refines them where it runs. Elements are chosen for
-what they say, and because short names keep an output small.
+An untrusted notebook drops styles, scripts, ids and `data-` attributes and keeps inline `style=`
+of a known form. So the colours that carry meaning are inline, legible on white and on dark, and
+`viewer/output.css` refines them. Elements are chosen for their meaning, and for short names, which
+keep an output small.
 """
 
 import html as escaping
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from jaxlens.render.blocks import walk
 from jaxlens.render.control_chars import visible
@@ -24,7 +23,7 @@ from jaxlens.render.document import (
     Piece,
     SourcePane,
 )
-from jaxlens.render.graph.palette import HUES, line_hues
+from jaxlens.render.graph.palette import bar_color, line_hues
 
 # Element per kind of piece; plain text for the rest. JupyterLab's sanitizer drops an empty
 # `hidden`, so it has a value.
@@ -38,7 +37,7 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "fold": ("<s hidden=1>", "</s>"),
     "warn": ("<mark>", "</mark>"),
 }
-# What stands before words of a kind in rows that a script writes out; "\0" before plain ones.
+# Control characters before words of a kind, in rows that a script writes out; "\0" for plain ones.
 MARKS: Mapping[Kind, str] = {kind: chr(n) for n, kind in enumerate(("", *_ELEMENTS))}
 _INLINE_LINES = 150  # above, inline colours would add a third to an output
 _AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
@@ -68,14 +67,14 @@ def note(text: str) -> str:
 
 
 def pieces(line: Line) -> str:
-    """What a line says, kinds as elements; neighbours of one kind share theirs."""
+    """The text of a line, with an element around each run of one kind."""
     return "".join([_element(kind, words) for kind, words in _runs(line)]) or "<br>"
 
 
 def marked(line: Line) -> str:
-    """The same for scripts (`listing/row_source.js`): a sign of `MARKS` before each run of words.
+    """The same for scripts (`listing/row_source.js`): a character of `MARKS` before each run.
 
-    No text of a line holds these signs, for `visible` shows control characters as others.
+    The text never has these, since `visible` replaces control characters.
     """
     return "".join([MARKS[kind] + visible(words) for kind, words in _runs(line)]).lstrip("\0")
 
@@ -97,14 +96,14 @@ def _element(kind: Kind, words: str) -> str:
 
 
 def node_id(line: Line) -> str:
-    """` data-id=ID`; without the ID where the line's first word says it, as in HLO."""
+    """` data-id=ID`; without a value where the first word of the line is the id, as in HLO."""
     if not line.id:
         return ""
     return " data-id" if begins_with_id(line) else attr("data-id", line.id)
 
 
 def begins_with_id(line: Line) -> bool:
-    """Whether the line's first word, after ROOT, is its node."""
+    """Whether the first word of the line, after ROOT, is the id of its node."""
     words = line.pieces[1:] if line.pieces and line.pieces[0] == _ROOT else line.pieces
     first = bool(words) and words[0].text == line.id and words[0].kind == "name"
     return first and " " not in line.id
@@ -116,7 +115,7 @@ def row(line: Line) -> str:
 
 
 def has_folds(lines: Sequence[Line]) -> bool:
-    """Whether there is something to unfold."""
+    """Whether any line has a folded piece."""
     return any(piece.kind == "fold" for line in lines for piece in line.pieces)
 
 
@@ -136,7 +135,7 @@ class Ink:
     lines: int = 0
 
     def behind(self) -> "Ink":
-        """For what stands behind a tab: in a long document classes must do there."""
+        """For what is hidden behind a tab: classes alone, where the document is long."""
         return replace(self, inline=self.inline and self.lines <= _INLINE_LINES)
 
     def bar(self, owner: str, *more: str) -> str:
@@ -187,29 +186,3 @@ def diff_sides(diff: Diff) -> list[Line]:
     """Every line of both sides."""
     rows = [row for group in diff.groups for row in group.rows]
     return [line for row in rows for line in (row.left, row.right) if line]
-
-
-@cache
-def bar_color(hue: int) -> str:
-    """The hue as one colour that stands out 3:1 from white and from dark pages.
-
-    Contrast as in WCAG 2: between luminances 0.12 and 0.3 both hold.
-    """
-    color = HUES[hue].light
-    while luminance(color) > 0.3:
-        color = _shade(color, 0)
-    while luminance(color) < 0.12:
-        color = _shade(color, 255)
-    return color
-
-
-def luminance(color: str) -> float:
-    """Relative luminance of "#rrggbb", as WCAG 2 defines it."""
-    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    r, g, b = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b
-
-
-def _shade(color: str, toward: int) -> str:
-    mixed = (round(int(color[i : i + 2], 16) * 0.94 + toward * 0.06) for i in (1, 3, 5))
-    return "#" + "".join(f"{c:02x}" for c in mixed)

@@ -9,23 +9,23 @@ from dataclasses import replace
 from jaxlens.render.document import PassSteps
 from jaxlens.render.html.marks import Ink, note
 from jaxlens.render.html.passes_data import data
-from jaxlens.render.html.payload import Room, data_html
+from jaxlens.render.html.payload import Budget, data_html
 from jaxlens.render.html.table import table_html
 from jaxlens.report import Cell, Table, count
 
 _SHARE = 1_500_000  # bytes of one output that rows of passes may take
 
 
-def passes_html(block: PassSteps, ink: Ink, room: Room | None = None) -> str:
+def passes_html(block: PassSteps, ink: Ink, budget: Budget | None = None) -> str:
     """The timeline, with the data that `passes/scrubber.js` makes a slider of."""
-    room = room or Room()
-    element, block = _fitting(block, ink, min(room.bytes, _SHARE))
+    budget = budget or Budget()
+    element, block = _fitting(block, ink, min(budget.bytes, _SHARE))
     table = table_html(_timeline(block), inline=False, whole=True) if block.tables else ""
-    return f"<div class=passes>{table}{note(block.note)}{room.take(element)}</div>"
+    return f"<div class=passes>{table}{note(block.note)}{budget.take(element)}</div>"
 
 
 def _fitting(block: PassSteps, ink: Ink, most: int) -> tuple[str, PassSteps]:
-    """The data, with the rows of as many steps as there is room for."""
+    """The data, with the rows of as many steps as fit."""
     element = data_html("passes", data(block, ink.hues))
     kept = sum(step.rows is not None for step in block.steps)
     while len(element) > most and kept:

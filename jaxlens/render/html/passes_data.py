@@ -1,8 +1,8 @@
-"""The steps through the passes as JSON-able data for `passes/scrubber.js`, small once deflated.
+"""The steps through the passes as JSON-able data for `passes/scrubber.js`, which deflates well.
 
-Most lines are equal from pass to pass, so each stands once: in `lines`, with its atoms. A
-step's rows are three columns: the numbers of their lines, each as the step from the one before;
-a letter for each mark, capital for a row that is gone; and places in `notes` from 1, 0 for none.
+Most lines are equal from pass to pass, so `lines` has each once, with its atoms. The rows of a
+step are three columns: the numbers of their lines, each as the difference from the one before; a
+letter for each mark, capital for a removed row; and indices into `notes` from 1, 0 for none.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, get_args
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Kind, Line, PassMark, PassStep, PassSteps
 from jaxlens.render.fate_marks import mark
-from jaxlens.render.html.payload import runs
+from jaxlens.render.html.payload import runs as atom_runs
 
 MARKS: tuple[PassMark, ...] = get_args(PassMark)
 _LETTERS = dict(zip(MARKS, "abcdefghij", strict=True))
@@ -38,7 +38,7 @@ def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, A
     Returns:
         `marks`: word, sign and tint by letter; `lines`: text as pieces that begin with a letter
         for their kind, id (1: the first word behind keywords), place in `owners` from 1 (0:
-        none), atoms as `html_data.runs` writes them; `owners`: names of source lines with their
+        none), atoms as `payload.runs` writes them; `owners`: names of source lines with their
         hues (-1: none); `notes`; `steps`.
     """
     pool = _Pool(hues or {})
@@ -48,7 +48,7 @@ def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, A
 
 
 def _step(each: PassStep, pool: "_Pool") -> dict[str, Any]:
-    found: dict[str, Any] = {
+    step: dict[str, Any] = {
         "index": each.index,
         "title": visible(each.title),
         "name": visible(each.name),
@@ -58,14 +58,14 @@ def _step(each: PassStep, pool: "_Pool") -> dict[str, Any]:
     }
     if each.rows is not None:
         letters = (_LETTERS[row.mark] for row in each.rows)
-        found["marks"] = "".join(
+        step["marks"] = "".join(
             letter.upper() if row.gone else letter
             for letter, row in zip(letters, each.rows, strict=True)
         )
         numbers = [pool.line(row.line, each.atoms) for row in each.rows]
-        found["lines"] = [now - was for was, now in pairwise((0, *numbers))]
-        found["notes"] = [pool.note(row.note) for row in each.rows]
-    return found
+        step["lines"] = [now - was for was, now in pairwise((0, *numbers))]
+        step["notes"] = [pool.note(row.note) for row in each.rows]
+    return step
 
 
 class _Pool:
@@ -94,16 +94,16 @@ class _Pool:
         pieces, id = _pieces(line), visible(line.id)
         words = next((piece[1:] for piece in pieces if piece[0] != "k"), "")
         first = bool(id) and words.split(" ")[0] == id
-        return [pieces, 1 if first else id, owner, *runs(atoms)]
+        return [pieces, 1 if first else id, owner, *atom_runs(atoms)]
 
 
 def _pieces(line: Line) -> list[str]:
     """Runs of one kind, each behind the kind's letter ("-": plain)."""
-    found: list[str] = []
+    runs: list[str] = []
     for piece in line.pieces:
         letter = _KINDS.get(piece.kind, "-")
-        if found and found[-1][0] == letter:
-            found[-1] += visible(piece.text)
+        if runs and runs[-1][0] == letter:
+            runs[-1] += visible(piece.text)
         elif piece.text:
-            found.append(letter + visible(piece.text))
-    return found
+            runs.append(letter + visible(piece.text))
+    return runs

@@ -1,8 +1,8 @@
-"""What an output carries for its viewer beside its HTML: links, and lines beyond those shown.
+"""Data that an output embeds for its viewer: links, and lines beyond those shown.
 
-It travels deflated in `<script type="application/json" data-jl=NAME>` (`embedded_data.js` reads
-it), at most 5 MB in one output; what did not fit is counted and said. A notebook that is not
-trusted drops these elements and loses nothing that stood in its HTML before.
+It is deflated, in `<script type="application/json" data-jl=NAME>` (`viewer/elements.js` reads it),
+at most 5 MB in one output; what did not fit is counted, and the output says so. An untrusted
+notebook drops these elements, and none of the lines that stand in the HTML.
 """
 
 import json
@@ -20,13 +20,13 @@ from jaxlens.render.html.packing import packed
 from jaxlens.render.link_data import Alike, Web
 
 MOST = 5_000_000  # bytes of data in one output
-# Lines beyond those shown, in one output. The first picture of a traced program is to come in a
-# tenth of its trace, so %%jaxpr gets few; beside a compile the lines take no time, and bytes are
-# the limit. A live kernel has the rest.
+# Lines beyond those shown, in one output. %%jaxpr has to render in a tenth of the time of a trace,
+# so it has few. Beside a compile their time is negligible, and bytes are the limit. A live kernel
+# serves the rest.
 ROWS = 1_000
 COMPILED_ROWS = 200_000
 _SAME, _NEXT = 2, 3
-_COMPILED = ("more", "passes")  # beside a compile, a better deflation takes no time
+_COMPILED = ("more", "passes")  # deflated better: negligible beside a compile
 _MUCH = 200_000  # characters, above which a fifth more bytes take a seventh of the time
 _TRIES = 6
 _REMARK = 60  # characters of a remark
@@ -36,8 +36,8 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(slots=True)
-class Room:
-    """What is left of the data that one output may carry.
+class Budget:
+    """What is left of the data that one output may embed.
 
     Attributes:
         bytes: Characters of HTML.
@@ -52,7 +52,7 @@ class Room:
     pictures: bool = True
 
     def take(self, element: str, rows: int = 0) -> str:
-        """The element, and the room is smaller by it."""
+        """The element, after it is subtracted from the budget."""
         self.bytes -= len(element)
         self.rows -= rows
         return element
@@ -60,23 +60,23 @@ class Room:
 
 @runtime_checkable
 class PackedLines(Protocol):
-    """Lines beyond those shown that have a shorter form than text, read by a script of theirs."""
+    """Lines beyond those shown that have a form shorter than text, with a script that reads it."""
 
     @property
     def packable(self) -> bool:
         """Whether there are enough of them for that form."""
 
-    def packed(self, room: Room) -> tuple[str, int]:
-        """What `more_html` gives, in that form."""
+    def packed(self, budget: Budget) -> tuple[str, int]:
+        """As `more_html`, in that form."""
 
 
 def packs(more: Sequence[Line]) -> TypeGuard[PackedLines]:
-    """Whether lines travel in a form of their own."""
+    """Whether lines are embedded in a form of their own."""
     return isinstance(more, PackedLines) and more.packable
 
 
 def data_html(name: str, data: object) -> str:
-    """Data for the scripts, as an element that shows nothing."""
+    """Data for scripts, as an element that is not displayed."""
     # ASCII, so a lone surrogate passes too.
     return _data_element(name, json.dumps(data, separators=(",", ":")))
 
@@ -87,14 +87,14 @@ def _data_element(name: str, text: str) -> str:
 
 
 def late_html(fragment: str, what: str) -> tuple[str, str]:
-    """A fragment of HTML that scripts put in its own place: what is long and stands behind a tab.
+    """Long HTML behind a tab as data, which scripts replace by the HTML.
 
     Args:
         fragment: Whole elements.
-        what: What it holds, "12 more rows".
+        what: Its content in words, "12 more rows".
 
     Returns:
-        What stands in the place, and the remark that holds where no script runs, "" for none.
+        What to write in its place, and a remark for pages without scripts, "" for none.
     """
     element = data_html("late", fragment)
     if len(element) + _REMARK >= len(fragment):
@@ -102,7 +102,7 @@ def late_html(fragment: str, what: str) -> tuple[str, str]:
     return element, f"<div class=static-only>{what} here where scripts run.</div>"
 
 
-def web_html(web: Web, room: Room) -> str:
+def web_html(web: Web, budget: Budget) -> str:
     """The links of an output; without call stacks and fates where those are too much."""
     data = web_data(web)
     for dropped in ((), ("stacks", "stack"), ("fates", "ends", "how", "made"), ("calls",)):
@@ -110,16 +110,16 @@ def web_html(web: Web, room: Room) -> str:
             data.pop(name, None)
             data["left"] = [*data.get("left", []), name]
         element = data_html("web", data)
-        if len(element) <= room.bytes // 2:
-            return room.take(element)
-    return room.take(data_html("web", {"atoms": {}, "left": ["atoms"]}))
+        if len(element) <= budget.bytes // 2:
+            return budget.take(element)
+    return budget.take(data_html("web", {"atoms": {}, "left": ["atoms"]}))
 
 
 def web_data(web: Web) -> dict[str, Any]:
     """A web as JSON-able data: names as the HTML has them, sets of atoms as `runs`.
 
     Where the jaxpr is the only stage, `alike` holds the runs of `Alike`, and what is said by
-    source line or by equation is said of groups instead (`viewer/link_groups.js` spreads it).
+    source line or by equation is said of groups instead (`viewer/link_data.js` expands it).
     """
     if web.alike is not None:
         return _alike_data(web.alike)
@@ -153,38 +153,38 @@ def _named(nodes: Mapping[str, _Value]) -> dict[str, _Value]:
 
 
 def _sets(nodes: Mapping[str, Iterable[int]]) -> dict[str, int | list[int]]:
-    """One atom stands alone; more are a list."""
+    """Sets of atoms by id: a number for one atom, else a list."""
     written = {}
     for id, atoms in nodes.items():
-        found = runs(atoms)
-        written[visible(id)] = found[0] if len(found) == 1 else found
+        numbers = runs(atoms)
+        written[visible(id)] = numbers[0] if len(numbers) == 1 else numbers
     return written
 
 
 def runs(atoms: Iterable[int]) -> list[int]:
-    """Numbers in order; a negative one says how many follow the number before it: 3, -2 is 3 4 5.
+    """Run-length coding: a negative number is how many follow the one before it; 3, -2 is 3 4 5.
 
-    A loop holds all atoms of its body, so most sets are runs.
+    A loop has all atoms of its body, so most sets are runs.
     """
-    found: list[int] = []
+    numbers: list[int] = []
     last = -2
     for atom in sorted(set(atoms)):
         if atom != last + 1:
-            found.append(atom)
-        elif found[-1] < 0:
-            found[-1] -= 1
+            numbers.append(atom)
+        elif numbers[-1] < 0:
+            numbers[-1] -= 1
         else:
-            found.append(-1)
+            numbers.append(-1)
         last = atom
-    return found
+    return numbers
 
 
 def unrolled(written: int | Sequence[int]) -> list[int]:
-    """The atoms that `runs` wrote: what `viewer/link_data.js` does, for tests and other readers."""
-    found: list[int] = []
+    """Inverse of `runs`, as `viewer/link_data.js` has it, for tests and other readers."""
+    atoms: list[int] = []
     for number in [written] if isinstance(written, int) else written:
-        found += range(found[-1] + 1, found[-1] + 1 - number) if number < 0 else [number]
-    return found
+        atoms += range(atoms[-1] + 1, atoms[-1] + 1 - number) if number < 0 else [number]
+    return atoms
 
 
 def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
@@ -224,13 +224,13 @@ def _next(id: str, last: int | str) -> int | str:
     return _NEXT if id == f"{last[0]}{int(last[1:]) + 1}" else id
 
 
-def more_html(more: Sequence[Line], room: Room) -> tuple[str, int]:
-    """Lines beyond those shown, as many as there is room for.
+def more_html(more: Sequence[Line], budget: Budget) -> tuple[str, int]:
+    """Lines beyond those shown, as many as the budget allows.
 
     Returns:
         The element, "" for none; and how many lines were left out.
     """
-    count = min(len(more), max(room.rows, 0))
+    count = min(len(more), max(budget.rows, 0))
     for _ in range(_TRIES):
         if not count:
             break
@@ -239,7 +239,7 @@ def more_html(more: Sequence[Line], room: Room) -> tuple[str, int]:
         rows = data.pop("rows")
         head = json.dumps(data | {"left": left}, separators=(",", ":"))
         element = _data_element("more", f"{head}\n{rows}")
-        if len(element) <= room.bytes:
-            return room.take(element, count), left
-        count = int(count * room.bytes / len(element) * 0.9)
+        if len(element) <= budget.bytes:
+            return budget.take(element, count), left
+        count = int(count * budget.bytes / len(element) * 0.9)
     return "", len(more)

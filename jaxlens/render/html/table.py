@@ -11,19 +11,19 @@ from jaxlens.report import Cell, Finding, Table
 
 _BAR = "#56b4e966"
 _WHOLE = 16
-_AT_ONCE = 4  # rows of a table behind a tab that stand in the page
+_AT_ONCE = 4  # rows of a table behind a tab that are not deflated
 
 Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
 
 
 def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
-    """A captioned table with its note; numbers stand right, shares have a bar behind them.
+    """A captioned table with its note; numbers are right-aligned, shares have a bar behind them.
 
     Args:
         table: What to write. One whose figures change from run to run has the class `volatile`.
         inline: Whether sides and bars are written inline too, for pages that drop our CSS;
-            else rows beyond the first few travel deflated.
-        whole: Whether all rows stand in the page all the same.
+            else rows beyond the first few are embedded deflated.
+        whole: Whether all rows are written even so.
     """
     sides = [_side(i in table.right, inline) for i in range(len(table.columns))]
     caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
@@ -44,7 +44,7 @@ def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
 
 
 def _head(name: str, side: Side) -> str:
-    """A column's name; where it has none, no header for screen readers to stumble over."""
+    """A column's name; one without a name gets no header that a screen reader would announce."""
     kind, rules = side
     if not name:
         return "<td></td>"
@@ -54,7 +54,7 @@ def _head(name: str, side: Side) -> str:
 def _row(
     table: Table, row: Sequence[Cell], sides: Sequence[Side], whole: Sequence[bool], inline: bool
 ) -> str:
-    """A row; where the table's ids are those of a stage, all of it stands for its first node."""
+    """A row; in a table of a stage, the whole row stands for its first node."""
     ids = next((cell.ids for cell in row if cell.ids), ()) if table.stage else ()
     node = attr("data-id", ids[0]) if ids else ""
     staged = repeat(bool(table.stage))
@@ -67,7 +67,7 @@ def _side(right: bool, inline: bool) -> Side:
 
 
 def _stays_whole(column: Sequence[Cell]) -> bool:
-    """Whether a column is too narrow to gain from words going on below ("library call")."""
+    """Whether the cells of a column are too short to wrap ("library call")."""
     return any(cell.text for cell in column) and all(len(cell.text) <= _WHOLE for cell in column)
 
 
@@ -84,7 +84,7 @@ def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> st
 
 
 def findings_html(block: Findings) -> str:
-    """Sentences, each with how its facts are known."""
+    """Sentences, each with the trust in its facts."""
     return f"<ul class=findings>{''.join(map(_finding, block.findings))}</ul>"
 
 

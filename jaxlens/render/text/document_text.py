@@ -6,7 +6,7 @@ outputs are cut with a line that says what was cut and how to see it.
 
 from dataclasses import dataclass, replace
 
-from jaxlens.render.blocks import Step, walk
+from jaxlens.render.blocks import BlockStep, walk
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import (
     Block,
@@ -93,7 +93,7 @@ def text(
     return "\n".join(lines)
 
 
-def _inset(step: Step) -> int:
+def _inset(step: BlockStep) -> int:
     """Levels that a step is set in by, at most 8: a deep program stays on the page."""
     return min(step.depth, 8)
 
@@ -104,7 +104,7 @@ def _opens(part: Fold | Tabs | Tab, full: bool) -> bool:
     return isinstance(part, Tabs) or part.in_text or full
 
 
-def _step_lines(step: Step, form: Form) -> list[str]:
+def _step_lines(step: BlockStep, form: Form) -> list[str]:
     part, move = step.part, step.move
     if isinstance(part, Tabs):
         return _tabs_elsewhere(part, form) if move == "leave" else []

@@ -27,7 +27,7 @@ from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line, Piece
 from jaxlens.render.html.marks import MARKS, marked
 from jaxlens.render.html.packing import packed
-from jaxlens.render.html.payload import Room
+from jaxlens.render.html.payload import Budget
 from jaxlens.views.listings.equation import operands, params
 from jaxlens.views.listings.jaxpr_stretches import Rows, Stretch
 
@@ -48,8 +48,8 @@ class ColumnRows(Rows):
         """Whether they are those of a traced program, and enough to be worth a script."""
         return isinstance(self.module, ColumnsModule) and len(self) > _FEW
 
-    def packed(self, room: Room) -> tuple[str, int]:
-        """All lines that there is room for, as `payload.more_html`.
+    def packed(self, budget: Budget) -> tuple[str, int]:
+        """As many lines as fit, as `payload.more_html`.
 
         Returns:
             The element, "" for none; and how many lines were left out.
@@ -60,9 +60,9 @@ class ColumnRows(Rows):
                 break
             text = packed(rows_text(self, count))
             element = f'<script type="application/json" data-jl=jaxpr>{text}</script>'
-            if len(element) <= room.bytes:
-                return room.take(element), len(self) - count
-            count = int(count * room.bytes / len(element) * 0.9)
+            if len(element) <= budget.bytes:
+                return budget.take(element), len(self) - count
+            count = int(count * budget.bytes / len(element) * 0.9)
         return "", len(self)
 
 
@@ -70,7 +70,7 @@ def rows_text(more: Rows, count: int) -> str:
     """What the script reads: a line of JSON, then columns, a character for each number.
 
     The JSON holds
-    - `templates`: as `Template`, the words with signs before their kinds (`html_marks.MARKS`);
+    - `templates`: as `Template`, the words with signs before their kinds (`marks.MARKS`);
     - `places`: scope and owner of what equations of a place say of where they come from;
     - `lines`: names of source lines; an owner is its place there, -1 for none;
     - `regions`: parameters, owner of what has no place, steps, operands and values of each, and

@@ -43,6 +43,13 @@ def test_only_outputs_with_a_drawing_carry_what_draws():
     assert "jaxlens-drawing" not in html(sample.everything())
 
 
+def test_scripts_and_styles_of_outputs_saved_before_the_classes_had_names_find_nothing():
+    names = re.findall(
+        r"<(?:div|pre|table) class=(?:\"([^\"]*)\"|([\w-]+))", html(sample.everything())
+    )
+    assert not {"jl", "jaxlens-graph"} & {name for pair in names for name in " ".join(pair).split()}
+
+
 def test_an_output_carries_its_assets():
     markup = html(sample.everything())
     assert markup.startswith("<style data-jl=")
@@ -208,7 +215,7 @@ def test_the_page_gets_the_css_of_what_scripts_make(monkeypatch):
     cached = (assets._css, assets._program, assets._element, assets._key, assets.script)
     for function in cached:
         function.cache_clear()
-    parts = assets.Parts("graph/drawing.js", late=("graph/figure.css",))
+    parts = assets.KitFiles("graph/drawing.js", late=("graph/figure.css",))
     monkeypatch.setitem(assets.KITS, "graph", parts)
     program = unpacked("graph")
     css = json.loads(re.search(r"style.textContent = (.*);", program)[1])

@@ -24,13 +24,13 @@ from jaxlens.render.document import (
     Tabs,
 )
 from jaxlens.render.fate_marks import mark
-from jaxlens.render.graph.palette import HUES
+from jaxlens.render.graph.palette import HUES, bar_color, luminance
 from jaxlens.render.html.assets import styles
 from jaxlens.render.html.document_html import block_html, body, html
 from jaxlens.render.html.listing import code_html
-from jaxlens.render.html.marks import attr, bar_color, escaped, ink, luminance, pieces
+from jaxlens.render.html.marks import attr, escaped, ink, pieces
 from jaxlens.render.html.packing import unpacked
-from jaxlens.render.html.payload import Room
+from jaxlens.render.html.payload import Budget
 from jaxlens.report import Cell, Finding, Table
 from jaxlens.views.listings.panes import HEAD
 from tests.support import sample_documents as sample
@@ -157,8 +157,8 @@ def test_the_rest_of_long_code_is_deflated_and_what_is_left_out_is_said():
     assert "600 more lines here where scripts run." in markup
     assert "\n400\n" not in markup
     assert "data-lines=1000" in markup
-    room = Room(rows=10)
-    assert "590 more lines: .text(full=True) has them all." in code_html(code, room)
+    budget = Budget(rows=10)
+    assert "590 more lines: .text(full=True) has them all." in code_html(code, budget)
     assert "600 more lines: .text(full=True) has them all." in code_html(code)
 
 

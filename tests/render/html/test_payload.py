@@ -10,7 +10,7 @@ from jaxlens.render.html.document_html import body, pane_key
 from jaxlens.render.html.marks import MARKS
 from jaxlens.render.html.packing import unpacked
 from jaxlens.render.html.payload import (
-    Room,
+    Budget,
     data_html,
     lines_data,
     more_html,
@@ -107,22 +107,24 @@ def words(count):
 
 def test_what_does_not_fit_is_counted_and_said():
     lines = words(4000)
-    room = Room(bytes=20_000)
-    element, left = more_html(lines, room)
+    budget = Budget(bytes=20_000)
+    element, left = more_html(lines, budget)
     assert 0 < left < 4000
-    assert len(element) + room.bytes == 20_000
+    assert len(element) + budget.bytes == 20_000
     (data,) = carried(element, "more")
     assert data["left"] == left
     assert len(data["ids"]) == len(data["rows"]) == 4000 - left
-    assert more_html(lines, Room(rows=10))[1] == 3990
-    assert more_html(lines, Room(0, 0)) == ("", 4000)
+    assert more_html(lines, Budget(rows=10))[1] == 3990
+    assert more_html(lines, Budget(0, 0)) == ("", 4000)
     markup = body(Document("hlo", "f", (Listing("hlo", lines[:5], "the note", lines[:99]),)))
     assert "99 more lines here where scripts run." in markup
     assert "the note" in markup
 
 
 def test_a_document_keeps_to_its_budget(monkeypatch):
-    monkeypatch.setattr("jaxlens.render.html.document_html.Room", lambda **_: Room(60_000, 20_000))
+    monkeypatch.setattr(
+        "jaxlens.render.html.document_html.Budget", lambda **_: Budget(60_000, 20_000)
+    )
     lines = words(9000)
     listings = tuple(Listing(stage, lines[:1], more=lines) for stage in ("jaxpr", "hlo", "asm"))
     markup = body(Document("hlo", "f", listings, web()))
@@ -135,7 +137,7 @@ def test_a_document_keeps_to_its_budget(monkeypatch):
 def test_links_give_way_in_parts_where_they_are_too_much():
     stacks = tuple((f"cell {n * 7919}:{n} in f", f"lib/x{n * 104729}.py:{n}") for n in range(4000))
     large = Web(atoms={"jaxpr": {"e0": (0,)}}, stacks=stacks, stack={"e0": 3})
-    (data,) = carried(web_html(large, Room(20_000)), "web")
+    (data,) = carried(web_html(large, Budget(20_000)), "web")
     assert data["left"] == ["stacks", "stack"]
     assert data["atoms"] == {"jaxpr": {"e0": 0}}
     assert "stacks" in web_data(large)
@@ -146,7 +148,7 @@ def test_data_of_a_large_program_is_small():
         stage: {f"{stage}.{n}": (n, n + 1) for n in range(20_000)}
         for stage in ("jaxpr", "stablehlo", "hlo")
     }
-    assert len(web_html(Web(atoms), Room())) < 600_000
+    assert len(web_html(Web(atoms), Budget())) < 600_000
 
 
 def test_an_untrusted_notebook_has_no_data_and_all_lines_that_stood_there():
