@@ -46,7 +46,8 @@ PACKAGES = {
     "stages.trace": "errors ir.* stages.compat stages.arguments stages.core stages.call",
     "stages.line_trace": "core.* errors ir.* stages.compat",
     "stages.failure": (
-        "errors ir.* stages.compat stages.arguments stages.call stages.trace stages.line_trace"
+        "core.* errors ir.* stages.compat stages.arguments stages.call stages.trace "
+        "stages.line_trace"
     ),
     "stages.compile": "errors ir.* stages.compat",
     "stages.measure": "errors ir.* stages.compat stages.compile",

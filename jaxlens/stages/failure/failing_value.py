@@ -91,10 +91,12 @@ def described(tracer: Any, text: str) -> TracedValue:
 
 def _by_core(tracer: Any, text: str) -> TracedValue:
     """A traced value of the core's, which says where it was made."""
-    made, kind = str(tracer.made()), str(type_of(tracer.aval))
-    if made == "the arguments":
+    from jaxlens.core.transforms.errors import origin
+
+    line, kind = origin(tracer), str(type_of(tracer.aval))
+    if line == "the arguments":
         return TracedValue(text, kind, arguments=(text,) if text.isidentifier() else ())
-    place, _, function = made.removesuffix(")").partition(" (")
+    place, _, function = line.removesuffix(")").partition(" (")
     return TracedValue(text, kind, made_at=place, function=function)
 
 

@@ -1,0 +1,271 @@
+"""Functions that JAX cannot trace, each with what is to be said of it and offered instead."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+X = jnp.arange(6.0) - 2
+
+
+def returns_either(x):
+    y = x * 2
+    if y.sum() > 0:
+        return y
+    return -y
+
+
+def binds_either(x):
+    if 0 < x[0] < 1:
+        x = x + 1
+    return x
+
+
+def either(x, training):
+    return x * 2 if training else x
+
+
+def and_(x):
+    return x[0] > 0 and x[1] > 0
+
+
+def larger(x):
+    return max(x[0], x[1])
+
+
+def asserted(x):
+    assert x.sum() > 0
+    return x
+
+
+def loops(x):
+    while x.max() > 1:
+        x = x / 2
+    return x
+
+
+def counts(x, n):
+    for i in range(n):
+        x = x * i
+    return x
+
+
+def whole(x, n):
+    return x + int(n)
+
+
+def taken_out(x):
+    return x / x.sum().item()
+
+
+def selected(x):
+    return x[x > 0].max()
+
+
+def replaced(x):
+    x[x > 0] = 1
+    return x
+
+
+def increased(x):
+    x[0] -= 2
+    return x
+
+
+def by_numpy(x):
+    return np.sin(x) + 1
+
+
+def of_shape(x, n):
+    return jnp.zeros(n) + x[0]
+
+
+def of_size(x):
+    return jnp.nonzero(x)[0]
+
+
+def first(x, n):
+    return x[:n]
+
+
+def window(x, n):
+    return x[n : n + 3]
+
+
+def listed(x, i):
+    names = [1, 2, 3]
+    return x * names[i]
+
+
+def in_a_dict(x):
+    return {x: 1}[x]
+
+
+def formatted(x):
+    return f"{x[0]:.2f}"
+
+
+def key_as_number(k):
+    return k * 2
+
+
+def number_as_key(x):
+    return jax.random.normal(x, (3,))
+
+
+def carries(x):
+    return lax.scan(lambda c, _: (c * 2.5, c), jnp.int32(1), None, length=3)
+
+
+def branches(x):
+    return lax.cond(x[0] > 0, lambda v: v, lambda v: v.astype(jnp.int32), x)
+
+
+def mapped(x):
+    return jax.vmap(lambda v: v if v > 0 else -v)(x)
+
+
+def differentiated(x):
+    def loss(x):
+        s = (x**2).sum()
+        return s if s > 1 else 2 * s
+
+    return jax.grad(loss)(x)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that cannot be traced.
+
+    Attributes:
+        call: The function and its arguments.
+        value: The traced value, what it is and where it came from.
+        code: What is offered and was tried.
+        gives: What that gives.
+    """
+
+    call: tuple
+    value: str
+    code: str
+    gives: str = "f32[6]"
+
+
+KEY = jax.random.key(0)
+CASES = [
+    Case(
+        (returns_either, X),
+        "y.sum() > 0 bool[] from x of returns_either",
+        "return jnp.where(y.sum() > 0, y, -y)",
+    ),
+    Case(
+        (returns_either, X),
+        "y.sum() > 0 bool[] from x of returns_either",
+        "return jax.lax.cond(y.sum() > 0, lambda: y, lambda: -y)",
+    ),
+    Case(
+        (binds_either, X),
+        "0 < x[0] < 1 bool[] from x of binds_either",
+        "x = jnp.where(jnp.logical_and(0 < x[0], x[0] < 1), x + 1, x)",
+    ),
+    Case(
+        (either, X, jnp.array(True)),
+        "training bool[] from training of either",
+        "return jnp.where(training, x * 2, x)",
+    ),
+    Case(
+        (and_, X),
+        "x[0] > 0 and x[1] > 0 bool[] from x of and_",
+        "return jnp.logical_and(x[0] > 0, x[1] > 0)",
+        "bool[]",
+    ),
+    Case((larger, X), " bool[] from x of larger", "return jnp.maximum(x[0], x[1])", "f32[]"),
+    Case(
+        (loops, X),
+        "x.max() > 1 bool[] from x of loops",
+        "x = jax.lax.while_loop(lambda x: x.max() > 1, lambda x: x / 2, x)",
+    ),
+    Case(
+        (counts, X, 3), "n i32[] from n of counts", "jax.jit(counts, static_argnames='n')", "counts"
+    ),
+    Case(
+        (counts, X, 3),
+        "n i32[] from n of counts",
+        "x = jax.lax.fori_loop(0, n, lambda i, x: x * i, x)",
+    ),
+    Case((whole, X, 3), "n i32[] from n of whole", "return x + n.astype(int)"),
+    Case((taken_out, X), " f32[] from x of taken_out", "return x / x.sum()"),
+    Case(
+        (selected, X),
+        "x > 0 bool[6] from x of selected",
+        "return x.max(where=x > 0, initial=-jnp.inf)",
+        "f32[]",
+    ),
+    Case(
+        (selected, X),
+        "x > 0 bool[6] from x of selected",
+        "return jnp.where(x > 0, x, 0).max()",
+        "f32[]",
+    ),
+    Case((replaced, X), "x f32[6] from x of replaced", "x = jnp.where(x > 0, 1, x)"),
+    Case((increased, X), "x f32[6] from x of increased", "x = x.at[0].add(-2)"),
+    Case((by_numpy, X), "x f32[6] from x of by_numpy", "return jnp.sin(x) + 1"),
+    Case(
+        (of_shape, X, 3),
+        "n i32[] from n of of_shape",
+        "jax.jit(of_shape, static_argnames='n')",
+        "of_shape",
+    ),
+    Case(
+        (of_size, X),
+        "x f32[6] from x of of_size",
+        "return jnp.nonzero(x, size=x.size)[0]",
+        "i32[6]",
+    ),
+    Case(
+        (first, X, 3),
+        "n i32[] from n of first",
+        "return jnp.where(jnp.arange(x.size) < n, x, 0)",
+    ),
+    Case(
+        (window, X, 1),
+        "n i32[] from n of window",
+        "return jax.lax.dynamic_slice_in_dim(x, n, 3)",
+        "f32[3]",
+    ),
+    Case((listed, X, 1), "i i32[] from i of listed", "return x * jnp.array(names)[i]"),
+    Case((formatted, X), "x f32[6] from x of formatted", "jax.debug.print('{}', x)", ""),
+    Case(
+        (key_as_number, KEY),
+        "k key<fry>[] from k of key_as_number",
+        "jax.random.uniform(k)",
+        "f32[]",
+    ),
+    Case(
+        (number_as_key, X),
+        "x f32[6] from x of number_as_key",
+        "return jax.random.normal(jax.random.key(0), (3,))",
+        "f32[3]",
+    ),
+    Case(
+        (carries, X),
+        "",
+        "return lax.scan(lambda c, _: (c * 2.5, c), jnp.asarray(jnp.int32(1), jnp.float32), None, "
+        "length=3)",
+        "f32[], f32[3]",
+    ),
+    Case(
+        (branches, X),
+        "",
+        "return lax.cond(x[0] > 0, lambda v: v, lambda v: v.astype(jnp.int32).astype(jnp.float32), "
+        "x)",
+    ),
+    Case((mapped, X), "v > 0 bool[] from x of mapped", "jnp.where(v > 0, v, -v)", "f32[]"),
+    Case(
+        (differentiated, X),
+        "s > 1 bool[] from x of differentiated",
+        "return jnp.where(s > 1, s, 2 * s)",
+        "f32[]",
+    ),
+]
