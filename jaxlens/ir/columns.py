@@ -4,7 +4,7 @@ A node takes some 30 bytes here and some hundreds as a `Node`; a picture of a la
 few of them. The steps of a region are its nodes in program order, without the `parameter`
 instructions of HLO. Values are numbered: the region's parameters first, then the results of each
 step. For `c = mul a b; d = add c a` with parameters `a b`, the values are a=0, b=1, c=2, d=3,
-`made` is [2, 3, 4], `read` is [0, 2, 4] and `back` is [2, 1, 1, 3].
+`first_result` is [2, 3, 4], `first_operand` is [0, 2, 4] and `distance` is [2, 1, 1, 3].
 """
 
 from array import array
@@ -53,10 +53,11 @@ class Columns:
             results and bodies, shared over the whole program. It does not depend on the
             operands or the place.
         place: Per step, index into `Program.places`.
-        made: Per step, the number of its first result, beginning with the number of parameters;
-            and the number of values at the end.
-        read: Per step, the index of its first operand in `back`; and the length of `back`.
-        back: Per operand, its distance: the step's first result minus the operand's number;
+        first_result: Per step, the number of its first result, beginning with the number of
+            parameters; and the number of values at the end.
+        first_operand: Per step, the index of its first operand in `distance`; and the length of
+            that.
+        distance: Per operand, the step's first result minus the operand's number;
             `LITERAL` for what is no value of this region.
         types: Per value, index into `Program.types`.
         results: Numbers of the values that the region returns; -1 for a literal.
@@ -68,9 +69,9 @@ class Columns:
     name: str
     kind: "array[int]"
     place: "array[int]"
-    made: "array[int]"
-    read: "array[int]"
-    back: "array[int]"
+    first_result: "array[int]"
+    first_operand: "array[int]"
+    distance: "array[int]"
     types: "array[int]"
     results: "array[int]"
     calls: dict[int, tuple[str, ...]]
@@ -82,19 +83,27 @@ class Columns:
 
     def reads(self, step: int) -> list[int]:
         """Numbers of the values that a step reads, in order, without literals."""
-        first = self.made[step]
-        back = self.back[self.read[step] : self.read[step + 1]]
-        return [first - n for n in back if n != LITERAL]
+        first = self.first_result[step]
+        return [first - n for n in self.distances(step) if n != LITERAL]
+
+    def distances(self, step: int) -> "array[int]":
+        """The distance of each operand of a step."""
+        return self.distance[self.first_operand[step] : self.first_operand[step + 1]]
+
+    def values(self, step: int) -> range:
+        """Numbers of the results of a step."""
+        return range(self.first_result[step], self.first_result[step + 1])
 
     @property
     def parameters(self) -> int:
         """Number of parameters."""
-        return self.made[0]
+        return self.first_result[0]
 
     @property
     def bytes(self) -> int:
         """Memory of the columns."""
-        columns = (self.kind, self.place, self.made, self.read, self.back, self.types)
+        per_step = (self.kind, self.place, self.first_result, self.first_operand)
+        columns = (*per_step, self.distance, self.types)
         return sum(len(column) * column.itemsize for column in columns)
 
 
@@ -192,10 +201,10 @@ def namer(module: Module, region: Columns) -> Callable[[int], str]:
     whole = module.regions[region.name]
 
     def name(value: int) -> str:
-        step = bisect_right(region.made, value) - 1
+        step = bisect_right(region.first_result, value) - 1
         if step < 0:
             return whole.parameters[value].name
-        return whole.nodes[region.steps[step]].results[value - region.made[step]].name
+        return whole.nodes[region.steps[step]].results[value - region.first_result[step]].name
 
     return name
 
@@ -216,7 +225,8 @@ def blank(name: str, ids: Sequence[str], steps: Sequence[int]) -> Columns:
 
 def shape(region: Columns) -> Hashable:
     """A key that regions share which compute the same, whatever their names."""
-    columns = (region.kind, region.back, region.read, region.made, region.types, region.results)
+    operands = (region.distance, region.first_operand)
+    columns = (region.kind, *operands, region.first_result, region.types, region.results)
     return tuple(column.tobytes() for column in columns)
 
 
@@ -245,15 +255,16 @@ class _Reader:
         steps, ids = array("i"), list[str]()
         columns = blank(region.name, ids, steps)
         columns.types.extend(self.types.number(value.type) for value in region.parameters)
-        columns.made[0] = len(columns.types)
+        columns.first_result[0] = len(columns.types)
         for index, node in enumerate(region.nodes):
-            if node.opcode == "parameter" and number.get(node.name, len(number)) < columns.made[0]:
+            parameter = number.get(node.name, len(number))
+            if node.opcode == "parameter" and parameter < columns.parameters:
                 continue  # no step
             if node.regions:
                 columns.calls[len(columns)] = node.regions
-            first = columns.made[-1]
-            columns.back.extend(first - number.get(name, first) for name in node.operands)
-            columns.read.append(len(columns.back))
+            first = columns.first_result[-1]
+            columns.distance.extend(first - number.get(name, first) for name in node.operands)
+            columns.first_operand.append(len(columns.distance))
             columns.place.append(self.places.number(Place(node.scope, node.spans)))
             columns.kind.append(self._kind(node, number))
             steps.append(index)
@@ -261,7 +272,7 @@ class _Reader:
             for value in node.results:
                 number[value.name] = len(columns.types)
                 columns.types.append(self.types.number(value.type))
-            columns.made.append(len(columns.types))
+            columns.first_result.append(len(columns.types))
         columns.results.extend(number.get(name, -1) for name in region.results)
         return columns
 

@@ -64,7 +64,7 @@ class _Maker:
         for var in (*jaxpr.constvars, *jaxpr.invars):
             number[id(var)] = len(columns.types)
             columns.types.append(self._type(var.aval))
-        columns.made[0] = len(columns.types)
+        columns.first_result[0] = len(columns.types)
         for step, inner in body.inner.items():
             columns.calls[step] = tuple(self._bodies[id(callee)].name for callee in inner)
         self._steps(body, columns, number)
@@ -74,11 +74,12 @@ class _Maker:
 
     def _steps(self, body: Body, columns: Columns, number: dict[int, int]) -> None:
         """The loop over all equations, inlined but for what is seldom called."""
-        back, types, get = columns.back.append, columns.types.append, number.get
-        read, kind, starts = columns.read.append, columns.kind.append, columns.made.append
+        back, types, get = columns.distance.append, columns.types.append, number.get
+        read, kind = columns.first_operand.append, columns.kind.append
+        starts = columns.first_result.append
         place, type_of, place_of = columns.place.append, self._type_of.get, self._place_of.get
         kind_of, stack_of = self._kinds.get, self._stack_of.get
-        reads, first = 0, columns.made[0]
+        reads, first = 0, columns.first_result[0]
         every, description, literal = columns.calls.get, self._description, self._literal
         for step, (eqn, parameters) in enumerate(zip(body.jaxpr.eqns, body.kinds, strict=True)):
             source = eqn.source_info

@@ -65,7 +65,7 @@ class Names:
 
     def _drop_unread(self, main: Body) -> None:
         """JAX looks for unused values in the outermost body alone, from its end on."""
-        made = self._program.regions[main.name].made
+        made = self._program.regions[main.name].first_result
         places = [(-bisect_right(made, value), value) for value in self._unread(main)]
         for _, value in sorted(places):
             self._drop(self._numbers[main.name], value)
@@ -76,12 +76,12 @@ class Names:
         if cached is not None:
             return cached
         region = self._program.regions[body.name]
-        counts = map(sub, region.read[1:], region.read)
-        firsts = chain.from_iterable(map(repeat, region.made, counts))
+        counts = map(sub, region.first_operand[1:], region.first_operand)
+        firsts = chain.from_iterable(map(repeat, region.first_result, counts))
         # A distance of 0 stands for a literal.
-        read = set(compress(map(sub, firsts, region.back), region.back))
+        read = set(compress(map(sub, firsts, region.distance), region.distance))
         read.update(region.results)
-        unread = [n for n in range(region.made[0], len(region.types)) if n not in read]
+        unread = [n for n in range(region.first_result[0], len(region.types)) if n not in read]
         self._unread_of[body.name] = unread
         return unread
 
@@ -92,21 +92,21 @@ class Names:
         self._name(numbers, range(region.parameters), dropped)
         start = 0
         for step, inner in body.inner.items():
-            self._name(numbers, range(region.made[start], region.made[step]), dropped)
-            start = step
+            before = range(region.first_result[start], region.first_result[step])
+            self._name(numbers, before, dropped)
             eqn = body.jaxpr.eqns[step]
             if eqn.primitive.name == "jit" and id(inner[0]) not in hoisted:
                 self._share(body, step, self._bodies[id(inner[0])])
-            self._name(numbers, range(region.made[step], region.made[step + 1]), dropped)
+            self._name(numbers, region.values(step), dropped)
             start = step + 1
             for callee in inner:
                 if id(callee) not in hoisted:
                     yield callee
-        self._name(numbers, range(region.made[start], len(numbers)), dropped)
+        self._name(numbers, range(region.first_result[start], len(numbers)), dropped)
 
     def _dropped_by_jax(self, body: Body) -> Iterator[int]:
         """Unused values that JAX itself marks as such."""
-        made = self._program.regions[body.name].made
+        made = self._program.regions[body.name].first_result
         for value in self._unread(body):
             step = bisect_right(made, value) - 1
             var = body.jaxpr.eqns[step].outvars[value - made[step]]
@@ -116,12 +116,10 @@ class Names:
     def _share(self, body: Body, step: int, inner: Body) -> None:
         """Gives a body's inputs and results the names of the call's values, each at most once."""
         outer, region = self._program.regions[body.name], self._program.regions[inner.name]
-        first = outer.made[step]
-        operands = [
-            first - n if n else -1 for n in outer.back[outer.read[step] : outer.read[step + 1]]
-        ]
+        first = outer.first_result[step]
+        operands = [first - n if n else -1 for n in outer.distances(step)]
         self._share_all(body, operands, inner, range(region.parameters))
-        self._share_all(body, range(first, outer.made[step + 1]), inner, region.results)
+        self._share_all(body, outer.values(step), inner, region.results)
 
     def _share_all(
         self, body: Body, outer: Sequence[int], inner: Body, values: Sequence[int]

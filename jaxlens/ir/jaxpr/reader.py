@@ -181,8 +181,7 @@ class _Reader:
     def _node(self, body: Body, step: int) -> Node:
         region, eqn = self.columns.regions[body.name], body.jaxpr.eqns[step]
         place = self.columns.places[region.place[step]]
-        first = region.made[step]
-        back = region.back[region.read[step] : region.read[step + 1]]
+        first = region.first_result[step]
         return Node(
             body.ids[step],
             eqn.primitive.name,
@@ -190,9 +189,9 @@ class _Reader:
                 self._literal(atom)
                 if distance == LITERAL
                 else self.name(body.name, first - distance)
-                for atom, distance in zip(eqn.invars, back, strict=True)
+                for atom, distance in zip(eqn.invars, region.distances(step), strict=True)
             ),
-            tuple(self._values(body.name, range(first, region.made[step + 1]))),
+            tuple(self._values(body.name, region.values(step))),
             self._attrs(eqn.params) if eqn.params else _NONE,
             region.calls.get(step, ()),
             place.scope,

@@ -256,7 +256,7 @@ class _Search:
         """
         region = self._region
         start = first + copy * size
-        values = region.made[first + size] - region.made[first]
+        values = region.first_result[first + size] - region.first_result[first]
         reads = iter(self._reads(first, size, copy))
         needs: list[
             int
@@ -264,13 +264,13 @@ class _Search:
         handed: Pool[int] = Pool()
         for step in range(start, start + size):
             bits = 0
-            for _ in range(region.read[step], region.read[step + 1]):
+            for _ in range(region.first_operand[step], region.first_operand[step + 1]):
                 value = next(reads)
                 if 0 <= value < _OUT:
                     bits |= needs[value]
                 elif value < 0:
                     bits |= 1 << handed.number(value % values)
-            needs += [bits] * (region.made[step + 1] - region.made[step])
+            needs += [bits] * (region.first_result[step + 1] - region.first_result[step])
         left = {number: needs[value] for value, number in handed.items()}
         while left:
             alive = sum(1 << number for number in left)
@@ -284,7 +284,7 @@ class _Search:
         """The last copy that does not read as the last of all does; None where all do."""
         steady = self._reads(first, size, count - 1)
         types = self._types(first, size, count - 1)
-        values = self._region.made[first + size] - self._region.made[first]
+        values = self._region.first_result[first + size] - self._region.first_result[first]
         for copy in range(count - 2, -1, -1):
             reads = self._reads(first, size, copy)
             if reads != steady:
@@ -300,11 +300,11 @@ class _Search:
         """Per operand of a copy, the value seen from the copy's first: below 0, one before it."""
         region = self._region
         start = first + copy * size
-        base, lowest = region.made[start], region.made[first]
+        base, lowest = region.first_result[start], region.first_result[first]
         found = []
         for step in range(start, start + size):
-            own = region.made[step]
-            for back in region.back[region.read[step] : region.read[step + 1]]:
+            own = region.first_result[step]
+            for back in region.distances(step):
                 value = own - back
                 found.append(_OUT if back == LITERAL or value < lowest else value - base)
         return found
@@ -314,9 +314,9 @@ class _Search:
         region = self._region
         start = first + copy * size
         return [
-            -1 if back == LITERAL else region.types[region.made[step] - back]
+            -1 if back == LITERAL else region.types[region.first_result[step] - back]
             for step in range(start, start + size)
-            for back in region.back[region.read[step] : region.read[step + 1]]
+            for back in region.distances(step)
         ]
 
     def _weight(self, first: int, size: int) -> int:

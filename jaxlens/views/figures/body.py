@@ -49,7 +49,8 @@ class Body:
     @cached_property
     def reads(self) -> Sequence[int]:
         """Per operand the value that it is; for a literal, which is none, the step's own first."""
-        return array("i", map(sub, self._per_operand(self.columns.made), self.columns.back))
+        firsts = self._per_operand(self.columns.first_result)
+        return array("i", map(sub, firsts, self.columns.distance))
 
     @cached_property
     def last(self) -> Mapping[int, int]:
@@ -62,7 +63,7 @@ class Body:
         return found
 
     def _per_operand(self, per_step: Sequence[int]) -> chain[int]:
-        read = self.columns.read
+        read = self.columns.first_operand
         return chain.from_iterable(map(repeat, per_step, map(sub, read[1:], read)))
 
     def __len__(self) -> int:
@@ -74,7 +75,7 @@ class Body:
 
     def maker(self, value: int) -> int:
         """The step that makes a value; `PARAMETER` for what comes in."""
-        return bisect_right(self.columns.made, value) - 1
+        return bisect_right(self.columns.first_result, value) - 1
 
     def type(self, value: int) -> str:
         """Printed type of a value."""
@@ -87,8 +88,7 @@ class Body:
 
     def known(self, step: int) -> frozenset[str]:
         """Names of the step's operands that are values and not literals."""
-        first, read = self.columns.read[step], self.columns.read[step + 1]
-        back = self.columns.back[first:read]
+        back = self.columns.distances(step)
         return frozenset(
             name for name, distance in zip(self.node(step).operands, back, strict=True) if distance
         )

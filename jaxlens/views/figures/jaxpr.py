@@ -152,7 +152,7 @@ def _panel(
         outputs_of(body, name, leaving, False),
     )
 
-    starts = [body.columns.made[part.low] for part in parts]
+    starts = [body.columns.first_result[part.low] for part in parts]
     types = body.columns.types
     carried: dict[tuple[str, str], list[int]] = {}
     ways = [(value, boxes[reader].id) for value, reader in flow]
@@ -172,7 +172,7 @@ def _flow(body: Body, run: Run, parts: Sequence[Run]) -> tuple[list[tuple[int, i
     """Values and the parts that read them, each pair once, and the values from outside."""
     pairs: list[tuple[int, int]] = []
     outside: dict[int, None] = {}
-    made, read = body.columns.made, body.columns.read
+    made, read = body.columns.first_result, body.columns.first_operand
     for n, part in enumerate(parts):
         own = made[part.low]  # what is made within the part, or is a literal, is no less
         values = dict.fromkeys(body.reads[read[part.low] : read[part.high]])
@@ -183,7 +183,7 @@ def _flow(body: Body, run: Run, parts: Sequence[Run]) -> tuple[list[tuple[int, i
 
 def _leaving(body: Body, run: Run) -> list[int]:
     """Values made in the run and read behind it."""
-    made = body.columns.made
+    made = body.columns.first_result
     return [v for v in range(made[run.low], made[run.high]) if body.last.get(v, -1) >= run.high]
 
 

@@ -78,13 +78,13 @@ class Repeats:
         most = min(_equal(c, low, size, room) for c in (self._columns.kind, self._same)) // size
         if size * (most + 1) <= more:
             return 1
-        read = self._columns.read
+        read = self._columns.first_operand
         operands = read[low + size] - read[low]
-        base = self._columns.made[low]
+        base = self._columns.first_result[low]
         copies = 1
         while copies <= most:
             before = read[low + (copies - 1) * size]
-            ready = _equal(self._columns.back, before, operands, read[low + most * size])
+            ready = _equal(self._columns.distance, before, operands, read[low + most * size])
             again = ready // operands if operands else most + 1 - copies
             # Copies that read nothing from outside need no second look.
             if again and not _below(self._reads, before, before + again * operands, base):
@@ -103,12 +103,12 @@ class Repeats:
         that are one value there are one value here.
         """
         columns, reads = self._columns, self._reads
-        one, two = (columns.read[low + n * size] for n in (copy - 1, copy))
+        one, two = (columns.first_operand[low + n * size] for n in (copy - 1, copy))
         three = 2 * two - one
-        base, first = columns.made[low], columns.made[low + size]
+        base, first = columns.first_result[low], columns.first_result[low + size]
         there: dict[int, int] = {}
         here: dict[int, int] = {}
-        distances = columns.back[one:two], columns.back[two:three]
+        distances = columns.distance[one:two], columns.distance[two:three]
         for c, d, a, b in zip(*distances, reads[one:two], reads[two:three], strict=True):
             if c == d and a >= base:
                 continue

@@ -131,13 +131,13 @@ class _Page:
     def region(self, name: str, end: int) -> list[Any]:
         """A region's sizes, owner and ids; its columns are written."""
         region = self._program.regions[name]
-        operands, values = region.read[end], region.made[end]
+        operands, values = region.first_operand[end], region.first_result[end]
         names = self._module.value_numbers(name)[:values]
         steps = map(sub, names, chain((-1,), names))
         columns = (
             self._templates_of(region, end),
             region.place[:end],
-            region.back[:operands],
+            region.distance[:operands],
             [2 * n - 2 if n > 0 else 1 - 2 * n for n in steps],
         )
         self.columns += map(_characters, columns)
@@ -165,9 +165,8 @@ class _Page:
         """Equations with bodies of their own stand on several lines, which are written as such."""
         if step not in region.calls:
             return self._number(kind, partial(self._shown, region, step))
-        made = region.made[step + 1] - region.made[step]
-        read = region.read[step + 1] - region.read[step]
-        return self._number(("", made, read), lambda: ([""] * made, "", [], read))
+        results, operands = len(region.values(step)), len(region.distances(step))
+        return self._number(("", results, operands), lambda: ([""] * results, "", [], operands))
 
     def _number(self, key: Hashable, make: Callable[[], Template]) -> int:
         known = self._known.get(key)
