@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 from jaxlens.ir.cell_numbers import cells_from
 from jaxlens.notebook.cell.awaiting import transformer
 from jaxlens.notebook.magics.complete import matcher
-from jaxlens.notebook.magics.magics import Lenses
-from jaxlens.notebook.magics.watch_magics import Watchers
-from jaxlens.notebook.widgets.comm import Lines
+from jaxlens.notebook.magics.magics import ProgramMagics
+from jaxlens.notebook.magics.watch_magics import WatchMagics
+from jaxlens.notebook.widgets.comm import OutputComms
 
 _NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in _NAMES]
@@ -19,7 +19,7 @@ _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no vi
 
 # Per shell: the magics that had our names, to be put back, our matcher, the transformer of cells
 # that await, and the open lines.
-_loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any, Any, Lines]]
+_loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any, Any, OutputComms]]
 _loaded = WeakKeyDictionary()
 
 
@@ -29,12 +29,12 @@ def load(shell: Any) -> None:
         return
     magics = shell.magics_manager.magics
     ours = matcher()
-    lines = Lines(shell)
-    awaits = transformer(shell, Lenses.magics["cell"].keys())
+    lines = OutputComms(shell)
+    awaits = transformer(shell, ProgramMagics.magics["cell"].keys())
     before = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}
     _loaded[shell] = before, ours, awaits, lines
     shell.input_transformers_post.append(awaits)
-    shell.register_magics(Lenses(shell, lines), Watchers(shell, lines.bundle))
+    shell.register_magics(ProgramMagics(shell, lines), WatchMagics(shell, lines.bundle))
     shell.Completer.custom_matchers.append(ours)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, lines.bundle)
     shell.events.register("post_run_cell", lines.cell_done)
@@ -55,7 +55,7 @@ def unload(shell: Any) -> None:
         held.pop(name, None)
         if magic is not None:
             held[name] = magic
-    for magics in (Lenses, Watchers):
+    for magics in (ProgramMagics, WatchMagics):
         shell.magics_manager.registry.pop(magics.__name__, None)
     for done in (lines.cell_done, _settle):
         shell.events.unregister("post_run_cell", done)

@@ -41,7 +41,7 @@ from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
 from jaxlens.stages.session.running import Running
-from jaxlens.stages.session.tracing import Staging
+from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.trace import sources
 
 _NO_JIT = (
@@ -93,7 +93,7 @@ def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]
         call.unjitted,
         (_NO_JIT,) if settings.jax_disable_jit else (),
     )
-    return program, LiveDriver(Staging(call, place), target or "")
+    return program, LiveDriver(TracedCall(call, place), target or "")
 
 
 def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, ...]:
@@ -116,7 +116,7 @@ def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, 
 class LiveDriver(Running):
     """Drives JAX for one call."""
 
-    def __init__(self, staging: Staging, target: str = "") -> None:
+    def __init__(self, staging: TracedCall, target: str = "") -> None:
         frames = origins(lambda: self.stage("stablehlo").module)
         super().__init__(staging, Compiling(staging, frames, self._forget_lowered))
         self.target = target
@@ -281,7 +281,7 @@ class LiveDriver(Running):
         call, place = shaped(self.staging.call), self.staging.place
         call = replace(call, opened=None, core=None)
         with self.staging.as_called():
-            again = Staging.traced_before(call, place, traced(call, place, way))
+            again = TracedCall.traced_before(call, place, traced(call, place, way))
         program = Program(
             call.name,
             call.inputs,

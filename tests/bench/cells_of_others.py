@@ -120,13 +120,13 @@ def run(path: Path, magic: str, seconds: int) -> list[dict[str, Any]]:
     from jaxlens.stages.watch.cell_calls import CellCalls
 
     shown: list[bool] = []
-    bundle = magics.Lenses._bundle
+    bundle = magics.ProgramMagics._bundle
 
     def counting(self: Any, view: Any, full: bool) -> Any:
         shown.append(view.capture is not None)
         return bundle(self, view, full)
 
-    magics.Lenses._bundle = counting  # type: ignore[method-assign]
+    magics.ProgramMagics._bundle = counting  # type: ignore[method-assign]
 
     def stop(*_: object) -> None:
         raise _TimeoutError

@@ -28,7 +28,7 @@ _STEP = "fusion_steps"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FusionDecision:
     """One decision, or one estimate.
 
     Attributes:
@@ -66,12 +66,12 @@ def steps_text(text: str) -> str:
     return "".join(kept)
 
 
-def read(text: str) -> tuple[Step, ...]:
+def read(text: str) -> tuple[FusionDecision, ...]:
     """Reads the steps; unknown fields and kinds are ignored."""
     return tuple(_steps(text))
 
 
-def _steps(text: str) -> Iterator[Step]:
+def _steps(text: str) -> Iterator[FusionDecision]:
     names: list[str] = []
     fields: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -88,12 +88,12 @@ def _steps(text: str) -> Iterator[Step]:
                 yield _step(_KINDS[closed], fields)
 
 
-def _step(kind: Kind, fields: dict[str, list[str]]) -> Step:
+def _step(kind: Kind, fields: dict[str, list[str]]) -> FusionDecision:
     def one(name: str) -> str:
         return fields.get(name, [""])[0]
 
     consumers = fields.get("consumer_names", []) + fields.get("consumer_name", [])
-    return Step(
+    return FusionDecision(
         kind,
         one("producer_name"),
         tuple(consumers),

@@ -258,7 +258,7 @@ class _Log:
         }
 
 
-def _last(steps: Sequence[fusion_log.Step]) -> dict[str, str]:
+def _last(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, str]:
     """Each producer's last reason, of those that were not fused after it."""
     found: dict[str, str] = {}
     for step in steps:
@@ -269,7 +269,7 @@ def _last(steps: Sequence[fusion_log.Step]) -> dict[str, str]:
     return found
 
 
-def _saved(steps: Sequence[fusion_log.Step]) -> dict[str, float]:
+def _saved(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, float]:
     """Microseconds that joining saved, by the fusion that it ended in."""
     worth: dict[str, float] = {}
     total: defaultdict[str, float] = defaultdict(float)

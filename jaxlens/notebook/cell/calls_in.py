@@ -21,7 +21,7 @@ _EACH = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Namespace:
     """The user's namespace, and how values in it are told apart.
 
     Attributes:
@@ -58,7 +58,7 @@ class Candidate:
         return self.call.func
 
 
-def calls_in(statement: ast.AST, names: Names) -> list[Candidate]:
+def calls_in(statement: ast.AST, names: Namespace) -> list[Candidate]:
     """The calls of the user's own functions, outermost first, a later statement before an earlier.
 
     What runs later is left out: a lambda, a def, a class.
@@ -92,7 +92,7 @@ def _inner(node: ast.AST) -> list[ast.AST]:
     return [*statements, *rest]
 
 
-def _candidate(call: ast.Call, names: Names) -> list[Candidate]:
+def _candidate(call: ast.Call, names: Namespace) -> list[Candidate]:
     callee = call.func
     if isinstance(callee, ast.Attribute) and callee.attr in _STAGING:
         made = isinstance(callee.value, ast.Call)
@@ -119,7 +119,7 @@ def waited_for(expression: ast.expr) -> ast.expr:
     return expression
 
 
-def expression_in(statement: ast.stmt, names: Names) -> ast.expr | None:
+def expression_in(statement: ast.stmt, names: Namespace) -> ast.expr | None:
     """The first expression of a statement that computes with JAX and does nothing else."""
     if not isinstance(
         statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert
@@ -139,7 +139,7 @@ def expression_in(statement: ast.stmt, names: Names) -> ast.expr | None:
     return None
 
 
-def _is_computing(node: ast.expr, names: Names) -> bool:
+def _is_computing(node: ast.expr, names: Namespace) -> bool:
     """Whether all that an expression does is to compute, with JAX or on arrays."""
     if not isinstance(
         node,
@@ -177,7 +177,7 @@ def _has_operation(expression: ast.expr) -> bool:
     return any(isinstance(part, kinds) for part in _parts(expression) if part is not expression)
 
 
-def _call_computes(call: ast.Call, names: Names) -> bool | None:
+def _call_computes(call: ast.Call, names: Namespace) -> bool | None:
     """True where a call computes with JAX; None where it may do anything else."""
     if isinstance(call.func, ast.Call):
         return _call_computes(call.func, names)  # jax.vmap(f)(x)
@@ -194,7 +194,7 @@ def _call_computes(call: ast.Call, names: Names) -> bool | None:
     return False if is_pure(value) else None
 
 
-def _is_method(callee: ast.expr, names: Names) -> bool:
+def _is_method(callee: ast.expr, names: Namespace) -> bool:
     """Whether it can be a method of an array that computes."""
     if not isinstance(callee, ast.Attribute):
         return False
@@ -210,7 +210,7 @@ _AT = ("set", "add", "subtract", "multiply", "divide", "power", "min", "max", "a
 _LEAVING = tuple("item tolist tobytes tofile dump dumps fill itemset put setfield setflags".split())
 
 
-def _is_of_jax(value: Any, names: Names) -> bool:
+def _is_of_jax(value: Any, names: Namespace) -> bool:
     return names.holds(value) and type(value).__module__ != "numpy"
 
 

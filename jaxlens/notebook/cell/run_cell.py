@@ -22,7 +22,7 @@ from jaxlens.notebook.cell.offers import compiled
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ParsedCell:
     """Code of the user's, parsed.
 
     Attributes:
@@ -34,7 +34,7 @@ class Cell:
     body: tuple[ast.stmt, ...]
 
 
-def read_cell(shell: Any, code: str) -> Cell:
+def read_cell(shell: Any, code: str) -> ParsedCell:
     """The cell under a cell magic.
 
     Raises:
@@ -49,7 +49,7 @@ def read_cell(shell: Any, code: str) -> Cell:
     return _parsed(shell, text, file)
 
 
-def read_statement(shell: Any, magic: str, code: str) -> Cell:
+def read_statement(shell: Any, magic: str, code: str) -> ParsedCell:
     """The expression or statement behind a line magic."""
     if not code.strip():
         raise CellError(f"{magic} has nothing to look at: put a call behind it, {magic} f(x)")
@@ -64,12 +64,12 @@ def name_cells(shell: Any) -> None:
         register_cell(file, number)
 
 
-def _parsed(shell: Any, text: str, file: str) -> Cell:
+def _parsed(shell: Any, text: str, file: str) -> ParsedCell:
     """Parses, and compiles once for the errors that only compiling finds."""
     name_cells(shell)
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=file))
     _compile(shell, ast.Module(tree.body, []), file)
-    return Cell(file, tuple(tree.body))
+    return ParsedCell(file, tuple(tree.body))
 
 
 def _place(shell: Any) -> tuple[int, str, int]:
@@ -92,7 +92,7 @@ def _blank_lines(code: str) -> int:
     return next((i for i, line in enumerate(lines) if line.strip()), 0)
 
 
-def run(shell: Any, cell: Cell, statements: tuple[ast.stmt, ...]) -> None:
+def run(shell: Any, cell: ParsedCell, statements: tuple[ast.stmt, ...]) -> None:
     """Executes statements in the user's namespace, once.
 
     Raises:
@@ -103,7 +103,7 @@ def run(shell: Any, cell: Cell, statements: tuple[ast.stmt, ...]) -> None:
         run_one(shell, cell, statement)
 
 
-def check(shell: Any, cell: Cell, statements: Iterable[ast.stmt]) -> None:
+def check(shell: Any, cell: ParsedCell, statements: Iterable[ast.stmt]) -> None:
     """Refuses statements that await before any of them runs, where an event loop runs already.
 
     Raises:
@@ -115,7 +115,7 @@ def check(shell: Any, cell: Cell, statements: Iterable[ast.stmt]) -> None:
 
 def run_one(
     shell: Any,
-    cell: Cell,
+    cell: ParsedCell,
     statement: ast.stmt,
     objects: Mapping[str, Any] | None = None,
     shown: bool = False,
@@ -136,7 +136,7 @@ def run_one(
 
 
 async def run_one_awaiting(
-    shell: Any, cell: Cell, statement: ast.stmt, shown: bool = False
+    shell: Any, cell: ParsedCell, statement: ast.stmt, shown: bool = False
 ) -> None:
     """`run_one`, within a loop that runs already."""
     shown = shown or shell.ast_node_interactivity == "all"
@@ -147,7 +147,7 @@ async def run_one_awaiting(
     _show_assigned(shell, statement, shown)
 
 
-def must_await(shell: Any, cell: Cell, statements: Iterable[ast.stmt]) -> bool:
+def must_await(shell: Any, cell: ParsedCell, statements: Iterable[ast.stmt]) -> bool:
     """Whether one of the statements awaits, while an event loop runs already."""
     try:
         asyncio.get_running_loop()
@@ -158,7 +158,9 @@ def must_await(shell: Any, cell: Cell, statements: Iterable[ast.stmt]) -> bool:
     )
 
 
-def _statement_code(shell: Any, cell: Cell, statement: ast.stmt, shown: bool) -> Callable[[], Any]:
+def _statement_code(
+    shell: Any, cell: ParsedCell, statement: ast.stmt, shown: bool
+) -> Callable[[], Any]:
     def code() -> Any:
         if shown and isinstance(statement, ast.Expr):
             return _compile(shell, ast.Interactive([statement]), cell.file, "single")
@@ -196,7 +198,7 @@ def execute(shell: Any, code: Any, names: dict[str, Any] | None = None) -> Any:
 
 def evaluate(
     shell: Any,
-    cell: Cell,
+    cell: ParsedCell,
     expression: ast.expr,
     names: dict[str, Any] | None = None,
     objects: Mapping[str, Any] | None = None,
@@ -208,7 +210,7 @@ def evaluate(
     return execute(shell, code, names)
 
 
-def define(shell: Any, cell: Cell, function: ast.FunctionDef) -> Callable[..., Any]:
+def define(shell: Any, cell: ParsedCell, function: ast.FunctionDef) -> Callable[..., Any]:
     """A function of the user's namespace that the namespace does not get to see."""
     code = _compile(shell, ast.fix_missing_locations(ast.Module([function], [])), cell.file)
     made: dict[str, Any] = {}
@@ -219,7 +221,9 @@ def define(shell: Any, cell: Cell, function: ast.FunctionDef) -> Callable[..., A
     return found  # type: ignore[no-any-return]
 
 
-def call_at(shell: Any, cell: Cell, call: ast.Call | None, function: Callable[[], Any]) -> Any:
+def call_at(
+    shell: Any, cell: ParsedCell, call: ast.Call | None, function: Callable[[], Any]
+) -> Any:
     """Calls a function of ours from the line where the user's call stands.
 
     So the user's line is on the stack, as it would be without the magic: in a traceback,

@@ -11,7 +11,7 @@ from jaxlens.errors import LensError, OptionError
 from jaxlens.notebook.cell import run_cell as cells
 from jaxlens.notebook.cell.callee import is_foreign
 from jaxlens.notebook.cell.calls_in import Candidate
-from jaxlens.notebook.cell.run_cell import Cell
+from jaxlens.notebook.cell.run_cell import ParsedCell
 
 _WORDS = {
     ast.Assign: "an assignment",
@@ -54,7 +54,9 @@ class Taken:
     call: ast.Call | None = None
 
 
-def call_of(shell: Any, cell: Cell, call: ast.Call, names: dict[str, Any] | None = None) -> Taken:
+def call_of(
+    shell: Any, cell: ParsedCell, call: ast.Call, names: dict[str, Any] | None = None
+) -> Taken:
     """Evaluates callee and arguments as Python does for a call, and does not call.
 
     `f(*a, **b)` becomes `(f, (lambda *args, **kwargs: (args, kwargs))(*a, **b))`: Python's
@@ -81,7 +83,9 @@ def name_of(callee: ast.expr) -> str:
     return short(callee) if plain else ""
 
 
-def define(shell: Any, cell: Cell, expression: ast.expr, inputs: list[str]) -> Callable[..., Any]:
+def define(
+    shell: Any, cell: ParsedCell, expression: ast.expr, inputs: list[str]
+) -> Callable[..., Any]:
     """`def expression(x, w): return x @ w`; what it returns keeps its place in the text."""
     function = ast.parse("def expression(): return 0").body[0]
     assert isinstance(function, ast.FunctionDef)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.cell_calls import CalledProgram
-from jaxlens.notebook.magics.magic_line import Asked
+from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.render.document import Block, Document, Findings
 from jaxlens.report import Finding
 from jaxlens.views.questions.cell_calls import Row, document, nothing
@@ -20,7 +20,7 @@ _INPUTS = 4
 
 
 def answer(
-    asked: Asked,
+    asked: MagicLine,
     programs: Sequence[CalledProgram],
     name: str,
     error: Exception | None,
@@ -92,7 +92,7 @@ def _own_place(error: Exception) -> str:
 
 
 def _largest(
-    asked: Asked, programs: Sequence[CalledProgram]
+    asked: MagicLine, programs: Sequence[CalledProgram]
 ) -> "list[tuple[Capture, list[tuple[CalledProgram, Capture]]]]":
     """Captures of the programs, the one with the most equations first."""
     nearest = sorted(programs, key=lambda program: program.size, reverse=True)
@@ -109,7 +109,7 @@ def _largest(
     ]
 
 
-def _traced(asked: Asked, program: CalledProgram) -> "Capture | None":
+def _traced(asked: MagicLine, program: CalledProgram) -> "Capture | None":
     """A program's capture, traced by shapes, or as the cell's call was traced."""
     from jaxlens import api
 
@@ -128,7 +128,7 @@ def _traced(asked: Asked, program: CalledProgram) -> "Capture | None":
     return None
 
 
-def _shown(asked: Asked, capture: "Capture") -> "View | None":
+def _shown(asked: MagicLine, capture: "Capture") -> "View | None":
     from jaxlens import api
 
     try:
@@ -144,7 +144,7 @@ def _inputs(capture: "Capture") -> str:
     return ", ".join(inputs[:_INPUTS]) + rest
 
 
-def _line(asked: Asked, program: CalledProgram, names: Mapping[str, Any]) -> str:
+def _line(asked: MagicLine, program: CalledProgram, names: Mapping[str, Any]) -> str:
     """The line that shows a program: its call, where the names in it are the notebook's."""
     site = program.site
     return f"%{asked.verb} {site.text}" if site.top and site.text else ""

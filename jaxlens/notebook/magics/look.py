@@ -22,7 +22,7 @@ from jaxlens.notebook.cell import run_cell as cells
 from jaxlens.notebook.cell.callee import MISSING, resolve
 from jaxlens.notebook.cell.calls_in import (
     Candidate,
-    Names,
+    Namespace,
     binds,
     calls_in,
     expression_in,
@@ -32,7 +32,7 @@ from jaxlens.notebook.cell.calls_in import (
 from jaxlens.notebook.cell.effects import Reached
 from jaxlens.notebook.cell.offers import calling, offering
 from jaxlens.notebook.cell.printed import Printed
-from jaxlens.notebook.cell.run_cell import Cell
+from jaxlens.notebook.cell.run_cell import ParsedCell
 from jaxlens.notebook.cell.target_call import (
     EmptyError,
     LineError,
@@ -47,7 +47,7 @@ from jaxlens.notebook.cell.target_call import (
     short,
     taken_of,
 )
-from jaxlens.notebook.magics.magic_line import Asked
+from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.views.questions.cell_calls import after_run
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Looking:
     """
 
     def __init__(
-        self, shell: Any, asked: Asked, code: Cell, show: Show, text: str | None = None
+        self, shell: Any, asked: MagicLine, code: ParsedCell, show: Show, text: str | None = None
     ) -> None:
         self._shell = shell
         self._asked = asked
@@ -201,7 +201,7 @@ class Looking:
             self._look_at_expression(expression, names)
         return self._run_one(last)
 
-    def _names(self) -> Names:
+    def _names(self) -> Namespace:
         from jaxlens import api
 
         def holds(value: Any) -> bool:
@@ -210,7 +210,7 @@ class Looking:
             except Exception:  # an object that JAX cannot go through
                 return False
 
-        return Names(self._shell.user_ns, api.is_array, holds, api.computes)
+        return Namespace(self._shell.user_ns, api.is_array, holds, api.computes)
 
     def _is_program(self, last: ast.stmt) -> bool:
         """Looks at a program that is there already, named alone: `lowered`, "a folder"."""
@@ -230,7 +230,7 @@ class Looking:
             self._shown_now(self._plainly(Taken(value, name=short(last.value))))
         return True
 
-    def _bare(self, last: ast.stmt, names: Names) -> ast.Call | None:
+    def _bare(self, last: ast.stmt, names: Namespace) -> ast.Call | None:
         """The call that a cell ends in, where it is one of the user's own function."""
         if not isinstance(last, ast.Expr):
             return None
@@ -436,7 +436,7 @@ class Looking:
             capture.tape if self._asked.show.get("tape") else capture.jaxpr
         return capture
 
-    def _look_at_expression(self, expression: ast.expr, names: Names) -> None:
+    def _look_at_expression(self, expression: ast.expr, names: Namespace) -> None:
         inputs = [
             n for n in loads(expression) if n in names.values and names.holds(names.values[n])
         ]

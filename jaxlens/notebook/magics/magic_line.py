@@ -56,7 +56,7 @@ class TakeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MagicLine:
     """A magic's line, read.
 
     Attributes:
@@ -153,7 +153,7 @@ def _percent(text: str) -> str:
     return text.replace("%", "%%")  # argparse formats help with %
 
 
-def read(magic: Any, line: str, cell: str | None) -> Asked:
+def read(magic: Any, line: str, cell: str | None) -> MagicLine:
     """Reads a magic's line.
 
     Args:
@@ -179,7 +179,7 @@ def read(magic: Any, line: str, cell: str | None) -> Asked:
     if "diff" in given:
         given["diff"] = tuple(given["diff"])
     show = magic.kind(**given) and given  # a value that does not fit is told before the cell runs
-    return Asked(called, magic.__name__, show, TakeOptions(**take), expression, help)
+    return MagicLine(called, magic.__name__, show, TakeOptions(**take), expression, help)
 
 
 def stored(names: Mapping[str, Any], name: str) -> Any:
@@ -200,7 +200,7 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def help_of(magic: Any, asked: Asked) -> str:
+def help_of(magic: Any, asked: MagicLine) -> str:
     """What `-h` prints: how the magic is used; of lenses that stand before it, how they know."""
     lenses = [str(known) for name in asked.show if (known := about(name))]
     return "\n\n".join(lenses) or str(magic.__doc__)

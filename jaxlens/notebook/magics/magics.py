@@ -6,9 +6,9 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.display import display
 
 from jaxlens.notebook.magics.complete import remember, remember_name
-from jaxlens.notebook.magics.magic_line import Asked, help_of, read, stored, takes
+from jaxlens.notebook.magics.magic_line import MagicLine, help_of, read, stored, takes
 from jaxlens.notebook.magics.tracebacks import of_the_user
-from jaxlens.notebook.widgets.comm import Lines
+from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.questions.verb_options import (
     CompileOptions,
     ExploreOptions,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @magics_class
-class Lenses(Magics):
+class ProgramMagics(Magics):
     """`%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`, and their line forms.
 
     Args:
@@ -30,7 +30,7 @@ class Lenses(Magics):
         lines: Opens the line between a live kernel and what is shown.
     """
 
-    def __init__(self, shell: Any, lines: Lines) -> None:
+    def __init__(self, shell: Any, lines: OutputComms) -> None:
         super().__init__(shell)
         self._lines = lines
 
@@ -126,7 +126,7 @@ class Lenses(Magics):
         """
         return self._look(read(self.explore, line, cell), cell)
 
-    def _look(self, asked: Asked, cell: str | None) -> Any:
+    def _look(self, asked: MagicLine, cell: str | None) -> Any:
         """What every magic does once its line is read; gives the value of a line magic's line."""
         if asked.help:
             print(help_of(getattr(self, asked.verb), asked))
@@ -142,7 +142,7 @@ class Lenses(Magics):
         with of_the_user(self.shell):
             await looking.run_awaiting()
 
-    def _looking(self, asked: Asked, cell: str | None) -> "Looking":
+    def _looking(self, asked: MagicLine, cell: str | None) -> "Looking":
         """The cell, or what stands behind a line magic, ready to run."""
         # What looking needs is loaded by the first look, not by %load_ext.
         from jaxlens.notebook.cell import run_cell as cells

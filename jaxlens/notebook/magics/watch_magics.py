@@ -17,7 +17,7 @@ from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.questions.table import RECOMPILES
 
 if TYPE_CHECKING:
-    from jaxlens.notebook.cell.run_cell import Cell  # %load_ext does without
+    from jaxlens.notebook.cell.run_cell import ParsedCell  # %load_ext does without
     from jaxlens.watches import RecompileLog  # %load_ext does without
 
 _OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
@@ -25,7 +25,7 @@ _HELP = argument("-h", "--help", action="store_true", help="show this and do not
 
 
 @magics_class
-class Watchers(Magics):
+class WatchMagics(Magics):
     """`%%recompiles` and `%%norecompile`.
 
     Args:
@@ -128,7 +128,7 @@ class Watchers(Magics):
         with RecompileLog(where=where) as log:
             yield log
 
-    def _read(self, cell: str | None, line: str, magic: str) -> "Cell":
+    def _read(self, cell: str | None, line: str, magic: str) -> "ParsedCell":
         """The code of a whole cell, or of a line; what is no Python is no reason to watch."""
         from jaxlens.notebook.cell import run_cell as cells  # %load_ext does without
 
@@ -136,7 +136,7 @@ class Watchers(Magics):
             return cells.read_statement(self.shell, magic, line)
         return cells.read_cell(self.shell, cell)
 
-    def _run(self, code: "Cell", cell: str | None) -> Any:
+    def _run(self, code: "ParsedCell", cell: str | None) -> Any:
         """Runs a whole cell, whose result IPython shows, or a line, and gives its value."""
         from jaxlens.notebook.cell import run_cell as cells  # %load_ext does without
 

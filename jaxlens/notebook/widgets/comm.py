@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST = 8  # outputs that a kernel serves; each keeps its program
 
 
-class Lines:
+class OutputComms:
     """The open lines of one shell.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from jaxlens import api, ask
-from jaxlens.notebook.widgets.output_area import Room
+from jaxlens.notebook.widgets.output_area import OutputArea
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.views.view import View
 
@@ -37,7 +37,7 @@ class Composer(Kept, widgets.VBox):
         self._call = f, args, kwargs
         self._rows: list[_Row] = []
         self.view: View | None = None
-        self._room = Room()
+        self._room = OutputArea()
         self._list = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
         more = [self._button(kind) for kind in _KINDS]
         self._put = widgets.HBox([widgets.Label("put round it:"), *more])

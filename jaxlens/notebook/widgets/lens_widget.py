@@ -9,7 +9,7 @@ import ipywidgets as widgets
 from jaxlens import api
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, nearest
-from jaxlens.notebook.widgets.output_area import Room
+from jaxlens.notebook.widgets.output_area import OutputArea
 from jaxlens.notebook.widgets.questions import QUESTIONS, Told, answer, field, options
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.views.view import View
@@ -45,7 +45,7 @@ class Lenses(Kept, widgets.VBox):
         self._choice.observe(self._chosen, "value")
         self._told = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
         self._about = widgets.HTML()
-        self._room = Room()
+        self._room = OutputArea()
         super().__init__([widgets.HBox([self._choice, self._told]), self._about, self._room])
 
     def ask(self, question: str, **told: Any) -> None:

@@ -13,7 +13,7 @@ from jaxlens.views.view import View
 Shown = TypeVar("Shown", bound=View | widgets.Widget)
 
 
-class Room(widgets.VBox):
+class OutputArea(widgets.VBox):
     """A line of words over a view or a widget; what is there stays until there is something new."""
 
     def __init__(self) -> None:

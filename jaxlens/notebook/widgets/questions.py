@@ -20,7 +20,7 @@ Told = Mapping[str, Any]
 _NONE = "(none)"
 
 
-class Program(Protocol):
+class AskedCall(Protocol):
     """What is asked about: a call, and its capture."""
 
     call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -75,7 +75,7 @@ def _program(value: Any) -> Capture | None:
     return found if isinstance(found, Capture) and isinstance(value, Capture | View) else None
 
 
-def _against(asked: Program, told: Told) -> View:
+def _against(asked: AskedCall, told: Told) -> View:
     before = _program(_names().get(told["before"]))
     if before is None:
         raise UnavailableError(
@@ -85,7 +85,7 @@ def _against(asked: Program, told: Told) -> View:
     return ask.compare(before, asked.capture, names=(told["before"], "this program"))
 
 
-def _ladder(asked: Program, _: Told) -> View | widgets.Widget:
+def _ladder(asked: AskedCall, _: Told) -> View | widgets.Widget:
     """The rungs of a transformed function; of a plain one, the widget that transforms it."""
     f, args, kwargs = asked.call
     try:
@@ -94,19 +94,19 @@ def _ladder(asked: Program, _: Told) -> View | widgets.Widget:
         return Composer(f, *args, **kwargs)
 
 
-def _fusion(asked: Program, told: Told) -> View:
+def _fusion(asked: AskedCall, told: Told) -> View:
     if not told["without"]:
         return ask.fusion(asked.capture)
     other = ask.without(asked.capture, told["without"])
     return ask.compare(asked.capture, other, names=("as it is", f"without {told['without']}"))
 
 
-def _key(asked: Program, _: Told) -> widgets.Widget:
+def _key(asked: AskedCall, _: Told) -> widgets.Widget:
     f, args, kwargs = asked.call
     return KeyPlayer(f, *args, **kwargs)
 
 
-_IN_PANELS: Mapping[str, Callable[[Program, Told], View | widgets.Widget]] = {
+_IN_PANELS: Mapping[str, Callable[[AskedCall, Told], View | widgets.Widget]] = {
     "key": _key,
     "ladder": _ladder,
     "fusion": _fusion,
@@ -121,7 +121,7 @@ _MORE: Mapping[str, Option] = {
 """What these can be told in a panel."""
 
 
-def answer(question: Question[Any], asked: Program, told: Told) -> View | widgets.Widget:
+def answer(question: Question[Any], asked: AskedCall, told: Told) -> View | widgets.Widget:
     """The answer to a question of the panel, or a widget that answers it."""
     if question.name in _IN_PANELS:
         return _IN_PANELS[question.name](asked, told)

@@ -20,7 +20,7 @@ from jaxlens.stages.core import program as core_program
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class TransformedCall:
     """A function with arguments of its own.
 
     Attributes:
@@ -40,7 +40,7 @@ class Rung:
     sizes: Mapping[Any, int] = field(default_factory=dict)
 
 
-def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
+def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[TransformedCall]:
     """The ladder, the function itself first.
 
     Args:
@@ -51,7 +51,7 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
     Raises:
         UnavailableError: It has no transform that can be taken off.
     """
-    found: list[Rung] = []
+    found: list[TransformedCall] = []
     static: dict[str, Any] = {}
     sizes: dict[Any, int] = {}
     fixed: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
     while True:
         name = _name(f)
         rung = functools.partial(f, **fixed) if fixed else f
-        found.append(Rung(rung, args, kwargs, name, dict(static), dict(sizes)))
+        found.append(TransformedCall(rung, args, kwargs, name, dict(static), dict(sizes)))
         inner = compat.wrapped(f)
         if not name or inner is None:
             break
@@ -87,7 +87,7 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Rung]:
     return found[::-1]
 
 
-def traceable(rung: Rung) -> Callable[..., Any]:
+def traceable(rung: TransformedCall) -> Callable[..., Any]:
     """A rung's function as it is traced.
 
     A jitted one is called by another, in whose jaxpr the call can be seen; static arguments stay

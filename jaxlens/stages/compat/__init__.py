@@ -53,7 +53,7 @@ from jaxlens.stages.compat.stage_objects import (
     devices_of,
     own_copy,
 )
-from jaxlens.stages.compat.tracing import Origin, leaked_tracers, origin, recorded
+from jaxlens.stages.compat.tracing import ValueOrigin, leaked_tracers, origin, recorded
 from jaxlens.stages.compat.transformed import (
     UNNAMED,
     differentiated,

@@ -32,7 +32,7 @@ def leaked_tracers(traced: Any) -> Sequence[Any]:
     return [value for value in held if isinstance(value, jax.core.Tracer)]
 
 
-class Origin(NamedTuple):
+class ValueOrigin(NamedTuple):
     """What a traced value is computed from.
 
     Attributes:
@@ -48,7 +48,7 @@ class Origin(NamedTuple):
     file: str = ""
 
 
-def origin(tracer: Any) -> Origin:
+def origin(tracer: Any) -> ValueOrigin:
     """What a traced value is computed from, read off the trace that it belongs to.
 
     A value under `jax.vmap` or `jax.grad` stands for one of the trace around that.
@@ -62,6 +62,8 @@ def origin(tracer: Any) -> Origin:
         positions, _ = frame.find_progenitors(tracer)
         made = [eqn for eqn in frame.get_eqns() if any(v is tracer.val for v in eqn.outvars)]
         names = tuple(debug.arg_names[place] for place in positions or ())
-        return Origin(next(iter(made), None), names, debug.func_name, debug.func_filename or "")
+        return ValueOrigin(
+            next(iter(made), None), names, debug.func_name, debug.func_filename or ""
+        )
     except (AttributeError, TypeError, IndexError):
-        return Origin()
+        return ValueOrigin()

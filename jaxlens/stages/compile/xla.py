@@ -41,7 +41,7 @@ _NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a fil
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompileOutput:
     """What one compile gave; each property is worked out when first asked for.
 
     A text that XLA did not write raises UnavailableError when it is asked for.
@@ -189,7 +189,7 @@ def compile_lowered(
     profiled: bool = False,
     flags: Mapping[str, bool | int | str] | None = None,
     waiting: Callable[[float], None] | None = None,
-) -> Compiled:
+) -> CompileOutput:
     """Compiles exactly once, with what XLA dumps.
 
     Args:
@@ -224,7 +224,7 @@ def _compile(
     session: profile.Session | None,
     abandon: Abandon,
     flags: Mapping[str, bool | int | str],
-) -> Compiled:
+) -> CompileOutput:
     with folder(large=passes is True) as path, compat.persistent_cache_off():
         abandon.cleanup = lambda: _clean(path, session)
         with _short_name(lowered), profile.ended(session):
@@ -242,7 +242,9 @@ def _compile(
         )
     if seen is not None and seen.parts:
         seen = replace(seen, parts=(*seen.parts, *llvm_parts(files)))
-    return Compiled(name, _platform(executable), executable, files, times, passes, profile=seen)
+    return CompileOutput(
+        name, _platform(executable), executable, files, times, passes, profile=seen
+    )
 
 
 def _seen(session: profile.Session | None, lowered: Any, seconds: float) -> Profile | None:

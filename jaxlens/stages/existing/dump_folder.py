@@ -16,7 +16,7 @@ from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile import dump
-from jaxlens.stages.compile.xla import Compiled
+from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.trace import sources
 
 _CURE = (
@@ -102,7 +102,7 @@ class FolderDriver(Driver):
         self._files = files
         self.platform = platform
         passes = len(files.pass_names) > 1
-        self._made = Compiled("the program", platform, None, files, passes_asked=passes)
+        self._made = CompileOutput("the program", platform, None, files, passes_asked=passes)
 
     @cached_property
     def first(self) -> Stage:

@@ -7,7 +7,7 @@ from jaxlens.ir.driver import Attempt, Variant
 from jaxlens.ir.facts import Source, Stage
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.stages.driver import LiveDriver
-from jaxlens.stages.existing.kept_staging import KeptStaging
+from jaxlens.stages.existing.kept_staging import ExistingTrace
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.program_stages import stablehlo_stage
 from jaxlens.stages.trace import sources
@@ -24,7 +24,7 @@ class KeptDriver(LiveDriver):
 
     def __init__(
         self,
-        staging: KeptStaging,
+        staging: ExistingTrace,
         given: Mapping[str, Stage] | None = None,
         missing: Mapping[str, str] | None = None,
     ) -> None:

@@ -1,7 +1,7 @@
-"""A trace or a lowering that somebody else made, in the place of one of a call.
+"""A trace or a lowering that exists already, in the place of one of a call.
 
-What the live driver asks of a call's `Staging` is answered from what is there; what only the call
-itself could tell (its cache verdict, its tape, its arguments) is an UnavailableError.
+It answers as the `TracedCall` of a call does. What only the call itself could tell (its cache
+verdict, its line trace, its arguments) is an UnavailableError.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from jaxlens.stages.call import isolate
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.session.tracing import Staging
+from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.trace import lower, stamp, trace
 
 
-class KeptStaging(Staging):
+class ExistingTrace(TracedCall):
     """What is there of a program, and how to get the next step of it.
 
     Args:

@@ -21,7 +21,7 @@ from jaxlens.stages.call.target import ResolvedTarget, resolve, target_of
 from jaxlens.stages.compile.dump import Dump
 from jaxlens.stages.compile.kernels import kernels, without_code
 from jaxlens.stages.existing.kept_driver import KeptDriver
-from jaxlens.stages.existing.kept_staging import KeptStaging, named_call
+from jaxlens.stages.existing.kept_staging import ExistingTrace, named_call
 from jaxlens.stages.trace import sources
 
 CURE = "look at the call itself: jaxlens.capture(f, x)"
@@ -93,7 +93,7 @@ def _staged(
     target = target_of(devices)
     inputs = entry_inputs(module)
     call = named_call(name or module.name.removeprefix("jit_"), inputs)
-    staging = KeptStaging(
+    staging = ExistingTrace(
         call,
         ResolvedTarget(target),
         holder,

@@ -24,9 +24,9 @@ from jaxlens.stages.call.target import ResolvedTarget, resolve, target_of
 from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.compile.dump import Dump
 from jaxlens.stages.compile.kernels import without_code
-from jaxlens.stages.compile.xla import Compiled
+from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.kept_driver import KeptDriver
-from jaxlens.stages.existing.kept_staging import KeptStaging, named_call
+from jaxlens.stages.existing.kept_staging import ExistingTrace, named_call
 from jaxlens.stages.existing.module_text import stablehlo_capture
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.instruction_times import Watch
@@ -55,7 +55,7 @@ def of_traced(traced: Any, name: str) -> Capture:
     """What a Traced became, and the stages that JAX and XLA make of it."""
     place = resolve(None, compat.argument_places(traced))
     call = named_call(name or traced.fun_name, _inputs(traced))
-    staging = KeptStaging(
+    staging = ExistingTrace(
         call, place, "a jax.stages.Traced", CALL, traced=traced, names=partial(_outputs, traced)
     )
     return captured(call, place.target, KeptDriver(staging), "a jax.stages.Traced")
@@ -67,7 +67,7 @@ def of_lowered(lowered: Any, name: str) -> Capture:
     target = target_of(devices) if devices else resolve(None).target
     module = lowered.compiler_ir("stablehlo").operation
     call = named_call(name or _module_name(module), _inputs(lowered))
-    staging = KeptStaging(
+    staging = ExistingTrace(
         call,
         ResolvedTarget(target),
         "a jax.stages.Lowered",
@@ -181,7 +181,7 @@ class CompiledDriver(Driver):
         target: Target,
         given: tuple[tuple[Any, ...], dict[str, Any]] | None,
     ) -> None:
-        self._made = Compiled("the program", target.platform, compiled, Dump())
+        self._made = CompileOutput("the program", target.platform, compiled, Dump())
         self._target = target
         self._given = given
 

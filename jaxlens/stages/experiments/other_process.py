@@ -22,7 +22,7 @@ _LINE = 200  # characters of a crash's last words
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecompileRequest:
     """What to leave out or to set.
 
     Attributes:
@@ -61,7 +61,7 @@ def _value(text: str) -> bool | int | str:
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
-def request_of(capture: Capture, asked: Asked, run: int) -> dict[str, Any]:
+def request_of(capture: Capture, asked: RecompileRequest, run: int) -> dict[str, Any]:
     """What the other process needs to know."""
     program, driver = capture.program, capture.driver
     lowered = driver.lowered
@@ -120,7 +120,7 @@ def _is_key(leaf: Any) -> bool:
     return bool(jax.numpy.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key))
 
 
-def compiled(request: dict[str, Any], asked: Asked, run: int) -> dict[str, Any]:
+def compiled(request: dict[str, Any], asked: RecompileRequest, run: int) -> dict[str, Any]:
     """What the other process answers."""
     with tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
         path = Path(folder)

@@ -22,7 +22,7 @@ from jax.extend.mlir import ir as bindings
 
 from jaxlens.errors import LensError
 from jaxlens.stages.call.target import ResolvedTarget, resolve
-from jaxlens.stages.compile.xla import Compiled, compile_lowered
+from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
 
 _DTYPES = {
     "i1": "bool",
@@ -150,7 +150,10 @@ def _shape(type_: Any) -> Any:
 
 
 def _measured(
-    plain: Compiled, other: Compiled, arguments: list[tuple[str, Any]], request: dict[str, Any]
+    plain: CompileOutput,
+    other: CompileOutput,
+    arguments: list[tuple[str, Any]],
+    request: dict[str, Any],
 ) -> tuple[tuple[float, ...], tuple[float, ...], str]:
     """Seconds of both programs, one after the other in turn."""
     random = np.random.default_rng(0)

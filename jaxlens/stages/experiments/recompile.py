@@ -13,7 +13,7 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.hlo.passes import START
 from jaxlens.stages.experiments.flag_names import names as flag_names
-from jaxlens.stages.experiments.other_process import Asked, compiled, request_of
+from jaxlens.stages.experiments.other_process import RecompileRequest, compiled, request_of
 from jaxlens.stages.experiments.recompiled_driver import Recompiled
 
 _FUSING = "fusion"
@@ -63,7 +63,7 @@ def without(
     return Capture(program, Recompiled(capture, answer)), Measured(*measured) if measured else None
 
 
-def read(names: str | Sequence[str], capture: Capture) -> Asked:
+def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
     """What was asked for, in passes that changed this program and in flags.
 
     "fusion" means every pass that made fusions, where no pass has that very name.
@@ -87,7 +87,7 @@ def read(names: str | Sequence[str], capture: Capture) -> Asked:
                 "(a flag is written flag=value)"
             )
         found += [word] if word in known else fusing
-    return Asked(tuple(dict.fromkeys(found)), flags)  # type: ignore[arg-type]
+    return RecompileRequest(tuple(dict.fromkeys(found)), flags)  # type: ignore[arg-type]
 
 
 def _fusing(passes: Sequence[PassStage]) -> list[str]:

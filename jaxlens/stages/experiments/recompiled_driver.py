@@ -22,7 +22,7 @@ from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile.dump import Dump
-from jaxlens.stages.compile.xla import Compiled
+from jaxlens.stages.compile.xla import CompileOutput
 
 
 class Recompiled(RecordedDriver):
@@ -32,7 +32,7 @@ class Recompiled(RecordedDriver):
         self._first = first.driver
         self._memory: Memory = answer["memory"]
         self._cost: Mapping[str, float] = answer["cost"]
-        self._compiled = Compiled(
+        self._compiled = CompileOutput(
             first.program.name,
             first.program.target.platform,
             None,

@@ -21,7 +21,7 @@ from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.failure.deadline import LateError, within
 from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.failure.failing_value import is_core_tracer, is_tracer
-from jaxlens.stages.failure.rewrite import Line, Rewrite
+from jaxlens.stages.failure.rewrite import FailingCode, Rewrite
 from jaxlens.stages.failure.rewrites import rewrites
 from jaxlens.stages.trace.trace import trace
 
@@ -62,7 +62,9 @@ def remedies(
     names = ("jaxlens.core", "core"), ("jaxlens.core.numpy", "cnp")
     own, numpy = names if by_core else (("jax", "jax"), ("jax.numpy", "jnp"))
     traced = value.text if value else ""
-    written = Line(line, node, _alias(line, *numpy), _alias(line, *own), traced, message, by_core)
+    written = FailingCode(
+        line, node, _alias(line, *numpy), _alias(line, *own), traced, message, by_core
+    )
     offered = [_tried(rewrite, line) for rewrite in rewrites(written, mistake)]
     yield from filter(None, offered)
     if mistake == "condition" and not any(offered):

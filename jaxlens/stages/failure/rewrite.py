@@ -24,7 +24,7 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FailingCode:
     """A failing line, with what rewriting needs of it.
 
     Attributes:

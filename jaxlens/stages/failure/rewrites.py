@@ -6,7 +6,7 @@ Each rewrite keeps the meaning of the line, or its text says what is different.
 from collections.abc import Callable, Iterator, Mapping
 
 from jaxlens.ir.failure import Mistake
-from jaxlens.stages.failure.rewrite import Line, Rewrite
+from jaxlens.stages.failure.rewrite import FailingCode, Rewrite
 from jaxlens.stages.failure.rewrites_of_conditions import of_condition
 from jaxlens.stages.failure.rewrites_of_functions import (
     of_branches,
@@ -20,7 +20,7 @@ from jaxlens.stages.failure.rewrites_of_functions import (
 )
 from jaxlens.stages.failure.rewrites_of_numbers import of_mask, of_number, of_shape, of_size
 
-_BY_MISTAKE: Mapping[Mistake, Callable[[Line], Iterator[Rewrite]]] = {
+_BY_MISTAKE: Mapping[Mistake, Callable[[FailingCode], Iterator[Rewrite]]] = {
     "condition": of_condition,
     "number": of_number,
     "shape": of_shape,
@@ -37,7 +37,7 @@ _BY_MISTAKE: Mapping[Mistake, Callable[[Line], Iterator[Rewrite]]] = {
 }
 
 
-def rewrites(line: Line, mistake: Mistake) -> Iterator[Rewrite]:
+def rewrites(line: FailingCode, mistake: Mistake) -> Iterator[Rewrite]:
     """Ways to write the line, the nearest to it first."""
     make = _BY_MISTAKE.get(mistake)
     if make is not None:

@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Iterator
 
-from jaxlens.stages.failure.rewrite import Line, Rewrite, bound_by
+from jaxlens.stages.failure.rewrite import FailingCode, Rewrite, bound_by
 
 
-def of_condition(line: Line) -> Iterator[Rewrite]:
+def of_condition(line: FailingCode) -> Iterator[Rewrite]:
     chain = [*line.at.around, line.expression]
     for parent, child in zip(reversed(chain[:-1]), reversed(chain[1:]), strict=True):
         if isinstance(parent, ast.If) and child is parent.test:
@@ -47,7 +47,7 @@ _FUNCTIONS = {
 }
 
 
-def _outside_of_statements(line: Line, node: ast.expr) -> Iterator[Rewrite]:
+def _outside_of_statements(line: FailingCode, node: ast.expr) -> Iterator[Rewrite]:
     """`a and b`, `0 < x < 1`, `max(a, b)`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name, count = _FUNCTIONS.get(node.func.id, ("", 0))
@@ -81,11 +81,11 @@ def _logical(node: ast.expr, jnp: str) -> str:
     return made
 
 
-def _where(line: Line, test: str, yes: ast.expr, no: ast.expr) -> str:
+def _where(line: FailingCode, test: str, yes: ast.expr, no: ast.expr) -> str:
     return f"{line.jnp}.where({test}, {ast.unparse(yes)}, {ast.unparse(no)})"
 
 
-def _if(line: Line, statement: ast.If) -> Iterator[Rewrite]:
+def _if(line: FailingCode, statement: ast.If) -> Iterator[Rewrite]:
     """An `if` that returns or binds one value on either side."""
     values = _sides(statement, _after(line, statement))
     test = _logical(statement.test, line.jnp)
@@ -103,7 +103,7 @@ def _if(line: Line, statement: ast.If) -> Iterator[Rewrite]:
     yield Rewrite(_COND, before + cond, cond)
 
 
-def _after(line: Line, statement: ast.stmt) -> ast.stmt | None:
+def _after(line: FailingCode, statement: ast.stmt) -> ast.stmt | None:
     """The statement behind another in the same block."""
     for holder in line.at.around:
         for block in (getattr(holder, "body", None), getattr(holder, "orelse", None)):
@@ -131,7 +131,7 @@ def _sides(statement: ast.If, after: ast.stmt | None) -> tuple[str, ast.expr, as
     return (f"{name} = ", value, other[1]) if other is not None and other[0] == name else None
 
 
-def _while(line: Line, statement: ast.While) -> Iterator[Rewrite]:
+def _while(line: FailingCode, statement: ast.While) -> Iterator[Rewrite]:
     loop = f"{line.jax}.lax.while_loop"
     text = "Loop when the program runs; the value keeps its shape and dtype"
     bound = bound_by(statement.body[0]) if len(statement.body) == 1 else None

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from jaxlens.stages.failure.failing_value import is_tracer
-from jaxlens.stages.failure.rewrite import Line, Rewrite, replaced
+from jaxlens.stages.failure.rewrite import FailingCode, Rewrite, replaced
 
 
-def of_numpy(line: Line) -> Iterator[Rewrite]:
+def of_numpy(line: FailingCode) -> Iterator[Rewrite]:
     """A function of NumPy's or of `math`, and a NumPy array with a traced index."""
     node = line.expression
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
@@ -36,7 +36,7 @@ _AT: Mapping[type[ast.operator], str] = {
 }
 
 
-def of_in_place(line: Line) -> Iterator[Rewrite]:
+def of_in_place(line: FailingCode) -> Iterator[Rewrite]:
     statement = next((n for n in reversed(line.at.around) if isinstance(n, ast.stmt)), None)
     target: ast.expr | None = None
     method, value = "set", ""
@@ -56,7 +56,7 @@ def of_in_place(line: Line) -> Iterator[Rewrite]:
         yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
 
 
-def is_mask(line: Line, index: ast.expr) -> bool:
+def is_mask(line: FailingCode, index: ast.expr) -> bool:
     """Whether an index is a boolean array: a comparison, or a name of one."""
     if isinstance(index, ast.Name):
         dtype = getattr(getattr(line.at.variables.get(index.id), "aval", None), "dtype", None)
@@ -64,11 +64,11 @@ def is_mask(line: Line, index: ast.expr) -> bool:
     return isinstance(index, ast.Compare)
 
 
-def of_hash(line: Line) -> Iterator[Rewrite]:
+def of_hash(line: FailingCode) -> Iterator[Rewrite]:
     yield Rewrite("Use a key that Python knows, such as a name or an index, or keep them in a list")
 
 
-def of_format(line: Line) -> Iterator[Rewrite]:
+def of_format(line: FailingCode) -> Iterator[Rewrite]:
     name = line.traced or next(
         (
             part.id
@@ -82,13 +82,13 @@ def of_format(line: Line) -> Iterator[Rewrite]:
         yield Rewrite("Print it when the program runs", code, code)
 
 
-def of_key_as_data(line: Line) -> Iterator[Rewrite]:
+def of_key_as_data(line: FailingCode) -> Iterator[Rewrite]:
     if line.traced:
         code = f"{line.jax}.random.uniform({line.traced})"
         yield Rewrite("Draw numbers with the key, here one", code, code)
 
 
-def of_data_as_key(line: Line) -> Iterator[Rewrite]:
+def of_data_as_key(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     if isinstance(node, ast.Call) and node.args:
         key = ast.parse(f"{line.jax}.random.key(0)", mode="eval").body
@@ -104,7 +104,7 @@ _INIT = {"scan": (1, 0), "while_loop": (2, 0), "fori_loop": (3, 1)}
 """Where a loop's call has what it begins with, and how deep in JAX's own carry that lies."""
 
 
-def of_carry(line: Line) -> Iterator[Rewrite]:
+def of_carry(line: FailingCode) -> Iterator[Rewrite]:
     """A loop whose step gives another dtype than it begins with: begin with that one."""
     node, types = line.expression, _TYPES.search(line.message)
     if isinstance(node, ast.Call) and types is not None and types[1] != types[2]:
@@ -132,7 +132,7 @@ def _init(call: ast.Call, message: str) -> ast.expr | None:
     return init
 
 
-def of_branches(line: Line) -> Iterator[Rewrite]:
+def of_branches(line: FailingCode) -> Iterator[Rewrite]:
     """Branches whose results differ in dtype: convert the second as the first is."""
     node, types = line.expression, _TYPES.search(line.message)
     if isinstance(node, ast.Call) and types is not None and types[1] != types[2]:

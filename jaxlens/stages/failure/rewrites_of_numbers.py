@@ -3,11 +3,11 @@
 import ast
 from collections.abc import Iterator
 
-from jaxlens.stages.failure.rewrite import Line, Rewrite, bound_by
+from jaxlens.stages.failure.rewrite import FailingCode, Rewrite, bound_by
 from jaxlens.stages.failure.rewrites_of_functions import of_numpy
 
 
-def of_number(line: Line) -> Iterator[Rewrite]:
+def of_number(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     if not isinstance(node, ast.Call):
         return
@@ -25,7 +25,7 @@ def of_number(line: Line) -> Iterator[Rewrite]:
         yield Rewrite("Keep it an array: arithmetic works on it as on a number")
 
 
-def of_shape(line: Line) -> Iterator[Rewrite]:
+def of_shape(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     chain = [*line.at.around, node]
     if isinstance(node, ast.Call):
@@ -36,7 +36,7 @@ def of_shape(line: Line) -> Iterator[Rewrite]:
         yield from _subscript(line, node)
 
 
-def of_size(line: Line) -> Iterator[Rewrite]:
+def of_size(line: FailingCode) -> Iterator[Rewrite]:
     """`jnp.nonzero`, `jnp.unique` and others of which JAX asks for the size of the result."""
     node = line.expression
     if isinstance(node, ast.Call) and node.args and not node.keywords:
@@ -46,7 +46,7 @@ def of_size(line: Line) -> Iterator[Rewrite]:
         yield line.with_(node, code, "Say how many there are at most; the rest is filled")
 
 
-def _range(line: Line, loop: ast.For, range_: ast.Call) -> Iterator[Rewrite]:
+def _range(line: FailingCode, loop: ast.For, range_: ast.Call) -> Iterator[Rewrite]:
     bound = bound_by(loop.body[0]) if len(loop.body) == 1 else None
     text = "Loop when the program runs; the value keeps its shape and dtype"
     limits = [ast.unparse(arg) for arg in range_.args]
@@ -62,7 +62,7 @@ def _range(line: Line, loop: ast.For, range_: ast.Call) -> Iterator[Rewrite]:
     yield Rewrite(text, f"{name} = {code}", code)
 
 
-def _subscript(line: Line, node: ast.Subscript) -> Iterator[Rewrite]:
+def _subscript(line: FailingCode, node: ast.Subscript) -> Iterator[Rewrite]:
     base, index = ast.unparse(node.value), node.slice
     value = line.at.variables.get(base)
     if type(value) in (list, tuple):
@@ -89,7 +89,7 @@ _MASKED = {
 }
 
 
-def of_mask(line: Line) -> Iterator[Rewrite]:
+def of_mask(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     if not isinstance(node, ast.Subscript):
         return

@@ -9,8 +9,8 @@ from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.stages.arguments.captured_limits import OverdueError
-from jaxlens.stages.compile.xla import Compiled, compile_lowered
-from jaxlens.stages.session.tracing import Staging
+from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
+from jaxlens.stages.session.tracing import TracedCall
 
 
 class Compiling:
@@ -22,7 +22,9 @@ class Compiling:
         origins: Gives the frames of the program's ops.
     """
 
-    def __init__(self, staging: Staging, origins: Origins, give_up: Callable[[str], None]) -> None:
+    def __init__(
+        self, staging: TracedCall, origins: Origins, give_up: Callable[[str], None]
+    ) -> None:
         """Takes a call.
 
         Args:
@@ -34,10 +36,10 @@ class Compiling:
         self._give_up = give_up
         self._profile: Profile | None = None
         self.origins = origins
-        self.made: Compiled | None = None
+        self.made: CompileOutput | None = None
         self.times: tuple[Timing, ...] = ()
 
-    def compiled(self, passes: bool | str = False, profiled: bool = False) -> Compiled:
+    def compiled(self, passes: bool | str = False, profiled: bool = False) -> CompileOutput:
         """The compiled program; made once, and once more for what the first compile left out.
 
         Args:
@@ -56,7 +58,7 @@ class Compiling:
             assert self.made is not None
             return self.made
 
-    def _compile(self, what: str, **asked: Any) -> Compiled:
+    def _compile(self, what: str, **asked: Any) -> CompileOutput:
         """Compiles, for `what` if it was done before.
 
         (`compile_lowered` says what can be asked.)
@@ -75,7 +77,7 @@ class Compiling:
         self.times += tuple(_again(t, what) if again else t for t in done.times)
         return done
 
-    def _compile_lowered(self, **asked: Any) -> Compiled:
+    def _compile_lowered(self, **asked: Any) -> CompileOutput:
         staging = self._staging
         with staging.as_called():
             return compile_lowered(

@@ -11,17 +11,17 @@ from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.call import isolate
-from jaxlens.stages.session.tracing import Staging
+from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.trace import lower, stamp
 
 
-def jaxpr_stage(staging: Staging) -> Stage:
+def jaxpr_stage(staging: TracedCall) -> Stage:
     """The traced program."""
     program, name = staging.program, staging.call.name
     return Stage(BY_NAME["jaxpr"], lambda: _printed(program), lambda: _read(program, name))
 
 
-def stablehlo_stage(staging: Staging) -> Stage:
+def stablehlo_stage(staging: TracedCall) -> Stage:
     """The lowered program."""
     lowered = staging.lowering.lowered
     return Stage(
@@ -31,7 +31,7 @@ def stablehlo_stage(staging: Staging) -> Stage:
     )
 
 
-def hlo_stage(staging: Staging, origins: Origins, converted: Callable[[], str]) -> Stage:
+def hlo_stage(staging: TracedCall, origins: Origins, converted: Callable[[], str]) -> Stage:
     """HLO before optimisation.
 
     Args:

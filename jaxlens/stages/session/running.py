@@ -15,7 +15,7 @@ from jaxlens.stages.measure import instruction_times
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.session.compiling import Compiling
-from jaxlens.stages.session.tracing import Staging
+from jaxlens.stages.session.tracing import TracedCall
 
 
 class Running(Driver):
@@ -26,7 +26,7 @@ class Running(Driver):
         compiling: The same, compiled.
     """
 
-    def __init__(self, staging: Staging, compiling: Compiling) -> None:
+    def __init__(self, staging: TracedCall, compiling: Compiling) -> None:
         self.staging = staging
         self.compiling = compiling
 

@@ -42,7 +42,7 @@ _EARLIER = (
 )
 
 
-class Staging:
+class TracedCall:
     """One trace and one lowering of a call.
 
     Attributes:
@@ -66,7 +66,7 @@ class Staging:
     @classmethod
     def traced_before(
         cls, call: TraceableCall, place: ResolvedTarget, done: trace.Trace
-    ) -> "Staging":
+    ) -> "TracedCall":
         """Of a call that was never made, such as one whose function was wrapped for a trial."""
         staging = cls(call, place)
         staging._trace = done

@@ -12,13 +12,13 @@ from operator import sub
 from jaxlens.ir.columns import Columns, Program, columns, namer
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.views.figures.fold import Folding
-from jaxlens.views.figures.runs import Run
+from jaxlens.views.figures.runs import StepRange
 
 PARAMETER = -1  # "made by step -1": it comes in
 
 
 @dataclass(frozen=True)
-class Body:
+class DrawnRegion:
     """A region and what drawing it needs; made by `bodies_of`. Values are numbers, as in columns.
 
     Attributes:
@@ -98,11 +98,11 @@ class Body:
         """Whether it is too long to be drawn step by step."""
         return len(self) > self.most
 
-    def top(self, room: int) -> list[Run]:
+    def top(self, room: int) -> list[StepRange]:
         """The runs of its own panel: `room` at most where it is folded."""
-        whole = Run(0, len(self))
+        whole = StepRange(0, len(self))
         if not self.folded:
-            return [Run(n, n + 1) for n in range(len(self))]
+            return [StepRange(n, n + 1) for n in range(len(self))]
         return self.folding.children(whole, self.most, room)
 
     @property
@@ -130,7 +130,7 @@ def plain(region: str) -> str:
 
 def bodies_of(
     module: Module, max_boxes: int, inputs: Sequence[str], outputs: Sequence[str]
-) -> Mapping[str, Body]:
+) -> Mapping[str, DrawnRegion]:
     """Every region of the module, ready to draw; arguments as those of `figure`."""
     program = columns(module)
     captured = frozenset(module.attrs.get("constants", "").split())
@@ -138,14 +138,14 @@ def bodies_of(
     for name, region in module.regions.items():
         rows = program.regions[name]
         naming = namer(module, rows)
-        body = Body(region, rows, program, naming, {}, (), frozenset(), max_boxes)
+        body = DrawnRegion(region, rows, program, naming, {}, (), frozenset(), max_boxes)
         made[name] = body if name != module.entry else _entry(body, captured, inputs, outputs)
     return made
 
 
 def _entry(
-    body: Body, captured: frozenset[str], inputs: Sequence[str], outputs: Sequence[str]
-) -> Body:
+    body: DrawnRegion, captured: frozenset[str], inputs: Sequence[str], outputs: Sequence[str]
+) -> DrawnRegion:
     """The program's own body, whose inputs and results have names."""
     parameters = [value.name for value in body.region.parameters]
     constants = frozenset(n for n, name in enumerate(parameters) if name in captured)

@@ -14,7 +14,7 @@ from operator import ne
 
 from jaxlens.ir.columns import Columns, Pool, Program
 from jaxlens.views.figures.repeats import Repeats
-from jaxlens.views.figures.runs import Frame, Path, Run, bundled, call_path
+from jaxlens.views.figures.runs import Frame, Path, StepRange, bundled, call_path
 
 _CHAIN = 6  # copies in a repeat's panel; each has edges from the inputs, which are slow to lay out
 _GROUP = 16  # copies in the panel of those in the middle
@@ -35,7 +35,7 @@ class Folding:
         self._columns, self._program = columns, program
         self._paths: dict[int, Path] = {}
         self._paths_of: dict[tuple[int, int], list[Path]] = {}
-        self._common: dict[Run, int] = {}
+        self._common: dict[StepRange, int] = {}
         place = columns.place
         # Steps that come from elsewhere than the step before.
         self._changes = list(compress(count(1), map(ne, place, islice(place, 1, None))))
@@ -52,7 +52,7 @@ class Folding:
             path = self._paths[place] = call_path(self._program.places[place])
         return path
 
-    def paths(self, run: Run) -> list[Path]:
+    def paths(self, run: StepRange) -> list[Path]:
         """The distinct paths of the run's steps, in order of first mention."""
         key = run.low, run.high
         found = self._paths_of.get(key)
@@ -61,7 +61,7 @@ class Folding:
             found = self._paths_of[key] = [self.at(n) for n in steps]
         return found
 
-    def children(self, run: Run, most: int, room: int) -> list[Run]:
+    def children(self, run: StepRange, most: int, room: int) -> list[StepRange]:
         """What the run's panel shows; single steps are runs of one.
 
         All steps where there are at most `most`; else at most `room` runs, so that a folded
@@ -71,36 +71,36 @@ class Folding:
         if run.copies > 1:
             return self._copies_of(run, most)
         if steps <= most:
-            return [Run(n, n + 1, run.level) for n in range(run.low, run.high)]
+            return [StepRange(n, n + 1, run.level) for n in range(run.low, run.high)]
         wide = _WIDER * room
         parts = self._widened(bundled(self._cut(run), wide), room, wide)
         return self._spliced(bundled(self._merged(parts, room), room), room)
 
-    def _copies_of(self, run: Run, most: int) -> list[Run]:
+    def _copies_of(self, run: StepRange, most: int) -> list[StepRange]:
         """The copies of a repeat; short ones, which are not worth a box each, step by step."""
         steps, size = run.high - run.low, (run.high - run.low) // run.copies
         short = size < _SPLICED
         if short and steps <= most:
-            return [Run(n, n + 1, run.level) for n in range(run.low, run.high)]
+            return [StepRange(n, n + 1, run.level) for n in range(run.low, run.high)]
         if not short:
             first = run.number or 1
             parts = [
-                Run(run.low + n * size, run.low + (n + 1) * size, run.level, 1, first + n)
+                StepRange(run.low + n * size, run.low + (n + 1) * size, run.level, 1, first + n)
                 for n in range(run.copies)
             ]
             if run.copies <= _CHAIN or run.number:
                 return bundled(parts, min(most, _GROUP), size)
-            inner = Run(parts[1].low, parts[-1].low, run.level, run.copies - 2, 2)
+            inner = StepRange(parts[1].low, parts[-1].low, run.level, run.copies - 2, 2)
             return [parts[0], inner, parts[-1]]  # how a chain starts, goes on and ends
         full = max(2, most // size) * size  # steps of as many copies as fill a panel
         blocks = [
-            Run(low, high, run.level, (high - low) // size)
+            StepRange(low, high, run.level, (high - low) // size)
             for low in range(run.low, run.high, full)
             for high in (min(low + full, run.high),)
         ]
         return bundled(blocks, most, size)
 
-    def _cut(self, run: Run) -> list[Run]:
+    def _cut(self, run: StepRange) -> list[StepRange]:
         """The run's parts at the first place where its steps differ, repeats joined."""
         parts = self._segments(run, self.common(run))
         while True:  # a repeat may be a part of a longer one
@@ -109,7 +109,7 @@ class Folding:
                 return joined
             parts = joined
 
-    def _widened(self, parts: list[Run], room: int, most: int) -> list[Run]:
+    def _widened(self, parts: list[StepRange], room: int, most: int) -> list[StepRange]:
         """Runs too long for a panel give way to their parts while there is room, longest first."""
         closed: set[tuple[int, int]] = set()  # too many parts
         while True:
@@ -127,7 +127,7 @@ class Folding:
             else:
                 parts = [*parts[:n], *inner, *parts[n + 1 :]]
 
-    def _merged(self, parts: list[Run], room: int) -> list[Run]:
+    def _merged(self, parts: list[StepRange], room: int) -> list[StepRange]:
         """Neighbours joined where there are too many, the shortest first; repeats stay.
 
         So what a program does once between its layers does not crowd them out.
@@ -143,23 +143,23 @@ class Folding:
                 return parts
             *_, n = min(pairs)
             one, two = parts[n : n + 2]
-            parts[n : n + 2] = [Run(one.low, two.high, self._shared(one, two))]
+            parts[n : n + 2] = [StepRange(one.low, two.high, self._shared(one, two))]
         return parts
 
-    def _shared(self, one: Run, two: Run) -> int:
+    def _shared(self, one: StepRange, two: StepRange) -> int:
         """How many leading places two runs share for certain."""
         paths = zip(self.path(one.low), self.path(two.low), strict=False)
         same = next((n for n, (a, b) in enumerate(paths) if a != b), one.level)
         return min(one.level, two.level, same)
 
-    def common(self, run: Run) -> int:
+    def common(self, run: StepRange) -> int:
         """How many leading places all steps of the run share."""
         known = self._common.get(run)
         if known is None:
             known = self._common[run] = self._common_of(run)
         return known
 
-    def _common_of(self, run: Run) -> int:
+    def _common_of(self, run: StepRange) -> int:
         first, *others = self.paths(run)
         level = run.level
         while level < len(first) and all(
@@ -168,7 +168,7 @@ class Folding:
             level += 1
         return level
 
-    def _segments(self, run: Run, level: int) -> list[Run]:
+    def _segments(self, run: StepRange, level: int) -> list[StepRange]:
         """Cuts where the place at `level` changes; steps that have none stand alone."""
         place, changes = self._columns.place, self._changes
         frames: Pool[Frame] = Pool()
@@ -180,18 +180,18 @@ class Folding:
         if None not in at.values():
             later = changes[bisect_right(changes, run.low) : bisect_left(changes, run.high)]
             starts = (run.low, *later)
-        parts: list[Run] = []
+        parts: list[StepRange] = []
         low, previous = run.low, None
         for n in starts:
             frame = at[place[n]]
             if n > low and (frame is None or frame != previous):
-                parts.append(Run(low, n, level + (previous is not None)))
+                parts.append(StepRange(low, n, level + (previous is not None)))
                 low = n
             previous = frame
-        parts.append(Run(low, run.high, level + (previous is not None)))
+        parts.append(StepRange(low, run.high, level + (previous is not None)))
         return parts
 
-    def _spliced(self, parts: list[Run], most: int) -> list[Run]:
+    def _spliced(self, parts: list[StepRange], most: int) -> list[StepRange]:
         """Short runs dissolve into their steps while the panel has room."""
         room = most - len(parts)
         whole = []
@@ -199,7 +199,7 @@ class Folding:
             size = part.high - part.low
             if part.copies == 1 and 1 < size < _SPLICED and size - 1 <= room:
                 room -= size - 1
-                whole += [Run(n, n + 1, part.level) for n in range(part.low, part.high)]
+                whole += [StepRange(n, n + 1, part.level) for n in range(part.low, part.high)]
             else:
                 whole.append(part)
         return whole

@@ -6,21 +6,21 @@ from collections import Counter
 from jaxlens.ir.graph import Span
 from jaxlens.render.graph.figure import Box
 from jaxlens.render.graph.text_width import DETAIL_COLUMNS, columns
-from jaxlens.views.figures.body import Body
-from jaxlens.views.figures.runs import Run
+from jaxlens.views.figures.body import DrawnRegion
+from jaxlens.views.figures.runs import StepRange
 
 _WAYS = {"jvp": "forward", "transpose(jvp)": "backward"}
 _NUMBERED = re.compile(r"e(\d+)")
 
 
-def fold_name(body: Body, part: Run) -> str:
+def fold_name(body: DrawnRegion, part: StepRange) -> str:
     """Unique among panels and boxes: a run within a repeat may have its very ends."""
     times = f"×{part.copies}" if part.copies > 1 else ""
     ids = body.columns.ids
     return f"{ids[part.low]}..{ids[part.high - 1]}{times}"
 
 
-def fold_box(body: Body, part: Run, run: Run) -> Box:
+def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     """The box of a run that opens, in the panel of another run."""
     title, times = fold_title(body, part), _times(part)
     way = _way(body, part)
@@ -53,7 +53,7 @@ def _detail(way: str, size: str, short: str, lines: str) -> str:
     return next((text for text in words if columns(text) <= DETAIL_COLUMNS), words[-1])
 
 
-def fold_title(body: Body, part: Run) -> str:
+def fold_title(body: DrawnRegion, part: StepRange) -> str:
     """The innermost named scope or function that all steps are in; else the transform."""
     folding = body.folding
     level = folding.common(part)
@@ -74,7 +74,7 @@ def fold_title(body: Body, part: Run) -> str:
     return f"{opcode} …" if part.copies == 1 else opcode
 
 
-def _numbered(title: str, part: Run) -> str:
+def _numbered(title: str, part: StepRange) -> str:
     """With the copies that it is, of a repeat."""
     if not part.number:
         return title
@@ -82,17 +82,17 @@ def _numbered(title: str, part: Run) -> str:
     return f"{title} {part.number}" + (f" to {last}" if part.copies > 1 else "")
 
 
-def _times(part: Run) -> str:
+def _times(part: StepRange) -> str:
     return f" × {part.copies:,}" if part.copies > 1 else ""
 
 
-def _way(body: Body, part: Run) -> str:
+def _way(body: DrawnRegion, part: StepRange) -> str:
     """Forward, backward, or the transforms that made the run's equations."""
     transform = str(body.folding.path(part.low)[0])
     return _WAYS.get(transform, transform)
 
 
-def _lines(body: Body, part: Run) -> str:
+def _lines(body: DrawnRegion, part: StepRange) -> str:
     """The user's lines that most of the run comes from: "train.py:12-20"."""
     folding, columns, places = body.folding, body.columns, body.program.places
     level = folding.common(part)
@@ -115,7 +115,7 @@ def _lines(body: Body, part: Run) -> str:
     return f"{file}:{first}" if first == last else f"{file}:{first}-{last}"
 
 
-def _ids(body: Body, part: Run) -> tuple[str, ...]:
+def _ids(body: DrawnRegion, part: StepRange) -> tuple[str, ...]:
     """Ids of the run's steps; numbered ones as a range, those of their bodies among them."""
     ids = body.columns.ids
     first, last = _NUMBERED.fullmatch(ids[part.low]), _NUMBERED.fullmatch(ids[part.high - 1])

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.lenses.lines import owners
-from jaxlens.views.figures.hlo_grouping import Origin, together
+from jaxlens.views.figures.hlo_grouping import SourcePath, together
 
 # Attributes that say nothing about what is computed, or name computations.
 _SAID_ELSEWHERE = frozenset(
@@ -242,14 +242,14 @@ class _Plain:
         """What is left, in program order where that is short."""
         if len(kept) <= most:
             for node, reads in kept:
-                yield self._node(node, reads, made, Origin(node.scope, node.spans))
+                yield self._node(node, reads, made, SourcePath(node.scope, node.spans))
             return
         nodes, values = [node for node, _ in kept], [reads for _, reads in kept]
         for n, origin in together(nodes, values, self.maker, self.plumbing.module):
             yield self._node(*kept[n], made, origin)
 
     def _node(
-        self, node: Node, reads: tuple[str, ...], made: Collection[str], origin: Origin
+        self, node: Node, reads: tuple[str, ...], made: Collection[str], origin: SourcePath
     ) -> Node:
         """The instruction with the values that are read as its results."""
         parts = self.extra.get(node.id, {})

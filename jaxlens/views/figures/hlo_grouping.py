@@ -18,14 +18,16 @@ _INLINED = re.compile(r"\bjit\([^()]*\)/?")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SourcePath:
     """Where an instruction comes from, as far as folding goes: transforms and frames."""
 
     scope: str
     spans: tuple[Span, ...]
 
 
-def origins(nodes: Sequence[Node], reads: Sequence[Sequence[int]], module: Module) -> list[Origin]:
+def origins(
+    nodes: Sequence[Node], reads: Sequence[Sequence[int]], module: Module
+) -> list[SourcePath]:
     """The place of each instruction, or of what it holds or reads.
 
     Args:
@@ -33,12 +35,12 @@ def origins(nodes: Sequence[Node], reads: Sequence[Sequence[int]], module: Modul
         reads: For each, the nodes that it reads, by place in `nodes`.
         module: Where their computations are.
     """
-    found: list[Origin] = []
+    found: list[SourcePath] = []
     for n, node in enumerate(nodes):
-        own = Origin(_transform(node.scope), node.spans)
+        own = SourcePath(_transform(node.scope), node.spans)
         if not own.spans:
             held = (m for name in node.regions[:1] for m in reversed(module.regions[name].nodes))
-            own = next((Origin(_transform(m.scope), m.spans) for m in held if m.spans), own)
+            own = next((SourcePath(_transform(m.scope), m.spans) for m in held if m.spans), own)
         if not own.spans and reads[n]:
             own = found[max(reads[n])]
         found.append(own)
@@ -50,7 +52,7 @@ def _transform(scope: str) -> str:
     return _INLINED.sub("", scope.partition(";")[0]).rpartition("/")[0]
 
 
-def gathered(reads: Sequence[Sequence[int]], places: Sequence[Origin]) -> list[int]:
+def gathered(reads: Sequence[Sequence[int]], places: Sequence[SourcePath]) -> list[int]:
     """An order in which each comes after what it reads, with those of one transform together."""
     readers: list[list[int]] = [[] for _ in reads]
     missing = []
@@ -84,7 +86,7 @@ def together(
     values: Sequence[Sequence[str]],
     makers: Mapping[str, str],
     module: Module,
-) -> list[tuple[int, Origin]]:
+) -> list[tuple[int, SourcePath]]:
     """Such an order, as places in `nodes`, and where folding is to take each to be from.
 
     Args:

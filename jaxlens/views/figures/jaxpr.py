@@ -12,11 +12,11 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.lazy import LazyMapping
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels
 from jaxlens.render.graph.open_boxes import Path, open_paths
-from jaxlens.views.figures.body import Body, bodies_of, plain
+from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
 from jaxlens.views.figures.family import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
 from jaxlens.views.figures.ports import Ports, inputs_of, outputs_of
-from jaxlens.views.figures.runs import Run
+from jaxlens.views.figures.runs import StepRange
 
 AUTO = 0
 _COMFORTABLE = 30
@@ -69,7 +69,7 @@ def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
     return _DEEPEST
 
 
-def _note(body: Body, top: Panel) -> str:
+def _note(body: DrawnRegion, top: Panel) -> str:
     if not body.folded:
         return ""
     shown = sum(box.kind not in ("input", "output", "constant") for box in top.boxes)
@@ -82,11 +82,11 @@ class _DrawnPanels(LazyMapping[Panel]):
     The panels inside another one are known once that one is drawn.
     """
 
-    def __init__(self, bodies: Mapping[str, Body]) -> None:
+    def __init__(self, bodies: Mapping[str, DrawnRegion]) -> None:
         super().__init__()
         self._bodies = bodies
         self._lists: dict[str, Callable[[], Panel]] = {}
-        self._folds: dict[str, tuple[Body, Run]] = {}
+        self._folds: dict[str, tuple[DrawnRegion, StepRange]] = {}
 
     def _value(self, key: str) -> Panel:
         lists = self._lists.pop(key, None)
@@ -111,7 +111,7 @@ class _DrawnPanels(LazyMapping[Panel]):
         sides = None
         if name in self._bodies:
             body = self._bodies[name]
-            run, title, sides = Run(0, len(body)), body.title, _sides(body)
+            run, title, sides = StepRange(0, len(body)), body.title, _sides(body)
             ports = sum(len(side.boxes) for side in sides)
             parts = body.top(max(_ROOM // 2, min(_ROOM, _FIRST - ports)))
         else:
@@ -129,18 +129,18 @@ class _DrawnPanels(LazyMapping[Panel]):
         return panel
 
 
-def _sides(body: Body) -> tuple[Ports, Ports]:
+def _sides(body: DrawnRegion) -> tuple[Ports, Ports]:
     """What comes into a body's own panel, and what leaves it."""
     name = body.region.name
     return inputs_of(body, name, (), True), outputs_of(body, name, body.columns.results, True)
 
 
 def _panel(
-    body: Body,
+    body: DrawnRegion,
     name: str,
     title: str,
-    run: Run,
-    parts: Sequence[Run],
+    run: StepRange,
+    parts: Sequence[StepRange],
     sides: tuple[Ports, Ports] | None,
 ) -> tuple[Panel, Mapping[str, Callable[[], Panel]]]:
     """The panel of a run, and the lists that open in it."""
@@ -168,7 +168,9 @@ def _panel(
     return Panel(name, title, shown, edges), {**ins.panels, **outs.panels}
 
 
-def _flow(body: Body, run: Run, parts: Sequence[Run]) -> tuple[list[tuple[int, int]], list[int]]:
+def _flow(
+    body: DrawnRegion, run: StepRange, parts: Sequence[StepRange]
+) -> tuple[list[tuple[int, int]], list[int]]:
     """Values and the parts that read them, each pair once, and the values from outside."""
     pairs: list[tuple[int, int]] = []
     outside: dict[int, None] = {}
@@ -181,7 +183,7 @@ def _flow(body: Body, run: Run, parts: Sequence[Run]) -> tuple[list[tuple[int, i
     return pairs, list(outside)
 
 
-def _leaving(body: Body, run: Run) -> list[int]:
+def _leaving(body: DrawnRegion, run: StepRange) -> list[int]:
     """Values made in the run and read behind it."""
     made = body.columns.first_result
     return [v for v in range(made[run.low], made[run.high]) if body.last.get(v, -1) >= run.high]
@@ -200,7 +202,7 @@ def _with_detail(box: Box, words: str) -> Box:
     return Box(box.id, box.label, f"{words}, unused", box.kind, box.inside, box.hint, box.line)
 
 
-def _box(body: Body, part: Run, run: Run) -> Box:
+def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     """A step's own box, or the box of a run that opens."""
     if len(part) > 1:
         return fold_box(body, part, run)

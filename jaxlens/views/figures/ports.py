@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.render.graph.figure import Box, BoxKind, Panel
-from jaxlens.views.figures.body import Body
+from jaxlens.views.figures.body import DrawnRegion
 
 _SINGLE = 12  # more inputs than these are grouped
 _SINGLE_OUT = 6
@@ -56,7 +56,7 @@ class _Side:
     single: int
 
 
-def inputs_of(body: Body, panel: str, values: Iterable[int], whole: bool) -> Ports:
+def inputs_of(body: DrawnRegion, panel: str, values: Iterable[int], whole: bool) -> Ports:
     """Boxes for what comes into a panel.
 
     Args:
@@ -70,13 +70,13 @@ def inputs_of(body: Body, panel: str, values: Iterable[int], whole: bool) -> Por
     return _boxes(side, lambda value: _root(body, value))
 
 
-def _input(body: Body, value: int) -> Port:
+def _input(body: DrawnRegion, value: int) -> Port:
     name = body.name(value)
     kind: BoxKind = "constant" if value in body.constants else "input"
     return Port(name, body.names.get(value, name), body.type(value), kind)
 
 
-def _root(body: Body, value: int) -> str:
+def _root(body: DrawnRegion, value: int) -> str:
     """What inputs share that are drawn as one box."""
     if value in body.constants:
         return "constants"
@@ -86,7 +86,7 @@ def _root(body: Body, value: int) -> str:
     return found[0] if found else "inputs"
 
 
-def outputs_of(body: Body, panel: str, values: Sequence[int], whole: bool) -> Ports:
+def outputs_of(body: DrawnRegion, panel: str, values: Sequence[int], whole: bool) -> Ports:
     """Boxes for what leaves a panel; keys are positions in `values`."""
 
     def port(n: int) -> Port:

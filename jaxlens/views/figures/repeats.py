@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.columns import Columns, Place, Pool, Program
-from jaxlens.views.figures.runs import Run
+from jaxlens.views.figures.runs import StepRange
 
 _TRIES = 6  # later steps of the same kind that are tried as the start of a repeat
 _STRETCH = 64  # elements that are compared at once at first
@@ -30,12 +30,12 @@ class Repeats:
         same = {n: pool.number(_alike(program.places[n])) for n in set(columns.place)}
         self._same = array("i", map(same.__getitem__, columns.place))
 
-    def _token(self, run: Run) -> tuple[bytes, bytes, int]:
+    def _token(self, run: StepRange) -> tuple[bytes, bytes, int]:
         """What runs share that do the same at the same place."""
         steps = slice(run.low, run.high)
         return self._columns.kind[steps].tobytes(), self._same[steps].tobytes(), run.copies
 
-    def joined(self, parts: list[Run]) -> Iterator[Run]:
+    def joined(self, parts: list[StepRange]) -> Iterator[StepRange]:
         """Joins neighbouring equal stretches of runs into one run with copies."""
         tokens: Pool[tuple[bytes, bytes, int]] = Pool()
         following = _following([tokens.number(self._token(part)) for part in parts])
@@ -50,10 +50,12 @@ class Repeats:
                 yield run
                 n += used
 
-    def _repeat_at(self, parts: list[Run], following: list[int], n: int) -> tuple[Run, int] | None:
+    def _repeat_at(
+        self, parts: list[StepRange], following: list[int], n: int
+    ) -> tuple[StepRange, int] | None:
         """The longest repeat that begins with run `n`, and how many runs it takes, if any."""
         low, end = parts[n].low, parts[-1].high
-        best: tuple[Run, int] | None = None
+        best: tuple[StepRange, int] | None = None
         again = following[n]
         for _ in range(_TRIES):
             if again < 0 or (best and best[0].high == end):
@@ -65,7 +67,7 @@ class Repeats:
                 copies -= 1
             if copies > 1 and size * copies > (len(best[0]) if best else 2):
                 level = min(part.level for part in parts[n:again]) - (period > 1)
-                best = Run(low, low + size * copies, max(0, level), copies), period * copies
+                best = StepRange(low, low + size * copies, max(0, level), copies), period * copies
             again = following[again]
         return best
 

@@ -15,7 +15,7 @@ Path = tuple[Frame, ...]
 
 
 @dataclass(slots=True, unsafe_hash=True)  # frozen, thousands of them would take thrice as long
-class Run:
+class StepRange:
     """The steps `low` to `high` (exclusive) as one box; nobody changes it.
 
     Attributes:
@@ -43,7 +43,7 @@ def call_path(place: Place) -> Path:
     return (transform, *_SCOPE.findall(place.scope), *reversed(place.spans))
 
 
-def bundled(parts: list[Run], most: int, size: int = 0) -> list[Run]:
+def bundled(parts: list[StepRange], most: int, size: int = 0) -> list[StepRange]:
     """Neighbours joined where there are too many, so that no level has more than `most`.
 
     All joined runs have about the same number of parts, a power of `most` at most. Parts of
@@ -64,5 +64,5 @@ def bundled(parts: list[Run], most: int, size: int = 0) -> list[Run]:
             bundles.append(parts[start])
         else:
             copies = (high - low) // size if size else 1
-            bundles.append(Run(low, high, level, copies, parts[start].number if size else 0))
+            bundles.append(StepRange(low, high, level, copies, parts[start].number if size else 0))
     return bundles

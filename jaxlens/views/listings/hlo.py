@@ -33,7 +33,7 @@ def listing(module: Module, *, limit: int = LIMIT) -> Listing:
     return Listing(module.stage, kept, more=more or ())
 
 
-class Part(NamedTuple):
+class LineParts(NamedTuple):
     """An instruction with what its line shows of its surroundings.
 
     Attributes:
@@ -91,8 +91,8 @@ class Plan:
         """Line by line."""
         return (part if isinstance(part, Line) else part.line() for part in self.parts())
 
-    def parts(self) -> Iterator[Line | Part]:
-        """Line by line: an instruction as its `Part`, other lines as they are."""
+    def parts(self) -> Iterator[Line | LineParts]:
+        """Line by line: an instruction as its `LineParts`, other lines as they are."""
         known, wrapped = self._owners, self._wrapped
         for number, region in enumerate(self._shown):
             if number:
@@ -103,7 +103,7 @@ class Plan:
             results = frozenset(region.results)
             for node in self._instructions(region):
                 inner = wrapped.get(node.regions[0]) if node.regions else None
-                yield Part(node, known.get(node.id, ""), node.id in results, inner)
+                yield LineParts(node, known.get(node.id, ""), node.id in results, inner)
             yield Line((Piece("}"),))
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from jaxlens.notebook.magics.magics import Lenses
-from jaxlens.notebook.magics.watch_magics import Watchers
+from jaxlens.notebook.magics.magics import ProgramMagics
+from jaxlens.notebook.magics.watch_magics import WatchMagics
 
-MAGICS = sorted({*Lenses.magics["cell"], *Watchers.magics["cell"]})
+MAGICS = sorted({*ProgramMagics.magics["cell"], *WatchMagics.magics["cell"]})
 # What the examples name.
 SETTING = """
 import jax, jax.numpy as jnp, jaxlens

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jaxlens.errors import OptionError
-from jaxlens.notebook.magics.magic_line import TRANSFORMS, Asked, read
-from jaxlens.notebook.magics.magics import Lenses
+from jaxlens.notebook.magics.magic_line import TRANSFORMS, MagicLine, read
+from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.options import flag, read_options
 from jaxlens.questions.verb_options import HloOptions, JaxprOptions
 
@@ -25,8 +25,8 @@ KNOWN = [
 ]
 
 
-def parsed(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> Asked:
-    return read(getattr(Lenses, verb), line, cell)
+def parsed(line: str, cell: str | None = "f(x)", verb: str = "hlo") -> MagicLine:
+    return read(getattr(ProgramMagics, verb), line, cell)
 
 
 @pytest.mark.parametrize(

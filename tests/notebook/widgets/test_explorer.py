@@ -9,7 +9,7 @@ import pytest
 import traitlets
 
 import jaxlens
-from jaxlens.notebook.widgets.comm import Lines, cell_of
+from jaxlens.notebook.widgets.comm import OutputComms, cell_of
 
 F = "import jaxlens\nimport jax.numpy as jnp\ndef f(x): return jnp.sin(x).sum()\nx = jnp.ones(3)"
 
@@ -33,7 +33,7 @@ def view(run: Any, shell: Any) -> Any:
 @pytest.fixture
 def lines(view: Any) -> Any:
     shell = SimpleNamespace(kernel=Front(), execution_count=1)
-    opened = Lines(shell)
+    opened = OutputComms(shell)
     yield opened
     opened.close()
 

@@ -270,13 +270,13 @@ def test_cost_says_when_there_is_none():
 
 
 def test_what_is_missing_says_so():
-    from jaxlens.stages.compile.xla import Compiled
+    from jaxlens.stages.compile.xla import CompileOutput
 
     class Executable:
         def as_text(self):
             return "HloModule f\n\nENTRY %main () -> f32[] {\n  ROOT %c = f32[] constant(0)\n}\n"
 
-    done = Compiled("f", "tpu", Executable(), dump.Dump(), (), True)
+    done = CompileOutput("f", "tpu", Executable(), dump.Dump(), (), True)
     assert done.optimized.module.name == "f"
     for name, words in {
         "llvm": "XLA gave no LLVM IR for f on tpu",

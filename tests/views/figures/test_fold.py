@@ -8,14 +8,14 @@ from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Node, Type, Value
 from jaxlens.views.figures.body import bodies_of
 from jaxlens.views.figures.jaxpr import figure
-from jaxlens.views.figures.runs import Run
+from jaxlens.views.figures.runs import StepRange
 from tests.support.drawn_modules import HOSTILE, F, layers, node, program, region, span, tangle
 
 
 def unfolded(module, most=60, room=14):
     """Steps of the leaves in the order in which they are met when everything is opened."""
     body = bodies_of(module, most, (), ())[module.entry]
-    whole = Run(0, len(body))
+    whole = StepRange(0, len(body))
     waiting, steps = [whole], []
     while waiting:
         run = waiting.pop()
@@ -32,7 +32,7 @@ def unfolded(module, most=60, room=14):
 def counted(module, most=10):
     """Copies of every repeat that is found, by the first and last step."""
     body = bodies_of(module, most, (), ())[module.entry]
-    waiting, found = [Run(0, len(body))], {}
+    waiting, found = [StepRange(0, len(body))], {}
     while waiting:
         run = waiting.pop()
         if run.copies > 1:
@@ -70,7 +70,7 @@ def test_opening_repeats_gives_every_copy(count, most):
 
 def test_the_parts_of_a_run_follow_each_other_and_leave_nothing_out():
     body = bodies_of(layers(60), 20, (), ())["main"]
-    parts = body.folding.children(Run(0, len(body)), 20, 14)
+    parts = body.folding.children(StepRange(0, len(body)), 20, 14)
     assert parts[0].low == 0
     assert parts[-1].high == len(body)
     assert [part.copies for part in parts if len(part) > 1] == [60]
