@@ -115,9 +115,9 @@ def test_modules_keep_the_rules_that_make_a_tokenizer_needless(name):
         )
         quoted = re.findall(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', line)
         quoted += [re.sub(r"\$\{.*?\}", "", text) for text in re.findall(r"`.*?`", line)]
-        assert all(sign in ">*" for text in quoted for sign in assets._OPERATOR.findall(text)), (
-            quoted
-        )
+        assert all(
+            sign in (">", "*") for text in quoted for sign in assets._OPERATOR.findall(text)
+        ), quoted
 
 
 def test_scripts_lose_comments_and_blanks_and_nothing_of_what_is_quoted(monkeypatch):

@@ -11,9 +11,9 @@ import { button, create } from "../viewer/elements.js";
 import { inflated } from "../viewer/packing.js";
 import { alone, FREE, scene, within } from "./stretch.js";
 import { boxElement, element, num, remark, wireElements } from "./paint.js";
-import { around, Doors, homeOf, linked, NodeIndex } from "./node_index.js";
+import { around, ClosedBoxes, homeOf, linked, NodeIndex } from "./node_index.js";
 import { View } from "./view.js";
-import { Links } from "./links.js";
+import { PaneLinks } from "./links.js";
 import { keyPressed, keyTable } from "./keyboard.js";
 
 /** @typedef {import("./stretch.js").Data} Data */
@@ -30,13 +30,13 @@ export class Drawing {
   constructor(host, data) {
     this.data = data;
     this.index = new NodeIndex(data);
-    this.doors = new Doors(data, host);
+    this.closed = new ClosedBoxes(data, host);
     this.open = new Set(data.open);
     this.chosen = "0";
     this.steps = 0;
     /** What is pointed at. */
     this.pointed = "";
-    this.telling = 0;
+    this.explainTimer = 0;
     /** @type {Map<string, Drawn>} */
     this.boxes = new Map();
     /** @type {Map<string, SVGElement>} */
@@ -46,14 +46,14 @@ export class Drawing {
       "aria-label": host.querySelector("img")?.alt ?? host.querySelector("p")?.textContent ?? data.panels[0][0],
     });
     this.view = new View(this.svg);
-    this.links = new Links(this, host);
+    this.links = new PaneLinks(this, host);
     this.keys = keyTable();
     const tools = this.toolbar();
     this.near = /** @type {HTMLElement} */ (tools.firstElementChild);
     this.draw();
     this.note = create("div", "drawing-note", {}, data.note);
     host.replaceChildren(tools, this.keys, this.view.box, this.note);
-    this.doors.root.addEventListener("jl-kernel", () => this.draw());
+    this.closed.root.addEventListener("jl-kernel", () => this.draw());
     drawings.set(this.svg, this);
     this.view.fitWidth();
     this.whenShown(host);
@@ -96,8 +96,8 @@ export class Drawing {
         if (label) labels.push(label);
       }
       const make = (/** @type {Drawn} */ box) => {
-        const made = boxElement(box, this.data, this.doors.opens(box.box));
-        if (this.doors.locked(box.box)) {
+        const made = boxElement(box, this.data, this.closed.opens(box.box));
+        if (this.closed.locked(box.box)) {
           made.classList.add("locked");
           made.removeAttribute("aria-expanded");
         }
@@ -112,7 +112,7 @@ export class Drawing {
     this.view.size(shown.w, shown.h);
     if (!this.boxes.has(this.chosen)) this.chosen = this.boxes.keys().next().value ?? "";
     this.at(this.chosen)?.setAttribute("tabindex", "0");
-    this.glow(this.chosen, "on", this.picked);
+    this.markEdges(this.chosen, "on", this.picked);
     this.links.mark();
   }
 
@@ -142,7 +142,7 @@ export class Drawing {
   /** Opens a box that the output has no room for. @param {string} path @param {Drawn} drawn */
   async bring(path, drawn) {
     try {
-      if (!(await this.doors.bring(drawn.box))) return;
+      if (!(await this.closed.bring(drawn.box))) return;
       this.index = new NodeIndex(this.data);
       this.toggle(path);
     } catch (why) {
@@ -153,9 +153,9 @@ export class Drawing {
   /** Opens or shuts a box, which keeps its place in the view. @param {string} path */
   toggle(path) {
     const drawn = this.boxes.get(path);
-    if (!drawn || !this.doors.opens(drawn.box)) return;
+    if (!drawn || !this.closed.opens(drawn.box)) return;
     this.svg.querySelector(".box-remark")?.remove();
-    if (this.doors.locked(drawn.box)) {
+    if (this.closed.locked(drawn.box)) {
       this.svg.append(remark(drawn, LOCKED));
       return;
     }
@@ -187,10 +187,10 @@ export class Drawing {
   choose(path) {
     this.svg.querySelector(".box-remark")?.remove();
     this.at(this.chosen)?.setAttribute("tabindex", "-1");
-    this.glow(this.chosen, "on", false);
+    this.markEdges(this.chosen, "on", false);
     this.chosen = path;
     this.picked = true;
-    this.glow(path, "on", true);
+    this.markEdges(path, "on", true);
     const box = this.at(path);
     box?.setAttribute("tabindex", "0");
     const [reads, read] = [0, 1].map((side) => linked(this.data, path, /** @type {0 | 1} */ (side)).length);
@@ -207,7 +207,7 @@ export class Drawing {
 
   /** @param {string} path */
   pin(path) {
-    this.links.say("jl-pin", path);
+    this.links.dispatch("jl-pin", path);
   }
 
   /** Neighbours of the chosen box alone: one step, two, all again. @param {number} [steps] */
@@ -237,7 +237,7 @@ export class Drawing {
   uncover(path) {
     for (let dot = path.indexOf("."); dot > 0; dot = path.indexOf(".", dot + 1))
       this.open.add(path.slice(0, dot));
-    this.glow(this.chosen, "on", false);
+    this.markEdges(this.chosen, "on", false);
     [this.chosen, this.picked] = [path, true];
     if (this.steps) this.neighbours(0);
     this.draw();
@@ -276,16 +276,16 @@ export class Drawing {
   /** The pointer or the focus is on a box. @param {string} path */
   point(path) {
     if (path === this.pointed) return;
-    clearTimeout(this.telling);
-    this.telling = window.setTimeout(() => this.tell(this.at(path)?.matches(":focus-visible") ? "" : path), TOLD_AFTER);
-    this.glow(this.pointed, "hot", false);
+    clearTimeout(this.explainTimer);
+    this.explainTimer = window.setTimeout(() => this.explain(this.at(path)?.matches(":focus-visible") ? "" : path), TOLD_AFTER);
+    this.markEdges(this.pointed, "hot", false);
     this.pointed = path;
-    this.glow(path, "hot", true);
-    this.links.say("jl-point", path);
+    this.markEdges(path, "hot", true);
+    this.links.dispatch("jl-point", path);
   }
 
   /** Shows what the glossary says of a box, below it; nothing for "". @param {string} path */
-  tell(path) {
+  explain(path) {
     const [drawn, at] = [this.boxes.get(path), this.at(path)?.getBoundingClientRect()];
     const word = /[\w.-]+/.exec(drawn?.box[1] ?? "")?.[0];
     const detail = word && at ? { stage: this.data.stage, word, x: at.left, y: at.bottom } : null;
@@ -293,7 +293,7 @@ export class Drawing {
   }
 
   /** Marks the edges of a box. @param {string} path @param {string} name @param {boolean | undefined} on */
-  glow(path, name, on) {
+  markEdges(path, name, on) {
     if (!path) return;
     for (const wire of this.svg.querySelectorAll(`[data-tail="${path}"],[data-head="${path}"]`))
       wire.classList.toggle(name, !!on);

@@ -112,7 +112,7 @@ export function keyPressed(drawing, event) {
     "-": () => drawing.view.scale(drawing.view.zoom / 1.25),
     1: () => drawing.view.scale(1),
     "?": () => drawing.help(),
-    h: () => drawing.tell(drawing.chosen),
+    h: () => drawing.explain(drawing.chosen),
     Escape: () => drawing.escape(),
   };
   const act = (event.shiftKey && shifted[event.key]) || acts[event.key];

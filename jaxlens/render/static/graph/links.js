@@ -1,8 +1,7 @@
 // @ts-check
 /**
- * What a drawing says to the other panes and hears from them, by events on the output's root:
- * `jl-point` and `jl-pin` name the node of a box, `jl-light` says which nodes to mark, and
- * `jl-reveal` asks for one.
+ * Links a drawing with the other panes, by events on the output's root: `jl-point` and `jl-pin` name
+ * the node of a box, `jl-light` which nodes to mark, and `jl-reveal` requests one.
  *
  * A folded run names all its nodes, with blanks between.
  */
@@ -19,7 +18,7 @@ import { badge } from "./paint.js";
  */
 
 /** One drawing's share in an output. */
-export class Links {
+export class PaneLinks {
   /** @param {Drawing} drawing @param {HTMLElement} host */
   constructor(drawing, host) {
     this.drawing = drawing;
@@ -29,15 +28,15 @@ export class Links {
     this.light = {};
     /** @type {Light | null} */
     this.pinned = null;
-    this.wanted = "";
+    this.pendingId = "";
     host.setAttribute("data-own", "points");
     /** @type {[string, (detail: any) => void][]} */
-    const heard = [
+    const handlers = [
       ["jl-light", (detail) => this.lit(detail ?? {})],
       ["jl-pin", (detail) => this.pin(detail)],
       ["jl-reveal", (detail) => detail?.stage === this.stage && this.reveal(String(detail.id))],
     ];
-    for (const [type, act] of heard)
+    for (const [type, act] of handlers)
       this.root.addEventListener(type, (event) => act(/** @type {CustomEvent} */ (event).detail));
     this.api()?.ready?.then(() => this.mark());
   }
@@ -54,7 +53,7 @@ export class Links {
   }
 
   /** @param {"jl-point" | "jl-pin"} type @param {string} path */
-  say(type, path) {
+  dispatch(type, path) {
     const drawn = this.drawing.boxes.get(path);
     const ids = drawn ? this.nodes(drawn) : [];
     // What else a box stands for (a literal, a reducer) is its node's own business.
@@ -135,17 +134,17 @@ export class Links {
   /** Opens what must be open for a node to be seen, and puts its box in the middle. @param {string} id */
   reveal(id) {
     if (!this.drawing.view.box.clientWidth) {
-      this.wanted = id;
+      this.pendingId = id;
       return;
     }
-    this.wanted = "";
+    this.pendingId = "";
     const path = this.drawing.index.find(id);
     if (path) this.drawing.uncover(path);
   }
 
   /** What was asked for while the pane was shut. */
   shown() {
-    if (this.wanted) this.reveal(this.wanted);
+    if (this.pendingId) this.reveal(this.pendingId);
     else if (this.pinned) this.show();
   }
 }

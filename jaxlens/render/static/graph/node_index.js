@@ -143,8 +143,8 @@ export function linked(data, path, side) {
   return [...new Set(rows.map((edge) => within(outer, edge[side])))];
 }
 
-/** The doors that only a kernel opens. */
-export class Doors {
+/** Boxes whose inside was left out of the output; a live kernel serves it. */
+export class ClosedBoxes {
   /** @param {Data} data @param {HTMLElement} host */
   constructor(data, host) {
     this.data = data;

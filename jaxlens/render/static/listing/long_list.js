@@ -1,10 +1,9 @@
 // @ts-check
 /**
- * Long listings: only the rows in sight are on the page, so 100,000 lines scroll as 100 do.
+ * Long listings: only the rows in view are in the page, so 100,000 lines scroll as fast as 100.
  *
- * The rows come from the HTML, then from the data beside it, and what that has no room for from
- * `root.jaxlens.fetch`, which a live kernel puts there and tells by `jl-kernel`. Each is a source
- * (`row_source.js`).
+ * Rows come from the HTML, then from the data beside it, and beyond that from `root.jaxlens.fetch`,
+ * which a live kernel sets and announces by `jl-kernel`. Each is a source (`row_source.js`).
  */
 import { inflated } from "../viewer/packing.js";
 import { answeredSource, readers, ShownRows } from "./row_source.js";
@@ -31,12 +30,12 @@ export class LongList {
     this.stage = box.getAttribute("data-stage") ?? "";
     /** What is in the page: its source, and how many rows are before it. @type {[Source, number][]} */
     this.parts = [];
-    /** What came from the kernel, by number of the chunk. @type {Map<number, Source>} */
-    this.came = new Map();
+    /** Rows from the kernel, by number of the chunk. @type {Map<number, Source>} */
+    this.fetched = new Map();
     /** @type {string[]} */
     this.texts = [];
     this.wide = 0;
-    this.known = 0;
+    this.loaded = 0;
     /** Rows on the page. @type {Map<number, HTMLElement>} */
     this.drawn = new Map();
     /** Numbers of the rows that a filter left. @type {number[] | null} */
@@ -47,18 +46,18 @@ export class LongList {
     this.hits = new Set();
     this.cursor = -1;
     /** @type {Set<number>} */
-    this.asked = new Set();
+    this.requested = new Set();
     this.hues = new Map();
-    /** Nodes whose rows were asked for. @type {Set<string>} */
-    this.sought = new Set();
+    /** Nodes whose rows were requested. @type {Set<string>} */
+    this.soughtNodes = new Set();
   }
 
   /** Takes the place of the rows in the HTML. */
-  async wake() {
+  async activate() {
     const beside = dataOf(this.box);
     const more = beside && readers[beside.name](await inflated(beside.pack));
-    this.take(new ShownRows(this.pre));
-    if (more) this.take(more);
+    this.append(new ShownRows(this.pre));
+    if (more) this.append(more);
     this.pre.classList.add("long-list");
     this.pre.classList.toggle("bare", !this.owned());
     this.pre.setAttribute("data-own", "");
@@ -78,17 +77,17 @@ export class LongList {
   }
 
   /** Rows that follow those that are in the page. @param {Source} source */
-  take(source) {
-    this.parts.unshift([source, this.known]);
-    this.known += source.count;
+  append(source) {
+    this.parts.unshift([source, this.loaded]);
+    this.loaded += source.count;
     this.wide = Math.max(this.wide, source.wide);
   }
 
-  /** The source of a row, and its number there; null where it is not here yet. @param {number} n @returns {[Source, number] | null} */
+  /** The source of a row, and its number there; null where it is not loaded. @param {number} n @returns {[Source, number] | null} */
   from(n) {
-    for (const [source, before] of this.parts) if (n >= before && n < this.known) return [source, n - before];
-    const came = this.came.get(Math.floor((n - this.known) / CHUNK));
-    return came ? [came, (n - this.known) % CHUNK] : null;
+    for (const [source, before] of this.parts) if (n >= before && n < this.loaded) return [source, n - before];
+    const fetched = this.fetched.get(Math.floor((n - this.loaded) / CHUNK));
+    return fetched ? [fetched, (n - this.loaded) % CHUNK] : null;
   }
 
   /** @param {number} n */
@@ -110,7 +109,7 @@ export class LongList {
   }
 
   owned() {
-    for (let n = 0; n < this.known; n++) if (this.owner(n)) return true;
+    for (let n = 0; n < this.loaded; n++) if (this.owner(n)) return true;
     return false;
   }
 
@@ -122,25 +121,25 @@ export class LongList {
     const put = (/** @type {Source} */ source, /** @type {number} */ before) => {
       for (let n = 0; n < source.count; n++) {
         const id = source.id(n);
-        const there = id && places.get(id);
-        if (there) there.push(before + n);
+        const numbers = id && places.get(id);
+        if (numbers) numbers.push(before + n);
         else if (id) places.set(id, [before + n]);
       }
     };
     for (const [source, before] of [...this.parts].reverse()) put(source, before);
-    for (const chunk of [...this.came.keys()].sort((a, b) => a - b)) put(/** @type {Source} */ (this.came.get(chunk)), this.known + chunk * CHUNK);
+    for (const chunk of [...this.fetched.keys()].sort((a, b) => a - b)) put(/** @type {Source} */ (this.fetched.get(chunk)), this.loaded + chunk * CHUNK);
     return places;
   }
 
   /** All lines where a kernel has the rest, else those that are here. */
   get count() {
-    return this.fetch ? Number(this.box.getAttribute("data-lines")) : this.known;
+    return this.fetch ? Number(this.box.getAttribute("data-lines")) : this.loaded;
   }
 
   /** @param {number} n */
   text(n) {
-    const known = this.texts[n];
-    if (known !== undefined) return known;
+    const loaded = this.texts[n];
+    if (loaded !== undefined) return loaded;
     const from = this.from(n);
     return from ? (this.texts[n] = from[0].text(from[1])) : "";
   }
@@ -237,19 +236,19 @@ export class LongList {
     if (from) row.innerHTML = from[0].html(from[1]);
     else {
       row.textContent = "…";
-      this.ask(n);
+      this.fetchChunk(n);
     }
     const id = this.id(n);
     if (id) row.setAttribute("data-id", id);
     row.setAttribute("data-n", String(n));
-    this.own(run, this.owner(n), n);
+    this.addOwner(run, this.owner(n), n);
     this.pre.append(run);
     this.drawn.set(n, row);
     this.mark(row, n);
   }
 
   /** The bar of the source line, as other panes have it; its name where a run begins. @param {HTMLElement} run @param {string} owner @param {number} n */
-  own(run, owner, n) {
+  addOwner(run, owner, n) {
     if (!owner) return;
     if (!this.hues.has(owner)) this.hues.set(owner, this.root.querySelector(`[data-line="${CSS.escape(owner)}"]`));
     const like = this.hues.get(owner);
@@ -260,37 +259,37 @@ export class LongList {
   }
 
   /** Rows that neither the HTML nor its data hold come from the kernel. @param {number} n */
-  async ask(n) {
-    const chunk = Math.floor((n - this.known) / CHUNK);
-    if (!this.fetch || this.asked.has(chunk)) return;
-    this.asked.add(chunk);
-    const from = this.known + chunk * CHUNK;
+  async fetchChunk(n) {
+    const chunk = Math.floor((n - this.loaded) / CHUNK);
+    if (!this.fetch || this.requested.has(chunk)) return;
+    this.requested.add(chunk);
+    const from = this.loaded + chunk * CHUNK;
     const to = Math.min(from + CHUNK, this.count);
     const listing = Number(this.box.getAttribute("data-listing"));
     const lines = await this.fetch({ lines: { listing, from, to } }).catch(() => null);
-    // Busy or gone: asked again when drawn again
-    if (!lines) return void this.asked.delete(chunk);
+    // A kernel that is busy or gone: requested again when drawn again.
+    if (!lines) return void this.requested.delete(chunk);
     const source = answeredSource(lines);
-    this.came.set(chunk, source);
+    this.fetched.set(chunk, source);
     this.wide = Math.max(this.wide, source.wide);
     this.places = undefined;
     this.clear();
     this.resize();
   }
 
-  /** Fetches the row of a node that is not here yet, and those about it. @param {string} id @returns {Promise<boolean>} whether it came */
-  async bring(id) {
-    if (!this.fetch || this.known >= this.count || this.at.has(id) || this.sought.has(id)) return false;
-    this.sought.add(id);
+  /** Fetches the row of a node that is not loaded, and those around it. @param {string} id @returns {Promise<boolean>} whether it came */
+  async fetchNode(id) {
+    if (!this.fetch || this.loaded >= this.count || this.at.has(id) || this.soughtNodes.has(id)) return false;
+    this.soughtNodes.add(id);
     const listing = Number(this.box.getAttribute("data-listing"));
-    const n = await this.fetch({ row: { listing, id } }).catch(() => void this.sought.delete(id));
-    if (n >= this.known) await this.ask(n);
+    const n = await this.fetch({ row: { listing, id } }).catch(() => void this.soughtNodes.delete(id));
+    if (n >= this.loaded) await this.fetchChunk(n);
     return this.at.has(id);
   }
 
   /** What is pinned has its row fetched. @param {string} id */
-  async want(id) {
-    if (!(await this.bring(id))) return;
+  async showPinned(id) {
+    if (!(await this.fetchNode(id))) return;
     const { links } = /** @type {any} */ (this.root).jaxlens;
     links.light();
     this.root.dispatchEvent(new CustomEvent("jl-rows"));
@@ -300,19 +299,19 @@ export class LongList {
   light({ stage, id, atoms, calls }) {
     const { web, links } = /** @type {any} */ (this.root).jaxlens;
     const pin = links.pinned && links.reach(links.pinned);
-    const mine = (/** @type {{stage: string, id: string} | null} */ node) =>
+    const rowsOf = (/** @type {{stage: string, id: string} | null} */ node) =>
       new Set(node?.id && this.same(node.stage) ? [node.id] : []);
     this.marks = new Map([
       ["lit", web.touched(this.stage, atoms)],
       ["call", web.touched(this.stage, calls)],
-      ["pointed", mine({ stage, id })],
-      ["pin", mine(pin)],
+      ["pointed", rowsOf({ stage, id })],
+      ["pin", rowsOf(pin)],
     ]);
     for (const [n, row] of this.drawn) this.mark(row, n);
-    if (pin?.id && this.same(pin.stage)) this.want(pin.id.split(" ", 1)[0]);
+    if (pin?.id && this.same(pin.stage)) this.showPinned(pin.id.split(" ", 1)[0]);
   }
 
-  /** Machine code is known by its kernels. @param {string} stage */
+  /** Machine code has the nodes of its kernels. @param {string} stage */
   same(stage) {
     return stage === this.stage || (stage === "kernels" && ["llvm", "asm"].includes(this.stage));
   }
@@ -327,7 +326,7 @@ export class LongList {
           && !(mark === "call" && this.marks.get("lit")?.has(id)));
   }
 
-  /** Marks what is found and where the keys are. @param {Set<number>} hits @param {number} cursor */
+  /** Marks the matches of a search and the row that the keys are at. @param {Set<number>} hits @param {number} cursor */
   point(hits, cursor) {
     this.hits = hits;
     this.cursor = cursor;
@@ -359,10 +358,10 @@ export class LongList {
   /** Numbers of the rows with a mark, in order. @param {string} mark @returns {number[]} */
   marked(mark) {
     /** @type {number[]} */
-    const found = [];
+    const rows = [];
     for (const id of this.marks.get(mark) ?? [])
-      for (const n of this.at.get(id) ?? []) if (this.place(n) >= 0) found.push(n);
-    return found.sort((a, b) => a - b);
+      for (const n of this.at.get(id) ?? []) if (this.place(n) >= 0) rows.push(n);
+    return rows.sort((a, b) => a - b);
   }
 }
 
@@ -374,23 +373,23 @@ function dataOf(box) {
 
 /** Wakes each long listing of an output when it is first shown. @param {HTMLElement} root */
 export function longLists(root) {
-  const asleep = new Set(root.querySelectorAll(".listing[data-lines]"));
-  const wake = async () => {
-    for (const box of asleep) {
+  const waiting = new Set(root.querySelectorAll(".listing[data-lines]"));
+  const activate = async () => {
+    for (const box of waiting) {
       const body = box.closest(".pane-body");
       if (!(box instanceof HTMLElement && body instanceof HTMLElement) || !onPage(box)) continue;
       const beside = dataOf(box);
-      // Its kit tells when it is there
+      // Its kit announces when it is loaded.
       if (beside && !readers[beside.name]) continue;
-      asleep.delete(box);
-      await new LongList(root, box, body).wake();
+      waiting.delete(box);
+      await new LongList(root, box, body).activate();
       const { links } = /** @type {any} */ (root).jaxlens;
       links.forget();
       links.light();
       root.dispatchEvent(new CustomEvent("jl-rows"));
     }
   };
-  for (const type of ["jl-panes", "jl-reader"]) root.addEventListener(type, wake);
-  root.addEventListener("toggle", wake, { capture: true });
-  wake();
+  for (const type of ["jl-panes", "jl-reader"]) root.addEventListener(type, activate);
+  root.addEventListener("toggle", activate, { capture: true });
+  activate();
 }

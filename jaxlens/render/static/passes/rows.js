@@ -92,13 +92,13 @@ export function passRow(data, step, row) {
 }
 
 /** @param {PassData} data @param {number} line */
-export function passAtoms(data, line) {
+export function atomsOfRow(data, line) {
   const [, , , ...runs] = data.lines[line];
   return unrolled(runs);
 }
 
 /** Whether a step is the last of an instruction. @param {PassData} data @param {PassStepData} step @param {string} id */
-export const passEnds = (data, step, id) =>
+export const endsAt = (data, step, id) =>
   (step.lines ?? []).some(
     (line, row) => data.lines[line][1] === id && (step.marks?.[row] ?? "a") < "a",
   );
@@ -114,7 +114,7 @@ const passWords = (pieces) =>
  * Puts in full what travels short: ids that are the first word, numbers of lines.
  * @param {any} data as Python wrote it @returns {PassData}
  */
-export function passRead(data) {
+export function decodePasses(data) {
   for (const line of data.lines)
     if (line[1] === 1)
       [line[1]] = line[0].find((/** @type {string} */ piece) => piece[0] !== "k").slice(1).split(" ");
@@ -129,7 +129,7 @@ export function passRead(data) {
  * Puts the rows that a live kernel sent where the step has none.
  * @param {PassData} data @param {PassStepData} step @param {PassData} sent
  */
-export function passFilled(data, step, sent) {
+export function fillStep(data, step, sent) {
   const [lines, owners, notes] = [data.lines.length, data.owners.length, data.notes.length];
   data.owners.push(...sent.owners);
   data.notes.push(...sent.notes);

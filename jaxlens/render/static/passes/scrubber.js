@@ -8,7 +8,7 @@
  */
 import { button, create, embedded } from "../viewer/elements.js";
 import { scrollTo } from "../viewer/rows.js";
-import { passAtoms, passEnds, passFilled, passPlan, passRead, passRow } from "./rows.js";
+import { atomsOfRow, endsAt, fillStep, passPlan, decodePasses, passRow } from "./rows.js";
 import { PassSlide } from "./slider.js";
 
 /** @typedef {import("./rows.js").PassData} PassData */
@@ -44,12 +44,12 @@ export class PassScrubber {
     this.end = undefined;
     this.build(pane);
     /** @param {string} name @param {(detail: any) => void} act */
-    const heed = (name, act) =>
+    const listen = (name, act) =>
       this.root.addEventListener(name, (event) => act(/** @type {CustomEvent} */ (event).detail));
-    heed("jl-pin", (spot) => this.pin(spot));
-    heed("jl-light", (light) => this.light(light));
-    heed("jl-reveal", (spot) => this.reveal(spot));
-    heed("jl-kernel", () => this.step.lines || this.draw());
+    listen("jl-pin", (spot) => this.pin(spot));
+    listen("jl-light", (light) => this.light(light));
+    listen("jl-reveal", (spot) => this.reveal(spot));
+    listen("jl-kernel", () => this.step.lines || this.draw());
     this.slide.go(this.slide.at, true);
   }
 
@@ -171,9 +171,9 @@ export class PassScrubber {
     this.rows.replaceChildren(fetch ? "Asking the kernel for this step …" : this.data.note);
     if (!fetch) return;
     try {
-      const sent = passRead(await fetch({ pass: step.index }));
+      const sent = decodePasses(await fetch({ pass: step.index }));
       if (sent.steps[0]?.title !== step.title) throw new Error("the kernel has other passes now");
-      passFilled(this.data, step, sent);
+      fillStep(this.data, step, sent);
     } catch (error) {
       this.rows.replaceChildren(`${this.data.note} (${error})`);
       return;
@@ -200,7 +200,7 @@ export class PassScrubber {
     const { atoms, calls, stage, id } = this.lit;
     const here = this.rows.getAttribute("data-stage");
     for (const [row, line] of this.drawn) {
-      const own = passAtoms(this.data, line);
+      const own = atomsOfRow(this.data, line);
       const name = row.getAttribute("data-id");
       const lit = own.some((atom) => atoms.has(atom));
       row.classList.toggle("lit", lit);
@@ -238,7 +238,7 @@ export class PassScrubber {
     }
     if (stage !== "hlo" && !stage.startsWith("pass:")) return undefined;
     const from = Math.max(0, steps.findIndex((step) => `pass:${step.index}` === stage));
-    const found = steps.findIndex((step, n) => n >= from && passEnds(this.data, step, id));
+    const found = steps.findIndex((step, n) => n >= from && endsAt(this.data, step, id));
     return found >= 0 || steps.slice(from).every((step) => step.lines) ? found : undefined;
   }
 
@@ -279,7 +279,7 @@ function passesIn(root) {
     for (const { target, isIntersecting } of seen) {
       if (!isIntersecting || !(target instanceof HTMLElement)) continue;
       watch.unobserve(target);
-      embedded(target, "passes").then((data) => data && new PassScrubber(target, passRead(data)));
+      embedded(target, "passes").then((data) => data && new PassScrubber(target, decodePasses(data)));
     }
   });
   root.querySelectorAll(".passes").forEach((pane) => watch.observe(pane));

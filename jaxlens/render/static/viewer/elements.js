@@ -17,7 +17,7 @@ export function create(tag, className = "", attributes = {}, ...children) {
   return element;
 }
 
-/** A button; one with a sign for its text has the title as its name. @param {string} text @param {string} title @param {() => void} act */
+/** A button; one with a sign for its text has the title as its name. @param {string} text @param {string} title @param {(event: MouseEvent) => void} act */
 export function button(text, title, act) {
   const label = /\w/.test(text) ? {} : { "aria-label": title };
   const element = create("button", "", { type: "button", ...(title ? { title } : {}), ...label }, text);

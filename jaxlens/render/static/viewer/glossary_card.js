@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * What a word means: a card beside an operation or an attribute that the pointer rests on, or
- * for the row at hand when `h` is pressed. `render/html/glossary_help.py` says which words an output shows.
+ * Explains words: a card beside an operation or an attribute that the pointer rests on, or for the
+ * current row when `h` is pressed. `glossary_help.py` embeds the entries.
  *
  * The card keeps off the rows next to the one pointed at. It stays while the pointer is on it,
  * so its link can be followed; Escape takes it away. Other scripts ask for a card by an event
@@ -79,7 +79,7 @@ function helpPointed(target, x, y) {
   return { kind: of, word: word.text, op, row, box: word.box };
 }
 
-export class Help {
+export class GlossaryCard {
   /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
@@ -107,8 +107,8 @@ export class Help {
     }, { capture: true, passive: true });
   }
 
-  /** What is said of a word; an attribute may mean something of its own at its operation. @param {HelpWord} word */
-  said({ kind, word: written, op }) {
+  /** The entry of a word; an attribute may have one of its own at its operation. @param {HelpWord} word */
+  meaning({ kind, word: written, op }) {
     const word = written.replace(/^"|"$/g, "");
     const known = kind === "asm" && word.includes(".") ? this.data.ptx : this.data[kind];
     const get = (/** @type {Record<string, [string, number]> | undefined} */ of, /** @type {string} */ name) =>
@@ -134,7 +134,7 @@ export class Help {
     clearTimeout(this.timer);
     this.word = word;
     if (this.open) this.leave();
-    if (word && this.said(word)) this.timer = window.setTimeout(() => this.show([word]), HELP_WAIT);
+    if (word && this.meaning(word)) this.timer = window.setTimeout(() => this.show([word]), HELP_WAIT);
   }
 
   leave() {
@@ -162,22 +162,22 @@ export class Help {
     if (event.key !== "h" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (!(target instanceof Element) || !this.root.contains(target)) return;
     if (target.closest("input, select, textarea, [contenteditable=true], svg")) return;
-    const row = this.atHand(target);
+    const row = this.currentRow(target);
     if (!row) return;
     event.preventDefault();
     if (this.open) this.hide();
-    else this.tellRow(row);
+    else this.explainRow(row);
   }
 
   /** The row that has the focus, else one that is pointed at or pinned, of this pane if it can be. @param {Element} target */
-  atHand(target) {
+  currentRow(target) {
     const pane = target.closest("details[data-pane]");
     const marked = [".pointed", ".pin"].flatMap((mark) => [...this.root.querySelectorAll(`[data-id]${mark}`)]).filter(onPage);
     return target.closest("[data-id]") ?? marked.find((row) => pane?.contains(row)) ?? marked[0] ?? null;
   }
 
   /** Tells of a row's operation and attributes. @param {Element} row */
-  tellRow(row) {
+  explainRow(row) {
     if (row instanceof HTMLElement) scrollTo(row, "nearest");
     const [box, mark] = [row.getBoundingClientRect(), row.querySelector("b")];
     const op = mark?.textContent ?? "";
@@ -188,7 +188,7 @@ export class Help {
     for (const [name] of text.matchAll(/[\w.-]+(?= ?=)|\bk[A-Z]\w+/g))
       words.push({ kind: "attribute", word: name, op, ...start });
     const seen = new Set();
-    const told = words.filter((word) => this.said(word) && !seen.has(word.word) && seen.add(word.word));
+    const told = words.filter((word) => this.meaning(word) && !seen.has(word.word) && seen.add(word.word));
     if (told.length) this.show(told.slice(0, HELP_SHOWN + 1));
   }
 
@@ -197,7 +197,7 @@ export class Help {
     if (!detail) return this.card.matches(":hover") ? undefined : this.hide();
     const { stage = "", kind = HELP_STAGES[stage] ?? "instruction", word, x, y, op = "" } = detail;
     const asked = { kind, word, op, row: null, box: { left: x, right: x, top: y, bottom: y } };
-    if (this.said(asked)) this.show([asked]);
+    if (this.meaning(asked)) this.show([asked]);
     else this.hide();
   }
 
@@ -218,8 +218,8 @@ export class Help {
 
   /** A word, what it is, the sentence and the page. @param {HelpWord} word */
   entry(word) {
-    const [sentence, own] = /** @type {[string, number]} */ (this.said(word));
-    const of = word.op ? this.said({ ...word, kind: word.row ? helpKind(word.row) : "", word: word.op, op: "" }) : undefined;
+    const [sentence, own] = /** @type {[string, number]} */ (this.meaning(word));
+    const of = word.op ? this.meaning({ ...word, kind: word.row ? helpKind(word.row) : "", word: word.op, op: "" }) : undefined;
     const kind = word.kind === "attribute" && word.op ? `of ${word.op}` : HELP_KINDS[word.kind] ?? "";
     const [name, address] = this.data.pages[own < 0 && of ? of[1] : own] ?? [];
     const told = create("div", "", {}, create("b", "", {}, word.word), " ", create("i", "", {}, kind), create("p", "", {}, sentence));
@@ -257,7 +257,7 @@ export class Help {
 }
 
 /** Gives an output its cards; before `keyboard.js`, which takes Escape for itself. @param {HTMLElement} root */
-export async function helpOf(root) {
-  const help = new Help(root);
+export async function glossaryCard(root) {
+  const help = new GlossaryCard(root);
   help.data = (await embedded(root, "help")) ?? help.data;
 }

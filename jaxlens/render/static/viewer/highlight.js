@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * What lights up: pointing at a node or a line dispatches `jl-point`, clicking `jl-pin`, and
- * this turns both into `jl-light` and marks the rows that stand in the HTML. Lists that scroll
- * and drawings listen to `jl-light` and mark their own, under `[data-own]`.
+ * Highlights what is linked: pointing at a node or a line dispatches `jl-point`, clicking `jl-pin`;
+ * both become `jl-light`, and the rows in the HTML are marked. Long lists and drawings listen to
+ * `jl-light` and mark their own elements, under `[data-own]`.
  *
  * Classes: `lit` for what shares an atom, `call` for what was made in calls from the line,
  * `pointed` for what is pointed at, `pin` for what is pinned.
@@ -15,8 +15,8 @@ import { idOf, lineOf, sameNode, shownAt, stageAt } from "./rows.js";
 const MARKS = ["lit", "call", "pointed", "pin"];
 const NOT_A_CLICK = "button, input, label, a, select, .pane-head";
 
-export class Links {
-  /** @param {HTMLElement} root @param {import("./link_data.js").Web} web */
+export class Highlighter {
+  /** @param {HTMLElement} root @param {import("./link_data.js").LinkData} web */
   constructor(root, web) {
     this.root = root;
     this.web = web;
@@ -26,35 +26,35 @@ export class Links {
     this.pinned = null;
     /** @type {HTMLElement[]} */
     this.marked = [];
-    this.asked = 0;
-    /** The last few answers of `reach`. @type {Map<string, ReturnType<Links["found"]>>} */
-    this.reached = new Map();
+    this.frame = 0;
+    /** The last few answers of `reach`. @type {Map<string, ReturnType<Highlighter["resolve"]>>} */
+    this.resolved = new Map();
     this.listen();
   }
   listen() {
     const { root } = this;
-    const tell = (/** @type {string} */ type, /** @type {Element} */ from, /** @type {Node | null} */ detail) =>
+    const dispatch = (/** @type {string} */ type, /** @type {Element} */ from, /** @type {Node | null} */ detail) =>
       from.dispatchEvent(new CustomEvent(type, { bubbles: true, detail }));
     for (const type of ["pointerover", "focusin"])
       root.addEventListener(type, (event) => {
         const shown = shownAt(event.target);
-        if (shown && !shown.row.closest("[data-own='points']")) tell("jl-point", shown.row, shown.node);
-        else if (!shown && type === "pointerover") tell("jl-point", root, null);
+        if (shown && !shown.row.closest("[data-own='points']")) dispatch("jl-point", shown.row, shown.node);
+        else if (!shown && type === "pointerover") dispatch("jl-point", root, null);
       });
-    root.addEventListener("pointerleave", () => tell("jl-point", root, null));
+    root.addEventListener("pointerleave", () => dispatch("jl-point", root, null));
     root.addEventListener("click", (event) => {
       const { target } = event;
       const shown = shownAt(target);
       if (!shown || !(target instanceof Element) || target.closest(NOT_A_CLICK)) return;
       if (shown.row.closest("[data-own='points']") || getSelection()?.toString()) return;
       if (this.opens(shown.row, event)) return;
-      tell("jl-pin", shown.row, sameNode(shown.node, this.pinned) ? null : shown.node);
+      dispatch("jl-pin", shown.row, sameNode(shown.node, this.pinned) ? null : shown.node);
     });
     root.addEventListener("jl-point", (event) => {
       const node = /** @type {CustomEvent} */ (event).detail;
       if (sameNode(node, this.point)) return;
       this.point = node;
-      this.soon();
+      this.schedule();
     });
     root.addEventListener("jl-pin", (event) => {
       this.pinned = /** @type {CustomEvent} */ (event).detail;
@@ -81,20 +81,20 @@ export class Links {
   }
 
   /** At most once a frame. */
-  soon() {
-    if (!this.asked) this.asked = requestAnimationFrame(() => this.light());
+  schedule() {
+    if (!this.frame) this.frame = requestAnimationFrame(() => this.light());
   }
 
-  /** Where each node and line stands in the HTML, by stage and id. */
+  /** Rows in the HTML of each node and line, by stage and id. */
   get places() {
-    if (this.known) return this.known;
+    if (this.placesByNode) return this.placesByNode;
     /** @type {Map<string, Place[]>} */
-    const known = (this.known = new Map());
+    const placesByNode = (this.placesByNode = new Map());
     const put = (/** @type {string} */ key, /** @type {HTMLElement} */ row, ids = "") => {
       const place = { row, pane: row.closest("details[data-pane]"), ids };
-      const there = known.get(key);
+      const there = placesByNode.get(key);
       if (there) there.push(place);
-      else known.set(key, [place]);
+      else placesByNode.set(key, [place]);
     };
     for (const row of this.root.querySelectorAll("[data-id]")) {
       if (!(row instanceof HTMLElement) || row.closest("[data-own]")) continue;
@@ -104,24 +104,24 @@ export class Links {
     }
     for (const row of this.root.querySelectorAll(".source-lines .rows > *"))
       if (row.firstElementChild instanceof HTMLElement) put(`\n${lineOf(row)}`, row.firstElementChild);
-    return known;
+    return placesByNode;
   }
 
-  /** Rows came or went. */
+  /** To be called when rows came or went. */
   forget() {
-    this.known = undefined;
+    this.placesByNode = undefined;
   }
 
-  /** What a node is linked to; the same answer as long as the node is the same. @param {Node | null} node */
+  /** What a node is linked to; the same object for the same node. @param {Node | null} node */
   reach(node) {
     const key = JSON.stringify(node);
-    const kept = this.reached.get(key) ?? this.found(node);
-    this.reached = new Map([...this.reached].slice(-3)).set(key, kept);
+    const kept = this.resolved.get(key) ?? this.resolve(node);
+    this.resolved = new Map([...this.resolved].slice(-3)).set(key, kept);
     return kept;
   }
 
   /** @param {Node | null} node */
-  found(node) {
+  resolve(node) {
     const { web } = this;
     const [line, id] = [node && "line" in node ? node.line : "", node && "id" in node ? node.id : ""];
     const stage = node && "id" in node ? web.stageOf(node.stage, id) : "";
@@ -131,8 +131,8 @@ export class Links {
   }
 
   light() {
-    cancelAnimationFrame(this.asked);
-    this.asked = 0;
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
     const node = this.point ?? this.pinned;
     const pinned = node !== null && sameNode(node, this.pinned);
     const detail = { ...this.reach(node), pinned };
@@ -140,7 +140,7 @@ export class Links {
     this.root.dispatchEvent(new CustomEvent("jl-light", { detail }));
   }
 
-  /** @param {ReturnType<Links["reach"]>} lit */
+  /** @param {ReturnType<Highlighter["reach"]>} lit */
   mark({ stage, id, line, atoms, calls }) {
     for (const row of this.marked) row.classList.remove(...MARKS);
     this.marked = [];
@@ -159,8 +159,8 @@ export class Links {
   }
 
   /**
-   * Marks what is on show of these; with `whole`, of what names several nodes only the one that
-   * names just these.
+   * Marks the rows of these that are shown; with `whole`, of rows that name several nodes only the
+   * one that names exactly these.
    * @param {string} stage @param {Iterable<string>} ids @param {string} mark @param {string} [whole]
    */
   put(stage, ids, mark, whole) {

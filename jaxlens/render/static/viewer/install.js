@@ -9,21 +9,21 @@ import { inflated } from "./packing.js";
  */
 export function install(pack, kits) {
   const page = /** @type {any} */ (window);
-  // An element's id is a property of `window` too, so the promise has a name of its own.
-  const [id, name] = ["jl-", "jaxlens-"];
   let programs;
   kits.forEach(([key, needs], n) => {
+    // An element's id is a property of `window` too, so the promise has a name of its own.
+    const id = "jl-" + key, name = "jaxlens-" + key;
     for (const style of document.querySelectorAll(`style[data-jl="${key}"]`))
-      if (!document.getElementById(id + key)) document.head.append(Object.assign(style, { id: id + key }));
-      else if (style.id !== id + key) style.remove();
+      if (!document.getElementById(id)) document.head.append(Object.assign(style, { id }));
+      else if (style.id !== id) style.remove();
     const start = async () => {
       // An inserted element turns text into a program where only inline scripts may run.
       const script = document.createElement("script");
       script.textContent = (await (programs ??= inflated(pack))).split("\0")[n];
       document.head.append(script);
       script.remove();
-      return script.live(inflated, await page[name + needs]);
+      return script.live(inflated, await page["jaxlens-" + needs]);
     };
-    if (page.DecompressionStream) (page[name + key] ??= start()).then((live) => live(document));
+    if (page.DecompressionStream) (page[name] ??= start()).then((live) => live(document));
   });
 }

@@ -73,18 +73,18 @@ class Keys {
     if (!(target instanceof Element) || !this.root.contains(target) || event.defaultPrevented) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (target.closest(".jaxlens-figure") || target.matches(TYPED)) return;
-    const act = this.acts(event);
-    if (act === undefined) {
+    const action = this.actions(event);
+    if (action === undefined) {
       if (event.key.length === 1) event.stopPropagation();
       return;
     }
-    if (act() === false) return;
+    if (action() === false) return;
     event.preventDefault();
     event.stopPropagation();
   }
 
   /** What a key does; undefined for nothing. @param {KeyboardEvent} event @returns {(() => unknown) | undefined} */
-  acts(event) {
+  actions(event) {
     const onControl = event.target instanceof Element && event.target.closest("button, .splitter, a");
     if (event.key === "Escape") return () => this.escape();
     if (event.key === "?") return () => this.toggle();
@@ -93,7 +93,7 @@ class Keys {
     if (event.key === "/") return () => this.search();
     if (onControl && (event.key.startsWith("Arrow") || ["Enter", " ", "Home", "End"].includes(event.key))) return undefined;
     /** @type {Record<string, () => unknown>} */
-    const acts = {
+    const actions = {
       j: () => this.step(1),
       ArrowDown: () => this.step(1),
       k: () => this.step(-1),
@@ -109,7 +109,7 @@ class Keys {
       c: () => this.copy(false),
       C: () => this.copy(true),
     };
-    return acts[event.key];
+    return actions[event.key];
   }
 
   escape() {
@@ -177,7 +177,7 @@ class Keys {
     searchOf(pane).point();
     const shown = row ? shownAt(row) : null;
     if (points) row?.dispatchEvent(new CustomEvent("jl-point", { bubbles: true, detail: shown?.node ?? null }));
-    this.lens.about?.say(this.lens.links.reach(shown?.node ?? null), row?.textContent ?? "");
+    this.lens.nodeDetails?.announce(this.lens.links.reach(shown?.node ?? null), row?.textContent ?? "");
   }
 
   /** The next lit row of the pane; what is lit stays. @param {number} step */

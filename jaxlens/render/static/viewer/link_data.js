@@ -1,14 +1,14 @@
 // @ts-check
 /**
- * Who came from whom: `render/link_data.py` on this side. Two things are linked where they share an
- * atom, so all that is asked here is which ids of a stage have an atom of a set.
+ * The links of an output (`render/link_data.py`): two things are linked where they share an atom, so
+ * each question is which ids of a stage have an atom of a set.
  *
  * @typedef {number | number[]} Runs
  * @typedef {{atoms: Record<string, Record<string, Runs>>, lines?: Record<string, Runs>,
  *   calls?: Record<string, Runs>, fates?: Record<string, string>, ends?: Record<string, number>,
  *   how?: Record<string, Record<string, string>>, stacks?: string[][],
  *   stack?: Record<string, number>, made?: Record<string, string[]>, left?: string[],
- *   alike?: number[]}} WebData
+ *   alike?: number[]}} EmbeddedLinks
  */
 
 const ORDER = ["kernels", "optimized", "hlo", "stablehlo", "jaxpr"];
@@ -32,7 +32,7 @@ export function unrolled(runs) {
  * @param {{alike: number[], lines?: Record<string, Runs>, calls?: Record<string, Runs>,
  *   stack?: number[], made?: string[][]}} data
  */
-function spread({ alike, lines, calls, stack, made }) {
+function expand({ alike, lines, calls, stack, made }) {
   const jaxpr = new Map();
   const stackOf = new Map();
   const madeOf = new Map();
@@ -60,30 +60,30 @@ function spread({ alike, lines, calls, stack, made }) {
 }
 
 /** @param {Record<string, any> | undefined} record */
-const mapOf = (record) => new Map(Object.entries(record ?? {}));
+const mapFrom = (record) => new Map(Object.entries(record ?? {}));
 
-export class Web {
-  /** @param {WebData} data */
+export class LinkData {
+  /** @param {EmbeddedLinks} data */
   constructor(data) {
     this.data = data;
     this.linked = Object.keys(data.atoms).length > 0;
     /** @type {Map<string, Map<string, Runs>>} */
     this.stages = new Map();
-    for (const [stage, nodes] of Object.entries(data.atoms)) this.stages.set(stage, mapOf(nodes));
-    this.lines = /** @type {Map<string, Runs>} */ (mapOf(data.lines));
-    this.calls = /** @type {Map<string, Runs>} */ (mapOf(data.calls));
-    this.fates = /** @type {Map<string, string>} */ (mapOf(data.fates));
-    this.ends = /** @type {Map<string, number>} */ (mapOf(data.ends));
-    this.made = /** @type {Map<string, string[]>} */ (mapOf(data.made));
-    this.stack = /** @type {Map<string, number>} */ (mapOf(data.stack));
-    if (data.alike) Object.assign(this, spread(/** @type {any} */ (data)));
+    for (const [stage, nodes] of Object.entries(data.atoms)) this.stages.set(stage, mapFrom(nodes));
+    this.lines = /** @type {Map<string, Runs>} */ (mapFrom(data.lines));
+    this.calls = /** @type {Map<string, Runs>} */ (mapFrom(data.calls));
+    this.fates = /** @type {Map<string, string>} */ (mapFrom(data.fates));
+    this.ends = /** @type {Map<string, number>} */ (mapFrom(data.ends));
+    this.made = /** @type {Map<string, string[]>} */ (mapFrom(data.made));
+    this.stack = /** @type {Map<string, number>} */ (mapFrom(data.stack));
+    if (data.alike) Object.assign(this, expand(/** @type {any} */ (data)));
     /** @type {Map<string, Map<number, string[]>>} */
     this.by = new Map();
-    /** What a set of atoms was found to touch. @type {WeakMap<object, Map<object, Set<string>>>} */
+    /** Results of `gathered` by set of atoms. @type {WeakMap<object, Map<object, Set<string>>>} */
     this.memo = new WeakMap();
   }
 
-  /** Makes the indexes, before anybody points at anything. */
+  /** Makes the indexes ahead of the first look-up. */
   warm() {
     for (const [stage, nodes] of this.stages) this.index(stage, nodes);
     this.owners([]);
@@ -92,11 +92,11 @@ export class Web {
 
   /** Nodes of a stage that came later, such as a pass. @param {string} stage @param {Record<string, Runs>} nodes */
   add(stage, nodes) {
-    this.stages.set(stage, mapOf(nodes));
+    this.stages.set(stage, mapFrom(nodes));
     this.by.delete(stage);
   }
 
-  /** Lines of machine code are known by their kernel. @param {string} stage */
+  /** Lines of machine code have the nodes of their kernels. @param {string} stage */
   nodes(stage) {
     return this.stages.get(stage) ?? (stage === "llvm" || stage === "asm" ? this.stages.get("kernels") : undefined);
   }
@@ -106,7 +106,7 @@ export class Web {
     return this.nodes(stage)?.has(id) ?? false;
   }
 
-  /** Several nodes stand together with blanks between. @param {string} stage @param {string} id */
+  /** The nodes of an id that names several, with blanks between. @param {string} stage @param {string} id */
   parts(stage, id) {
     return id.includes(" ") && !this.has(stage, id) ? id.split(" ") : [id];
   }
@@ -159,32 +159,32 @@ export class Web {
     return this.gathered(this.index("\0calls", this.calls), atoms);
   }
 
-  /** Callers leave the answer as it is: it is kept as long as the set of atoms. @param {Map<number, string[]>} index @param {Iterable<number>} atoms */
+  /** Ids of an index with an atom of the set; the result is cached, so callers do not change it. @param {Map<number, string[]>} index @param {Iterable<number>} atoms */
   gathered(index, atoms) {
     const memo = this.memo.get(atoms) ?? new Map();
     this.memo.set(atoms, memo);
     /** @type {Set<string>} */
-    const found = memo.get(index) ?? new Set();
-    if (memo.has(index)) return found;
-    memo.set(index, found);
-    for (const atom of atoms) for (const id of index.get(atom) ?? []) found.add(id);
-    return found;
+    const ids = memo.get(index) ?? new Set();
+    if (memo.has(index)) return ids;
+    memo.set(index, ids);
+    for (const atom of atoms) for (const id of index.get(atom) ?? []) ids.add(id);
+    return ids;
   }
 
-  /** The stage an id belongs to: the one its place names, if that knows it, else the last that does. @param {string} named @param {string} id */
+  /** The stage of an id: the one named, if that has it, else the last one that does. @param {string} named @param {string} id */
   stageOf(named, id) {
     const first = id.split(" ", 1)[0];
     if (this.has(named, first)) return named;
     return ORDER.find((stage) => this.has(stage, first)) ?? named;
   }
 
-  /** How a node's links are known. @param {string} stage @param {string} id */
+  /** The evidence for a node's links. @param {string} stage @param {string} id */
   how(stage, id) {
     const known = this.data.how?.[stage];
     return known && ((Object.hasOwn(known, id) && known[id]) || known[""]);
   }
 
-  /** Python lines through which an equation was made, the owner first. @param {string} id @returns {string[]} */
+  /** Python call stack of an equation, its owner first. @param {string} id @returns {string[]} */
   lineage(id) {
     const place = this.stack.get(id);
     return place === undefined ? [] : this.data.stacks?.[place] ?? [];

@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * The strip under the panes: what the pinned node (or else the one pointed at) is, what became of
- * it, how many it is at each stage, with a way there, and the Python lines that it came through.
- * It keeps its height, so that nothing moves while one points at things.
+ * The strip under the panes about the pinned node, else the one pointed at: its fate, links to its
+ * nodes at each stage, and its Python call stack. The strip keeps its height, so that nothing moves
+ * while the pointer does.
  */
 import { button, create } from "./elements.js";
 import { answeredSource } from "../listing/row_source.js";
@@ -39,18 +39,18 @@ function nameOf(id) {
   return `${low} … ${high}`;
 }
 
-export class About {
+export class NodeDetails {
   /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
     this.lens = /** @type {any} */ (root).jaxlens;
     this.strip = create("div", "node-details", { role: "group", "aria-label": "What is pinned or pointed at" });
-    this.told = create("div", "screen-reader", { "aria-live": "polite" });
-    this.lens.panes.tabs.after(this.strip, this.told);
+    this.announcement = create("div", "screen-reader", { "aria-live": "polite" });
+    this.lens.panes.tabs.after(this.strip, this.announcement);
     this.shown = "";
     this.turns = new Map();
     root.addEventListener("jl-light", () => this.show());
-    root.addEventListener("jl-pin", () => this.say(this.lens.links.reach(this.lens.links.pinned)));
+    root.addEventListener("jl-pin", () => this.announce(this.lens.links.reach(this.lens.links.pinned)));
     this.show();
   }
 
@@ -63,19 +63,19 @@ export class About {
     const reach = links.reach(node);
     this.strip.classList.toggle("pinned", Boolean(links.pinned));
     if (!node) return this.strip.replaceChildren(create("div", "hint", {}, this.lens.web.linked ? HINT : "Nothing here is linked."));
-    const first = create("div", "", {}, create("b", "", {}, reach.line || nameOf(reach.id)), " ", ...this.what(reach));
-    if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.free()));
+    const first = create("div", "", {}, create("b", "", {}, reach.line || nameOf(reach.id)), " ", ...this.description(reach));
+    if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.unpin()));
     this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach), ...(links.pinned ? this.code(reach) : []));
   }
 
-  free() {
+  unpin() {
     this.root.dispatchEvent(new CustomEvent("jl-pin", { detail: null }));
   }
 
-  /** What it is, in words. @param {Reach} reach */
-  what(reach) {
+  /** A description in words. @param {Reach} reach */
+  description(reach) {
     const { web } = this.lens;
-    if (reach.line) return [this.ofLine(reach)];
+    if (reach.line) return [this.lineSummary(reach)];
     const fate = reach.stage === "jaxpr" ? web.fates.get(reach.id) : "";
     const ids = reach.id.split(" ");
     const word = ids.length > 3 ? counted(ids.length, NOUNS[reach.stage] ?? "instruction") : this.opcode(reach);
@@ -89,15 +89,15 @@ export class About {
   }
 
   /** @param {Reach} reach */
-  ofLine({ atoms, calls }) {
+  lineSummary({ atoms, calls }) {
     if (!atoms.size && !calls.size) return "maps to nothing: no equation was made here";
     const noun = this.lens.web.stages.has("stablehlo") ? "op" : "equation";
     const own = atoms.size ? `owns ${counted(atoms.size, noun)}` : `owns no ${noun}`;
-    return `${own}${calls.size ? `, ${counted(calls.size, `more ${noun}`)} in calls` : ""}${this.fatesOf(atoms.size ? atoms : calls)}.`;
+    return `${own}${calls.size ? `, ${counted(calls.size, `more ${noun}`)} in calls` : ""}${this.fateSummary(atoms.size ? atoms : calls)}.`;
   }
 
   /** What became of the equations of a line, the most frequent first. @param {Set<number>} atoms */
-  fatesOf(atoms) {
+  fateSummary(atoms) {
     const { web } = this.lens;
     /** @type {Map<string, string[]>} */
     const kinds = new Map();
@@ -114,7 +114,7 @@ export class About {
     return parts.length ? `; of ${counted(equations.size, "equation")}: ${parts.join(", ")}` : "";
   }
 
-  /** The word of a row that says what it does. @param {Reach} reach */
+  /** The operation of a row. @param {Reach} reach */
   opcode({ stage, id }) {
     const place = this.lens.links.places.get(`${stage}\n${id}`)?.[0];
     const word = place?.row.querySelector("b")?.textContent;
@@ -169,7 +169,7 @@ export class About {
     return [create("details", "", {}, summary, list)];
   }
 
-  /** A kernel's code, asked of a live one: a large program's does not fit into the page. @param {Reach} reach */
+  /** Buttons that fetch the code of a kernel from a live session, as that of a large program does not fit into the page. @param {Reach} reach */
   code(reach) {
     if (!this.root.dataset.kernel || !["kernels", "llvm", "asm"].includes(reach.stage)) return [];
     const text = create("pre", "rows kernel-code", { tabindex: "0", hidden: "" });
@@ -189,24 +189,24 @@ export class About {
     return [ways, text];
   }
 
-  /** Says it to who cannot see it. @param {Reach} reach @param {string} [row] text of the row */
-  say(reach, row = "") {
+  /** For screen readers. @param {Reach} reach @param {string} [row] text of the row */
+  announce(reach, row = "") {
     if (!reach.id && !reach.line) {
-      this.told.textContent = row;
+      this.announcement.textContent = row;
       return;
     }
     const most = this.counts(reach).filter(([stage, ids]) => ids.size && stage !== reach.stage && stage !== "kernels").pop();
     const fate = reach.stage === "jaxpr" ? this.lens.web.fates.get(reach.id) : "";
     const name = reach.line || `${nameOf(reach.id)} ${this.opcode(reach)}`;
     const there = most ? `: ${counted(most[1].size, most[0] === "jaxpr" ? "equation" : "instruction")} in ${this.title(most[0])}` : "";
-    const line = reach.line && !most ? `: ${this.ofLine(reach)}` : "";
+    const line = reach.line && !most ? `: ${this.lineSummary(reach)}` : "";
     const pinned = this.strip.classList.contains("pinned") ? "pinned, " : "";
-    this.told.textContent = `${pinned}${name}${there}${line}${fate ? `, ${fate}` : ""}`;
+    this.announcement.textContent = `${pinned}${name}${there}${line}${fate ? `, ${fate}` : ""}`;
   }
 }
 
 /** @param {HTMLElement} root */
-export function about(root) {
+export function nodeDetails(root) {
   const lens = /** @type {any} */ (root).jaxlens;
-  if (lens.panes && (lens.web.linked || root.querySelector("[data-pane] [data-id]"))) lens.about = new About(root);
+  if (lens.panes && (lens.web.linked || root.querySelector("[data-pane] [data-id]"))) lens.nodeDetails = new NodeDetails(root);
 }

@@ -50,8 +50,8 @@ function remember(key, value) {
 function tabsOf(root) {
   const tabs = root.querySelector(":scope > .pane-tabs");
   if (tabs instanceof HTMLElement) return tabs;
-  const blocks = [...root.children].filter((e) => e.matches(".listing, .source-lines, .program-diff, details, .table-box"));
-  if (!blocks.some((e) => e.matches(".listing, .source-lines, .program-diff"))) return null;
+  const blocks = [...root.children].filter((e) => e.matches(".listing, .source-lines, details, .table-box"));
+  if (!blocks.some((e) => e.matches(".listing, .source-lines"))) return null;
   const inner = create("div", "");
   const alone = create("div", "pane-tabs", {}, create("details", "", { "data-pane": "alone" }, create("summary", ""), inner));
   blocks[0].before(alone);
@@ -103,10 +103,9 @@ export class Panes {
     body.replaceWith(create("div", "", {}, head, frame));
     frame.append(body);
     this.edge(frame, body);
-    const chosen = button(title, summary.title || title, () => {});
+    const chosen = button(title, summary.title || title, (event) => this.choose(key, event.shiftKey || event.ctrlKey || event.metaKey));
     chosen.setAttribute("data-key", key);
     chosen.setAttribute("aria-label", title);
-    chosen.addEventListener("click", (event) => this.choose(key, event.shiftKey || event.ctrlKey || event.metaKey));
     return { key, title, details, head, body, button: chosen };
   }
 

@@ -1,6 +1,8 @@
 // @ts-check
 /**
- * The way to a node: its pane opens, the row comes into sight and is where the keys are.
+ * Reveals a node: its pane opens, its row scrolls into view and becomes the current row. What is
+ * pinned is revealed in each pane that shows none of its rows, once for each pin and each time that
+ * the pane is opened.
  */
 import { sameNode } from "./rows.js";
 import { searchOf } from "./search.js";
@@ -39,7 +41,7 @@ export function reveals(root) {
         await awake;
       }
       for (const section of searchOf(pane).rows.sections)
-        if ("pre" in section && "id" in node && section.same(node.stage)) await section.bring(node.id);
+        if ("pre" in section && "id" in node && section.same(node.stage)) await section.fetchNode(node.id);
       const spot = searchOf(pane).rows.first((section) => section.indexOf(node));
       if (!spot) continue;
       panes.reveal(pane.key);

@@ -1,32 +1,32 @@
 // @ts-check
 /**
- * Brings outputs to life: tabs become panes, and what is pointed at lights up where it came from
- * and where it went. Without this script everything still opens and closes.
+ * Entry of the viewer: tabs become panes, and what is pointed at is highlighted in every stage.
+ * Without scripts everything still opens and closes.
  *
- * `root.jaxlens` is what other scripts count on: `ready` (a promise of the rest), `web`,
- * `atoms(stage, id)`, `ids(stage, atom)`, `lines`, `panes`, `links`, and `fetch(what)`, which
- * a live kernel puts there.
+ * Other scripts use `root.jaxlens`: `ready` (a promise of the rest), `web` (the link data),
+ * `atoms(stage, id)`, `ids(stage, atom)`, `lines`, `panes`, `links` (the highlighter), and
+ * `fetch(what)`, which a live kernel sets.
  */
 import { embedded, insertLateHtml } from "./elements.js";
-import { Web } from "./link_data.js";
+import { LinkData } from "./link_data.js";
 import { panesOf } from "./panes.js";
-import { Links } from "./highlight.js";
+import { Highlighter } from "./highlight.js";
 import { splitCode } from "./rows.js";
 import { longLists } from "../listing/long_list.js";
 import { searchIn } from "./search.js";
 import { rulers } from "./overview_ruler.js";
-import { about } from "./node_details.js";
+import { nodeDetails } from "./node_details.js";
 import { follows, reveals } from "./reveal.js";
 import { keysIn } from "./keyboard.js";
-import { helpOf } from "./glossary_card.js";
+import { glossaryCard } from "./glossary_card.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement) => void)[]} */
-const PARTS = [searchIn, reveals, about, helpOf, keysIn, rulers, longLists, follows];
+const PARTS = [searchIn, reveals, nodeDetails, glossaryCard, keysIn, rulers, longLists, follows];
 
 let listening = false;
 
-/** A line with folded pieces tells them when pointed at. @param {Event} event */
-function tellFolds(event) {
+/** The title of a line with folded pieces is its whole text. @param {Event} event */
+function showFolded(event) {
   const line = event.target instanceof Element ? event.target.closest(".jaxlens [data-id]") : null;
   if (line instanceof HTMLElement && !line.title && line.querySelector("s"))
     line.title = (line.textContent ?? "").trim();
@@ -34,8 +34,8 @@ function tellFolds(event) {
 
 let groups = 0;
 
-/** Tabs inside a pane: one stays open, and equal outputs do not share them. @param {HTMLElement} root */
-function ownTabs(root) {
+/** Tabs inside a pane: one stays open, and equal outputs have groups of their own. @param {HTMLElement} root */
+function nestedTabs(root) {
   for (const tabs of root.querySelectorAll(".pane-tabs:not([data-live])")) {
     const panes = [...tabs.children].filter((pane) => pane instanceof HTMLDetailsElement);
     const open = panes.findIndex((pane) => pane.open);
@@ -69,23 +69,23 @@ function keepKeys(event) {
 }
 
 /** @param {HTMLElement} root */
-async function wake(root) {
+async function activate(root) {
   root.classList.toggle("framed", window !== window.top);
   const panes = panesOf(root);
-  ownTabs(root);
+  nestedTabs(root);
   splitCode(root);
   const lens = /** @type {any} */ (root).jaxlens ?? {};
   /** @type {any} */ (root).jaxlens = lens;
   lens.panes = panes;
   const data = Promise.all([embedded(root, "web"), insertLateHtml(root)]);
-  lens.ready = data.then(([found]) => {
-    const web = new Web(found ?? { atoms: {} });
+  lens.ready = data.then(([links]) => {
+    const web = new LinkData(links ?? { atoms: {} });
     Object.assign(lens, {
       web,
       lines: web.lines,
       atoms: web.atoms.bind(web),
       ids: web.ids.bind(web),
-      links: new Links(root, web),
+      links: new Highlighter(root, web),
     });
     for (const part of PARTS) part(root);
     setTimeout(() => web.warm(), 100);
@@ -99,12 +99,12 @@ export function live(root) {
   if (!listening) {
     listening = true;
     document.addEventListener("click", keepOpen);
-    document.addEventListener("mouseover", tellFolds);
+    document.addEventListener("mouseover", showFolded);
     window.addEventListener("keydown", keepKeys, { capture: true });
   }
   for (const output of root.querySelectorAll(".jaxlens:not([data-live])")) {
     if (!(output instanceof HTMLElement)) continue;
     output.setAttribute("data-live", "");
-    wake(output);
+    activate(output);
   }
 }
