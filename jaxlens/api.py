@@ -78,7 +78,9 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.questions import show
 
     cap, options = _asked("jaxpr", f, args, kwargs)
-    return View(cap, lambda: show.jaxpr(cap, options))
+    if options.against is not None:
+        return View(cap, lambda: show.changed("jaxpr", options.against, cap, options))
+    return View(cap, lambda: show.verb("jaxpr", cap, options))
 
 
 def rungs(cap: Capture) -> tuple[Capture, ...]:
@@ -108,7 +110,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     cap, options = _asked("hlo", f, args, kwargs)
     if options.without:
         return _without(cap, options.without, 0, options.full)
-    return View(cap, lambda: show.hlo(cap, options))
+    return View(cap, lambda: show.verb("hlo", cap, options))
 
 
 def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -128,7 +130,9 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     cap, options = _asked("compile", f, args, kwargs)
     if options.without:
         return _without(cap, options.without, options.run, options.full)
-    return View(cap, lambda: show.compile(cap, options))
+    if options.against is not None:
+        return View(cap, lambda: show.changed("compile", options.against, cap, options))
+    return View(cap, lambda: show.verb("compile", cap, options))
 
 
 def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -148,7 +152,7 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     from jaxlens.questions import show
 
     cap, options = _asked("explore", f, args, kwargs)
-    return View(cap, lambda: show.explore(cap, options))
+    return View(cap, lambda: show.verb("explore", cap, options))
 
 
 def explain(error: BaseException | None = None) -> View | None:

@@ -39,11 +39,11 @@ def _verb(question: Question[F]) -> Verb[F]:
     def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
         from jaxlens.questions import show
 
-        options = {option.name: option for option in question.options}
+        options = {option.name: option for option in question.choices}
         told = kwargs if isinstance(f, Capture) and set(kwargs) <= set(options) else {}
         cap = _captured(question.name, f, args, {} if told else kwargs)
         CompilePanes(run=told.get("run", 0))  # says what a count of runs can be
-        values = {name: type(options[name].default)(value) for name, value in told.items()}
+        values = {name: options[name].read(value) for name, value in told.items()}
         return show.ask(question, cap, **values)
 
     verb.__name__ = verb.__qualname__ = question.name

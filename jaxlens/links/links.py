@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver
-from jaxlens.ir.facts import PassStage
+from jaxlens.ir.facts import Kernel, PassStage
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.links.fate import EquationFate, fates
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.linked import Linked
 from jaxlens.links.match.link import HOWS, How, Link
 from jaxlens.links.match.numbered import Programs
+from jaxlens.links.traced_links import Traced, traced
 
 _CODE = ("kernels", "llvm", "asm")
 STAGES = ("source", "jaxpr", "stablehlo", "hlo", "optimized", *_CODE)
@@ -134,6 +135,32 @@ class Links:
         """The fates of all equations, nested ones too."""
         self._driver.stage("hlo")  # without it nothing is known of what is gone
         return self._judged(self._with("jaxpr", "stablehlo", "hlo", "optimized"))
+
+    def known_fates(self) -> Mapping[str, EquationFate]:
+        """The fates, or none where the backend does not give what tells them."""
+        try:
+            return self.fates()
+        except UnavailableError:
+            return {}
+
+    def traced(self) -> Traced | None:
+        """What links a jaxpr with its lines; None where it must be linked equation by equation."""
+        return traced(self._driver.stage("jaxpr").module)
+
+    def gives(self, name: str) -> bool:
+        """Whether there is a stage of that name."""
+        try:
+            self._driver.stage(name)
+        except UnavailableError:
+            return False
+        return True
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        """What the executable calls; nothing where that is not known."""
+        try:
+            return self._driver.kernels()
+        except UnavailableError:
+            return ()
 
     def _judged(self, linked: Linked) -> Mapping[str, EquationFate]:
         """The fates, judged again once there are dumps that name the passes."""

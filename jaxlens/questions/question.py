@@ -11,6 +11,7 @@ from jaxlens.options import option
 
 if TYPE_CHECKING:  # %load_ext reads the table, and does without the rest
     from jaxlens.captures import Capture
+    from jaxlens.links.links import Links
     from jaxlens.render.document import Block
     from jaxlens.render.link_data import Web
     from jaxlens.report import Report
@@ -47,7 +48,7 @@ class Option:
     Attributes:
         name: As the verb's keyword has it; `checkpoint` is `--checkpoint`.
         default: Its value where it is not given, of the type that it takes.
-        label: What stands beside it in the panel.
+        label: What stands beside it in the panel; "" for one that only the magic tells.
         help: What `-h` says of it; "" for one that the magic takes for itself (`--run`).
         metavar: What its value is called there; "" for a switch.
         values: What Tab and the panel offer; see `jaxlens.options.option`.
@@ -62,6 +63,10 @@ class Option:
     values: str = ""
     about: About | None = None
 
+    def read(self, value: Any) -> Any:
+        """A value as the type that it takes: of a count, a switch is whether there is one."""
+        return None if value is None else type(self.default)(value)
+
 
 @dataclass(frozen=True, slots=True)
 class Parts(Generic[F]):
@@ -71,15 +76,13 @@ class Parts(Generic[F]):
         facts: Gives frozen data; takes a Capture, and by keyword what the question was told.
         report: Puts the facts into sentences and tables.
         blocks: Shows them; the flag says that nothing is to be left out.
-        linked: The stages that links lead between in the output, "kernels" among them.
-        web: Makes these links, where they do not lead between stages.
+        web: Links what is shown; None where there is nothing to link, or linking takes too long.
     """
 
     facts: Callable[..., F]
     report: Callable[[F], Report]
     blocks: Callable[[F, bool], Sequence[Block]]
-    linked: Callable[[F], Sequence[str]] = lambda facts: ()
-    web: Callable[[F], Web | None] | None = None
+    web: Callable[[Links, F], Web | None] = lambda links, facts: None
 
 
 def _unasked() -> NoReturn:
@@ -95,7 +98,8 @@ class Question(Generic[F]):
         name: Name of the verb (`jaxlens.cost`) and of the option (`--cost`).
         about: The question in a sentence, and how its answer is known.
         parts: Loads what answers it, when it is first asked.
-        needs: What its facts need of a compile; a function where that depends on the program.
+        needs: What its facts need of a compile; a function of the program and of what it is told,
+            where that depends on them.
         verb: The magic that shows it; "" for none.
         help: What `-h` of that magic says of the option; "" for no option.
         metavar: What the option's value is called there; "" for a switch.
@@ -109,7 +113,7 @@ class Question(Generic[F]):
     name: str
     about: About
     parts: Callable[[], Parts[F]] = _unasked
-    needs: Needs | Callable[[Capture], Needs] = NOTHING
+    needs: Needs | Callable[..., Needs] = NOTHING
     verb: str = ""
     help: str = ""
     metavar: str = ""
@@ -119,23 +123,28 @@ class Question(Generic[F]):
     panel: int = 0
     python: str = ""
 
-    def needed(self, capture: Capture) -> Needs:
+    @property
+    def choices(self) -> tuple[Option, ...]:
+        """What it can be told by the verb's keywords and in the panel."""
+        return tuple(option for option in self.options if option.label)
+
+    def needed(self, capture: Capture, told: Mapping[str, Any]) -> Needs:
         """What its facts need of a compile of this program."""
-        return self.needs(capture) if callable(self.needs) else self.needs
+        return self.needs(capture, **told) if callable(self.needs) else self.needs
 
     def facts(self, capture: Capture, told: Mapping[str, Any]) -> F:
         """The facts, once what they need is gathered."""
-        return self.parts().facts(capture.gather(self.needed(capture)), **told)
+        return self.parts().facts(capture.gather(self.needed(capture, told)), **told)
 
     def is_asked(self, options: Any) -> bool:
         """Whether the options of its magic ask it."""
         asking = (self.name, *(each.name for each in self.options if each.about))
-        return any(getattr(options, name) not in (None, False, "") for name in asking)
+        return any(getattr(options, name, None) not in (None, False, "") for name in asking)
 
     def told(self, options: Any) -> dict[str, Any]:
         """What the options of its magic tell it."""
         own = {self.name: getattr(options, self.name)} if self.metavar else {}
-        return own | {o.name: type(o.default)(getattr(options, o.name)) for o in self.options}
+        return own | {o.name: o.read(getattr(options, o.name)) for o in self.options}
 
     def fields(self) -> list[tuple[str, type, Field[Any]]]:
         """The fields that it adds to the options of its magic."""

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _COMPILED = Needs(compiled=True)
 
 
-def _linked(facts: object) -> Sequence[str]:
-    return ("jaxpr", "optimized", "kernels")
+LINKED = ("jaxpr", "optimized", "kernels")
 
 
 def _why() -> Parts[Verdict]:
@@ -80,9 +79,15 @@ def _cost() -> Parts[CostFacts]:
         OptionError: No limits of that device are known.
     """
     from jaxlens.lenses.cost.roofline import facts, report
+    from jaxlens.views.links import weave_small
     from jaxlens.views.questions.cost import blocks
 
-    return Parts(facts, report, blocks, _linked)
+    return Parts(
+        facts,
+        report,
+        blocks,
+        lambda links, facts: weave_small(links, facts.counted().subject, LINKED),
+    )
 
 
 COST = Question(
@@ -147,12 +152,15 @@ def _memory() -> Parts[MemoryFacts]:
     """
     from jaxlens.lenses.memory.checkpoint import trials
     from jaxlens.lenses.memory.report import facts, report
+    from jaxlens.views.links import weave_small
     from jaxlens.views.questions.memory import blocks
 
     def known(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
         return facts(capture, trials(capture) if checkpoint else ())
 
-    return Parts(known, report, blocks, _linked)
+    return Parts(
+        known, report, blocks, lambda links, facts: weave_small(links, facts.subject(), LINKED)
+    )
 
 
 MEMORY = Question(
@@ -233,9 +241,12 @@ def _sharding() -> Parts[Sharding]:
     """
     from jaxlens.lenses.sharding.facts import facts
     from jaxlens.lenses.sharding.report import report
+    from jaxlens.views.links import weave_small
     from jaxlens.views.questions.sharding import blocks
 
-    return Parts(facts, report, blocks, _linked)
+    return Parts(
+        facts, report, blocks, lambda links, facts: weave_small(links, facts.subject(), LINKED)
+    )
 
 
 def _of_several_devices(capture: Capture) -> Needs:
@@ -400,9 +411,13 @@ def _fusion() -> Parts[Fusions]:
     """
     from jaxlens.lenses.fusion.facts import facts
     from jaxlens.lenses.fusion.report import report
-    from jaxlens.views.questions.fusion import blocks, linked
+    from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, TRACE_LIMIT
+    from jaxlens.views.questions.fusion import blocks, web
 
-    return Parts(facts, report, blocks, linked)
+    def known(capture: Capture, full: bool = False) -> Fusions:
+        return facts(capture, TRACE_LIMIT if full else GLANCE_LIMIT)
+
+    return Parts(known, report, blocks, web)
 
 
 FUSION = Question(
@@ -417,6 +432,7 @@ FUSION = Question(
     Needs(passes="fusing"),
     "hlo",
     "the program before and after fusion, alone",
+    options=(Option("full", False),),
     panel=3,
     python="jaxlens.fusion(f, x)",
 )
@@ -473,9 +489,10 @@ def _tape() -> Parts[Tracing]:
         UnavailableError: The capture was loaded from a file that holds no tape.
     """
     from jaxlens.lenses.tracing.line_trace import facts, report
+    from jaxlens.views.links import weave
     from jaxlens.views.questions.line_trace import blocks
 
-    return Parts(facts, report, blocks, lambda facts: ("jaxpr",))
+    return Parts(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
 
 
 TAPE = Question(
@@ -503,7 +520,7 @@ def _ladder() -> Parts[Ladder]:
     def known(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
         return facts(rungs or capture.rungs())
 
-    return Parts(known, report, blocks, web=web)
+    return Parts(known, report, blocks, lambda links, facts: web(facts))
 
 
 LADDER = Question(
@@ -569,24 +586,6 @@ QUESTIONS: tuple[Question[Any], ...] = (
 def of_verb(verb: str) -> tuple[Question[Any], ...]:
     """The questions that a magic shows."""
     return tuple(question for question in QUESTIONS if question.verb == verb)
-
-
-def readme_rows() -> list[str]:
-    """The rows of the table in the README: the question, its magic, and how Python asks it."""
-    asked = [question for question in QUESTIONS if question.python]
-    order = sorted(asked, key=lambda question: question.panel or len(question.verb))
-    return [
-        f"| {question.about.sentence} | {_magics(question)} | `{question.python}` |"
-        for question in order
-    ]
-
-
-def _magics(question: Question[Any]) -> str:
-    if not question.verb:
-        return "`%%recompiles`, `%%norecompile`"
-    value = f" {question.metavar}" if question.metavar else ""
-    more = (f"`--{option.name}`" for option in question.options if option.about)
-    return ", ".join([f"`%{question.verb} --{question.name}{value}`", *more])
 
 
 def about(name: str) -> About | None:

@@ -5,27 +5,27 @@ what is left out is simply not linked.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
+from jaxlens.lenses.subject import Subject
+from jaxlens.lenses.times.facts import instructions
 from jaxlens.links.call_stacks import owner
-from jaxlens.links.fate import EquationFate
 from jaxlens.links.linked import Linked
+from jaxlens.links.links import Links
 from jaxlens.links.match.link import HOWS
 from jaxlens.links.name_stack import made
-from jaxlens.links.traced_links import traced
 from jaxlens.render.link_data import Web
 from jaxlens.views import traced_links
 
+_SMALL = 4_000  # instructions
 _MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
 
 
-def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web | None:
+def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | None:
     """Links the stages of an output, in time linear in the size of their programs.
 
     Args:
-        capture: Whose stages.
+        links: Those of the capture whose stages are shown.
         stages: Names of the stages that are shown, as in THE TABLE, and "kernels". The jaxpr
             is always among them, and where any later stage is, so is StableHLO, which links the
             others. Asking for "kernels", "llvm", "asm" or "optimized" compiles, as those stages
@@ -41,20 +41,22 @@ def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web
         wanted.add("optimized")
     if wanted & {"hlo", "optimized"}:
         wanted.add("stablehlo")
-    shown = [name for name in _MODULES if name in wanted and _given(capture, name)]
+    shown = [name for name in _MODULES if name in wanted and links.gives(name)]
     if "stablehlo" not in shown:  # it is what links the others
         shown = shown[:1] if "jaxpr" in shown else []
     if not shown:
         return None
-    if shown == ["jaxpr"] and (alike := traced(capture.jaxpr.module)):
+    if shown == ["jaxpr"] and (alike := links.traced()):
         return traced_links.web(alike)
-    linked = capture.links.linked(*shown)
+    linked = links.linked(*shown)
     atoms = {stage: linked.of(stage) for stage in shown}
     if machine and "optimized" in atoms:
-        atoms["kernels"] = _kernels(capture, atoms["optimized"])
+        of = atoms["optimized"]  # the name of a kernel is its function's in LLVM IR and assembly
+        kernels = links.kernels()
+        atoms["kernels"] = {k.name: of[k.instruction] for k in kernels if k.instruction in of}
     lines, calls = _lines(linked)
     distinct, stack = _stacks(linked)
-    ended = _fates(capture) if fates and "optimized" in atoms else {}
+    ended = links.known_fates() if fates and "optimized" in atoms else {}
     return Web(
         atoms=atoms,
         lines=lines,
@@ -68,30 +70,10 @@ def weave(capture: Capture, stages: Iterable[str], *, fates: bool = True) -> Web
     )
 
 
-def _given(capture: Capture, name: str) -> bool:
-    try:
-        capture.stage(name)
-    except UnavailableError:
-        return False
-    return True
-
-
-def _fates(capture: Capture) -> Mapping[str, EquationFate]:
-    try:
-        return capture.links.fates()
-    except UnavailableError:
-        return {}
-
-
-def _kernels(
-    capture: Capture, instructions: Mapping[str, tuple[int, ...]]
-) -> dict[str, tuple[int, ...]]:
-    """Kernels by name; the name of a kernel is its function's in LLVM IR and assembly."""
-    try:
-        kernels = capture.kernels
-    except UnavailableError:
-        return {}
-    return {k.name: instructions[k.instruction] for k in kernels if k.instruction in instructions}
+def weave_small(links: Links, program: Subject, stages: Iterable[str]) -> Web | None:
+    """`weave`, where that costs next to nothing beside the answer to one question."""
+    size = instructions(program)
+    return weave(links, stages) if size is not None and size <= _SMALL else None
 
 
 def _lines(linked: Linked) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:

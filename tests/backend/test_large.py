@@ -188,7 +188,7 @@ def test_a_traced_program_s_links_are_those_of_each_equation(program, capture):
     """`weave` works on groups of equations; this compares it with one query per equation."""
     if program == "calls":
         capture = jaxlens.capture(jax.grad(calls), jnp.ones(8))
-    web = weave(capture, ("jaxpr",))
+    web = weave(capture.links, ("jaxpr",))
     assert web.alike is not None
     stacks = capture.links.linked("jaxpr").stacks
     number = {n.id: i for i, n in enumerate(capture.jaxpr.module.nodes())}
@@ -217,7 +217,7 @@ def test_a_traced_program_s_links_are_those_of_each_equation(program, capture):
 
 def test_links_of_a_large_program_are_few_bytes():
     f, args = straight_line(3000)
-    web = weave(jaxlens.capture(f, *args), ("jaxpr",))
+    web = weave(jaxlens.capture(f, *args).links, ("jaxpr",))
     assert len(web.atoms["jaxpr"]) == 3000
     assert len(web_html(web, Budget())) < 2_000
     assert sum(web_data(web)["alike"][::2]) == 3000

@@ -35,7 +35,7 @@ def parts(capture):
     blocks = [block for tab in tabs.tabs for block in tab.blocks]
     (pane,) = [block for block in blocks if isinstance(block, GraphPane)]
     (listing,) = [block for block in blocks if isinstance(block, Listing)]
-    return weave(capture, ("jaxpr",)), pane.figure, listing
+    return weave(capture.links, ("jaxpr",)), pane.figure, listing
 
 
 @pytest.fixture(scope="module")

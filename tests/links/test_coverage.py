@@ -221,7 +221,7 @@ def test_calls_of_one_function_stay_apart() -> None:
         return a, jnp.sin(b)
 
     looked = jaxlens.capture(f, jnp.ones(8), jnp.ones(8))
-    web = weave(looked, ("source", "jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
+    web = weave(looked.links, ("source", "jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
     calls = [n for n in looked.jaxpr.module.nodes() if n.opcode == "jit"]
     lines = [str(call.owner) for call in calls]
     assert len(set(lines)) == 2
@@ -239,7 +239,7 @@ def test_calls_of_one_function_stay_apart() -> None:
 
 def test_the_web_says_what_the_links_say() -> None:
     looked = capture("attention")
-    web = weave(looked, ("jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
+    web = weave(looked.links, ("jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
     for node in looked.jaxpr.module.nodes():
         mine = set(web.atoms["jaxpr"][node.id])
         for stage in ("stablehlo", "hlo", "optimized", "kernels"):
@@ -250,11 +250,11 @@ def test_the_web_says_what_the_links_say() -> None:
 
 def test_a_web_lowers_and_compiles_nothing_that_is_not_shown() -> None:
     looked = jaxlens.capture(known, jnp.ones((8, 8)), jnp.ones((8, 8)))
-    web = weave(looked, ("source", "jaxpr"))
+    web = weave(looked.links, ("source", "jaxpr"))
     assert set(web.atoms) == {"jaxpr"}
     assert not web.fates
     assert [timing.step for timing in looked.times] == ["trace"]
-    weave(looked, ("jaxpr", "stablehlo", "hlo"))
+    weave(looked.links, ("jaxpr", "stablehlo", "hlo"))
     assert "compile" not in {timing.step for timing in looked.times}
 
 

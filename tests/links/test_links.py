@@ -149,7 +149,7 @@ def test_what_a_backend_does_not_give_is_said() -> None:
 
 def test_the_web_has_the_same_links() -> None:
     looked = capture()[0]
-    web = weave(looked, STAGES)
+    web = weave(looked.links, STAGES)
     assert web.lines["cell 1:4"]
     for stage in ("stablehlo", "hlo", "optimized", "kernels"):
         for id, atoms in web.atoms["jaxpr"].items():
@@ -162,11 +162,11 @@ def test_the_web_has_the_same_links() -> None:
 
 
 def test_a_web_without_the_ops_that_link_it_shows_the_equations() -> None:
-    web = weave(capture(missing=("stablehlo",))[0], STAGES)
+    web = weave(capture(missing=("stablehlo",))[0].links, STAGES)
     assert set(web.atoms) == {"jaxpr"}
-    web = weave(capture(missing=("hlo",))[0], STAGES)
+    web = weave(capture(missing=("hlo",))[0].links, STAGES)
     assert set(web.atoms) == {"jaxpr", "stablehlo", "optimized", "kernels"}
     assert not web.fates
-    web = weave(capture(missing=("optimized",))[0], STAGES)
+    web = weave(capture(missing=("optimized",))[0].links, STAGES)
     assert set(web.atoms) == {"jaxpr", "stablehlo", "hlo"}
     assert not web.fates

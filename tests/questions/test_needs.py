@@ -67,14 +67,14 @@ def test_a_question_takes_no_more_than_it_declares(name: str) -> None:
     def ask(capture: jaxlens.Capture) -> None:
         answer(name, capture)
 
-    needs = ASKED[name].needed(captured())
+    needs = ASKED[name].needed(captured(), {})
     assert compiles(ask) == expected(needs) <= 1
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_two_questions_gathered_take_one_compile(first: str, second: str) -> None:
     def ask(capture: jaxlens.Capture) -> None:
-        needs = ASKED[first].needed(capture) | ASKED[second].needed(capture)
+        needs = ASKED[first].needed(capture, {}) | ASKED[second].needed(capture, {})
         capture.gather(needs)
         answer(first, capture)
         answer(second, capture)
@@ -90,7 +90,7 @@ def test_asked_one_after_another_only_what_is_missing_is_compiled_for(
         answer(first, capture)
         answer(second, capture)
 
-    needs = [ASKED[name].needed(captured()) for name in (first, second)]
+    needs = [ASKED[name].needed(captured(), {}) for name in (first, second)]
     assert compiles(ask) == expected(*needs) <= 2
 
 

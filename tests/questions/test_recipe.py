@@ -39,7 +39,7 @@ def test_the_row_alone_makes_option_help_and_output(row, capture, monkeypatch) -
     (field,) = [field for field in fields(made) if field.name == "widest"]
     assert field.metadata["help"] == row.help
     assert table.about("widest") is row.about
-    shown = show.compile(capture, made(widest=True, memory=True))
+    shown = show.verb("compile", capture, made(widest=True, memory=True))
     assert any("The largest value" in str(block) for block in shown.blocks)
 
 
@@ -47,8 +47,28 @@ def test_a_row_can_stand_in_the_panel(row) -> None:
     assert row.panel not in {question.panel for question in panel.QUESTIONS.values()}
 
 
+def readme_rows() -> list[str]:
+    """The rows of the table in the README: the question, its magic, and how Python asks it."""
+    asked = [question for question in table.QUESTIONS if question.python]
+    order = sorted(
+        asked, key=lambda question: (not question.panel and question.verb != "", question.panel)
+    )
+    return [
+        f"| {question.about.sentence} | {_magics(question)} | `{question.python}` |"
+        for question in order
+    ]
+
+
+def _magics(question) -> str:
+    if not question.verb:
+        return "`%%recompiles`, `%%norecompile`"
+    value = f" {question.metavar}" if question.metavar else ""
+    more = (f"`--{option.name}`" for option in question.options if option.about)
+    return ", ".join([f"`%{question.verb} --{question.name}{value}`", *more])
+
+
 def test_the_table_of_the_readme_is_that_of_the_rows() -> None:
     text = (ROOT / "README.md").read_text()
     written = text.partition("| question | magic | in Python |\n|---|---|---|\n")[2]
     rows = written.partition("\n\n")[0].splitlines()
-    assert rows[: len(table.readme_rows())] == table.readme_rows()
+    assert rows[: len(readme_rows())] == readme_rows()

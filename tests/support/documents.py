@@ -16,18 +16,18 @@ from jaxlens.render.document import Document
 
 
 def jaxpr(capture: Capture, options: Any = None) -> Document:
-    return show.jaxpr(capture, options or JaxprOptions())
+    return show.verb("jaxpr", capture, options or JaxprOptions())
 
 
 def hlo(capture: Capture, **options: Any) -> Document:
-    return show.hlo(capture, HloOptions(**options))
+    return show.verb("hlo", capture, HloOptions(**options))
 
 
 def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Document:
     """With executions that were measured, where such are given."""
     options = options or CompileOptions()
     if run is None:
-        return show.compile(capture, options)
+        return show.verb("compile", capture, options)
     answers = [
         (q, q.facts(capture, q.told(options))) for q in of_verb("compile") if q.is_asked(options)
     ]
@@ -35,4 +35,4 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
 
 
 def explore(capture: Capture) -> Document:
-    return show.explore(capture, ExploreOptions())
+    return show.verb("explore", capture, ExploreOptions())

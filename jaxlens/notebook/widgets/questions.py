@@ -131,7 +131,7 @@ def answer(question: Question[Any], asked: AskedCall, told: Told) -> View | widg
 def options(question: Question[Any]) -> tuple[Option, ...]:
     """What a question can be told in the panel."""
     more = _MORE.get(question.name)
-    return (*question.options, *([more] if more else []))
+    return (*question.choices, *([more] if more else []))
 
 
 def field(option: Option) -> Any:

@@ -9,12 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.fusion.facts import Fused, Fusions
 from jaxlens.lenses.sentences import listed
+from jaxlens.links.links import Links
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
+from jaxlens.render.link_data import Web
 from jaxlens.report import amount, count
 from jaxlens.views.figures import hlo as hlo_figure
+from jaxlens.views.links import weave
 from jaxlens.views.passes.change_diff import diff as change_diff
 
 _WIDTH, _ROW, _TOP = 860.0, 42.0, 8.0
@@ -26,11 +29,9 @@ _WORDS = 30  # characters of a name
 _LARGE = 500  # operations before fusion
 
 
-def linked(found: Fusions) -> Sequence[str]:
-    """The stages that link clusters, tables and diff; in a large program none: it takes longer
-    than the lens.
-    """
-    return ("jaxpr", "optimized") if found.before < _LARGE else ()
+def web(links: Links, found: Fusions) -> Web | None:
+    """Links clusters, tables and diff; of a large program they would take longer than the lens."""
+    return weave(links, ("jaxpr", "optimized")) if found.before < _LARGE else None
 
 
 def blocks(found: Fusions, full: bool = False) -> list[Block]:

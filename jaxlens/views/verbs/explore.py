@@ -1,8 +1,9 @@
 """What `%%explore` shows: your lines and every stage below them, linked, in panes side by side."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.cost.report import report as cost_report
@@ -10,39 +11,63 @@ from jaxlens.lenses.memory.report import report as memory_report
 from jaxlens.lenses.program.kernels import Work
 from jaxlens.lenses.subject import Subject
 from jaxlens.render.document import Block, Findings, Tab, Tabs
+from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, Report
 from jaxlens.views.figures import hlo as hlo_figure
+from jaxlens.views.links import weave
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import MOST
 from jaxlens.views.listings.panes import jaxpr_tab, machine_pane, pane, shortened, stage_pane
-from jaxlens.views.passes.pane import Atoms, passes_blocks
+from jaxlens.views.passes.pane import Atoms, beside, passes_blocks
 from jaxlens.views.verbs import compile as compile_view
 from jaxlens.views.verbs import jaxpr as jaxpr_view
+from jaxlens.views.verbs import overview
 from jaxlens.views.verbs.overview import Overview
 
 # Lines of LLVM IR and of machine code of a small program, whose page is to stay small: %%compile
 # has more, --full all. A large program's page has all that fits.
 _CODE = 100
 _LARGE = 1_000  # equations
-LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
+_LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
 _HEAD = 4  # lines of each program that stand in the page; the rest of so many is deflated
 
 
-def blocks(found: Overview, full: bool, atoms: Atoms | None) -> list[Block]:
-    """The sentences and all panes.
+@dataclass(frozen=True, slots=True)
+class ExploreFacts:
+    """What `%%explore` shows.
 
-    Args:
-        found: The program.
-        full: Cut nothing.
-        atoms: Links the dumps of the passes with the rest of the output.
+    Attributes:
+        overview: The program.
+        web: Links all panes.
+        atoms: Links the dumps of passes with them.
     """
+
+    overview: Overview
+    web: Web | None
+    atoms: Atoms | None
+
+
+def facts(capture: Capture) -> ExploreFacts:
+    """The facts of a capture; each is worked out when it is first shown."""
+    web = weave(capture.links, _LINKED)
+    atoms = beside(capture.links, web) if web else None
+    return ExploreFacts(overview.facts(capture), web, atoms)
+
+
+def blocks(explored: ExploreFacts, full: bool) -> list[Block]:
+    """The sentences and all panes; `full` cuts nothing."""
+    found = explored.overview
     subject = found.subject
     module = _equations(subject)
     done, runs = compile_view.counted_works(found)
     first = jaxpr_view.findings(subject, module) if module else ()
     sentences = (*first, runs, *_sizes(found))
-    tabs = (*_front(found, done), *_middle(subject, full, atoms), *_back(subject, done, full))
+    tabs = (
+        *_front(found, done),
+        *_middle(subject, full, explored.atoms),
+        *_back(subject, done, full),
+    )
     return [Findings(sentences), Tabs(tabs)]
 
 
@@ -54,12 +79,12 @@ def _equations(subject: Subject) -> Module | None:
         return None
 
 
-def _sizes(overview: Overview) -> list[Finding]:
+def _sizes(program: Overview) -> list[Finding]:
     """What it costs in a sentence each: flops and bytes, then memory."""
     found: list[Finding] = []
     reports: tuple[Callable[[], Report], ...] = (
-        lambda: cost_report(overview.counted.get()),
-        lambda: memory_report(overview.memory.get()),
+        lambda: cost_report(program.counted.get()),
+        lambda: memory_report(program.memory.get()),
     )
     for report in reports:
         try:

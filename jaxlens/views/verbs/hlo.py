@@ -6,6 +6,7 @@ A stage that this backend does not give is a sentence in its place.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest, why_unavailable
@@ -18,15 +19,17 @@ from jaxlens.lenses.subject import Given, Part, Subject, subject_of
 from jaxlens.links.match.instruction_fates import Change, between
 from jaxlens.options import HloPanes
 from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
+from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, count
+from jaxlens.views.links import weave
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import pane, stage_pane
 from jaxlens.views.passes.change_diff import diff as change_diff
 from jaxlens.views.passes.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
-from jaxlens.views.passes.pane import Atoms, passes_blocks
+from jaxlens.views.passes.pane import Atoms, beside, passes_blocks
 
 _SHOWN = ("stablehlo", "hlo", "optimized")
-LINKED = ("jaxpr", *_SHOWN)
+_LINKED = ("jaxpr", *_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,46 +38,61 @@ class HloFacts:
 
     Attributes:
         subject: The program.
+        panes: What is wanted alone; by default all is.
         change: From just before fusion to the optimised program, and which those are.
         works: The kernels.
+        web: Links all panes.
+        atoms: Links the dumps of passes with them.
+        programs: Numbers each program once, for all comparisons.
     """
 
     subject: Subject
+    panes: HloPanes
     change: Given[tuple[Change, str]]
     works: Given[list[Work]]
+    web: Web | None
+    atoms: Atoms | None
+    programs: object
 
 
-def facts(capture: Capture) -> HloFacts:
+def facts(capture: Capture, **panes: Any) -> HloFacts:
     """The facts of a capture; each is worked out when it is first shown."""
+    links, wanted = capture.links, HloPanes(**panes)
+    # Without the dumps of all passes few fates could be told.
+    web = weave(links, _LINKED, fates=capture.has_all_passes) if wanted == HloPanes() else None
     parts: tuple[Part, ...] = ("stablehlo", "hlo", "passes", "fusing", "has_all_passes")
     return HloFacts(
         subject_of(capture, "jaxpr", "optimized", "llvm", "asm", "kernels", *parts),
+        wanted,
         Given(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture))),
         Given(lambda: works(capture)),
+        web,
+        beside(links, web) if web else None,
+        links.programs(),
     )
 
 
-def blocks(found: HloFacts, options: HloPanes, full: bool) -> list[Block]:
-    """What was asked for alone; nothing where all is to be shown.
+def blocks(found: HloFacts, full: bool) -> list[Block]:
+    """What is wanted alone; else all tabs, with the sentences above them.
 
     Raises:
         OptionError: There is no stage or pass of that name.
         UnavailableError: What was asked for is not given by this backend.
     """
-    subject = found.subject
+    subject, panes = found.subject, found.panes
     shown: list[Block] = []
-    if options.stage:
-        shown += _stage(subject, options.stage, full)
-    if options.diff:
-        shown += _compared(subject, *options.diff, full)
-    if options.passes:
+    if panes.stage:
+        shown += _stage(subject, panes.stage, full)
+    if panes.diff:
+        shown += _compared(subject, *panes.diff, full)
+    if panes.passes:
         shown += passes_blocks(subject, limit=None, everything=full)
-    if options.pass_name:
-        shown += _pass(subject, options.pass_name, full)
-    return shown
+    if panes.pass_name:
+        shown += _pass(subject, panes.pass_name, full)
+    return shown or _all(found, full)
 
 
-def default(found: HloFacts, full: bool, atoms: Atoms | None) -> list[Block]:
+def _all(found: HloFacts, full: bool) -> list[Block]:
     """All tabs, with the sentences above them."""
     subject = found.subject
 
@@ -92,7 +110,7 @@ def default(found: HloFacts, full: bool, atoms: Atoms | None) -> list[Block]:
             help="Each fusion with the instructions it swallowed, then all else that changed.",
         ),
         *_stages(subject, full),
-        pane("passes", lambda: passes_blocks(subject, atoms=atoms), title="Passes"),
+        pane("passes", lambda: passes_blocks(subject, atoms=found.atoms), title="Passes"),
     )
     return [Findings(tuple(_sentences(found))), Tabs(tabs)]
 

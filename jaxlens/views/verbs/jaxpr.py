@@ -1,12 +1,16 @@
 """What `%%jaxpr` shows: the user's lines, the jaxpr beside them, and the graph."""
 
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlens.captures import Capture
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.gc_pause import paused
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.ir.lazy import lazy
-from jaxlens.lenses.subject import Subject
+from jaxlens.lenses.subject import Subject, subject_of
 from jaxlens.options import JaxprPanes
 from jaxlens.render.document import Block, Findings, GraphPane, Tab, Tabs
 from jaxlens.render.graph.figure import Figure
@@ -20,15 +24,22 @@ _LARGE = 1_000_000  # bytes of constants from which advice is given
 _KINDS = 4  # primitives named in the summary
 
 
-def blocks(subject: Subject, options: JaxprPanes | None = None, full: bool = False) -> list[Block]:
-    """The sentences, and the panes that were asked for.
+@dataclass(frozen=True, slots=True)
+class JaxprFacts:
+    """A program, and which of its panes are wanted."""
 
-    Args:
-        subject: What to look at; its jaxpr alone is read.
-        options: What to show.
-        full: Cut nothing.
-    """
-    options = options or JaxprPanes()
+    subject: Subject
+    panes: JaxprPanes
+
+
+def facts(capture: Capture, **panes: Any) -> JaxprFacts:
+    """The facts of a capture, which is traced."""
+    return JaxprFacts(subject_of(capture, "jaxpr"), JaxprPanes(**panes))
+
+
+def blocks(found: JaxprFacts, full: bool) -> list[Block]:
+    """The sentences, and the panes that are wanted; `full` cuts nothing."""
+    subject, options = found.subject, found.panes
     module = subject.jaxpr.module
     with paused():
         tabs: list[Tab] = []

@@ -1,0 +1,95 @@
+"""What each verb shows where no question is asked, or beside it: rows like those of questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jaxlens.ir.driver import Needs
+from jaxlens.questions.question import About, Option, Parts, Question
+from jaxlens.questions.table import LINKED
+
+if TYPE_CHECKING:
+    from jaxlens.captures import Capture
+    from jaxlens.report import Report
+    from jaxlens.views.verbs.explore import ExploreFacts
+    from jaxlens.views.verbs.hlo import HloFacts
+    from jaxlens.views.verbs.jaxpr import JaxprFacts
+    from jaxlens.views.verbs.overview import Overview
+
+
+def _no_report(facts: object) -> Report:
+    """Panes say what they show each for itself."""
+    from jaxlens.report import Report
+
+    return Report("", ())
+
+
+def _jaxpr() -> Parts[JaxprFacts]:
+    from jaxlens.views.links import weave
+    from jaxlens.views.verbs.jaxpr import blocks, facts
+
+    return Parts(facts, _no_report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+
+
+def _hlo() -> Parts[HloFacts]:
+    from jaxlens.views.verbs.hlo import blocks, facts
+
+    return Parts(facts, _no_report, blocks, lambda links, facts: facts.web)
+
+
+def _for_panes(capture: Capture, stage: str, **others: Any) -> Needs:
+    """An early stage alone needs no compile, what names passes all of them."""
+    if any(others.values()):
+        return Needs(passes="all")
+    return Needs() if stage else Needs(passes="fusing")
+
+
+def _compile() -> Parts[Overview]:
+    from jaxlens.views.links import weave
+    from jaxlens.views.verbs.compile import blocks
+    from jaxlens.views.verbs.overview import facts
+
+    return Parts(facts, _no_report, blocks, lambda links, facts: weave(links, LINKED))
+
+
+def _explore() -> Parts[ExploreFacts]:
+    from jaxlens.views.verbs.explore import blocks, facts
+
+    return Parts(facts, _no_report, blocks, lambda links, facts: facts.web)
+
+
+_PASSES = About("What did the compiler make of it?")
+PANES: Mapping[str, Question[Any]] = {
+    "jaxpr": Question(
+        "jaxpr",
+        About("Which equations does tracing record?"),
+        _jaxpr,
+        options=(Option("text", False), Option("graph", False), Option("depth", 1)),
+    ),
+    "hlo": Question(
+        "hlo",
+        _PASSES,
+        _hlo,
+        _for_panes,
+        options=(
+            Option("stage", "", about=_PASSES),
+            Option("diff", (), about=_PASSES),
+            Option("passes", False, about=_PASSES),
+            Option("pass_name", "", about=_PASSES),
+        ),
+    ),
+    "compile": Question(
+        "compile",
+        About("What did compiling do?"),
+        _compile,
+        Needs(verdict=True, compiled=True),
+    ),
+    "explore": Question(
+        "explore",
+        About("What became of each line?"),
+        _explore,
+        Needs(passes="fusing"),
+    ),
+}
+"""By verb; what panes are told are the verb's own options."""
