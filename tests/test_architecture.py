@@ -349,3 +349,11 @@ def test_import_is_light() -> None:
     code = f"import sys, jaxlens; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_map_names_files_that_are_there() -> None:
+    text = (ROOT / "README.md").read_text()
+    paths = set(re.findall(r"`([\w/]+(?:/|\.(?:py|js|md|tsv)))`", text)) | {"core/README.md"}
+    rows = {path for path in paths if "NAME" not in path}
+    missing = [p for p in sorted(rows) if not any((d / p).exists() for d in (ROOT, ROOT.parent))]
+    assert [p for p in missing if not any((d / p).exists() for d in ROOT.glob("*/"))] == []
