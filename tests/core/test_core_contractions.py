@@ -144,6 +144,14 @@ def test_dot_general() -> None:
     close(*both(every, *args), 1e-4)
 
 
+def test_axes_of_a_product_are_lists_in_the_printed_jaxpr_alone() -> None:
+    for lib in (core, jax):
+        program = lib.make_jaxpr(lambda x: x @ x)(np.ones((2, 2), np.float32))
+        written = str(program.jaxpr.eqns[0].params["dimension_numbers"])
+        assert written == "(((1,), (0,)), ((), ()))"
+        assert "dimension_numbers=(([1], [0]), ([], []))" in str(program)
+
+
 def test_dot_general_batched_in_every_way() -> None:
     left, right, dims = DOTS["axes in any order"]
     x, y = numbers(2, *left), numbers(2, *right)

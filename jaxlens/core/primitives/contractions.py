@@ -27,12 +27,15 @@ from jaxlens.core.transforms.promotion import promote
 
 
 class DotDimensions(tuple[tuple[Axes, Axes], ...]):
-    """Contracting axes of both sides, batch axes of both sides; prints as in JAX."""
+    """Contracting axes of both sides, batch axes of both sides; printed as in a jaxpr of JAX's.
+
+    As in JAX, only the printed jaxpr has lists: `str` of the parameter is that of a tuple.
+    """
 
     __slots__ = ()
 
-    def __str__(self) -> str:
-        return str(tuple(tuple(map(list, pair)) for pair in self))
+    def __format__(self, spec: str) -> str:
+        return format(str(tuple(tuple(map(list, pair)) for pair in self)), spec)
 
 
 # ---- reductions ---------------------------------------------------------------------------------
