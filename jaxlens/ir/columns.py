@@ -218,9 +218,9 @@ def finder(module: Module) -> Callable[[str], Node]:
 
 def blank(name: str, ids: Sequence[str], steps: Sequence[int]) -> Columns:
     """Columns without steps, for a reader to fill."""
-    kind, place, back, types, results = (array("i") for _ in range(5))
-    made, read = array("i", [0]), array("i", [0])
-    return Columns(name, kind, place, made, read, back, types, results, {}, ids, steps)
+    kind, place, distance, types, results = (array("i") for _ in range(5))
+    first = array("i", [0]), array("i", [0])
+    return Columns(name, kind, place, *first, distance, types, results, {}, ids, steps)
 
 
 def shape(region: Columns) -> Hashable:

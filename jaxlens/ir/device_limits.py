@@ -31,9 +31,9 @@ class Limits:
         """
         if not product and self.vector is not None:
             return self.vector
-        for known in (dtype, *_WIDER.get(dtype, ())):
-            if known in self.products:
-                return self.products[known]
+        for candidate in (dtype, *_WIDER.get(dtype, ())):
+            if candidate in self.products:
+                return self.products[candidate]
         return max(self.products.values())
 
 

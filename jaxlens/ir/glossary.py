@@ -59,8 +59,8 @@ def entry(kind: Kind, word: str) -> Entry | None:
     Returns:
         The entry, or None where the glossary has none.
     """
-    known = _table()[kind]
-    return next((known[form] for form in _forms(kind, _key(kind, word)) if form in known), None)
+    entries = _table()[kind]
+    return next((entries[form] for form in _forms(kind, _key(kind, word)) if form in entries), None)
 
 
 def words(kind: Kind) -> Mapping[str, Entry]:

@@ -118,5 +118,5 @@ def unstamped(text: str) -> str:
 def _without(match: re.Match[str]) -> str:
     """The match with a plain scope; nothing where none is left, as XLA then prints none."""
     named, scope = match[0], match[1]
-    kept = plain(scope)
-    return named.replace(scope, kept) if kept else ""
+    unstamped_scope = plain(scope)
+    return named.replace(scope, unstamped_scope) if unstamped_scope else ""

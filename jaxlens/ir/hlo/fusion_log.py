@@ -53,17 +53,17 @@ class FusionDecision:
 def steps_text(text: str) -> str:
     """The steps without the program after them, which the passes' dumps have too."""
     lines = text.splitlines(keepends=True)
-    kept: list[str] = []
+    steps: list[str] = []
     depth, keeping = 0, False
     for line in lines:
         plain = '"' not in line
         if depth == 0:
             keeping = line.startswith(_STEP)
         if keeping:
-            kept.append(line)
+            steps.append(line)
         if plain:
             depth += line.count("{") - line.count("}")
-    return "".join(kept)
+    return "".join(steps)
 
 
 def read(text: str) -> tuple[FusionDecision, ...]:

@@ -48,7 +48,7 @@ class Live:
     """All live values, and the peak.
 
     Attributes:
-        held: Every value with its live range.
+        values: Every value with its live range.
         bytes: Bytes in use at the peak, all kinds together; at most `reserved`.
         reserved: Sizes of all allocations, which the program has from start to end.
         position: The first position of the peak.
@@ -58,7 +58,7 @@ class Live:
         end: The last position.
     """
 
-    held: tuple[LiveValue, ...]
+    values: tuple[LiveValue, ...]
     bytes: int
     reserved: int
     position: int

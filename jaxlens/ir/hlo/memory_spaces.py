@@ -29,8 +29,8 @@ def main_memory(type_: Type) -> Type:
     """A type without its parts outside main memory: its `bytes` are those in main memory."""
     if type_.dtype:
         return Type("") if space(type_) else type_
-    kept = [part for part in _arrays(type_) if not space(part)]
-    return Type("", parts=tuple(kept))
+    parts = [part for part in _arrays(type_) if not space(part)]
+    return Type("", parts=tuple(parts))
 
 
 def elsewhere(type_: Type) -> bool:

@@ -50,5 +50,5 @@ def _parameters(node: Node, bodies: dict[str, str]) -> str:
 def stablehlo_text(text: str) -> str:
     """StableHLO as printed, with its module and functions renamed to numbers."""
     numbers = {name: f"@f{n}" for n, name in enumerate(_DEFINED.findall(text))}
-    renamed = _SYMBOL.sub(lambda found: numbers.get(found[1], found[0]), text)
+    renamed = _SYMBOL.sub(lambda match: numbers.get(match[1], match[0]), text)
     return _MODULE.sub("module", renamed)

@@ -38,14 +38,14 @@ def resolver() -> Resolver:
     def resolve(traceback: Any) -> tuple[Span, ...]:
         stack = spans_of.get(traceback)
         if stack is None:
-            kept = []
+            user_frames = []
             for code, offset in zip(*traceback.raw_frames(), strict=True):
                 skip = own.get(id(code))
                 if skip is None:
                     skip = own[id(code)] = describe(code.co_filename).own
                 if not skip:
-                    kept.append(frame(code, offset))
-            stack = spans_of[traceback] = spans(kept)
+                    user_frames.append(frame(code, offset))
+            stack = spans_of[traceback] = spans(user_frames)
         return stack
 
     return resolve

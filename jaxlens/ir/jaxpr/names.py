@@ -65,8 +65,8 @@ class Names:
 
     def _drop_unread(self, main: Body) -> None:
         """JAX looks for unused values in the outermost body alone, from its end on."""
-        made = self._program.regions[main.name].first_result
-        places = [(-bisect_right(made, value), value) for value in self._unread(main)]
+        first_result = self._program.regions[main.name].first_result
+        places = [(-bisect_right(first_result, value), value) for value in self._unread(main)]
         for _, value in sorted(places):
             self._drop(self._numbers[main.name], value)
 
@@ -106,10 +106,10 @@ class Names:
 
     def _dropped_by_jax(self, body: Body) -> Iterator[int]:
         """Unused values that JAX itself marks as such."""
-        made = self._program.regions[body.name].first_result
+        first_result = self._program.regions[body.name].first_result
         for value in self._unread(body):
-            step = bisect_right(made, value) - 1
-            var = body.jaxpr.eqns[step].outvars[value - made[step]]
+            step = bisect_right(first_result, value) - 1
+            var = body.jaxpr.eqns[step].outvars[value - first_result[step]]
             if type(var).__name__ == "DropVar":
                 yield value
 
@@ -124,19 +124,19 @@ class Names:
     def _share_all(
         self, body: Body, outer: Sequence[int], inner: Body, values: Sequence[int]
     ) -> None:
-        theirs, ours = self._numbers[body.name], self._numbers[inner.name]
+        outer_names, inner_names = self._numbers[body.name], self._numbers[inner.name]
         used: set[int] = set()
         if len(outer) != len(values):
             return
         for value, like in zip(values, outer, strict=True):
-            if value < 0 or like < 0 or like in used or ours[value] != _UNNAMED:
+            if value < 0 or like < 0 or like in used or inner_names[value] != _UNNAMED:
                 continue
             used.add(like)
-            self._name(theirs, (like,), set())
-            if theirs[like] < 0:
-                self._drop(ours, value)
+            self._name(outer_names, (like,), set())
+            if outer_names[like] < 0:
+                self._drop(inner_names, value)
             else:
-                ours[value] = theirs[like]
+                inner_names[value] = outer_names[like]
 
     def _name(self, numbers: "array[int]", values: Sequence[int], dropped: set[int]) -> None:
         letters = self._letters

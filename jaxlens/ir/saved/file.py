@@ -139,10 +139,10 @@ class Archive:
             self.claim(size * 2 // 3, name)  # a module takes at most this part of its columns
             with self.claimed(size, name):
                 try:
-                    found = json.loads(data)
+                    value = json.loads(data)
                 except (ValueError, RecursionError):
                     raise self.wrong(f"{name} is not JSON") from None
-                yield found
+                yield value
 
 
 def _size_as_objects(data: bytes) -> int:

@@ -249,9 +249,9 @@ def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
     if assigned is None or found is None:
         return None
     worth = least * found.reserved
-    shown = tuple(one for one in found.held if one.buffer.size >= worth)
+    shown = tuple(one for one in found.values if one.buffer.size >= worth)
     trivial = {n.id for n in capture.optimized.module.nodes() if n.opcode in TRIVIAL}
-    used = {one.allocation for one in found.held}
+    used = {one.allocation for one in found.values}
     return Timeline(
         found,
         owners(capture, found, shown, saved(capture)),

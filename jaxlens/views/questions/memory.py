@@ -115,7 +115,7 @@ def picture(found: Timeline) -> Picture:
 
 def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
     """Rectangles, arguments lowest; values that go on in one place are one."""
-    kinds = {one.allocation: _ORDER.index(one.holder) for one in found.live.held}
+    kinds = {one.allocation: _ORDER.index(one.holder) for one in found.live.values}
     base, low = {}, 0
     for number in sorted(found.sizes, key=lambda n: (kinds[n], n)):
         base[number] = low
@@ -137,7 +137,7 @@ def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
     given = [bar for bar in bars if bar.owned.kind == "argument"]
     if len(given) > _GIVEN:  # all together: their edges would hide what they are
         bars = [bar for bar in bars if bar.owned.kind != "argument"]
-        inputs = {one.allocation for one in found.live.held if one.holder == "parameter"}
+        inputs = {one.allocation for one in found.live.values if one.holder == "parameter"}
         size = sum(found.sizes[number] for number in inputs)
         every = replace(
             given[0].owned,
@@ -261,7 +261,7 @@ def _in_use(found: Timeline, moments: Sequence[int]) -> list[int]:
 def _spans(found: Timeline, moments: Sequence[int]) -> Iterable[tuple[int, int, int]]:
     """First and last moment and bytes of every place, without overlaps."""
     ends: dict[tuple[int, int], int] = {}
-    for one in sorted(found.live.held, key=lambda h: (h.start, -h.buffer.size)):
+    for one in sorted(found.live.values, key=lambda h: (h.start, -h.buffer.size)):
         first = max(bisect_left(moments, one.start), ends.get(one.place, 0))
         last = min(bisect_left(moments, one.end + 1), len(moments)) - 1
         if last >= first:

@@ -20,7 +20,7 @@ def test_what_lies_in_a_results_memory_and_is_gone_before_the_end_is_temporary()
     )
     kinds = {
         one.buffer.instruction: (one.kind, one.holder)
-        for one in live(buffers.read(text + RANGES)).held
+        for one in live(buffers.read(text + RANGES)).values
     }
     assert kinds["a"] == ("temporary", "output")
     assert kinds["in_place"] == ("output", "output")

@@ -125,7 +125,7 @@ def _temporaries(found) -> Iterator[int]:
     """Bytes of temporaries at each position, counted without the lens."""
     for position in range(found.end + 1):
         places = {}
-        for one in found.held:
+        for one in found.values:
             if one.holder == "temporary" and one.start <= position <= one.end:
                 places[one.place] = max(places.get(one.place, 0), one.buffer.size)
         yield sum(places.values())
