@@ -47,7 +47,7 @@ def _verb(question: Question[F]) -> Verb[F]:
         return show.ask(question, cap, **values)
 
     verb.__name__ = verb.__qualname__ = question.name
-    verb.__doc__ = question.parts.__doc__
+    verb.__doc__ = question.lens.__doc__
     verb.__annotations__["return"] = Answer  # as help() shows it
     return verb
 

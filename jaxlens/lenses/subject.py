@@ -24,7 +24,7 @@ from jaxlens.ir.facts import (
 )
 
 T = TypeVar("T")
-Part = Literal[
+SubjectPart = Literal[
     "jaxpr",
     "stablehlo",
     "hlo",
@@ -163,7 +163,7 @@ Seen = Capture | Subject
 """What gives stages and sources."""
 
 
-def subject_of(capture: Capture, *parts: Part) -> Subject:
+def subject_of(capture: Capture, *parts: SubjectPart) -> Subject:
     """The subject of a question about a capture.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.driver import Needs
-from jaxlens.questions.question import About, Option, Parts, Question
+from jaxlens.questions.question import About, Lens, Option, Question
 from jaxlens.questions.table import LINKED
 
 if TYPE_CHECKING:
@@ -25,17 +25,17 @@ def _no_report(facts: object) -> Report:
     return Report("", ())
 
 
-def _jaxpr() -> Parts[JaxprFacts]:
+def _jaxpr() -> Lens[JaxprFacts]:
     from jaxlens.views.links import weave
     from jaxlens.views.verbs.jaxpr import blocks, facts
 
-    return Parts(facts, _no_report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, _no_report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
 
 
-def _hlo() -> Parts[HloFacts]:
+def _hlo() -> Lens[HloFacts]:
     from jaxlens.views.verbs.hlo import blocks, facts
 
-    return Parts(facts, _no_report, blocks, lambda links, facts: facts.web)
+    return Lens(facts, _no_report, blocks, lambda links, facts: facts.web)
 
 
 def _for_panes(capture: Capture, stage: str, **others: Any) -> Needs:
@@ -45,18 +45,18 @@ def _for_panes(capture: Capture, stage: str, **others: Any) -> Needs:
     return Needs() if stage else Needs(passes="fusing")
 
 
-def _compile() -> Parts[Overview]:
+def _compile() -> Lens[Overview]:
     from jaxlens.views.links import weave
     from jaxlens.views.verbs.compile import blocks
     from jaxlens.views.verbs.overview import facts
 
-    return Parts(facts, _no_report, blocks, lambda links, facts: weave(links, LINKED))
+    return Lens(facts, _no_report, blocks, lambda links, facts: weave(links, LINKED))
 
 
-def _explore() -> Parts[ExploreFacts]:
+def _explore() -> Lens[ExploreFacts]:
     from jaxlens.views.verbs.explore import blocks, facts
 
-    return Parts(facts, _no_report, blocks, lambda links, facts: facts.web)
+    return Lens(facts, _no_report, blocks, lambda links, facts: facts.web)
 
 
 _PASSES = About("What did the compiler make of it?")

@@ -69,7 +69,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts(Generic[F]):
+class Lens(Generic[F]):
     """What answers a question.
 
     Attributes:
@@ -86,7 +86,7 @@ class Parts(Generic[F]):
 
 
 def _unasked() -> NoReturn:
-    """Stands for the parts of a question that more is asked with than one program."""
+    """Stands for the lens of a question that takes more than one program."""
     raise NotImplementedError
 
 
@@ -97,7 +97,7 @@ class Question(Generic[F]):
     Attributes:
         name: Name of the verb (`jaxlens.cost`) and of the option (`--cost`).
         about: The question in a sentence, and how its answer is known.
-        parts: Loads what answers it, when it is first asked.
+        lens: Loads what answers it, when it is first asked.
         needs: What its facts need of a compile; a function of the program and of what it is told,
             where that depends on them.
         verb: The magic that shows it; "" for none.
@@ -112,7 +112,7 @@ class Question(Generic[F]):
 
     name: str
     about: About
-    parts: Callable[[], Parts[F]] = _unasked
+    lens: Callable[[], Lens[F]] = _unasked
     needs: Needs | Callable[..., Needs] = NOTHING
     verb: str = ""
     help: str = ""
@@ -134,7 +134,7 @@ class Question(Generic[F]):
 
     def facts(self, capture: Capture, told: Mapping[str, Any]) -> F:
         """The facts, once what they need is gathered."""
-        return self.parts().facts(capture.gather(self.needed(capture, told)), **told)
+        return self.lens().facts(capture.gather(self.needed(capture, told)), **told)
 
     def is_asked(self, options: Any) -> bool:
         """Whether the options of its magic ask it."""

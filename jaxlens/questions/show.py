@@ -16,7 +16,7 @@ from jaxlens.lenses.compare.causes import sides
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.lenses.compare.facts import of as compare_facts
 from jaxlens.lenses.compare.tables import Runs, runs, times
-from jaxlens.lenses.cost.roofline import Facts as CostFacts
+from jaxlens.lenses.cost.roofline import CostFacts
 from jaxlens.lenses.sharding.facts import Sharding
 from jaxlens.questions.panes import PANES
 from jaxlens.questions.question import Question
@@ -41,7 +41,7 @@ def ask(question: Question[F], capture: Capture, **told: Any) -> Answer[F]:
     return Answer(
         capture,
         build=lambda: document(capture, question.kind or question.verb, [(question, facts())]),
-        ask=lambda: question.parts().report(facts()),
+        ask=lambda: question.lens().report(facts()),
         know=facts,
     )
 
@@ -85,13 +85,13 @@ def document(
     """
     program, blocks, web = capture.program, list[Block](), None
     for question, facts in answers:
-        parts = question.parts()
-        shown = parts.blocks(facts, full)
+        lens = question.lens()
+        shown = lens.blocks(facts, full)
         blocks += shown
         run = facts.run() or run if isinstance(facts, CostFacts) else run
         program = _spread(program, facts) if isinstance(facts, Sharding) else program
         if web is None and (kind != "compile" or _has_panes(shown)):
-            web = parts.web(capture.links, facts)
+            web = lens.web(capture.links, facts)
     timed = any(question.name == "times" for question, _ in answers)
     return Document(kind, taken(program), (*_measured(run), *blocks), web, timed=timed)
 

@@ -16,15 +16,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.driver import Needs
-from jaxlens.questions.question import About, Option, Parts, Question
+from jaxlens.questions.question import About, Lens, Option, Question
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
     from jaxlens.ir.facts import Verdict
     from jaxlens.lenses.constants.facts import Captured
-    from jaxlens.lenses.cost.roofline import Facts as CostFacts
+    from jaxlens.lenses.cost.roofline import CostFacts
     from jaxlens.lenses.fusion.facts import Fusions
-    from jaxlens.lenses.memory.report import Facts as MemoryFacts
+    from jaxlens.lenses.memory.report import MemoryFacts
     from jaxlens.lenses.sharding.facts import Sharding
     from jaxlens.lenses.times.facts import Times
     from jaxlens.lenses.tracing.ladder import Ladder
@@ -37,11 +37,11 @@ _COMPILED = Needs(compiled=True)
 LINKED = ("jaxpr", "optimized", "kernels")
 
 
-def _why() -> Parts[Verdict]:
+def _why() -> Lens[Verdict]:
     from jaxlens.lenses.recompile.call_key import verdict_report as report
     from jaxlens.views.report_blocks import report_blocks
 
-    return Parts(
+    return Lens(
         lambda capture: capture.verdict, report, lambda facts, _: report_blocks(report(facts))
     )
 
@@ -59,7 +59,7 @@ WHY = Question(
 )
 
 
-def _cost() -> Parts[CostFacts]:
+def _cost() -> Lens[CostFacts]:
     """Where flops and bytes go, by line and kernel; loops counted, XLA's own figure beside them.
 
     Args:
@@ -82,7 +82,7 @@ def _cost() -> Parts[CostFacts]:
     from jaxlens.views.links import weave_small
     from jaxlens.views.questions.cost import blocks
 
-    return Parts(
+    return Lens(
         facts,
         report,
         blocks,
@@ -128,7 +128,7 @@ COST = Question(
 )
 
 
-def _memory() -> Parts[MemoryFacts]:
+def _memory() -> Lens[MemoryFacts]:
     """Which line owns the memory peak, what autodiff saves for the backward pass, and donation.
 
     Nothing is run. All sizes are bytes on one device.
@@ -158,7 +158,7 @@ def _memory() -> Parts[MemoryFacts]:
     def known(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
         return facts(capture, trials(capture) if checkpoint else ())
 
-    return Parts(
+    return Lens(
         known, report, blocks, lambda links, facts: weave_small(links, facts.subject(), LINKED)
     )
 
@@ -198,11 +198,11 @@ MEMORY = Question(
 )
 
 
-def _kernel() -> Parts[KernelFacts]:
+def _kernel() -> Lens[KernelFacts]:
     from jaxlens.report import Report
     from jaxlens.views.verbs.compile import kernel_blocks, kernel_facts
 
-    return Parts(kernel_facts, lambda facts: Report("Kernel", ()), kernel_blocks)
+    return Lens(kernel_facts, lambda facts: Report("Kernel", ()), kernel_blocks)
 
 
 KERNEL = Question(
@@ -225,7 +225,7 @@ KERNEL = Question(
 )
 
 
-def _sharding() -> Parts[Sharding]:
+def _sharding() -> Lens[Sharding]:
     """Which device holds which piece of each array, and what the collectives move.
 
     Args:
@@ -244,7 +244,7 @@ def _sharding() -> Parts[Sharding]:
     from jaxlens.views.links import weave_small
     from jaxlens.views.questions.sharding import blocks
 
-    return Parts(
+    return Lens(
         facts, report, blocks, lambda links, facts: weave_small(links, facts.subject(), LINKED)
     )
 
@@ -274,7 +274,7 @@ SHARDING = Question(
 )
 
 
-def _captured() -> Parts[Captured]:
+def _captured() -> Lens[Captured]:
     """What is baked in: arrays that the function closes over, and constants that XLA folded.
 
     It compiles, with dumps of all passes; `%jaxpr --captured` needs no compile.
@@ -292,7 +292,7 @@ def _captured() -> Parts[Captured]:
     from jaxlens.lenses.constants.facts import facts, report
     from jaxlens.views.report_blocks import report_blocks
 
-    return Parts(facts, report, lambda facts, _: report_blocks(report(facts)))
+    return Lens(facts, report, lambda facts, _: report_blocks(report(facts)))
 
 
 CAPTURED = Question(
@@ -314,11 +314,11 @@ CAPTURED = Question(
 )
 
 
-def _captured_by_trace() -> Parts[Captured]:
+def _captured_by_trace() -> Lens[Captured]:
     from jaxlens.lenses.constants.facts import facts, report
     from jaxlens.views.report_blocks import report_blocks
 
-    return Parts(
+    return Lens(
         lambda capture: facts(capture, compiled=False),
         report,
         lambda facts, _: report_blocks(report(facts)),
@@ -334,7 +334,7 @@ CAPTURED_BY_TRACE = Question(
 )
 
 
-def _times() -> Parts[Times]:
+def _times() -> Lens[Times]:
     """Where compile time goes: by stage, pass and kernel, and the lines that made the work.
 
     It compiles, under XLA's profiler: once more, if the capture's compile had none.
@@ -355,7 +355,7 @@ def _times() -> Parts[Times]:
     from jaxlens.lenses.times.report import report
     from jaxlens.views.questions.times import blocks
 
-    return Parts(facts, report, blocks)
+    return Lens(facts, report, blocks)
 
 
 TIMES = Question(
@@ -393,7 +393,7 @@ TIMES = Question(
 )
 
 
-def _fusion() -> Parts[Fusions]:
+def _fusion() -> Lens[Fusions]:
     """What was fused, the bytes that each fusion saved, and why the rest was not fused.
 
     Args:
@@ -417,7 +417,7 @@ def _fusion() -> Parts[Fusions]:
     def known(capture: Capture, full: bool = False) -> Fusions:
         return facts(capture, TRACE_LIMIT if full else GLANCE_LIMIT)
 
-    return Parts(known, report, blocks, web)
+    return Lens(known, report, blocks, web)
 
 
 FUSION = Question(
@@ -473,7 +473,7 @@ WITHOUT: Question[Any] = Question(
 )
 
 
-def _tape() -> Parts[Tracing]:
+def _tape() -> Lens[Tracing]:
     """What the function's lines did while JAX traced them: variables, equations, loops, branches.
 
     Args:
@@ -492,7 +492,7 @@ def _tape() -> Parts[Tracing]:
     from jaxlens.views.links import weave
     from jaxlens.views.questions.line_trace import blocks
 
-    return Parts(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
 
 
 TAPE = Question(
@@ -513,14 +513,14 @@ TAPE = Question(
 )
 
 
-def _ladder() -> Parts[Ladder]:
+def _ladder() -> Lens[Ladder]:
     from jaxlens.lenses.tracing.ladder import facts, report
     from jaxlens.views.questions.ladder import blocks, web
 
     def known(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
         return facts(rungs or capture.rungs())
 
-    return Parts(known, report, blocks, lambda links, facts: web(facts))
+    return Lens(known, report, blocks, lambda links, facts: web(facts))
 
 
 LADDER = Question(

@@ -53,7 +53,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Facts:
+class CostFacts:
     """All that the lens knows. The attributes of `Cost` can be read here too.
 
     Attributes:
@@ -108,7 +108,7 @@ class Facts:
         return sum(point.seconds for point in self.points) if self.limits else None
 
 
-def facts(capture: Capture, roofline: str = "", run: int = 0) -> Facts:
+def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
     """The figures behind the report; without a compiled program those of the equations.
 
     Args:
@@ -125,7 +125,7 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> Facts:
     both = counted(capture)
     if both.cost is None and not kernels:
         raise UnavailableError(both.lacking)
-    return Facts(
+    return CostFacts(
         both.cost,
         kernels,
         limits,
@@ -185,7 +185,7 @@ def points(
     return tuple(sorted(found, key=lambda point: (-point.seconds, point.kernel.instruction)))
 
 
-def report(known: Facts) -> Report:
+def report(known: CostFacts) -> Report:
     """What the equations cost, and what each kernel does and is bound by."""
     equations, kernels = cost_report(known.counted()), roofline(known)
     first, *rest = equations.findings
@@ -197,7 +197,7 @@ def report(known: Facts) -> Report:
     )
 
 
-def roofline(known: Facts) -> Report:
+def roofline(known: CostFacts) -> Report:
     """Kernels in tables, and what bounds them in sentences."""
     kind = known.counted().subject.program.target.kind
     elsewhere = "" if known.limits is None or _same(known.limits, kind) else kind
@@ -381,7 +381,7 @@ def _under(found: Sequence[Point], limits: Limits) -> Table:
     return Table(title, columns, rows, note, limits.measured, (2, 4, 5), "optimized")
 
 
-def _by_line(known: Facts) -> Table:
+def _by_line(known: CostFacts) -> Table:
     """Measured seconds by the line that a kernel came from."""
     lines: Counter[str] = Counter()
     for kernel in known.kernels:
@@ -403,7 +403,7 @@ def _by_line(known: Facts) -> Table:
     return Table("Measured by line", columns, rows, note, True, (1, 2))
 
 
-def _measured(known: Facts) -> Table:
+def _measured(known: CostFacts) -> Table:
     """Measured seconds by kernel."""
     seconds = known.seconds or {}
     best = {point.kernel.instruction: point.seconds for point in known.points}

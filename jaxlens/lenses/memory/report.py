@@ -38,7 +38,7 @@ _MUCH = 0.5  # share of the peak from which what autodiff saves calls for jax.ch
 
 
 @dataclass(frozen=True, slots=True)
-class Facts(ProgramFacts):
+class MemoryFacts(ProgramFacts):
     """All that the lens knows. The attributes of `Use` can be read here too."""
 
     use: Use
@@ -70,13 +70,13 @@ class Facts(ProgramFacts):
         return self.use.saved.residuals
 
 
-def facts(capture: Capture, tried: Sequence[Tried] = ()) -> Facts:
+def facts(capture: Capture, tried: Sequence[Tried] = ()) -> MemoryFacts:
     """The figures behind the report.
 
     Raises:
         UnavailableError: The backend gives no sizes.
     """
-    return Facts(
+    return MemoryFacts(
         of(capture),
         _donations(capture),
         tuple(tried),
@@ -93,7 +93,7 @@ def _donations(capture: Capture) -> tuple[Donation, ...]:
         return ()
 
 
-def report(known: Facts) -> Report:
+def report(known: MemoryFacts) -> Report:
     """The peak and who owns it, then what autodiff saved, and donation."""
     use, sizes, subject = known.use, known.sizes(), known.subject()
     quote = quoter(subject)
@@ -120,7 +120,7 @@ def report(known: Facts) -> Report:
     return Report("Memory", tuple(findings), tuple(t for t in tables if t.rows), overlay)
 
 
-def _worth(one: Donation, known: Facts) -> bool:
+def _worth(one: Donation, known: MemoryFacts) -> bool:
     could = sum(d.bytes or 0 for d in known.donations if not d.donated)
     return could >= _SMALL * (known.use.peak or known.use.reserved or 0)
 
@@ -203,7 +203,7 @@ def _code(use: Use, line: str, quote: Quoter) -> str:
     return bracketed(span, quote(span))
 
 
-def _kept(kept: Saved, quote: Quoter, devices: int, known: Facts) -> Iterator[Finding]:
+def _kept(kept: Saved, quote: Quoter, devices: int, known: MemoryFacts) -> Iterator[Finding]:
     """What autodiff kept, and where it is much what to ask next."""
     if not kept.backward:
         return

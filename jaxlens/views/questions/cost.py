@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jaxlens.errors import LensError
 from jaxlens.lenses.cost.report import report as equations
-from jaxlens.lenses.cost.roofline import PETA, Facts, Point, report, roofline
+from jaxlens.lenses.cost.roofline import PETA, CostFacts, Point, report, roofline
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
@@ -23,7 +23,7 @@ _IDLE = 0.01  # flops per byte below which a kernel only moves
 _ROW = 15.0  # pixels between labels
 
 
-def blocks(known: Facts, full: bool = False) -> list[Block]:
+def blocks(known: CostFacts, full: bool = False) -> list[Block]:
     """The whole answer."""
     kernels = (TableBlock(t, asked=known.seconds is not None) for t in roofline(known).tables)
     tabs = (
@@ -42,7 +42,7 @@ def _tab(key: str, title: str, held: Iterable[Block]) -> Tab:
     return Tab(title, tuple(held), True, "", key)
 
 
-def _tinted(known: Facts) -> list[Block]:
+def _tinted(known: CostFacts) -> list[Block]:
     """The user's lines, tinted by flops, over the kernels that each became."""
     try:
         return stage_blocks.costs(known.counted(), known.works())
@@ -50,7 +50,7 @@ def _tinted(known: Facts) -> list[Block]:
         return []
 
 
-def picture(known: Facts) -> Picture:
+def picture(known: CostFacts) -> Picture:
     """The roofline of a program's kernels."""
     limits = known.limits
     assert limits is not None  # asked for
@@ -98,7 +98,7 @@ def _decades(values: Sequence[float]) -> tuple[int, int]:
     return low, max(high, low + 1)
 
 
-def _drawing(placed: Sequence[Point], known: Facts) -> str:
+def _drawing(placed: Sequence[Point], known: CostFacts) -> str:
     limits = known.limits
     assert limits is not None
     tops = dict(limits.products)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from jaxlens.errors import LensError
 from jaxlens.lenses.lines import Spot, spot
 from jaxlens.lenses.memory.peak import Owned, Timeline, Use
-from jaxlens.lenses.memory.report import Facts, report
+from jaxlens.lenses.memory.report import MemoryFacts, report
 from jaxlens.lenses.subject import Subject
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
@@ -31,7 +31,7 @@ _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
 _OTHERS = "arguments, other lines"  # in the legend
 
 
-def blocks(known: Facts, full: bool = False) -> list[Block]:
+def blocks(known: MemoryFacts, full: bool = False) -> list[Block]:
     """The whole answer."""
     told = report(known)
     found = known.timeline()

@@ -15,7 +15,7 @@ from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, TRACE_LIMIT, acro
 from jaxlens.lenses.program.fusion_change import findings as fusion_findings
 from jaxlens.lenses.program.kernels import Work, tally, works
 from jaxlens.lenses.program.passes import meaning, size, what
-from jaxlens.lenses.subject import Given, Part, Subject, subject_of
+from jaxlens.lenses.subject import Given, Subject, SubjectPart, subject_of
 from jaxlens.links.match.instruction_fates import Change, between
 from jaxlens.options import HloPanes
 from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
@@ -60,7 +60,7 @@ def facts(capture: Capture, **panes: Any) -> HloFacts:
     links, wanted = capture.links, HloPanes(**panes)
     # Without the dumps of all passes few fates could be told.
     web = weave(links, _LINKED, fates=capture.has_all_passes) if wanted == HloPanes() else None
-    parts: tuple[Part, ...] = ("stablehlo", "hlo", "passes", "fusing", "has_all_passes")
+    parts: tuple[SubjectPart, ...] = ("stablehlo", "hlo", "passes", "fusing", "has_all_passes")
     return HloFacts(
         subject_of(capture, "jaxpr", "optimized", "llvm", "asm", "kernels", *parts),
         wanted,

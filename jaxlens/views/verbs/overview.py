@@ -27,7 +27,7 @@ class Overview:
     verdict: Given[Verdict]
     works: Given[list[Work]]
     counted: Given[Counted]
-    memory: Given[memory.Facts]
+    memory: Given[memory.MemoryFacts]
     closed_over: Given[Captured | None]
     subject: Subject
 
