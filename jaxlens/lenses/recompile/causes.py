@@ -4,7 +4,6 @@ Recompiles of one function with one cause are one clause, with the values that i
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from jaxlens.ir.compile_log import (
     TYPE_TEXT,
@@ -34,49 +33,31 @@ _SENTENCES = {
 _AXES = ("first", "second", "third", "fourth", "fifth")
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionGroup:
-    """The compiles of one function."""
-
-    name: str
-    defined: Span | None
-    calls: tuple[CallEvent, ...]
-
-    @property
-    def again(self) -> tuple[CallEvent, ...]:
-        return tuple(call for call in self.calls if call.changes)
-
-
-def groups(calls: Sequence[CallEvent]) -> list[FunctionGroup]:
-    """The compiles of each function, in order."""
-    found: dict[tuple[str, Span | None, str], list[CallEvent]] = {}
-    for call in calls:
-        found.setdefault((call.function, call.defined, call.under), []).append(call)
-    return [
-        FunctionGroup(f"{name} under {under}" if under else name, defined, tuple(held))
-        for (name, defined, under), held in found.items()
-    ]
-
-
 def answers(log: CompileLog, where: str) -> Iterator[Finding]:
     """A sentence for each function that recompiled, with its cures; one for all others."""
     place = f" {where}" if where else ""
-    found = sorted(groups(log.compiles), key=lambda group: -len(group.again))
-    for group in found:
-        if not group.again:
-            continue
-        times = count(len(group.calls), "time")
-        because = list(_because(group))
+    by_function: dict[tuple[str, Span | None, str], list[CallEvent]] = {}
+    for call in log.compiles:
+        by_function.setdefault((call.function, call.defined, call.under), []).append(call)
+    first_only = []
+    recompiled = []
+    for (function, _, under), calls in by_function.items():
+        name = f"{function} under {under}" if under else function
+        if recompiles := [call for call in calls if call.changes]:
+            recompiled.append((name, len(calls), recompiles))
+        else:
+            first_only.append(name)
+    for name, compiles, recompiles in sorted(recompiled, key=lambda item: -len(item[2])):
+        causes = list(_because(recompiles))
         yield Finding(
-            f"{group.name} compiled {times}{place}; {'; '.join(because)}."
-            if len(group.calls) > 1
-            else f"{group.name} compiled again{place}: {because[0].partition('because ')[2]}."
+            f"{name} compiled {count(compiles, 'time')}{place}; {'; '.join(causes)}."
+            if compiles > 1
+            else f"{name} compiled again{place}: {causes[0].partition('because ')[2]}."
         )
-        yield from _cures(group)
+        yield from _cures(recompiles)
         place = ""
-    once = [group.name for group in found if not group.again]
-    if once:
-        yield Finding(_once(once, place, bool(len(found) - len(once))))
+    if first_only:
+        yield Finding(_once(first_only, place, bool(recompiled)))
 
 
 def _once(names: Sequence[str], place: str, others: bool) -> str:
@@ -88,18 +69,17 @@ def _once(names: Sequence[str], place: str, others: bool) -> str:
     return f"Nothing recompiled{place}; {functions} {verb} compiled for the first time: {shown}."
 
 
-def _because(group: FunctionGroup) -> Iterator[str]:
-    """`5 of them because x's first axis changed: 32, 31, 30`, for each cause."""
+def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:
+    """`5 of them because x's first axis changed: 32, 31, 30`, for each cause of a function."""
     by_cause: dict[tuple[str, ...], list[CallEvent]] = {}
-    for call in group.again:
+    for call in recompiles:
         by_cause.setdefault(call.cause, []).append(call)
-    named = {key: held for key, held in by_cause.items() if not key[1].startswith("input ")}
-    first = True
-    for key, calls in sorted((named or by_cause).items(), key=lambda item: -len(item[1])):
-        noun = "of them " if first else ""
-        yield f"{len(calls):,} {noun}because {_said(key, calls, group)}{_with(calls)}"
-        first = False
-    rest = sum(len(held) for key, held in by_cause.items() if named and key not in named)
+    named = {cause: c for cause, c in by_cause.items() if not cause[1].startswith("input ")}
+    noun = "of them "
+    for cause, calls in sorted((named or by_cause).items(), key=lambda item: -len(item[1])):
+        yield f"{len(calls):,} {noun}because {_sentence(cause, calls)}{_with(calls)}"
+        noun = ""
+    rest = sum(len(calls) for cause, calls in by_cause.items() if named and cause not in named)
     if rest:
         yield f"{rest:,} more for its forward and backward passes, which follow"
 
@@ -125,48 +105,47 @@ def _names(call: CallEvent, kind: str, main: bool = False) -> set[str]:
 
 def _closed(calls: Sequence[CallEvent]) -> str:
     """The values that function objects of one line close over, where they differ."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for call in calls:
         for change in call.changes:
             if change.kind == "closed":
-                found.setdefault(change.name, [change.old]).append(change.new)
-    told = [f"{name} ({_listed_values(values)})" for name, values in found.items()]
-    return f" with another {listed(told, 3)}" if told else ""
+                by_name.setdefault(change.name, [change.old]).append(change.new)
+    texts = [f"{name} ({_listed_values(values)})" for name, values in by_name.items()]
+    return f" with another {listed(texts, 3)}" if texts else ""
 
 
-def _said(key: tuple[str, ...], calls: Sequence[CallEvent], group: FunctionGroup) -> str:
+def _sentence(cause: tuple[str, ...], calls: Sequence[CallEvent]) -> str:
     """A cause in words."""
-    change = calls[-1].main
-    name = key[1]
-    if key[0] == "type":
-        return _type_said(key, name, calls, group)
+    kind, name, *_ = cause
     changes = [call.main for call in calls]
-    values = _listed_values([_bare(changes[0].old), *(_bare(c.new) for c in changes)])
-    if key[0] in ("static", "field") and change.new.startswith("another "):
-        kind = "static" if key[0] == "static" else "kept in the pytree"
-        whole = recreated_objects(calls[-1].changes)[name]
-        if whole != name:
-            return f"{whole} is {kind} and was made anew"
-        return f"{name} is {kind} and each time another {change.old}"
-    if key[0] in _SENTENCES:
-        told = {"name": name, "values": values, "new": change.new, "old": change.old}
-        return _SENTENCES[key[0]].format_map(told)
-    if key[0] == "place":
-        return _place_said(_whole(calls[-1]), changes)
-    names = list(dict.fromkeys(c.name for c in changes))
-    if key[0] in ("new", "gone") and len(names) > 1:
-        more = "more" if key[0] == "new" else "fewer"
+    last = changes[-1]
+    if kind == "type":
+        return _type_sentence(cause, changes, calls[-1])
+    if kind in ("static", "field") and last.new.startswith("another "):
+        where = "static" if kind == "static" else "kept in the pytree"
+        created = recreated_objects(calls[-1].changes)[name]
+        if created != name:
+            return f"{created} is {where} and was made anew"
+        return f"{name} is {where} and each time another {last.old}"
+    if kind in _SENTENCES:
+        values = _listed_values([_bare(changes[0].old), *(_bare(c.new) for c in changes)])
+        return _SENTENCES[kind].format(name=name, values=values, new=last.new, old=last.old)
+    if kind == "place":
+        return _place_sentence(_whole(calls[-1]), changes)
+    names = list(dict.fromkeys(change.name for change in changes))
+    if kind in ("new", "gone") and len(names) > 1:
+        more = "more" if kind == "new" else "fewer"
         return f"{name} came with {more} arrays: {_listed_values(names)}"
-    if key[0] in ("new", "gone"):
-        return listed([_came(c) for c in merged(calls[-1].changes)], 4)
-    return str(change)
+    if kind in ("new", "gone"):
+        return listed([_came(change) for change in merged(calls[-1].changes)], 4)
+    return str(last)
 
 
 def _whole(call: CallEvent) -> str:
-    """What the main change is of: one argument, or "14 arrays of params"."""
-    like = [c for c in call.changes if (c.kind, c.new) == (call.main.kind, call.main.new)]
-    every = merged(like)
-    return every[0].name if len(every) == 1 else call.main.name
+    """The subject of the main change: an argument, or "14 arrays of params"."""
+    main = call.main
+    whole = merged([c for c in call.changes if (c.kind, c.new) == (main.kind, main.new)])
+    return whole[0].name if len(whole) == 1 else main.name
 
 
 def _came(change: KeyChange) -> str:
@@ -181,50 +160,47 @@ def _bare(text: str) -> str:
     return text if inside == text or not text.endswith(")") else inside[:-1]
 
 
-def _place_said(name: str, changes: Sequence[KeyChange]) -> str:
+def _place_sentence(name: str, changes: Sequence[KeyChange]) -> str:
     last = changes[-1]
     if last.old == "not committed to a device":
         return f"{name} became {last.new}"
     return f"{name} lies elsewhere: {_listed_values([changes[0].old, *(c.new for c in changes)])}"
 
 
-def _type_said(
-    key: tuple[str, ...], name: str, calls: Sequence[CallEvent], group: FunctionGroup
-) -> str:
-    first = calls[0].main
-    types = [first.old, *(call.main.new for call in calls)]
-    if key[2] == "axis":
-        axis = int(key[3])
-        sizes = [match[3].split(",")[axis] for t in types if (match := TYPE_TEXT.fullmatch(t))]
+def _type_sentence(cause: tuple[str, ...], changes: Sequence[KeyChange], last: CallEvent) -> str:
+    _, name, difference, *axes = cause
+    types = [changes[0].old, *(change.new for change in changes)]
+    matches = [match for text in types if (match := TYPE_TEXT.fullmatch(text))]
+    if difference == "axis":
+        axis = int(axes[0])
+        sizes = [match[3].split(",")[axis] for match in matches]
         nth = f"{_AXES[axis]} axis" if axis < len(_AXES) else f"axis {axis}"
-        if match := TYPE_TEXT.fullmatch(types[0]):
-            nth = "length" if "," not in match[3] else nth
+        nth = nth if "," in matches[0][3] else "length"
         return f"{name}'s {nth} changed: {_listed_values(sizes)}"
-    if key[2] == "dtype":
-        kinds = [match[2] for t in types if (match := TYPE_TEXT.fullmatch(t))]
-        return f"{name}'s dtype changed: {_listed_values(kinds)}"
-    if key[2] == "weak":
-        return f"{name}'s weak type changed: {_listed_values(types)}{_held(name, calls[-1])}"
-    what = "shape" if key[2] == "shape" else "type"
+    if difference == "dtype":
+        return f"{name}'s dtype changed: {_listed_values([match[2] for match in matches])}"
+    if difference == "weak":
+        return f"{name}'s weak type changed: {_listed_values(types)}{_holder(name, last)}"
+    what = "shape" if difference == "shape" else "type"
     return f"{name}'s {what} changed: {_listed_values(types)}"
 
 
-def _held(name: str, call: CallEvent) -> str:
-    """What a value of another weak type came as."""
+def _holder(name: str, call: CallEvent) -> str:
+    """The class of a value whose weak type changed."""
     holder = next((part.holder for part in call.parts if part.name == name), "")
     return f" (it came as {holder})" if holder and holder != "tracer" else ""
 
 
 def _listed_values(values: Sequence[str]) -> str:
     """Each value once, in the order in which it came."""
-    each = list(dict.fromkeys(values))
-    shown = ", ".join(each[:_MOST])
-    return f"{shown}, ... ({len(each)} values)" if len(each) > _MOST else shown
+    values = list(dict.fromkeys(values))
+    shown = ", ".join(values[:_MOST])
+    return f"{shown}, ... ({len(values)} values)" if len(values) > _MOST else shown
 
 
-def _cures(group: FunctionGroup) -> Iterator[Finding]:
+def _cures(recompiles: Sequence[CallEvent]) -> Iterator[Finding]:
     """What would avoid the recompiles, each cure once, with what its trial showed."""
-    for cure in dict.fromkeys(call.cure for call in group.again if call.cure):
+    for cure in dict.fromkeys(call.cure for call in recompiles if call.cure):
         if not cure.text:
             continue
         trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
