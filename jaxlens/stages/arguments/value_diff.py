@@ -1,8 +1,11 @@
-"""Where exactly two values differ: "cfg.lr", "state.tx", and not the whole of an object.
+"""The innermost parts in which two values differ: "cfg.lr", "state.tx", not the whole object.
 
-Containers, dataclasses, partials, pytree definitions and plain objects are opened as long as few
-of their parts differ. Values are compared as Python compares them, arrays by identity: nothing is
-computed.
+Containers, dataclasses, partials, pytree definitions and other objects are opened as long as few of
+their parts differ. Values are compared by `==`, arrays by identity: nothing is computed.
+
+    Config(lr=0.1, sizes=(4, 4)), Config(lr=0.2, sizes=(4, 4))    cfg.lr: 0.1, 0.2
+    Config(lr=0.1, sizes=(4, 4)), Config(lr=0.1, sizes=(8, 8))    cfg.sizes: (4, 4), (8, 8)
+    {"a": 1, "b": 2}, {"a": 1, "c": 2}                            cfg: the whole, as the keys differ
 """
 
 import dataclasses
@@ -25,36 +28,34 @@ Difference = tuple[str, Any, Any]
 
 
 def differences(name: str, new: Any, old: Any) -> list[Difference]:
-    """The innermost parts in which two values differ; the whole where they are many.
+    """The innermost parts in which two values differ; the whole if there are many.
 
     Args:
         name: What the values are called; the paths begin with it.
         new: A value.
         old: Another one.
     """
-    found: list[Difference] = [(name, new, old)]
-    closed: set[int] = set()
+    innermost: list[Difference] = []
+    pending: list[Difference] = [(name, new, old)]
     for _ in range(_STEPS):
-        place = next((i for i in range(len(found)) if i not in closed), None)
-        if place is None:
+        if not pending:
             break
-        path, now, was = found[place]
-        every = _opened(now, was) or []
-        parts = [(path + step, a, b) for step, a, b in every if not same(a, b)]
-        if isinstance(now, tuple | list) and len(parts) == len(every) > 1:
+        path, now, was = pending.pop(0)
+        children = _opened(now, was) or []
+        parts = [(path + step, a, b) for step, a, b in children if not same(a, b)]
+        if isinstance(now, tuple | list) and len(parts) == len(children) > 1:
             parts = []  # a shape is shown as a whole
-        if parts and len(found) - 1 + len(parts) <= _MOST:
-            found[place : place + 1] = parts
-            closed = {i if i < place else i + len(parts) - 1 for i in closed}
+        if parts and len(innermost) + len(pending) + len(parts) <= _MOST:
+            pending = parts + pending
         else:
-            closed.add(place)
-    return found
+            innermost.append((path, now, was))
+    return innermost + pending
 
 
 def same(new: Any, old: Any) -> bool:
     """Whether two values are equal; False if that takes a computation."""
     pairs = [(new, old)]
-    begun: set[tuple[int, int]] = set()  # containers that hold themselves end here
+    begun: set[tuple[int, int]] = set()  # a container that contains itself ends here
     while pairs:
         a, b = pairs.pop()
         if a is b or (id(a), id(b)) in begun:
@@ -83,11 +84,11 @@ def same(new: Any, old: Any) -> bool:
 
 
 def _opened(new: Any, old: Any) -> list[Difference] | None:
-    """The parts of two values of one kind, each with its step; None where there are none."""
+    """The parts of two values of one class, each with its step; None if they cannot be opened."""
     if type(new) is not type(old) or isinstance(new, _ATOMS) or hasattr(new, "dtype"):
         return None
     if isinstance(new, AuxData):
-        return _kept_opened(new.value, old.value)
+        return _aux_opened(new.value, old.value)
     if isinstance(new, PyTreeDef):
         return _tree_parts(new, old)
     if isinstance(new, dict):
@@ -117,10 +118,10 @@ def _attributes(new: Any, old: Any) -> list[Difference] | None:
             return [(f".{name}", getattr(new, name), getattr(old, name)) for name in names]
     if isinstance(new, enum.Enum | ModuleType) or _is_code(new):
         return None
-    held, before = getattr(new, "__dict__", None), getattr(old, "__dict__", None)
-    if not isinstance(held, dict) or not isinstance(before, dict) or list(held) != list(before):
+    now, was = getattr(new, "__dict__", None), getattr(old, "__dict__", None)
+    if not isinstance(now, dict) or not isinstance(was, dict) or list(now) != list(was):
         return None
-    return [(f".{name}", held[name], before[name]) for name in held]
+    return [(f".{name}", now[name], was[name]) for name in now]
 
 
 def _is_code(value: Any) -> bool:
@@ -131,23 +132,23 @@ def _is_code(value: Any) -> bool:
 
 
 def _tree_parts(new: Any, old: Any) -> list[Difference] | None:
-    """The children of two nodes of one kind, and what these keep beside them."""
+    """The auxiliary data and the children of two nodes of one class."""
     now, was = new.node_data(), old.node_data()
     parts, others = new.children(), old.children()
     if now is None or was is None or now[0] is not was[0] or len(parts) != len(others):
         return None
-    kind, kept = now
-    children = list(zip(_child_steps(kind, kept, len(parts)), parts, others, strict=True))
+    kind, aux_data = now
+    children = list(zip(_child_steps(kind, aux_data, len(parts)), parts, others, strict=True))
     if issubclass(kind, tuple | list | dict):
-        return None if not same(kept, was[1]) else children
-    return [*_kept_parts(new, kept, was[1]), *children]
+        return None if not same(aux_data, was[1]) else children
+    return [*_aux_parts(new, aux_data, was[1]), *children]
 
 
-def _child_steps(kind: type, kept: Any, count: int) -> list[str]:
-    if issubclass(kind, dict) and isinstance(kept, list | tuple) and len(kept) == count:
-        return [f"[{key!r}]" for key in kept]
+def _child_steps(kind: type, aux_data: Any, count: int) -> list[str]:
+    if issubclass(kind, dict) and isinstance(aux_data, list | tuple) and len(aux_data) == count:
+        return [f"[{key!r}]" for key in aux_data]
     names = list(getattr(kind, "_fields", ())) if issubclass(kind, tuple) else _fields(kind, False)
-    if kind.__module__.startswith("flax.nnx"):  # records of Flax's own round the user's model
+    if kind.__module__.startswith("flax.nnx"):  # Flax's own records around the user's model
         return [""] * count
     return [f".{name}" for name in names] if len(names) == count else _indices(count)
 
@@ -156,55 +157,61 @@ def _indices(count: int) -> list[str]:
     return [f"[{i}]" for i in range(count)]
 
 
-def _kept_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
-    """What nodes keep beside their children: the static fields of a dataclass, as a rule."""
+def _aux_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
+    """The parts of the nodes' auxiliary data: as a rule, the static fields of a dataclass.
+
+    `Linear(w=array, n=3)` with a static `n` has the auxiliary data (3,): the part is ".n".
+    """
     kind = node.node_data()[0]
-    names = _fields(kind, True) or _rest(kind, node)
+    names = _fields(kind, True) or _leafless_fields(kind, node)
     if not isinstance(new, tuple | list) or not isinstance(old, type(new)) or len(new) != len(old):
         yield "", AuxData(new), AuxData(old)
         return
-    if len(new) == len(names) + 1:  # Equinox has what a wrapper says of itself in front
+    if len(new) == len(names) + 1:  # Equinox has the names of a wrapper in front
         names = ["", *names]
     named = len(names) == len(new) and not kind.__module__.startswith("flax.nnx")
     steps = [f".{name}" if name else "" for name in names] if named else [""] * len(new)
     yield from ((step, AuxData(a), AuxData(b)) for step, a, b in zip(steps, new, old, strict=True))
 
 
-def _kept_opened(new: Any, old: Any) -> list[Difference] | None:
-    """The parts of auxiliary data; the records of Flax add nothing to the path."""
+def _aux_opened(new: Any, old: Any) -> list[Difference] | None:
+    """The parts of auxiliary data.
+
+    A pair of a name and a value, as in Flax, has the path ".name"; Flax's own records have none.
+    """
     parts = _opened(new, old)
     if parts is None:
         return None
     own = type(new).__module__.startswith("flax.nnx")
-    found = []
+    opened = []
     for step, a, b in parts:
         pair = isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 2
         if pair and isinstance(a[0], str) and a[0] == b[0]:
-            found.append((f".{a[0]}", AuxData(a[1]), AuxData(b[1])))
+            opened.append((f".{a[0]}", AuxData(a[1]), AuxData(b[1])))
         else:
-            found.append(("" if own else step, AuxData(a), AuxData(b)))
-    return found
+            opened.append(("" if own else step, AuxData(a), AuxData(b)))
+    return opened
 
 
 def _fields(kind: type, static: bool) -> list[str]:
-    """Names of a dataclass's fields that its pytree node keeps, or has as children.
+    """The names of the static fields of a dataclass, or of the others.
 
-    Equinox, Flax and JAX each mark the static ones in a field's metadata.
+    Equinox, Flax and JAX each mark the static ones in the field's metadata.
     """
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     return [field.name for field in fields if _is_static(field.metadata) is static]
 
 
-def _rest(kind: type, node: Any) -> list[str]:
-    """The fields of a dataclass that hold no leaf, where its fields are not marked."""
+def _leafless_fields(kind: type, node: Any) -> list[str]:
+    """The fields of a dataclass without a leaf, for a class whose fields are not marked."""
     try:
         filled = jax.tree_util.tree_unflatten(node, range(node.num_leaves))
         paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
     except Exception:  # a class of the user's may refuse such leaves
         return []
-    held = {getattr(path[0], "name", None) for path in paths}
+    with_leaves = {getattr(path[0], "name", None) for path in paths}
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    return [field.name for field in fields if field.name not in held]
+    return [field.name for field in fields if field.name not in with_leaves]
 
 
 def _is_static(marks: Any) -> bool:
@@ -212,7 +219,7 @@ def _is_static(marks: Any) -> bool:
 
 
 class AuxData:
-    """A value that a node of a pytree keeps beside its children: part of the structure."""
+    """The auxiliary data of a node of a pytree, or a part of it: part of the structure."""
 
     __slots__ = ("value",)
 
