@@ -302,9 +302,10 @@ def test_a_value_deep_in_what_a_function_closes_over_is_named():
     with jaxlens.recompiles() as log:
         train(0.1)
         train(0.2)
-    assert "with another made[0].rate (0.1, 0.2)" in log.findings[0].text
+    assert "with another optimizer[0].rate (0.1, 0.2)" in log.findings[0].text
     assert (
-        the_cure(log).text == "keep one jitted function for each made, or pass what differs in it"
+        the_cure(log).text
+        == "keep one jitted function for each optimizer, or pass what differs in it"
     )
     assert the_cure(log).tried.startswith("of 2 programs 2 differ")
 
