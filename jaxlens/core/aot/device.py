@@ -106,10 +106,9 @@ class Array(Value):
         """Whether the memory was given away."""
         return bool(self.buffer.is_deleted())
 
-    def devices(self) -> set[Any]:
+    def devices(self) -> Any:
         """Where the numbers are."""
-        found: set[Any] = self.live().devices()
-        return found
+        return self.live().devices()
 
     item = _on_numpy(np.ndarray.item)
     tolist = _on_numpy(np.ndarray.tolist)
@@ -316,7 +315,7 @@ def compile_module(
     *,
     device: Any = None,
     options: dict[str, Any] | None = None,
-    layout: meshes.Layout | None = None,
+    layout: meshes.MeshLayout | None = None,
 ) -> Executable:
     """Compiles a StableHLO module.
 

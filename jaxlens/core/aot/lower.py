@@ -9,9 +9,9 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr
-from jaxlens.core.kernel.run import Program, lower_body, lower_jaxpr
+from jaxlens.core.kernel.run import Lowering, lower_body, lower_jaxpr
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.parallel.meshes import Layout, P, sharding_text
+from jaxlens.core.parallel.meshes import MeshLayout, P, sharding_text
 
 
 def lower_program(
@@ -21,7 +21,7 @@ def lower_program(
     aliases: Sequence[int | None] = (),
     arg_names: Sequence[str] = (),
     result_names: Sequence[str] = (),
-    layout: Layout | None = None,
+    layout: MeshLayout | None = None,
 ) -> ir.Module:
     """Returns a module whose `main` is a jaxpr.
 
@@ -66,7 +66,7 @@ def lower_into(
     module: ir.Module,
     closed: ClosedJaxpr,
     operands: Sequence[ir.Value],
-    layout: Layout | None = None,
+    layout: MeshLayout | None = None,
 ) -> list[ir.Value]:
     """Emits the ops of a jaxpr into a module that another library is writing.
 
@@ -77,4 +77,4 @@ def lower_into(
         layout: How it lies on the devices that the module is for; None for one device.
     """
     taken = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
-    return lower_body(Program(module, {"main", *taken}, layout), closed, operands, ())
+    return lower_body(Lowering(module, {"main", *taken}, layout), closed, operands, ())

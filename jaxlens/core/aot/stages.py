@@ -18,7 +18,7 @@ from jaxlens.core.aot.lower import lower_program
 from jaxlens.core.kernel.interpreter import Tracer, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, hoisted
 from jaxlens.core.kernel.tree import TreeDef
-from jaxlens.core.parallel.meshes import Layout, layout
+from jaxlens.core.parallel.meshes import MeshLayout, layout
 from jaxlens.core.transforms.flags import split
 from jaxlens.core.transforms.jaxprs import used
 from jaxlens.core.transforms.signatures import fitting
@@ -120,7 +120,7 @@ class Lowered:
     module: Any
     consts: Sequence[Any]
     aliases: Sequence[int | None]
-    layout: Layout | None = None
+    layout: MeshLayout | None = None
 
     def as_text(self, *, debug_info: bool = False) -> str:
         """The module as text; with `debug_info`, where each op came from."""

@@ -30,7 +30,7 @@ from jaxlens.core.primitives.shapes import convert_element_type
 from jaxlens.core.transforms.calls import first_results, reordered, same_type, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import (
-    Body,
+    TracedFunction,
     batch_jaxpr,
     jvp_jaxpr,
     memoized,
@@ -63,9 +63,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
 def loop(
     test: ClosedJaxpr, tests: Sequence[Any], body: ClosedJaxpr, consts: Sequence[Any], carry: Any
-) -> list[Any]:
+) -> Any:
     """A while loop: its condition and the constants of that, its body and its, the first values."""
-    found: list[Any] = while_p.bind(
+    return while_p.bind(
         *tests,
         *consts,
         *carry,
@@ -74,7 +74,6 @@ def loop(
         body_jaxpr=body,
         body_nconsts=len(consts),
     )
-    return found
 
 
 def _parts(items: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:
@@ -88,7 +87,7 @@ def loop_body(
     init: Any,
     carry_of: Callable[[TreeDef], TreeDef] = lambda tree: tree,
     after: Sequence[Any] = (),
-) -> tuple[Body, list[Any]]:
+) -> tuple[TracedFunction, list[Any]]:
     """Traces the body of a loop, and checks that it returns what it is to be given next.
 
     A first value that is weakly typed, such as a Python 0, gets the dtype of the next one.

@@ -108,9 +108,9 @@ def _turns(
     length: int,
     reverse: bool = False,
     unroll: int = 1,
-) -> list[Any]:
+) -> Any:
     """A scan: its body, and what that is given."""
-    found: list[Any] = scan_p.bind(
+    return scan_p.bind(
         *consts,
         *carry,
         *xs,
@@ -121,7 +121,6 @@ def _turns(
         reverse=reverse,
         unroll=unroll,
     )
-    return found
 
 
 def _taken(params: dict[str, Any]) -> tuple[ClosedJaxpr, list[int], dict[str, Any]]:

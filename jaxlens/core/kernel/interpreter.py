@@ -13,8 +13,8 @@ interpreter below. Differentiating while tracing, for example:
            -> Staging.process          sin, cos and mul of that rule are recorded
 
 There is no search for the right interpreter among the arguments: the current one is in a context
-variable, and a tracer of another interpreter is a constant to it. That alone keeps nested
-derivatives apart (see `jvp.py`).
+variable, and a tracer of another interpreter is a constant to it. It is handed down unopened until
+the interpreter that it belongs to. That alone keeps nested derivatives apart (see `jvp.py`).
 
 In JAX: jax/_src/core.py (`Primitive`, `Trace`, `Tracer`). The context variable is that of
 "Autodidax2" (docs.jax.dev, autodidax2_part1.html). Unlike in JAX, all rules of a primitive are

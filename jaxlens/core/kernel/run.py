@@ -72,7 +72,7 @@ def constant(value: Any, aval: ShapedArray) -> ir.Value:
 
 
 @dataclass(slots=True)
-class Program:
+class Lowering:
     """The module that is being written.
 
     Attributes:
@@ -116,7 +116,7 @@ class Context:
         out: The type of the only result.
     """
 
-    program: Program
+    program: Lowering
     avals_in: Sequence[ShapedArray]
     avals_out: Sequence[ShapedArray]
     scopes: tuple[str, ...] = ()
@@ -164,12 +164,12 @@ def lower_jaxpr(
         closed: The jaxpr.
         name: The name of the function that was traced.
         arg_names: The name of each parameter.
-        layout: See `Program`.
+        layout: See `Lowering`.
     """
     with _mlir(), ir.Location.unknown():
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{plain(name)}")
-        program = Program(module, {"main"}, layout)
+        program = Lowering(module, {"main"}, layout)
         with ir.InsertionPoint(module.body):
             _function(program, "main", closed, f"jit({name})", arg_names)
         module.operation.verify()
@@ -190,7 +190,11 @@ def _mlir() -> Iterator[None]:
 
 
 def _function(
-    program: Program, name: str, closed: ClosedJaxpr, scope: str = "", args: Sequence[str] = ()
+    program: Lowering,
+    name: str,
+    closed: ClosedJaxpr,
+    scope: str = "",
+    args: Sequence[str] = (),
 ) -> None:
     """Emits a function; `main` is public, and has a scope and perhaps names of arguments."""
     types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
@@ -202,7 +206,7 @@ def _function(
 
 
 def lower_body(
-    program: Program, closed: ClosedJaxpr, operands: Sequence[ir.Value], scopes: tuple[str, ...]
+    program: Lowering, closed: ClosedJaxpr, operands: Sequence[ir.Value], scopes: tuple[str, ...]
 ) -> list[ir.Value]:
     """Emits the ops of a jaxpr's equations, in order: `eval_jaxpr`, with rules in place of bind."""
     jaxpr = closed.jaxpr

@@ -24,6 +24,7 @@ import numpy as np
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 float0 = np.dtype([("float0", np.void, 0)])  # the tangent dtype of integers: it holds no numbers
 
+# The 32-bit dtype in place of each 64-bit one, in NumPy's codes: i8 is int64, i4 is int32.
 _NARROW = {np.dtype(f"{kind}8"): np.dtype(f"{kind}4") for kind in "iuf"}
 _NARROW[np.dtype("c16")] = np.dtype("c8")
 _SUPPORTED = {bfloat16, float0, *_NARROW, *_NARROW.values()}

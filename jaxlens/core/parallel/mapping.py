@@ -27,7 +27,15 @@ from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.parallel.collectives import mesh_of, psum_p
-from jaxlens.core.parallel.meshes import Layout, Mesh, P, part, shard_map_p, sharding_text, whole
+from jaxlens.core.parallel.meshes import (
+    Mesh,
+    MeshLayout,
+    P,
+    part,
+    shard_map_p,
+    sharding_text,
+    whole,
+)
 from jaxlens.core.primitives.elementwise import div_p
 from jaxlens.core.transforms.batching import named_axes, naming
 from jaxlens.core.transforms.calls import record_rest, transformed
@@ -74,17 +82,15 @@ def shard_map(
         with naming(mesh.shape):
             closed, consts = hoisted(trace(flat_f, avals))
         outs = prefix_leaves(out_specs, out_trees[0], "shard_map out_specs")
-        return out_trees[0].unflatten(_bind(closed, consts, leaves, Layout(mesh, ins, outs)))
+        return out_trees[0].unflatten(_bind(closed, consts, leaves, MeshLayout(mesh, ins, outs)))
 
     return mapped
 
 
-def _bind(
-    jaxpr: ClosedJaxpr, consts: Sequence[Any], args: Sequence[Any], lies: Layout
-) -> list[Any]:
+def _bind(jaxpr: ClosedJaxpr, consts: Sequence[Any], args: Sequence[Any], lies: MeshLayout) -> Any:
     """Applies a jaxpr of parts, of whose constants all devices have copies."""
     copies = [P()] * len(consts)
-    found: list[Any] = shard_map_p.bind(
+    return shard_map_p.bind(
         *consts,
         *args,
         jaxpr=jaxpr,
@@ -92,19 +98,18 @@ def _bind(
         in_specs=(*copies, *lies.in_specs),
         out_specs=tuple(lies.out_specs),
     )
-    return found
 
 
 @shard_map_p.rule("abstract")
 def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, **params: Any) -> list[ShapedArray]:
-    lies = Layout(**params)
+    lies = MeshLayout(**params)
     pairs = zip(jaxpr.out_avals, lies.out_specs, strict=True)
     return [whole(aval, spec, lies.mesh, "shard_map: out_specs") for aval, spec in pairs]
 
 
 @shard_map_p.rule("lower")
 def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-    lies, mesh = Layout(**params), mesh_of(ctx)
+    lies, mesh = MeshLayout(**params), mesh_of(ctx)
 
     def layouts(avals: Sequence[ShapedArray], specs: Sequence[P]) -> ir.Attribute:
         pairs = zip(avals, specs, strict=True)
@@ -130,9 +135,9 @@ def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
 
 @shard_map_p.rule("jvp")
 def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-    (mesh, ins, outs), has = Layout(**params), nonzero(tangents)
+    (mesh, ins, outs), has = MeshLayout(**params), nonzero(tangents)
     both, new, flags = transformed(jaxpr, jvp_jaxpr, has)
-    lies = Layout(mesh, (*ins, *split(has, ins)[1]), (*outs, *split(flags, outs)[1]))
+    lies = MeshLayout(mesh, (*ins, *split(has, ins)[1]), (*outs, *split(flags, outs)[1]))
     results = _bind(both, new, [*primals, *split(has, tangents)[1]], lies)
     values, moved = cut(results, len(outs))
     return values, with_zeros(list(map(aval_of, values)), flags, moved)
@@ -140,9 +145,9 @@ def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
 
 @shard_map_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
-    (mesh, ins, outs), batched = Layout(**params), tuple(dim is not None for dim in dims)
+    (mesh, ins, outs), batched = MeshLayout(**params), tuple(dim is not None for dim in dims)
     every, new, flags = transformed(jaxpr, batch_jaxpr, size, batched)
-    lies = Layout(mesh, _moved(batched, ins), _moved(flags, outs))
+    lies = MeshLayout(mesh, _moved(batched, ins), _moved(flags, outs))
     results = _bind(every, new, in_front(size, args, dims), lies)
     return results, [0 if has else None for has in flags]
 
@@ -180,7 +185,7 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     ins, outs = split(unknown, params["in_specs"]), split(flags, params["out_specs"])
     own = [P(mesh.axis_names)] * (len(now.out_avals) - len(outs[0]))
     with interpreting(interpreter.parent):
-        results = _bind(now, consts, known, Layout(mesh, ins[0], outs[0] + own))
+        results = _bind(now, consts, known, MeshLayout(mesh, ins[0], outs[0] + own))
     done, residuals = cut(results, len(outs[0]))
     lies = {"mesh": mesh, "in_specs": (*own, *ins[1]), "out_specs": tuple(outs[1])}
     rest = [*residuals, *rest]
@@ -202,13 +207,13 @@ def _transposed_of(closed: ClosedJaxpr, linear: Flags, has: Flags, copied: Any) 
 
 @shard_map_p.rule("transpose")
 def _(cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-    mesh, ins, outs = Layout(**params)
+    mesh, ins, outs = MeshLayout(**params)
     linear, has = tuple(type(x) is Linear for x in args), nonzero(cts)
     (known, moving), given = split(linear, ins), split(has, outs)[1]
     copied = tuple(_uncut(spec, mesh) for spec in moving)
     back, new, flags = _transposed_of(jaxpr, linear, has, copied)
     shares = [_share(ct, spec, mesh) for ct, spec in zip(split(has, cts)[1], given, strict=True)]
-    lies = Layout(mesh, known + given, split(flags, moving)[1])
+    lies = MeshLayout(mesh, known + given, split(flags, moving)[1])
     found = _bind(back, new, split(linear, args)[0] + shares, lies)
     return merge(linear, [None] * len(known), merge(flags, [None] * flags.count(False), found))
 

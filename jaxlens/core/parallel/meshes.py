@@ -142,7 +142,7 @@ def sharding_text(mesh: Mesh, spec: P, ndim: int) -> str:
 # ---- the layout of a program --------------------------------------------------------------------
 
 
-class Layout(NamedTuple):
+class MeshLayout(NamedTuple):
     """How the arguments and results of a program lie on a mesh.
 
     Attributes:
@@ -156,7 +156,7 @@ class Layout(NamedTuple):
     out_specs: Sequence[P]
 
 
-def layout(closed: ClosedJaxpr) -> Layout | None:
+def layout(closed: ClosedJaxpr) -> MeshLayout | None:
     """The layout of a program that has a shard_map in it; None where one device is enough.
 
     What goes into or comes from a shard_map lies as that wants it, all else is copied everywhere.
@@ -177,7 +177,7 @@ def layout(closed: ClosedJaxpr) -> Layout | None:
                 specs.setdefault(atom, spec)
     inner = closed.jaxpr
     pick = [tuple(specs.get(x, P()) for x in xs) for xs in (inner.invars, inner.outvars)]
-    return Layout(found.pop(), *pick)
+    return MeshLayout(found.pop(), *pick)
 
 
 def _shard_maps(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:

@@ -35,6 +35,21 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: Sizes  # of the result: batch, features, then space
 
 
+class Convolution(NamedTuple):
+    """The parameters of the primitive; see `conv_general_dilated`."""
+
+    window_strides: Sizes
+    padding: Pads
+    lhs_dilation: Sizes
+    rhs_dilation: Sizes
+    dimension_numbers: ConvDimensionNumbers
+    feature_group_count: int
+
+    def bind(self, x: Any, k: Any) -> Any:
+        """Applies the primitive to an array and a kernel."""
+        return conv_general_dilated_p.bind(x, k, **self._asdict())
+
+
 conv_general_dilated_p = Primitive("conv_general_dilated")
 conv_general_dilated_p.jvp = bilinear(conv_general_dilated_p)
 
@@ -79,16 +94,8 @@ def conv_general_dilated(
             )
         lengths, window = _lengths(x, specs.lhs_spec, base), _lengths(k, specs.rhs_spec, steps)
         padding = _pads(padding, lengths, window, window_strides)
-    return conv_general_dilated_p.bind(
-        lhs,
-        rhs,
-        window_strides=tuple(window_strides),
-        padding=tuple(map(tuple, padding)),
-        lhs_dilation=base,
-        rhs_dilation=steps,
-        dimension_numbers=specs,
-        feature_group_count=feature_group_count,
-    )
+    strides, pads = tuple(window_strides), tuple((low, high) for low, high in padding)
+    return Convolution(strides, pads, base, steps, specs, feature_group_count).bind(lhs, rhs)
 
 
 def _lengths(aval: ShapedArray, spec: Sizes, steps: Sequence[int]) -> list[int]:
@@ -129,23 +136,14 @@ def _specs(given: Any, ndim: int) -> ConvDimensionNumbers:
 
 
 @conv_general_dilated_p.rule("abstract")
-def _(
-    x: ShapedArray,
-    k: ShapedArray,
-    *,
-    window_strides: Sizes,
-    padding: Pads,
-    lhs_dilation: Sizes,
-    rhs_dilation: Sizes,
-    dimension_numbers: ConvDimensionNumbers,
-    feature_group_count: int,
-) -> ShapedArray:
-    lhs, rhs, out = dimension_numbers
-    features, wanted = x.shape[lhs[1]], k.shape[rhs[1]] * feature_group_count
-    if features != wanted or k.shape[rhs[0]] % feature_group_count:
+def _(x: ShapedArray, k: ShapedArray, **params: Any) -> ShapedArray:
+    strides, padding, lhs_dilation, rhs_dilation, specs, groups = Convolution(**params)
+    lhs, rhs, out = specs
+    features, wanted = x.shape[lhs[1]], k.shape[rhs[1]] * groups
+    if features != wanted or k.shape[rhs[0]] % groups:
         raise ValueError(
             f"conv_general_dilated: the kernel {k.str_short()} takes {k.shape[rhs[1]]} features in "
-            f"each of {feature_group_count} groups and gives {k.shape[rhs[0]]}, which the groups "
+            f"each of {groups} groups and gives {k.shape[rhs[0]]}, which the groups "
             f"must divide; the array {x.str_short()} has {features}."
         )
     if x.dtype != k.dtype:
@@ -155,99 +153,51 @@ def _(
         )
     lengths, window = _lengths(x, lhs, lhs_dilation), _lengths(k, rhs, rhs_dilation)
     rooms = [n + sum(pads) - w for n, w, pads in zip(lengths, window, padding, strict=True)]
-    stops = [max(0, room // step + 1) for room, step in zip(rooms, window_strides, strict=True)]
+    stops = [max(0, room // step + 1) for room, step in zip(rooms, strides, strict=True)]
     sizes = dict(zip(out, [x.shape[lhs[0]], k.shape[rhs[0]], *stops], strict=True))
     shape = tuple(sizes[axis] for axis in range(x.ndim))
     return ShapedArray(shape, x.dtype, x.weak_type and k.weak_type)
 
 
 @conv_general_dilated_p.rule("lower")
-def _(
-    ctx: Any,
-    x: Any,
-    k: Any,
-    *,
-    dimension_numbers: ConvDimensionNumbers,
-    padding: Pads,
-    feature_group_count: int,
-    **steps: Sizes,
-) -> Any:
-    lhs, rhs, out = dimension_numbers
+def _(ctx: Any, x: Any, k: Any, *, padding: Pads, **params: Any) -> Any:
+    lhs, rhs, out = params.pop("dimension_numbers")
+    groups = params.pop("feature_group_count")
     numbers = hlo.ConvDimensionNumbers.get(
         lhs[0], lhs[1], lhs[2:], rhs[1], rhs[0], rhs[2:], out[0], out[1], out[2:]
     )
     pads = ir.DenseIntElementsAttr.get(np.asarray(padding, np.int64).reshape(-1, 2))
-    sizes = {name: i64s(numbers) for name, numbers in steps.items()}
-    return hlo.convolution(
-        ctx.type(ctx.out), x, k, numbers, feature_group_count, 1, padding=pads, **sizes
-    )
+    sizes = {name: i64s(numbers) for name, numbers in params.items()}
+    return hlo.convolution(ctx.type(ctx.out), x, k, numbers, groups, 1, padding=pads, **sizes)
 
 
 @conv_general_dilated_p.rule("transpose")
-def _(
-    ct: Any,
-    x: Any,
-    k: Any,
-    *,
-    window_strides: Sizes,
-    padding: Pads,
-    lhs_dilation: Sizes,
-    rhs_dilation: Sizes,
-    dimension_numbers: ConvDimensionNumbers,
-    feature_group_count: int,
-) -> list[Any]:
-    lhs, rhs, out = dimension_numbers
-    groups = feature_group_count
-    stops, lengths = _lengths(ct.aval, out, window_strides), _lengths(type_of(x), lhs, lhs_dilation)
+def _(ct: Any, x: Any, k: Any, **params: Any) -> list[Any]:
+    strides, padding, lhs_dilation, rhs_dilation, specs, groups = Convolution(**params)
+    lhs, rhs, out = specs
+    stops, lengths = _lengths(ct.aval, out, strides), _lengths(type_of(x), lhs, lhs_dilation)
     window, before = _lengths(type_of(k), rhs, rhs_dilation), [low for low, _ in padding]
     spans = list(zip(stops, lengths, window, before, strict=True))
-    x_turned, k_turned, ct_turned = ((s[1], s[0], *s[2:]) for s in dimension_numbers)
+    x_turned, k_turned, ct_turned = ((s[1], s[0], *s[2:]) for s in specs)
     if type(x) is Linear:  # the kernel turned round moves over the cotangent
         k = rev(_regrouped(k, rhs[0], rhs[1], groups), rhs[2:])
-        return [
-            conv_general_dilated_p.bind(
-                ct,
-                k,
-                window_strides=lhs_dilation,
-                lhs_dilation=window_strides,
-                padding=tuple((w - 1 - low, n - stop + low) for stop, n, w, low in spans),
-                rhs_dilation=rhs_dilation,
-                dimension_numbers=ConvDimensionNumbers(out, k_turned, lhs),
-                feature_group_count=groups,
-            ),
-            None,
-        ]
+        pads = tuple((w - 1 - low, n - stop + low) for stop, n, w, low in spans)
+        specs = ConvDimensionNumbers(out, k_turned, lhs)
+        turned = Convolution(lhs_dilation, pads, strides, rhs_dilation, specs, groups)
+        return [turned.bind(ct, k), None]
     # The cotangent moves over the array, batch is summed over as features are.
     x = _regrouped(x, lhs[1], lhs[0], groups)
-    return [
-        None,
-        conv_general_dilated_p.bind(
-            x,
-            ct,
-            window_strides=rhs_dilation,
-            lhs_dilation=lhs_dilation,
-            padding=tuple((low, stop + w - 1 - n - low) for stop, n, w, low in spans),
-            rhs_dilation=window_strides,
-            dimension_numbers=ConvDimensionNumbers(x_turned, ct_turned, k_turned),
-            feature_group_count=groups,
-        ),
-    ]
+    pads = tuple((low, stop + w - 1 - n - low) for stop, n, w, low in spans)
+    specs = ConvDimensionNumbers(x_turned, ct_turned, k_turned)
+    turned = Convolution(rhs_dilation, pads, lhs_dilation, strides, specs, groups)
+    return [None, turned.bind(x, ct)]
 
 
 @conv_general_dilated_p.rule("batch")
-def _(
-    size: int,
-    args: Any,
-    dims: Any,
-    *,
-    dimension_numbers: ConvDimensionNumbers,
-    feature_group_count: int,
-    **params: Any,
-) -> Any:
-    (x, k), (x_dim, k_dim) = args, dims
-    lhs, rhs, out = dimension_numbers
-    groups, axis = feature_group_count, out[1]
-    params["dimension_numbers"] = dimension_numbers
+def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
+    (x, k), (x_dim, k_dim), conv = args, dims, Convolution(**params)
+    lhs, rhs, out = conv.dimension_numbers
+    groups, axis = conv.feature_group_count, out[1]
     if x_dim is None and groups > 1:
         x, x_dim = to_front(size, x, None), 0
     if k_dim is None:  # more batch
@@ -257,8 +207,7 @@ def _(
     else:  # groups of features
         x, k = _merged(x, x_dim, lhs[1]), _merged(k, k_dim, rhs[0])
         groups *= size
-    result = conv_general_dilated_p.bind(x, k, feature_group_count=groups, **params)
-    return _parted(result, axis, size), axis
+    return _parted(conv._replace(feature_group_count=groups).bind(x, k), axis, size), axis
 
 
 def _merged(x: Any, axis: int, into: int) -> Any:

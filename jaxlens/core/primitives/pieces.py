@@ -208,10 +208,9 @@ def _(ctx: Any, x: Any, *, sizes: Axes, axis: int) -> list[Any]:
     return found
 
 
-def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+def split(x: Any, sizes: Sequence[int], axis: int = 0) -> Any:
     """Pieces of these lengths along an axis."""
-    found: list[Any] = split_p.bind(x, sizes=tuple(sizes), axis=axis)
-    return found
+    return split_p.bind(x, sizes=tuple(sizes), axis=axis)
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:

@@ -189,9 +189,8 @@ def call_rules(
         transposed: How a jaxpr is transposed.
     """
 
-    def call(first: Sequence[Any], args: Sequence[Any], params: Any, jaxprs: Jaxprs) -> list[Any]:
-        results: list[Any] = primitive.bind(*first, *args, **params | {key: jaxprs})
-        return results
+    def call(first: Sequence[Any], args: Sequence[Any], params: Any, jaxprs: Jaxprs) -> Any:
+        return primitive.bind(*first, *args, **params | {key: jaxprs})
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         (first, args), moving = cut(primals, before), tangents[before:]

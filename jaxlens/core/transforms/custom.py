@@ -92,7 +92,7 @@ class WithRules:
         body = traced(f, given, {})
         leaves, in_tree = tree_flatten(given)
         rules = {
-            kind.__name__.lower(): kind(self.name, rule, static, in_tree, body.out_tree)
+            kind.name_of_rule(): kind(self.name, rule, static, in_tree, body.out_tree)
             for kind, rule in self.given.items()
         }
         results = self.call.bind(
@@ -127,6 +127,11 @@ class Rule:
     def __repr__(self) -> str:
         return getattr(self.given, "__name__", "rule")
 
+    @classmethod
+    def name_of_rule(cls) -> str:
+        """`jvp`, `fwd` or `bwd`."""
+        return cls.__name__.removesuffix("Rule").lower()
+
     @property
     def first(self) -> list[Any]:
         """The values of the arguments that are not traced."""
@@ -134,8 +139,7 @@ class Rule:
 
     def fail(self, says: str) -> NoReturn:
         """Says what the rule should have returned."""
-        kind = type(self).__name__.lower()
-        raise TypeError(f"The {kind} rule of {self.name} must return {says}.")
+        raise TypeError(f"The {self.name_of_rule()} rule of {self.name} must return {says}.")
 
     def pair(self, found: Any, parts: str) -> tuple[list[Any], Any]:
         """The leaves of the value that the rule returns, and what it returns beside it."""
@@ -147,7 +151,7 @@ class Rule:
         return results, found[1]
 
 
-class JVP(Rule):
+class JVPRule(Rule):
     """Of primals and tangents to a value, and its tangents but for those of integers."""
 
     __slots__ = ()
@@ -172,7 +176,7 @@ class JVP(Rule):
         return results, kept
 
 
-class Fwd(Rule):
+class FwdRule(Rule):
     """Of primals to a value and the residuals."""
 
     __slots__ = ()
@@ -182,7 +186,7 @@ class Fwd(Rule):
         return self.pair(fwd(*self.in_tree.unflatten(primals)), "value, residuals")
 
 
-class Bwd(Rule):
+class BwdRule(Rule):
     """Of residuals and the cotangents of a value to a cotangent per leaf, or None."""
 
     __slots__ = ()
@@ -207,7 +211,7 @@ class custom_jvp(WithRules):  # noqa: N801 - as in jax
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """Sets the rule: `jvp(*nondiff, primals, tangents) -> (value, tangent)`."""
-        self.given = {JVP: jvp}
+        self.given = {JVPRule: jvp}
         return jvp
 
 
@@ -227,7 +231,7 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
             bwd: `(*nondiff, residuals, cotangent)` to a tuple with a cotangent for each argument
                 that is differentiated; None where it is zero.
         """
-        self.given = {Fwd: fwd, Bwd: bwd}
+        self.given = {FwdRule: fwd, BwdRule: bwd}
 
 
 # ---- calls --------------------------------------------------------------------------------------
@@ -360,9 +364,8 @@ def _batch_of(closed: ClosedJaxpr, size: int, batched: Flags) -> tuple[ClosedJax
 def _rules(call: Primitive) -> None:
     """What calls with rules have in common."""
 
-    def lower(ctx: Any, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
-        found: list[Any] = ctx.inline(call_jaxpr, *operands)
-        return found
+    def lower(ctx: Any, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
+        return ctx.inline(call_jaxpr, *operands)
 
     def partial(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
         """Where only part is known, it is differentiated already, and the rule not needed."""

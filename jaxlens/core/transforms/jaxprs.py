@@ -20,7 +20,7 @@ from jaxlens.core.kernel.basics import Dim, Linear, instantiate
 from jaxlens.core.kernel.interpreter import Tracer, current, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, as_function, hoisted
 from jaxlens.core.kernel.jvp import jvp_flat
-from jaxlens.core.kernel.trace import flat, trace
+from jaxlens.core.kernel.trace import Flat, flat, trace
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import tangent_aval, x64
 from jaxlens.core.kernel.vjp import Partial, backward_pass
@@ -76,7 +76,7 @@ def memoized(transform: Callable[..., Any]) -> Callable[..., Any]:
 # ---- jaxprs of functions ------------------------------------------------------------------------
 
 
-class Body(NamedTuple):
+class TracedFunction(NamedTuple):
     """A traced function of trees, as calls and loops hold it.
 
     Attributes:
@@ -90,18 +90,18 @@ class Body(NamedTuple):
     out_tree: TreeDef
 
 
-def traced(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Body:
+def traced(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> TracedFunction:
     """Traces a function of trees; once per function and types, so that it is compiled once."""
     leaves, in_tree = tree_flatten((tuple(args), kwargs))
     avals = tuple(types_of(f, in_tree, leaves))
-    body: Body = _traced(f, in_tree, avals, tuple(named_axes().items()))
+    body: TracedFunction = _traced(f, in_tree, avals, tuple(named_axes().items()))
     return body
 
 
 @memoized
-def _traced(f: Callable[..., Any], in_tree: TreeDef, avals: Sequence[Any], _: Any) -> Body:
+def _traced(f: Flat, in_tree: TreeDef, avals: Sequence[Any], _: Any) -> TracedFunction:
     flat_f, out_trees = flat(f, in_tree)
-    return Body(*hoisted(trace(flat_f, avals)), out_trees[0])
+    return TracedFunction(*hoisted(trace(flat_f, avals)), out_trees[0])
 
 
 def make_jaxpr(f: Callable[..., Any]) -> Callable[..., ClosedJaxpr]:

@@ -66,13 +66,10 @@ def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
 
 
 @remat_p.rule("lower")
-def _(
-    ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, differentiated: bool, prevent_cse: bool
-) -> list[Any]:
+def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, differentiated: bool, prevent_cse: bool) -> Any:
     if differentiated and prevent_cse and operands:
         operands = tuple(hlo.OptimizationBarrierOp(list(operands)).results)
-    found: list[Any] = ctx.inline(jaxpr, *operands)
-    return found
+    return ctx.inline(jaxpr, *operands)
 
 
 def _transposed(

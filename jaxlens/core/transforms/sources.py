@@ -31,7 +31,7 @@ _MAX_FRAMES = 200  # of one stack: a user's recursion may be deep
 Call = tuple[CodeType, int]  # a function's code, and the index of the instruction it is at
 
 
-class Frame(NamedTuple):
+class SourceFrame(NamedTuple):
     """A position in a file: lines count from 1, columns from 0; None where Python has none."""
 
     file_name: str
@@ -89,17 +89,17 @@ class SourceInfo:
         return Traceback(self.calls)
 
     @property
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[SourceFrame, ...]:
         """The positions in the user's files, innermost first."""
         return tuple(map(frame, self.calls))
 
 
-def frame(call: Call) -> Frame:
+def frame(call: Call) -> SourceFrame:
     """Returns the position of a call."""
     code, instruction = call
     line, end, column, end_column = _positions(code)[instruction // 2]
     name = code.co_qualname
-    return Frame(code.co_filename, name, line or code.co_firstlineno, end, column, end_column)
+    return SourceFrame(code.co_filename, name, line or code.co_firstlineno, end, column, end_column)
 
 
 @lru_cache(maxsize=256)
@@ -212,7 +212,7 @@ def locate(
     return scopes, named(str(NameStack((*scopes, name))), location)
 
 
-def _location(frame: Frame) -> ir.Location:
+def _location(frame: SourceFrame) -> ir.Location:
     complete = frame.end_line is not None and frame.start_column is not None
     end = (frame.start_column, frame.end_line, frame.end_column) if complete else (0,)
     file = ir.Location.file(frame.file_name, frame.start_line, *end)
