@@ -1,4 +1,4 @@
-"""Lowering for XLA: the kernel's module, with donated arguments and layouts on several devices.
+"""ModuleState for XLA: the kernel's module, with donated arguments and layouts on several devices.
 
 func @main(%arg0: tensor<8xf32> {sdy.sharding = ..., tf.aliasing_output = 0 : i32}) -> ...
 """
@@ -9,7 +9,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr
-from jaxlens.core.kernel.run import Lowering, lower_body, lower_jaxpr
+from jaxlens.core.kernel.run import ModuleState, lower_body, lower_jaxpr
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.parallel.meshes import MeshLayout, P, sharding_text
 
@@ -77,4 +77,4 @@ def lower_into(
         layout: How it lies on the devices that the module is for; None for one device.
     """
     taken = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
-    return lower_body(Lowering(module, {"main", *taken}, layout), closed, operands, ())
+    return lower_body(ModuleState(module, {"main", *taken}, layout), closed, operands, ())

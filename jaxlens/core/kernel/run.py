@@ -1,6 +1,6 @@
 """Running: from a jaxpr to StableHLO, and from that to numbers. `jit` is one primitive.
 
-StableHLO is the portable language of array programs: its ops are nearly the primitives. Lowering
+StableHLO is the portable language of array programs: its ops are nearly the primitives. ModuleState
 goes through the equations once and lets the `lower` rule of each primitive emit its ops.
 
     a:f32[] -> b:f32[] = sin a      %0 = stablehlo.sine %arg0 : tensor<f32>
@@ -72,7 +72,7 @@ def constant(value: Any, aval: ShapedArray) -> ir.Value:
 
 
 @dataclass(slots=True)
-class Lowering:
+class ModuleState:
     """The module that is being written.
 
     Attributes:
@@ -116,7 +116,7 @@ class Context:
         out: The type of the only result.
     """
 
-    program: Lowering
+    program: ModuleState
     avals_in: Sequence[ShapedArray]
     avals_out: Sequence[ShapedArray]
     scopes: tuple[str, ...] = ()
@@ -164,12 +164,12 @@ def lower_jaxpr(
         closed: The jaxpr.
         name: The name of the function that was traced.
         arg_names: The name of each parameter.
-        layout: See `Lowering`.
+        layout: See `ModuleState`.
     """
     with _mlir(), ir.Location.unknown():
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{plain(name)}")
-        program = Lowering(module, {"main"}, layout)
+        program = ModuleState(module, {"main"}, layout)
         with ir.InsertionPoint(module.body):
             _function(program, "main", closed, f"jit({name})", arg_names)
         module.operation.verify()
@@ -190,7 +190,7 @@ def _mlir() -> Iterator[None]:
 
 
 def _function(
-    program: Lowering,
+    program: ModuleState,
     name: str,
     closed: ClosedJaxpr,
     scope: str = "",
@@ -206,7 +206,7 @@ def _function(
 
 
 def lower_body(
-    program: Lowering, closed: ClosedJaxpr, operands: Sequence[ir.Value], scopes: tuple[str, ...]
+    program: ModuleState, closed: ClosedJaxpr, operands: Sequence[ir.Value], scopes: tuple[str, ...]
 ) -> list[ir.Value]:
     """Emits the ops of a jaxpr's equations, in order: `eval_jaxpr`, with rules in place of bind."""
     jaxpr = closed.jaxpr
