@@ -242,7 +242,6 @@ def test_folders_hold_at_most_twenty_files() -> None:
 
 # Public classes of one name that mean the same in two places, with the reason.
 HOMONYMS = {
-    "Body": "to be renamed",
     "Change": "to be renamed",
     "Figure": "to be renamed",
     "Loop": "to be renamed",

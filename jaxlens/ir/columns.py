@@ -52,14 +52,14 @@ class Columns:
         kind: Per step, the number of its opcode, attributes, literals, count of operands, types of
             results and bodies, shared over the whole program. It does not depend on the
             operands or the place.
-        place: Per step, index into `Program.places`.
+        place: Per step, index into `ProgramColumns.places`.
         first_result: Per step, the number of its first result, beginning with the number of
             parameters; and the number of values at the end.
         first_operand: Per step, the index of its first operand in `distance`; and the length of
             that.
         distance: Per operand, the step's first result minus the operand's number;
             `LITERAL` for what is no value of this region.
-        types: Per value, index into `Program.types`.
+        types: Per value, index into `ProgramColumns.types`.
         results: Numbers of the values that the region returns; -1 for a literal.
         calls: By step, the names of the regions that it calls, for steps that call any.
         ids: Per step, the node's id.
@@ -108,7 +108,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProgramColumns:
     """A whole module.
 
     Attributes:
@@ -141,7 +141,7 @@ class ColumnsModule(Module):
     """
 
     __slots__ = ("columns", "locate", "value_name", "value_numbers")
-    columns: Program
+    columns: ProgramColumns
     locate: Callable[[str], tuple[str, int]]
     value_name: Callable[[str, int], str]
     value_numbers: Callable[[str], "array[int]"]
@@ -157,7 +157,7 @@ class ColumnsModule(Module):
     __hash__ = None  # type: ignore[assignment]
 
 
-def columns(module: Module) -> Program:
+def columns(module: Module) -> ProgramColumns:
     """The columns of a module; computed unless its reader has made them."""
     return module.columns if isinstance(module, ColumnsModule) else _Reader(module).program()
 
@@ -242,13 +242,13 @@ class _Reader:
     shape_of: dict[str, int] = field(default_factory=dict)
     opcodes: list[str] = field(default_factory=list)
 
-    def program(self) -> Program:
+    def program(self) -> ProgramColumns:
         by_name = {}
         for name in reversed(list(self.module.regions)):
             by_name[name] = self._region(self.module.regions[name])
             self.shape_of[name] = self.shapes.number(shape(by_name[name]))
         regions = {name: by_name[name] for name in self.module.regions}
-        return Program(regions, self.opcodes, tuple(self.places), tuple(self.types))
+        return ProgramColumns(regions, self.opcodes, tuple(self.places), tuple(self.types))
 
     def _region(self, region: Region) -> Columns:
         number = {value.name: n for n, value in enumerate(region.parameters)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import compress, count, islice, pairwise
 from operator import ne
 
-from jaxlens.ir.columns import Place, Program, columns
+from jaxlens.ir.columns import Place, ProgramColumns, columns
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr.bodies import Ids
 from jaxlens.links.call_stacks import MOST, Stack, within
@@ -65,7 +65,7 @@ def traced(module: Module) -> Traced | None:
     return Traced(runs, tuple(map(known.__getitem__, numbers)))
 
 
-def _stretches(program: Program) -> list[tuple[str, Sequence[int]]] | None:
+def _stretches(program: ProgramColumns) -> list[tuple[str, Sequence[int]]] | None:
     """Bodies and places of neighbouring equations, in the order of their ids."""
     found: list[tuple[int, str, Sequence[int]]] = []
     for region in program.regions.values():
@@ -95,7 +95,7 @@ def _numbered(ids: Sequence[str]) -> Ids | None:
     return found
 
 
-def _groups(program: Program) -> dict[tuple[str, int], Group]:
+def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
     """What is known of each place of each body; bodies come after what calls them."""
     calls: defaultdict[str, list[tuple[Stack, tuple[Stack, ...]]]] = defaultdict(list)
     ends: defaultdict[str, set[Stack]] = defaultdict(set)

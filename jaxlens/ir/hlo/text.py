@@ -238,7 +238,7 @@ def _array(text: str) -> Type:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class InstructionParts:
     """The parts of an instruction's line as text; `attributes` begins after the operands' comma."""
 
     root: bool
@@ -249,7 +249,7 @@ class Parts:
     attributes: str
 
 
-def cut(line: str) -> Parts | None:
+def cut(line: str) -> InstructionParts | None:
     """Splits a line of any form into its parts; None where it is no instruction."""
     result = _RESULT.match(line)
     if result is None:
@@ -263,7 +263,7 @@ def cut(line: str) -> Parts | None:
         return None
     type_text, operands = line[result.end() : behind], line[opcode.end() : end - 1]
     rest = line[end:].strip().removeprefix(",")
-    return Parts(bool(result[1]), result[2], type_text, opcode[1], operands, rest)
+    return InstructionParts(bool(result[1]), result[2], type_text, opcode[1], operands, rest)
 
 
 def instructions(line: str) -> list[str]:

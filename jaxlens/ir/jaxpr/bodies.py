@@ -57,7 +57,7 @@ class Ids(ComputedSequence[str]):
 
 
 @dataclass(slots=True)
-class Body:
+class JaxprBody:
     """One distinct jaxpr.
 
     Attributes:
@@ -176,15 +176,15 @@ def opened(value: Any) -> Any:
     return inner if hasattr(inner, "eqns") and hasattr(inner, "outvars") else None
 
 
-def bodies(jaxpr: Any) -> dict[int, Body]:
+def bodies(jaxpr: Any) -> dict[int, JaxprBody]:
     """Every distinct jaxpr by identity, callers before callees, the whole program first."""
-    by_identity: dict[int, Body] = {}
+    by_identity: dict[int, JaxprBody] = {}
     names: dict[str, int] = {}
     find = Finder()
     count = [0]
 
-    def enter(inner: Any, name: str) -> tuple[Body, Iterator[tuple[str, Any]]]:
-        body = by_identity[id(inner)] = Body(inner, _unique(name, names))
+    def enter(inner: Any, name: str) -> tuple[JaxprBody, Iterator[tuple[str, Any]]]:
+        body = by_identity[id(inner)] = JaxprBody(inner, _unique(name, names))
         return body, _walk(body, find, count)
 
     stack = [enter(jaxpr, "main")]
@@ -201,7 +201,7 @@ def bodies(jaxpr: Any) -> dict[int, Body]:
     return ordered
 
 
-def _walk(body: Body, find: Finder, count: list[int]) -> Iterator[tuple[str, Any]]:
+def _walk(body: JaxprBody, find: Finder, count: list[int]) -> Iterator[tuple[str, Any]]:
     """Numbers a body's equations; yields each jaxpr in their parameters, with a name for it.
 
     `count` is the number of equations so far, without those of `body` from `start` on.
@@ -218,7 +218,7 @@ def _walk(body: Body, find: Finder, count: list[int]) -> Iterator[tuple[str, Any
     _number(body, count, start, len(eqns))
 
 
-def _number(body: Body, count: list[int], start: int, stop: int) -> int:
+def _number(body: JaxprBody, count: list[int], start: int, stop: int) -> int:
     body.ids.run_on(count[0], stop - start)
     count[0] += stop - start
     return stop
@@ -269,7 +269,7 @@ def _unique(name: str, names: dict[str, int]) -> str:
     return wanted
 
 
-def _callers_first(by_identity: dict[int, Body]) -> dict[int, Body]:
+def _callers_first(by_identity: dict[int, JaxprBody]) -> dict[int, JaxprBody]:
     """Orders bodies topologically, callers first; ties in the order of discovery."""
     place = {key: index for index, key in enumerate(by_identity)}
     keys = list(by_identity)
@@ -291,7 +291,7 @@ def _callers_first(by_identity: dict[int, Body]) -> dict[int, Body]:
     return ordered
 
 
-def _count(ordered: dict[int, Body]) -> None:
+def _count(ordered: dict[int, JaxprBody]) -> None:
     """Fills in `times`; callers come first, so one pass is enough."""
     first = True
     for body in ordered.values():
@@ -302,7 +302,7 @@ def _count(ordered: dict[int, Body]) -> None:
                 ordered[id(jaxpr)].times += body.times
 
 
-def breadth_first(ordered: dict[int, Body]) -> list[Body]:
+def breadth_first(ordered: dict[int, JaxprBody]) -> list[JaxprBody]:
     """The bodies in breadth-first order from the first."""
     start = next(iter(ordered.values()))
     order, seen = [], {id(start.jaxpr)}

@@ -7,9 +7,9 @@ tracebacks, parameters) is processed once.
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, Program, blank, shape
+from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, blank, shape
 from jaxlens.ir.graph import Type
-from jaxlens.ir.jaxpr.bodies import Body
+from jaxlens.ir.jaxpr.bodies import JaxprBody
 from jaxlens.ir.jaxpr.frames import Resolver
 from jaxlens.ir.jaxpr.types import type_of
 
@@ -18,8 +18,8 @@ Words = Callable[[Any], Hashable]
 
 
 def program(
-    bodies: Mapping[int, Body], spans: Resolver, scope: Callable[[Any], str], words: Words
-) -> Program:
+    bodies: Mapping[int, JaxprBody], spans: Resolver, scope: Callable[[Any], str], words: Words
+) -> ProgramColumns:
     """Columns of every body.
 
     Args:
@@ -31,7 +31,7 @@ def program(
     maker = _Maker(bodies, spans, scope, words)
     by_name = {body.name: maker.region(body) for body in reversed(list(bodies.values()))}
     regions = {body.name: by_name[body.name] for body in bodies.values()}
-    return Program(regions, maker.opcodes, tuple(maker.places), tuple(maker.types))
+    return ProgramColumns(regions, maker.opcodes, tuple(maker.places), tuple(maker.types))
 
 
 class _Maker:
@@ -39,7 +39,7 @@ class _Maker:
 
     def __init__(
         self,
-        bodies: Mapping[int, Body],
+        bodies: Mapping[int, JaxprBody],
         spans: Resolver,
         scope: Callable[[Any], str],
         words: Words,
@@ -56,7 +56,7 @@ class _Maker:
         self._place_of: dict[tuple[str | None, Any], int] = {}
         self._literals: Pool[Hashable] = Pool()
 
-    def region(self, body: Body) -> Columns:
+    def region(self, body: JaxprBody) -> Columns:
         """The columns of a body, after those of its callees."""
         jaxpr = body.jaxpr
         columns = blank(body.name, body.ids, range(len(jaxpr.eqns)))
@@ -72,7 +72,7 @@ class _Maker:
         self._shape_of[body.name] = self._shapes.number(shape(columns))
         return columns
 
-    def _steps(self, body: Body, columns: Columns, number: dict[int, int]) -> None:
+    def _steps(self, body: JaxprBody, columns: Columns, number: dict[int, int]) -> None:
         """The loop over all equations, inlined but for what is seldom called."""
         back, types, get = columns.distance.append, columns.types.append, number.get
         read, kind = columns.first_operand.append, columns.kind.append

@@ -15,8 +15,8 @@ from itertools import chain, compress, repeat
 from operator import sub
 from typing import Any
 
-from jaxlens.ir.columns import Program
-from jaxlens.ir.jaxpr.bodies import Body, breadth_first
+from jaxlens.ir.columns import ProgramColumns
+from jaxlens.ir.jaxpr.bodies import JaxprBody, breadth_first
 
 LONG = 10  # a body with more equations than this is printed before the rest
 _UNNAMED = -(1 << 31)
@@ -30,7 +30,7 @@ class Names:
         program: Their columns.
     """
 
-    def __init__(self, bodies: Mapping[int, Body], program: Program) -> None:
+    def __init__(self, bodies: Mapping[int, JaxprBody], program: ProgramColumns) -> None:
         self._bodies, self._program = bodies, program
         self._letters = self._dropped = 0
         self._unread_of: dict[str, list[int]] = {}
@@ -63,14 +63,14 @@ class Names:
                 else:
                     stack.append(self._walk(self._bodies[id(inner)], hoisted))
 
-    def _drop_unread(self, main: Body) -> None:
+    def _drop_unread(self, main: JaxprBody) -> None:
         """JAX looks for unused values in the outermost body alone, from its end on."""
         first_result = self._program.regions[main.name].first_result
         places = [(-bisect_right(first_result, value), value) for value in self._unread(main)]
         for _, value in sorted(places):
             self._drop(self._numbers[main.name], value)
 
-    def _unread(self, body: Body) -> list[int]:
+    def _unread(self, body: JaxprBody) -> list[int]:
         """Values that the body defines and nothing in it reads or returns."""
         cached = self._unread_of.get(body.name)
         if cached is not None:
@@ -85,7 +85,7 @@ class Names:
         self._unread_of[body.name] = unread
         return unread
 
-    def _walk(self, body: Body, hoisted: set[int]) -> Iterator[Any]:
+    def _walk(self, body: JaxprBody, hoisted: set[int]) -> Iterator[Any]:
         """Names a body's values in printing order; yields the bodies printed in the middle."""
         region, numbers = self._program.regions[body.name], self._numbers[body.name]
         dropped = set(self._dropped_by_jax(body))
@@ -104,7 +104,7 @@ class Names:
                     yield callee
         self._name(numbers, range(region.first_result[start], len(numbers)), dropped)
 
-    def _dropped_by_jax(self, body: Body) -> Iterator[int]:
+    def _dropped_by_jax(self, body: JaxprBody) -> Iterator[int]:
         """Unused values that JAX itself marks as such."""
         first_result = self._program.regions[body.name].first_result
         for value in self._unread(body):
@@ -113,7 +113,7 @@ class Names:
             if type(var).__name__ == "DropVar":
                 yield value
 
-    def _share(self, body: Body, step: int, inner: Body) -> None:
+    def _share(self, body: JaxprBody, step: int, inner: JaxprBody) -> None:
         """Gives a body's inputs and results the names of the call's values, each at most once."""
         outer, region = self._program.regions[body.name], self._program.regions[inner.name]
         first = outer.first_result[step]
@@ -122,7 +122,7 @@ class Names:
         self._share_all(body, outer.values(step), inner, region.results)
 
     def _share_all(
-        self, body: Body, outer: Sequence[int], inner: Body, values: Sequence[int]
+        self, body: JaxprBody, outer: Sequence[int], inner: JaxprBody, values: Sequence[int]
     ) -> None:
         outer_names, inner_names = self._numbers[body.name], self._numbers[inner.name]
         used: set[int] = set()
@@ -160,7 +160,7 @@ class Names:
         numbers[value] = -self._dropped
 
 
-def _stands_first(body: Body, main: Body) -> bool:
+def _stands_first(body: JaxprBody, main: JaxprBody) -> bool:
     return body is not main and (body.times > 1 or len(body.jaxpr.eqns) > LONG)
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from jaxlens.ir.columns import LITERAL, ColumnsModule, Program, calls
+from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns, calls
 from jaxlens.ir.gc_pause import paused
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.ir.jaxpr import columns as jaxpr_columns
 from jaxlens.ir.jaxpr import params as jaxpr_params
-from jaxlens.ir.jaxpr.bodies import Body, Finder, bodies, callee, opened
+from jaxlens.ir.jaxpr.bodies import Finder, JaxprBody, bodies, callee, opened
 from jaxlens.ir.jaxpr.frames import Resolver, resolver
 from jaxlens.ir.jaxpr.names import Names
 from jaxlens.ir.jaxpr.params import unsaid
@@ -92,7 +92,7 @@ class _Region(LazyFields, Region):
     """A Region whose parameters, nodes and results are made on first use."""
 
     __slots__ = ("_body", "_reader")
-    _body: Body
+    _body: JaxprBody
     _reader: "_Reader"
     _makers = {  # noqa: RUF012
         "parameters": lambda region: region._reader.parameters(region._body),
@@ -113,9 +113,9 @@ class _Reader:
         columns: The columns of the program; set before any method but `words` is called.
     """
 
-    columns: Program
+    columns: ProgramColumns
 
-    def __init__(self, bodies: dict[int, Body]) -> None:
+    def __init__(self, bodies: dict[int, JaxprBody]) -> None:
         self.bodies = bodies
         self._words: dict[int, str] = {}
 
@@ -124,7 +124,7 @@ class _Reader:
         return Names(self.bodies, self.columns)
 
     @cached_property
-    def _runs(self) -> list[tuple[int, int, Body]]:
+    def _runs(self) -> list[tuple[int, int, JaxprBody]]:
         """First number, index and body of each run of ids, in the order of numbers."""
         runs = (
             (number, first, body)
@@ -135,7 +135,7 @@ class _Reader:
         return sorted(runs, key=lambda run: run[0])
 
     def locate(self, ident: str) -> tuple[str, int]:
-        """Body and index of an equation; raises KeyError where there is none of that id."""
+        """Name of its body and index of an equation; raises KeyError where there is none of that id."""
         if not (ident[:1] == "e" and ident[1:].isdecimal()):
             raise KeyError(ident)
         number = int(ident[1:])
@@ -147,15 +147,15 @@ class _Reader:
                 return body.name, step
         raise KeyError(ident)
 
-    def nodes(self, body: Body) -> Sequence[Node]:
+    def nodes(self, body: JaxprBody) -> Sequence[Node]:
         """The equations of a body."""
         return LazySequence(len(body.ids), partial(self._node, body))
 
-    def parameters(self, body: Body) -> tuple[Value, ...]:
+    def parameters(self, body: JaxprBody) -> tuple[Value, ...]:
         """Constants and inputs of a body."""
         return tuple(self._values(body.name, range(self.columns.regions[body.name].parameters)))
 
-    def results(self, body: Body) -> tuple[str, ...]:
+    def results(self, body: JaxprBody) -> tuple[str, ...]:
         """Names of the results of a body."""
         values = self.columns.regions[body.name].results
         return tuple(
@@ -178,7 +178,7 @@ class _Reader:
         pairs = (pair for pair in attrs if not any(name in pair[1] for name in bodies))
         return eqn.primitive.name, *pairs
 
-    def _node(self, body: Body, step: int) -> Node:
+    def _node(self, body: JaxprBody, step: int) -> Node:
         region, eqn = self.columns.regions[body.name], body.jaxpr.eqns[step]
         place = self.columns.places[region.place[step]]
         first = region.first_result[step]

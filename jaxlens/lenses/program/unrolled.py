@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, Program, columns
+from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, columns
 from jaxlens.ir.graph import Module, Span
 
 _LEAST = 4  # copies
@@ -98,7 +98,7 @@ def unrolled(
     return tuple(sorted(found, key=lambda loop: (-loop.equations, loop.region, loop.first)))
 
 
-def _alike(module: Module, program: Program) -> "array[int]":
+def _alike(module: Module, program: ProgramColumns) -> "array[int]":
     """Per kind, a number that kinds share which differ in literals and indices alone."""
     pool: Pool[object] = Pool()
     found = array("i", [-1]) * len(program.opcodes)
@@ -143,7 +143,7 @@ class _Search:
     def __init__(
         self,
         region: Columns,
-        program: Program,
+        program: ProgramColumns,
         alike: Sequence[int],
         written: Mapping[str, int],
         looped: Callable[[Span], bool],

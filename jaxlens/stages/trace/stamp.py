@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from jaxlens.ir.jaxpr.bodies import Body, bodies, opened
+from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.stablehlo.stamps import Paths, assign, restamp
 from jaxlens.ir.stamps import alike, stamp
 from jaxlens.stages import compat
@@ -88,7 +88,7 @@ def stamped(jaxpr: Any, meant: Any = None) -> Iterator[Ids]:
             assign("source_info", saved[::-1])
 
 
-def _stamp(found: dict[int, Body], ids: Ids, saved: Saved) -> None:
+def _stamp(found: dict[int, JaxprBody], ids: Ids, saved: Saved) -> None:
     named = compat.named_last()
     if named is None or not compat.has_location_parts():
         return
@@ -116,7 +116,7 @@ def _stamp(found: dict[int, Body], ids: Ids, saved: Saved) -> None:
         ids.clear()
 
 
-def _in_kernels(found: dict[int, Body]) -> set[int]:
+def _in_kernels(found: dict[int, JaxprBody]) -> set[int]:
     """The bodies that some kernel uses, itself or through what it calls; callers come first."""
     inside: set[int] = set()
     for key, body in found.items():
@@ -126,7 +126,7 @@ def _in_kernels(found: dict[int, Body]) -> set[int]:
     return inside
 
 
-def _equal(found: dict[int, Body], others: dict[int, Body]) -> bool:
+def _equal(found: dict[int, JaxprBody], others: dict[int, JaxprBody]) -> bool:
     """Whether the programs have equations of the same ids, one to one."""
     return len(found) == len(others) and all(
         one.name == other.name

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain, repeat
 from operator import sub
 
-from jaxlens.ir.columns import Columns, Program, columns, namer
+from jaxlens.ir.columns import Columns, ProgramColumns, columns, namer
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.views.figures.fold import Folding
 from jaxlens.views.figures.runs import StepRange
@@ -34,7 +34,7 @@ class DrawnRegion:
 
     region: Region
     columns: Columns
-    program: Program
+    program: ProgramColumns
     name: Callable[[int], str]
     names: Mapping[int, str]
     results: tuple[str, ...]
@@ -114,7 +114,7 @@ class DrawnRegion:
 class _Printed(dict[int, str]):
     """Types in words, each made once."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ProgramColumns) -> None:
         super().__init__()
         self._program = program
 

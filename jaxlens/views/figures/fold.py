@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress, count, islice, pairwise
 from operator import ne
 
-from jaxlens.ir.columns import Columns, Pool, Program
+from jaxlens.ir.columns import Columns, Pool, ProgramColumns
 from jaxlens.views.figures.repeats import Repeats
 from jaxlens.views.figures.runs import Frame, Path, StepRange, bundled, call_path
 
@@ -31,7 +31,7 @@ class Folding:
         reads: Per operand, the value that it is; see `Body.reads`.
     """
 
-    def __init__(self, columns: Columns, program: Program, reads: Sequence[int]) -> None:
+    def __init__(self, columns: Columns, program: ProgramColumns, reads: Sequence[int]) -> None:
         self._columns, self._program = columns, program
         self._paths: dict[int, Path] = {}
         self._paths_of: dict[tuple[int, int], list[Path]] = {}

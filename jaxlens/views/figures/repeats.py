@@ -8,7 +8,7 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.columns import Columns, Place, Pool, Program
+from jaxlens.ir.columns import Columns, Place, Pool, ProgramColumns
 from jaxlens.views.figures.runs import StepRange
 
 _TRIES = 6  # later steps of the same kind that are tried as the start of a repeat
@@ -24,7 +24,7 @@ class Repeats:
         reads: Per operand, the value that it is; see `Body.reads`.
     """
 
-    def __init__(self, columns: Columns, program: Program, reads: Sequence[int]) -> None:
+    def __init__(self, columns: Columns, program: ProgramColumns, reads: Sequence[int]) -> None:
         self._columns, self._reads = columns, reads
         pool: Pool[object] = Pool()
         same = {n: pool.number(_alike(program.places[n])) for n in set(columns.place)}
