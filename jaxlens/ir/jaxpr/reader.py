@@ -135,7 +135,7 @@ class _Reader:
         return sorted(runs, key=lambda run: run[0])
 
     def locate(self, ident: str) -> tuple[str, int]:
-        """Name of its body and index of an equation; raises KeyError where there is none of that id."""
+        """Body and index of an equation; raises KeyError for an unknown id."""
         if not (ident[:1] == "e" and ident[1:].isdecimal()):
             raise KeyError(ident)
         number = int(ident[1:])
