@@ -165,7 +165,7 @@ def compare(
 
     was, now = as_capture(before), as_capture(after)
     called = names or sides(was.program, now.program)
-    facts = cache(lambda: facts_of.of(was, now, compiled=compiled))
+    facts = cache(lambda: facts_of.facts(was, now, compiled=compiled))
 
     def told() -> Report:
         found = facts()  # which compiles: the times are known after it

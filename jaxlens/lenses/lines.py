@@ -22,7 +22,7 @@ Spot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class OwnedLines:
     """Nodes by line.
 
     Attributes:
@@ -104,7 +104,7 @@ def handed(module: Module) -> dict[str, Span | None]:
     return _handed(_rows(module))
 
 
-def lines(module: Module) -> Lines:
+def lines(module: Module) -> OwnedLines:
     """Attributes every node of a module to lines of Python.
 
     Nodes of one place are attributed together: a large program has few places.
@@ -131,7 +131,7 @@ def lines(module: Module) -> Lines:
                 to_made[n] = made.setdefault(spot(place.spans[0]), [])
         _sort(row, to_own)
         _sort(row, to_made)
-    return Lines(
+    return OwnedLines(
         module.stage,
         Owners(module, rows, handed),
         {line: tuple(ids) for line, ids in own.items()},

@@ -12,8 +12,8 @@ from jaxlens.links.atoms import Path
 from jaxlens.links.instruction_atoms import MOVING, TRIVIAL
 from jaxlens.links.linked import Linked
 from jaxlens.links.live_equations import needed
-from jaxlens.links.match.instruction_fates import Change, between
-from jaxlens.links.match.numbered import Programs
+from jaxlens.links.match.instruction_fates import ProgramChange, between
+from jaxlens.links.match.numbered import NumberedModules
 
 CALLS = frozenset({"func.call", "stablehlo.composite"})
 _LITERALS = frozenset({"stablehlo.constant", "sdy.constant"})
@@ -60,7 +60,7 @@ class Evidence:
         after_of: Instructions of the optimised program that came from an op.
     """
 
-    def __init__(self, linked: Linked, programs: Programs) -> None:
+    def __init__(self, linked: Linked, programs: NumberedModules) -> None:
         self.linked = linked
         self._programs = programs
         optimized = programs.of(linked.modules["optimized"])
@@ -74,7 +74,7 @@ class Evidence:
         self.after_of, self._guessed_after = self._carriers("optimized")
         self._before = programs.of(linked.modules["hlo"]).nodes
         self._order = {id: index for index, id in enumerate(self.after)}
-        self._held = optimized.held
+        self._fusion_of = optimized.fusion_of
 
     def _ops(self) -> dict[str, list[str]]:
         """The ops that each equation made, the one that gives the result last.
@@ -136,7 +136,7 @@ class Evidence:
         return path[-1:]
 
     @cached_property
-    def change(self) -> Change:
+    def change(self) -> ProgramChange:
         """The fates of instructions, for those that carry no id to the end."""
         modules = self.linked.modules
         return between(modules["hlo"], modules["optimized"], (), self._programs)
@@ -187,7 +187,7 @@ class Evidence:
     def homes(self, ids: Iterable[str]) -> tuple[str, ...]:
         """The fusions that hold instructions, and those outside all; in program order."""
         ordered = sorted(ids, key=self._order.__getitem__)
-        return tuple(dict.fromkeys(self._held.get(id, id) for id in ordered))
+        return tuple(dict.fromkeys(self._fusion_of.get(id, id) for id in ordered))
 
     def company(self, fusion: str, id: str) -> bool:
         """Whether a fusion computes other equations too."""
@@ -200,7 +200,7 @@ class Evidence:
         for op, ids in self.after_of.items():
             if op in self._equation_of:
                 for id in ids:
-                    home = self._held.get(id, id if self.after[id].opcode == "fusion" else "")
+                    home = self._fusion_of.get(id, id if self.after[id].opcode == "fusion" else "")
                     if home:
                         found[home].add(self._equation_of[op])
         return found

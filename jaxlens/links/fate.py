@@ -16,7 +16,7 @@ from jaxlens.ir.graph import Node
 from jaxlens.links.atoms import LOOPS
 from jaxlens.links.evidence import CALLS, Evidence, word
 from jaxlens.links.linked import Linked
-from jaxlens.links.match.numbered import Programs
+from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.links.responsible_pass import Blame, By, blame
 
 FateName = Literal[
@@ -60,7 +60,7 @@ class EquationFate:
 
 
 def fates(
-    linked: Linked, passes: Sequence[PassStage] = (), programs: Programs | None = None
+    linked: Linked, passes: Sequence[PassStage] = (), programs: NumberedModules | None = None
 ) -> dict[str, EquationFate]:
     """The fate of every equation, nested ones too.
 
@@ -69,7 +69,7 @@ def fates(
         passes: Dumps of all passes, if they are at hand; they name who did it.
         programs: Programs of this compile, where these are compared with others too.
     """
-    seen = Evidence(linked, programs or Programs())
+    seen = Evidence(linked, programs or NumberedModules())
     judge = _Judge(seen, blame(passes, linked.modules["optimized"]))
     return {id: judge.fate(node) for id, node in seen.equations.items()}
 

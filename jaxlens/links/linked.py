@@ -9,7 +9,7 @@ from jaxlens.links.call_stacks import Stacks, owner, stacks
 from jaxlens.links.instruction_atoms import Reach, reach
 from jaxlens.links.match.by_source_position import Position, ops_by_position
 from jaxlens.links.match.link import HOWS, How
-from jaxlens.links.match.numbered import held
+from jaxlens.links.match.numbered import enclosing_fusions
 from jaxlens.links.match.same_compile import relate
 
 
@@ -44,7 +44,7 @@ class Linked:
             stage: Where the instructions stand.
             heirs: Them by equation: what a merged or rewritten equation lives on in.
         """
-        places = held(self.modules[stage])
+        places = enclosing_fusions(self.modules[stage])
         every = dict(self.reached(stage).all)
         for equation, ids in heirs.items():
             for id in dict.fromkeys(i for i in (*ids, *map(places.get, ids)) if i):

@@ -19,8 +19,8 @@ from jaxlens.links.fate import EquationFate, fates
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.linked import Linked
 from jaxlens.links.match.link import HOWS, How, Link
-from jaxlens.links.match.numbered import Programs
-from jaxlens.links.traced_links import Traced, traced
+from jaxlens.links.match.numbered import NumberedModules
+from jaxlens.links.traced_links import TracedLinks, traced
 
 _CODE = ("kernels", "llvm", "asm")
 STAGES = ("source", "jaxpr", "stablehlo", "hlo", "optimized", *_CODE)
@@ -71,7 +71,7 @@ class Links:
         self._driver = driver
         self._made: dict[frozenset[str], Linked] = {}
         self._sharing: dict[tuple[frozenset[str], str], Mapping[int, list[str]]] = {}
-        self._programs: weakref.ref[Programs] | None = None
+        self._programs: weakref.ref[NumberedModules] | None = None
         self._fates: dict[str, EquationFate] | None = None
         self._dumped = False
 
@@ -143,7 +143,7 @@ class Links:
         except UnavailableError:
             return {}
 
-    def traced(self) -> Traced | None:
+    def traced(self) -> TracedLinks | None:
         """What links a jaxpr with its lines; None where it must be linked equation by equation."""
         return traced(self._driver.stage("jaxpr").module)
 
@@ -170,14 +170,14 @@ class Links:
             self._dumped = bool(dumps)
         return self._fates
 
-    def programs(self) -> Programs:
+    def programs(self) -> NumberedModules:
         """What comparing the HLO programs takes, the same for all who hold it at one time.
 
         It is large, so nobody holds it for longer than an answer takes.
         """
         found = self._programs() if self._programs else None
         if found is None:
-            found = Programs()
+            found = NumberedModules()
             self._programs = weakref.ref(found)
         return found
 

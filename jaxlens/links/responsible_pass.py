@@ -13,7 +13,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.passes import START
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.match.instruction_fates import blamed
-from jaxlens.links.match.numbered import held
+from jaxlens.links.match.numbered import enclosing_fusions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
 
 def _look(module: Module) -> dict[str, tuple[set[str], bool]]:
     """The opcodes of the instructions that carry each op, and whether one is in a fusion."""
-    places = held(module)
+    places = enclosing_fusions(module)
     found: dict[str, tuple[set[str], bool]] = {}
     for node in module.nodes():
         if node.opcode in TRIVIAL or not node.stamps:

@@ -33,7 +33,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedLinks:
     """All equations of a program, e0 first.
 
     Attributes:
@@ -48,7 +48,7 @@ class Traced:
         return sum(self.runs[::2])
 
 
-def traced(module: Module) -> Traced | None:
+def traced(module: Module) -> TracedLinks | None:
     """The groups of a jaxpr; None where its ids are not e0, e1, ... without a gap."""
     program = columns(module)
     stretches = _stretches(program)
@@ -62,7 +62,7 @@ def traced(module: Module) -> Traced | None:
             runs.append(stop - start)
             runs.append(numbers.setdefault((name, places[start]), len(numbers)))
     known = _groups(program)
-    return Traced(runs, tuple(map(known.__getitem__, numbers)))
+    return TracedLinks(runs, tuple(map(known.__getitem__, numbers)))
 
 
 def _stretches(program: ProgramColumns) -> list[tuple[str, Sequence[int]]] | None:

@@ -14,7 +14,7 @@ from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Program
 from jaxlens.lenses.compare.causes import sides
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
-from jaxlens.lenses.compare.facts import of as compare_facts
+from jaxlens.lenses.compare.facts import facts as compare_facts
 from jaxlens.lenses.compare.tables import Runs, runs, times
 from jaxlens.lenses.cost.roofline import CostFacts
 from jaxlens.lenses.sharding.facts import Sharding

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module
-from jaxlens.lenses.lines import Lines, lines
+from jaxlens.lenses.lines import OwnedLines, lines
 from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, SourcePane
 from jaxlens.report import Overlay, amount, count
 
@@ -75,7 +75,7 @@ def blocks(
     return (*user, *((folded,) if library else ()))
 
 
-def _measure(found: Lines, overlay: Overlay | None, unit: str) -> Measure:
+def _measure(found: OwnedLines, overlay: Overlay | None, unit: str) -> Measure:
     if overlay is None:
         noun = _NOUNS.get(found.stage, ("instruction", "instructions"))
         return Measure(f"share of {count(found.total, *noun)}", found.total)
@@ -84,7 +84,7 @@ def _measure(found: Lines, overlay: Overlay | None, unit: str) -> Measure:
 
 
 def _pane(
-    key: str, source: Source, found: Lines, measure: Measure, under: Mapping[str, Line]
+    key: str, source: Source, found: OwnedLines, measure: Measure, under: Mapping[str, Line]
 ) -> SourcePane | None:
     """One file; None where no line of it is involved."""
     owned = found.made if source.library else found.own

@@ -11,11 +11,11 @@ from itertools import accumulate, chain, repeat
 
 from jaxlens.ir.lazy import LazyDict
 from jaxlens.links.call_stacks import owner
-from jaxlens.links.traced_links import Group, Traced
+from jaxlens.links.traced_links import Group, TracedLinks
 from jaxlens.render.link_data import Alike, Web
 
 
-def web(traced: Traced) -> Web:
+def web(traced: TracedLinks) -> Web:
     """Links of equations with lines of Python, in time linear in their runs."""
     alike = _alike(traced)
     return Web(
@@ -29,7 +29,7 @@ def web(traced: Traced) -> Web:
     )
 
 
-def _alike(traced: Traced) -> Alike:
+def _alike(traced: TracedLinks) -> Alike:
     """What the groups say, in words."""
     lines: defaultdict[str, list[int]] = defaultdict(list)
     calls: defaultdict[str, list[int]] = defaultdict(list)

@@ -19,7 +19,7 @@ import jaxlens
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.lenses.constants.facts import facts as captured_of
-from jaxlens.lenses.cost.facts import of as cost_of
+from jaxlens.lenses.cost.facts import facts as cost_of
 from tests.backend.test_models import NAMES, capture, program
 from tests.lenses.memory.test_memory_real import _temporaries, heap_peak
 from tests.support.model_programs import MARKS

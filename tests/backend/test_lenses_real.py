@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from jaxlens.captures import Capture
-from jaxlens.lenses.cost.facts import of
+from jaxlens.lenses.cost.facts import facts
 from jaxlens.lenses.program.fusion_change import across_fusion
 from jaxlens.lenses.program.kernels import works
 from jaxlens.links.match.instruction_fates import uncalled
@@ -62,7 +62,7 @@ def test_every_fusion_holds_what_came_from_somewhere(name: str) -> None:
     change, _ = across_fusion(captured(name))
     nodes = {node.id: node for node in change.after.nodes()}
     origins = {head for fate in change.fates.values() for head in fate.into}
-    held = [id for inner in change.swallowed.values() for id in inner]
+    held = [id for inner in change.contents.values() for id in inner]
     strangers = [id for id in held if id not in origins and nodes[id].opcode != "constant"]
     assert held
     assert strangers == []
@@ -91,7 +91,7 @@ def shape(*sizes: int) -> jax.ShapeDtypeStruct:
 )
 def test_flops_without_loops_are_what_xla_counts_before_it_optimises(f, shapes) -> None:
     expected = jax.jit(f).lower(*shapes).cost_analysis()["flops"]
-    assert of(capture(f, shapes), compiled=False).flops == expected
+    assert facts(capture(f, shapes), compiled=False).flops == expected
 
 
 def test_flops_of_a_scan_are_counted_for_every_trip() -> None:
@@ -99,19 +99,19 @@ def test_flops_of_a_scan_are_counted_for_every_trip() -> None:
         return jax.lax.scan(lambda c, x: (c @ w + x, None), xs[0], xs)[0]
 
     shapes = (shape(16, 16), shape(100, 16))
-    facts = of(capture(f, shapes))
-    assert facts.flops == 100 * (2 * 16 * 16 + 16)
-    assert facts.once == 2 * 16 * 16 + 16
+    cost = facts(capture(f, shapes))
+    assert cost.flops == 100 * (2 * 16 * 16 + 16)
+    assert cost.once == 2 * 16 * 16 + 16
 
 
 def test_xlas_trip_count_is_taken_for_a_while_loop() -> None:
     def f(x):
         return jax.lax.while_loop(lambda s: s[0] < 12, lambda s: (s[0] + 1, s[1] @ s[1]), (0, x))[1]
 
-    facts = of(capture(f, (shape(8, 8),)))
-    assert [loop.trips for loop in facts.loops] == [12]
+    cost = facts(capture(f, (shape(8, 8),)))
+    assert [loop.trips for loop in cost.loops] == [12]
     # Twelve products and counts, thirteen comparisons.
-    assert facts.flops == 12 * (2 * 8**3 + 1) + 13
+    assert cost.flops == 12 * (2 * 8**3 + 1) + 13
 
 
 @pytest.mark.parametrize("name", NAMES)

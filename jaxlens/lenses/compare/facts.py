@@ -96,7 +96,7 @@ class Comparison:
         )
 
 
-def of(before: Capture, after: Capture, *, compiled: bool = True) -> Comparison:
+def facts(before: Capture, after: Capture, *, compiled: bool = True) -> Comparison:
     """Aligns two captures; see `compare`."""
     was, now = Figures(before), Figures(after)
     equations = _equations(before, after)

@@ -38,7 +38,7 @@ class Figures:
     @cached_property
     def counted(self) -> cost.Cost:
         """Flops and bytes of the equations, loops counted by their trips where these are known."""
-        return cost.of(self.capture, compiled=False)
+        return cost.facts(self.capture, compiled=False)
 
     @cached_property
     def operations(self) -> Mapping[str, int]:
@@ -96,7 +96,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Metric:
     """One figure.
 
     Attributes:
@@ -135,15 +135,15 @@ def _reserved(figures: Figures) -> int | None:
     return max(whole, figures.peak or 0)
 
 
-FIGURES: Mapping[str, Figure] = {
-    "equations": Figure(
+FIGURES: Mapping[str, Metric] = {
+    "equations": Metric(
         "equations", "equation", lambda f: sum(f.primitives.values()), "", False, True
     ),
-    "flops": Figure("flops", "flops", lambda f: f.counted.flops, "flop", False, True),
-    "transcendentals": Figure(
+    "flops": Metric("flops", "flops", lambda f: f.counted.flops, "flop", False, True),
+    "transcendentals": Metric(
         "transcendentals", "transcendental", lambda f: f.counted.transcendentals, "", False, True
     ),
-    "bytes": Figure(
+    "bytes": Metric(
         "bytes of arguments and results",
         "arguments and results",
         lambda f: f.counted.bytes,
@@ -151,24 +151,24 @@ FIGURES: Mapping[str, Figure] = {
         False,
         True,
     ),
-    "instructions": Figure(
+    "instructions": Metric(
         "instructions that run", "instruction", lambda f: sum(f.operations.values())
     ),
-    "fusions": Figure("fusions of several operations", "fusion", lambda f: f.joined),
-    "kernels": Figure("kernels", "kernel", lambda f: f.called.get("kernel", 0)),
-    "library_calls": Figure(
+    "fusions": Metric("fusions of several operations", "fusion", lambda f: f.joined),
+    "kernels": Metric("kernels", "kernel", lambda f: f.called.get("kernel", 0)),
+    "library_calls": Metric(
         "library calls", "library call", lambda f: f.called.get("library call", 0)
     ),
-    "temporaries": Figure(
+    "temporaries": Metric(
         "temporary memory", "temporary memory", lambda f: f.memory.temporaries, "B"
     ),
-    "peak": Figure("memory at the peak", "memory at the peak", lambda f: f.peak, "B"),
-    "on_chip": Figure(
+    "peak": Metric("memory at the peak", "memory at the peak", lambda f: f.peak, "B"),
+    "on_chip": Metric(
         "memory on the chip, at its peak", "memory on the chip", lambda f: f.elsewhere, "B"
     ),
-    "reserved": Figure("memory reserved", "memory reserved", _reserved, "B"),
-    "xla_flops": Figure("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
-    "moved": Figure(
+    "reserved": Metric("memory reserved", "memory reserved", _reserved, "B"),
+    "xla_flops": Metric("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
+    "moved": Metric(
         "bytes accessed by XLA's account", "bytes accessed", _xla("bytes accessed"), "B"
     ),
 }

@@ -7,7 +7,7 @@ from math import log2
 from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.compare.causes import subject
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
-from jaxlens.lenses.compare.figures import FIGURES, Figure
+from jaxlens.lenses.compare.figures import FIGURES, Metric
 from jaxlens.lenses.program.fusion_change import PLUMBING
 from jaxlens.lenses.sentences import listed
 from jaxlens.links.match.across_edits import Pairs
@@ -74,7 +74,7 @@ def _grew(found: Comparison, name: str) -> bool:
     return (now or 0) > (was or 0)
 
 
-def _consequence(figure: Figure, was: int, now: int) -> str:
+def _consequence(figure: Metric, was: int, now: int) -> str:
     if not figure.unit:
         return f"{count(now, figure.noun)} instead of {was:,}"
     less = "less" if now < was else "more"

@@ -8,7 +8,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
-from jaxlens.lenses.compare.figures import FIGURES, Figure
+from jaxlens.lenses.compare.figures import FIGURES, Metric
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import opcodes
 from jaxlens.links.match.across_edits import Pairs
@@ -46,13 +46,13 @@ def _figures(found: Comparison, names: Names) -> Table:
     return Table("Figures", ("", *names, "change"), tuple(rows), note, right=(1, 2, 3))
 
 
-def _cell(value: int | None, figure: Figure) -> Cell:
+def _cell(value: int | None, figure: Metric) -> Cell:
     if value is None:
         return Cell("not given")
     return Cell(amount(value, figure.unit) if figure.unit else f"{value:,}", value)
 
 
-def _difference(was: int | None, now: int | None, figure: Figure) -> Cell:
+def _difference(was: int | None, now: int | None, figure: Metric) -> Cell:
     if was is None or now is None:
         return Cell("")
     if was == now:

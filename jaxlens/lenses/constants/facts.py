@@ -21,7 +21,7 @@ from jaxlens.lenses.program.compile_parts import compile_parts
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Seen
 from jaxlens.links.match.instruction_fates import between
-from jaxlens.links.match.numbered import Programs
+from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
 FOLDING = "constant_folding"
@@ -186,7 +186,7 @@ def _seconds(capture: Capture) -> float | None:
 def folds(stages: Sequence[PassStage]) -> tuple[tuple[Folded, ...], str]:
     """What the constant folding passes computed, and what was not read, in words."""
     found: list[Folded] = []
-    programs = Programs()
+    programs = NumberedModules()
     read = unread = 0
     for earlier, later in pairwise(stages):
         if not (later.changed and later.name == FOLDING):
@@ -201,7 +201,7 @@ def folds(stages: Sequence[PassStage]) -> tuple[tuple[Folded, ...], str]:
     return tuple(found), missing
 
 
-def _step(earlier: PassStage, later: PassStage, programs: Programs) -> list[Folded]:
+def _step(earlier: PassStage, later: PassStage, programs: NumberedModules) -> list[Folded]:
     """What one run of the pass computed."""
     before, after = earlier.stage.module, later.stage.module
     fates = between(before, after, (), programs).fates

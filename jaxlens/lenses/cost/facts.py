@@ -28,7 +28,7 @@ _GRID = re.compile(r"\bgrid=\(([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopCost:
     """A loop, or a kernel's grid, with what one pass through its body costs.
 
     Attributes:
@@ -68,7 +68,7 @@ class Cost:
     once: int
     by_node: Mapping[str, int]
     by_line: Mapping[str, int]
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[LoopCost, ...] = ()
     branches: tuple[str, ...] = ()
     unknown: Mapping[str, int] | None = None
 
@@ -105,7 +105,7 @@ def counted(capture: Capture, compiled: bool = True) -> Counted:
     """
     cost, lacking = None, ""
     try:
-        cost = of(capture, compiled)
+        cost = facts(capture, compiled)
     except UnavailableError as why:
         if not compiled:
             raise
@@ -114,7 +114,7 @@ def counted(capture: Capture, compiled: bool = True) -> Counted:
     return Counted(cost, lacking, Given(lambda: capture.cost), compiled, subject)
 
 
-def of(capture: Capture, compiled: bool = True) -> Cost:
+def facts(capture: Capture, compiled: bool = True) -> Cost:
     """Counts a capture's jaxpr; see `count_module`."""
     trips = known_trips(capture) if compiled else {}
     counted = count_module(capture.jaxpr.module, trips)
@@ -193,7 +193,7 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
     times: Counter[str] = Counter({module.entry: 1})
     by_node: dict[str, int] = {}
     by_line: Counter[str] = Counter()
-    loops: list[Loop] = []
+    loops: list[LoopCost] = []
     branches: list[str] = []
     for region in module.regions.values():
         factor = times[region.name]
@@ -301,7 +301,7 @@ def _grid(node: Node) -> int | None:
 
 def _loop(
     node: Node, inner: list[tuple[str, int]], sums: Mapping[str, _Sum], known: Mapping[str, int]
-) -> Loop:
+) -> LoopCost:
     match node.opcode:
         case "while":
             trips = known.get(node.id)
@@ -310,4 +310,4 @@ def _loop(
         case _:
             trips = int(node.attrs["length"])
     line = str(node.owner or "")
-    return Loop(node.id, node.opcode, trips, sum(sums[name].flops for name, _ in inner), line)
+    return LoopCost(node.id, node.opcode, trips, sum(sums[name].flops for name, _ in inner), line)

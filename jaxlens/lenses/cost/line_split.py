@@ -21,14 +21,14 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LinePart:
     """A part of the whole: a scope, a line with its function, or a primitive."""
 
     name: str
     share: float
 
 
-def parts(module: Module, weights: Mapping[str, int]) -> tuple[Part, ...]:
+def parts(module: Module, weights: Mapping[str, int]) -> tuple[LinePart, ...]:
     """The parts of a program, largest first; one part where nothing splits it.
 
     Args:
@@ -38,20 +38,20 @@ def parts(module: Module, weights: Mapping[str, int]) -> tuple[Part, ...]:
     whole = sum(weights.values())
     if not whole:
         return ()
-    best: tuple[Part, ...] = ()
+    best: tuple[LinePart, ...] = ()
     primitives = ((node, (node.opcode,)) for node in module.nodes())
     for paths in (_paths(module, _scopes), _paths(module, _frames), primitives):
         sums: Counter[Path] = Counter()
         for node, path in paths:
             if weights.get(node.id):
                 sums[path] += weights[node.id]
-        best = tuple(Part(name, n / whole) for name, n in _split(sums, whole))
+        best = tuple(LinePart(name, n / whole) for name, n in _split(sums, whole))
         if best and best[0].share <= NEARLY_ALL:
             return best
     return best
 
 
-def told(found: Sequence[Part]) -> str:
+def told(found: Sequence[LinePart]) -> str:
     """`62% in linear_1, 31% in linear_0, 7% in 2 others`; "all in dot_general" for one part."""
     if not found:
         return ""

@@ -24,8 +24,8 @@ from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.sentences import fusion_kind, lines_of
 from jaxlens.lenses.subject import ProgramFacts, subject_of
-from jaxlens.links.match.instruction_fates import Change
-from jaxlens.links.match.numbered import Programs
+from jaxlens.links.match.instruction_fates import ProgramChange
+from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.links.match.same_compile import follow
 
 _THROUGH = frozenset({"bitcast", "get-tuple-element", "tuple"}) | ENDS
@@ -106,7 +106,7 @@ class Fusions(ProgramFacts):
     boundaries: tuple[Boundary, ...]
     before: int
     after: int
-    change: Change = field(repr=False)
+    change: ProgramChange = field(repr=False)
     note: str
     refused: Mapping[str, str]
     why_not: str = ""
@@ -177,7 +177,7 @@ def _fusions(module: Module, traffic: Traffic) -> list[tuple[str, Node]]:
 
 
 def _fused(
-    placed: tuple[str, Node], module: Module, traffic: Traffic, change: Change, log: "_Log"
+    placed: tuple[str, Node], module: Module, traffic: Traffic, change: ProgramChange, log: "_Log"
 ) -> Fused:
     name, node = placed
     held = inside(node, module)
@@ -198,7 +198,7 @@ def _fused(
     )
 
 
-def _repeated(inner: Node, home: str, change: Change) -> bool:
+def _repeated(inner: Node, home: str, change: ProgramChange) -> bool:
     """Whether an instruction is computed in a place before this one too."""
     for tail in change.relation.back(inner.id):
         fate = change.fates.get(tail)
@@ -218,7 +218,11 @@ class _Log:
     """
 
     def __init__(
-        self, capture: Capture, dumps: Sequence[PassStage], module: Module, programs: Programs
+        self,
+        capture: Capture,
+        dumps: Sequence[PassStage],
+        module: Module,
+        programs: NumberedModules,
     ) -> None:
         self.refused: dict[str, str] = {}
         self.estimates: dict[str, float] = {}
@@ -241,7 +245,9 @@ class _Log:
                 self.estimates[name] = self.estimates.get(name, 0.0) + saved
 
     @staticmethod
-    def _names(before: Module, after: Module, programs: Programs) -> dict[str, tuple[str, ...]]:
+    def _names(
+        before: Module, after: Module, programs: NumberedModules
+    ) -> dict[str, tuple[str, ...]]:
         """What each instruction is called in the end: by itself, or the fusion that holds it.
 
         A fusion is where most of what it held is.
@@ -250,9 +256,9 @@ class _Log:
         relation = follow(first, last)
         homes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for node in before.nodes():
-            home = first.held.get(node.id, node.id)
+            home = first.fusion_of.get(node.id, node.id)
             if node.opcode not in PLUMBING | {"fusion"}:
-                homes[home].update(last.held.get(h, h) for h in relation.forward(node.id))
+                homes[home].update(last.fusion_of.get(h, h) for h in relation.forward(node.id))
         return {
             name: tuple(name for name, _ in votes.most_common()) for name, votes in homes.items()
         }

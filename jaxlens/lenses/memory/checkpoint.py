@@ -8,7 +8,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.cost.facts import count_module
-from jaxlens.lenses.memory.peak import Use, of
+from jaxlens.lenses.memory.peak import MemoryUse, memory_use
 from jaxlens.lenses.memory.residuals import saved
 from jaxlens.lenses.program.equations import equations
 from jaxlens.lenses.program.python_loops import looped
@@ -60,7 +60,7 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
     tried = [_trial(name, code, make) for name, code, make in ways if scans or "scan" not in name]
-    now = of(capture).peak
+    now = memory_use(capture).peak
     if now and not any(_lowers(one, now) for one in tried):
         tried += _over_loops(capture)
     return tuple(tried)
@@ -109,7 +109,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         again = make()
         if not any(node.opcode in _REMAT for node in again.jaxpr.module.nodes()):
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
-        use = of(again)
+        use = memory_use(again)
     except UnavailableError as why:
         return Tried(name, code, why=str(why))
     flops = count_module(again.jaxpr.module).flops
@@ -117,7 +117,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
     return Tried(name, code, use.peak, use.saved.bytes, flops, _elsewhere(use), loosened=loosened)
 
 
-def _elsewhere(use: Use) -> dict[str, int]:
+def _elsewhere(use: MemoryUse) -> dict[str, int]:
     return {space.name: space.peak for space in use.spaces}
 
 
@@ -176,7 +176,7 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
         yield Finding(f"jax.checkpoint round {one.name} could not be tried: {one.why}.", "unknown")
 
 
-def table(tried: Sequence[Tried], use: Use, subject: Subject) -> Table:
+def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
     """The program as it is and as `jax.checkpoint` changes it."""
     if not tried:
         return Table("With jax.checkpoint", (), ())

@@ -93,7 +93,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class MemoryUse:
     """A program's memory; sizes in bytes, per device, of its main memory but for `spaces`.
 
     Attributes:
@@ -138,7 +138,7 @@ class Use:
         return sum(one.bytes for one in self.at_peak if one.kind == kind)
 
 
-def of(capture: Capture) -> Use:
+def memory_use(capture: Capture) -> MemoryUse:
     """Works a capture's memory out.
 
     Raises:
@@ -160,7 +160,7 @@ def of(capture: Capture) -> Use:
     reserved = None if whole is None else whole - (sizes.aliases or 0) + constants
     if reserved is not None and found is not None:
         reserved = max(reserved, found.bytes)  # XLA leaves tables of pointers out on some devices
-    return Use(
+    return MemoryUse(
         found.bytes if found else None,
         reserved,
         sizes.arguments,

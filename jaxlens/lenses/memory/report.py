@@ -15,7 +15,7 @@ from jaxlens.ir.facts import Memory
 from jaxlens.lenses.memory import checkpoint, donation
 from jaxlens.lenses.memory.checkpoint import Tried
 from jaxlens.lenses.memory.donation import Donation
-from jaxlens.lenses.memory.peak import Space, Timeline, Use, of, timeline
+from jaxlens.lenses.memory.peak import MemoryUse, Space, Timeline, memory_use, timeline
 from jaxlens.lenses.memory.residuals import Residual, Saved
 from jaxlens.lenses.memory.tables import (
     by_line,
@@ -39,9 +39,9 @@ _MUCH = 0.5  # share of the peak from which what autodiff saves calls for jax.ch
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts(ProgramFacts):
-    """All that the lens knows. The attributes of `Use` can be read here too."""
+    """All that the lens knows. The attributes of `MemoryUse` can be read here too."""
 
-    use: Use
+    use: MemoryUse
     donations: tuple[Donation, ...]
     tried: tuple[Tried, ...] = ()
     _sizes: Memory = field(default=_NO_SIZES, repr=False)
@@ -77,7 +77,7 @@ def facts(capture: Capture, tried: Sequence[Tried] = ()) -> MemoryFacts:
         UnavailableError: The backend gives no sizes.
     """
     return MemoryFacts(
-        of(capture),
+        memory_use(capture),
         _donations(capture),
         tuple(tried),
         capture.memory,
@@ -125,7 +125,7 @@ def _worth(one: Donation, known: MemoryFacts) -> bool:
     return could >= _SMALL * (known.use.peak or known.use.reserved or 0)
 
 
-def _peak(use: Use, quote: Quoter) -> Iterator[Finding]:
+def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
     """The answer: how much, when, and whose."""
     if use.peak is None:
         yield Finding(
@@ -171,7 +171,7 @@ def _elsewhere(space: Space) -> Finding:
     return Finding(f"{text}{most}.", "counted", ids)
 
 
-def _owner(use: Use, quote: Quoter) -> str:
+def _owner(use: MemoryUse, quote: Quoter) -> str:
     """Who has most of it: a line, or the arguments."""
     arguments, constants = use.kind("argument"), use.kind("constant")
     line, size = next(((n, b) for n, b in use.by_line.items() if n), ("", 0))
@@ -198,7 +198,7 @@ def _owner(use: Use, quote: Quoter) -> str:
     )
 
 
-def _code(use: Use, line: str, quote: Quoter) -> str:
+def _code(use: MemoryUse, line: str, quote: Quoter) -> str:
     span = next((one.span for one in use.at_peak if one.line == line and one.span), None)
     return bracketed(span, quote(span))
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from jaxlens.ir.facts import Memory
-from jaxlens.lenses.memory.peak import Owned, Use
+from jaxlens.lenses.memory.peak import MemoryUse, Owned
 from jaxlens.lenses.memory.residuals import Residual, Saved
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.source_quote import Quoter
@@ -46,7 +46,7 @@ def size_table(sizes: Memory) -> Table:
     return Table("Memory", ("", "bytes", "what it is"), rows, note, right=(1,))
 
 
-def space_table(use: Use) -> Table:
+def space_table(use: MemoryUse) -> Table:
     """What is in each memory of the device; without rows where all is in its main memory."""
     columns = ("memory", "peak", "reserved", "when", "values at its peak")
     if not use.spaces:
@@ -82,7 +82,7 @@ def _wrong(sizes: Memory) -> str:
     return _MEANING["XLA's peak"]
 
 
-def by_line(use: Use, quote: Quoter) -> Table:
+def by_line(use: MemoryUse, quote: Quoter) -> Table:
     """What is there at the peak, by who owns it."""
     owners: dict[str, list[Owned]] = {}
     for one in use.at_peak:
@@ -134,7 +134,7 @@ def _marks(held: Sequence[Owned]) -> str:
     )
 
 
-def held_table(use: Use) -> Table:
+def held_table(use: MemoryUse) -> Table:
     """The buffers at the peak."""
     shown = use.at_peak[:_ROWS]
     top = max((one.bytes for one in shown), default=0) or 1

@@ -20,7 +20,7 @@ _Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PathFrame:
     """One line on a call path.
 
     Attributes:
@@ -56,7 +56,7 @@ class Equations:
 
     total: int
     shown: int
-    flame: tuple[Frame, ...]
+    flame: tuple[PathFrame, ...]
     own: Mapping[str, int]
     through: Mapping[str, int]
     written: Mapping[str, int]
@@ -79,7 +79,7 @@ def equations(module: Module) -> Equations:
     return Equations(written[module.entry], shown, flame, +own, through, written, times)
 
 
-def _again(flame: Sequence[Frame], frame: Frame) -> bool:
+def _again(flame: Sequence[PathFrame], frame: PathFrame) -> bool:
     """Whether the frame's line stands above it already, as in recursion."""
     above = frame.above
     while above > 0:
@@ -179,7 +179,7 @@ class _Tree:
         kept[self._down(0, [(MORE, 0, "")])] += rest
         return kept
 
-    def frames(self) -> Iterable[Frame]:
+    def frames(self) -> Iterable[PathFrame]:
         """The nodes, callers before callees, of equals the largest first."""
         total = list(self._own)
         for node in range(len(total) - 1, 0, -1):
@@ -191,7 +191,7 @@ class _Tree:
             file, line, function = self._lines[node]
             name = f"{file}:{line}" if line else file
             above = place[self._above[node]] if node else -1
-            yield Frame(name, function, depth, total[node], self._own[node], above)
+            yield PathFrame(name, function, depth, total[node], self._own[node], above)
             place[node] = len(place)
             below = sorted(self._below[node].values(), key=lambda n: total[n])
             pending.extend((n, depth + 1) for n in below)

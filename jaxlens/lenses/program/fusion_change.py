@@ -16,7 +16,7 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.text import cut
 from jaxlens.ir.stamps import unstamped
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
-from jaxlens.links.match.instruction_fates import Change, between
+from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.report import Cell, Finding, Report, Table, cells, count
 
 # What stands in a program without doing work of its own.
@@ -32,7 +32,7 @@ GLANCE_LIMIT = 700_000
 
 def across_fusion(
     capture: Capture, limit: int = TRACE_LIMIT, dumps: Sequence[PassStage] | None = None
-) -> tuple[Change, str]:
+) -> tuple[ProgramChange, str]:
     """The change from just before fusion to the optimised program.
 
     Args:
@@ -102,13 +102,13 @@ def _fuses(stage: PassStage) -> bool:
     return False
 
 
-def report(change: Change, note: str = "") -> Report:
+def report(change: ProgramChange, note: str = "") -> Report:
     """Puts a change across fusion into sentences and a table."""
     tables = fusion_table(change, note), fates_table(change)
     return Report("Fusion", tuple(findings(change)), tables)
 
 
-def findings(change: Change) -> list[Finding]:
+def findings(change: ProgramChange) -> list[Finding]:
     """What fusion made of a program, in sentences."""
     before, after = operations(change.before), operations(change.after)
     fusions = [node for node in after if node.opcode == "fusion"]
@@ -141,7 +141,7 @@ def operations(module: Module) -> list[Node]:
     return found
 
 
-def recomputed(change: Change) -> Mapping[str, int]:
+def recomputed(change: ProgramChange) -> Mapping[str, int]:
     """How many places compute an instruction, for those with work of their own and above one.
 
     A broadcast of a constant and the like are free to repeat and left out.
@@ -159,7 +159,7 @@ def _cheap(module: Module) -> set[str]:
     return {n.id for n in module.nodes() if n.opcode in PLUMBING | {"broadcast", "iota", "reshape"}}
 
 
-def again(change: Change) -> list[Finding]:
+def again(change: ProgramChange) -> list[Finding]:
     """One sentence on recomputation, with the widest value as its example."""
     counts = recomputed(change)
     if not counts:
@@ -176,7 +176,7 @@ def again(change: Change) -> list[Finding]:
     ]
 
 
-def fusion_table(change: Change, note: str = "") -> Table:
+def fusion_table(change: ProgramChange, note: str = "") -> Table:
     """One row per fusion: what it holds, from which lines, what it computes again."""
     nodes = {node.id: node for node in change.after.nodes()}
     again_ = recomputed(change)
@@ -184,7 +184,7 @@ def fusion_table(change: Change, note: str = "") -> Table:
         head: fate.id for fate in change.fates.values() for head in fate.into
     }  # an inner instruction has one value, and one instruction before stands for it
     rows = []
-    for fusion_id, inner in change.swallowed.items():
+    for fusion_id, inner in change.contents.items():
         repeated = [i for i in inner if origin.get(i) in again_]
         rows.append(
             (
@@ -201,7 +201,7 @@ def fusion_table(change: Change, note: str = "") -> Table:
     return Table("Fusions", columns, tuple(rows), note, right=(4,))
 
 
-def fates_table(change: Change) -> Table:
+def fates_table(change: ProgramChange) -> Table:
     """How many instructions met each fate, by which pass."""
     tally = Counter((f.name, "" if f.name == "same" else f.by) for f in change.fates.values())
     order = {"same": 0, "fused": 1, "rewritten": 2, "merged": 3, "folded": 4, "removed": 5}

@@ -10,15 +10,15 @@ from jaxlens.ir.facts import PassStage
 from jaxlens.ir.glossary import entry
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.passes import START
-from jaxlens.links.match.instruction_fates import Change, between
-from jaxlens.links.match.numbered import Programs
+from jaxlens.links.match.instruction_fates import ProgramChange, between
+from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.report import Cell, Finding, Report, Table, cells, count
 
 _INSTRUCTION = re.compile(r"\n +(?:ROOT )?%?[^\s=]+ = ")  # five times as quick as with "^"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PassChange:
     """A dump that changed the program.
 
     Attributes:
@@ -31,7 +31,7 @@ class Step:
     stage: PassStage
     before: PassStage
     sizes: tuple[int, int]
-    change: Change | None
+    change: ProgramChange | None
 
 
 def passes(capture: Capture, everything: bool = False, limit: int | None = None) -> Report:
@@ -50,13 +50,13 @@ def passes(capture: Capture, everything: bool = False, limit: int | None = None)
     return report(stages, steps(stages, limit), everything)
 
 
-def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[Step, ...]:
+def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[PassChange, ...]:
     """The dumps that changed something, each with what it changed, as far as `limit` goes."""
     found = []
     earlier = stages[0]
     n: int | None = None
     left = limit
-    programs = Programs()
+    programs = NumberedModules()
     for stage in stages[1:]:
         if not stage.changed:
             continue
@@ -70,12 +70,14 @@ def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[Step, 
         else:
             n = instructions(earlier.stage.raw) if n is None else n
             sizes = n, instructions(stage.stage.raw)
-        found.append(Step(stage, earlier, sizes, change))
+        found.append(PassChange(stage, earlier, sizes, change))
         earlier, n = stage, sizes[1]
     return tuple(found)
 
 
-def report(stages: Sequence[PassStage], done: Sequence[Step], everything: bool = False) -> Report:
+def report(
+    stages: Sequence[PassStage], done: Sequence[PassChange], everything: bool = False
+) -> Report:
     """The steps in a sentence and a table, and what the passes are for."""
     first = begin(stages, done)
     last = done[-1].sizes[1] if done else first
@@ -87,12 +89,14 @@ def report(stages: Sequence[PassStage], done: Sequence[Step], everything: bool =
     return Report("Passes", (finding,), tables)
 
 
-def begin(stages: Sequence[PassStage], done: Sequence[Step]) -> int:
+def begin(stages: Sequence[PassStage], done: Sequence[PassChange]) -> int:
     """Instructions before any pass."""
     return done[0].sizes[0] if done else instructions(stages[0].stage.raw)
 
 
-def timeline(stages: Sequence[PassStage], done: Sequence[Step], everything: bool = False) -> Table:
+def timeline(
+    stages: Sequence[PassStage], done: Sequence[PassChange], everything: bool = False
+) -> Table:
     """One row per dump that changed the program."""
     known = {step.stage.index: step for step in done}
     rows = []
@@ -108,7 +112,7 @@ def timeline(stages: Sequence[PassStage], done: Sequence[Step], everything: bool
     return Table("Passes", columns, tuple(rows), _left_out(done, everything), right=(0, 2, 3))
 
 
-def _left_out(done: Sequence[Step], everything: bool) -> str:
+def _left_out(done: Sequence[PassChange], everything: bool) -> str:
     unread = [step for step in done if step.change is None]
     notes = [] if everything else ["Dumps without a change are hidden."]
     if unread:
@@ -129,7 +133,7 @@ def named(stage: PassStage) -> str:
     return f"start of {stage.pipeline}" if stage.name == START else stage.name
 
 
-def did(step: Step) -> str:
+def did(step: PassChange) -> str:
     """What a step did in counts; "" where that was not worked out."""
     return what(step.change) if step.change else ""
 
@@ -141,7 +145,7 @@ def glossary(stages: Sequence[PassStage]) -> Table:
     return Table("What they are for", ("pass", "what it is for"), rows)
 
 
-def what(change: Change) -> str:
+def what(change: ProgramChange) -> str:
     """`8 fused, 2 removed, 3 added` or what else is known of a change without such counts."""
     tally = Counter(fate.name for fate in change.fates.values() if fate.name != "same")
     parts = [
@@ -157,7 +161,7 @@ def what(change: Change) -> str:
     return ", ".join(parts) or _quiet(change)
 
 
-def _quiet(change: Change) -> str:
+def _quiet(change: ProgramChange) -> str:
     """What can differ where every instruction is the same."""
     before = [name for name, region in change.before.regions.items() for _ in region.nodes]
     after = [name for name, region in change.after.regions.items() for _ in region.nodes]

@@ -23,7 +23,7 @@ STAGE = "jaxpr:"  # with a rung's number: what its equations' ids belong to
 
 
 @dataclass(frozen=True, slots=True)
-class Rung(ProgramFacts):
+class LadderProgram(ProgramFacts):
     """One program of the ladder.
 
     Attributes:
@@ -49,7 +49,7 @@ class Rung(ProgramFacts):
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class RuleUse:
     """A rule that was used.
 
     Attributes:
@@ -73,8 +73,8 @@ class Use:
 class Ladder:
     """The rungs, the function itself first, and the rules that led from one to the next."""
 
-    rungs: tuple[Rung, ...]
-    rules: tuple[Use, ...]
+    rungs: tuple[LadderProgram, ...]
+    rules: tuple[RuleUse, ...]
 
     def ties(self, n: int) -> dict[str, Ids]:
         """The equations of the function itself that each equation of rung `n` came from."""
@@ -98,7 +98,7 @@ def facts(captures: Sequence[Capture]) -> Ladder:
     Args:
         captures: The function first, then each transform put round it; only traced.
     """
-    rungs: list[Rung] = []
+    rungs: list[LadderProgram] = []
     for capture in captures:
         title, transform = _title(capture)
         module = capture.jaxpr.module
@@ -106,7 +106,9 @@ def facts(captures: Sequence[Capture]) -> Ladder:
         backward = _backward(module)
         steps = _steps(module, backward, rungs[-1], transform) if rungs else {}
         subject = subject_of(capture, "jaxpr")
-        rungs.append(Rung(title, transform, module, size, backward, steps, _subject=subject))
+        rungs.append(
+            LadderProgram(title, transform, module, size, backward, steps, _subject=subject)
+        )
     uses = [use for n in range(1, len(rungs)) for use in _rules(n, rungs)]
     return Ladder(tuple(rungs), tuple(uses))
 
@@ -155,7 +157,9 @@ def _backward(module: Module) -> frozenset[str]:
     return frozenset(id for id, transforms in made(module).items() if "transpose" in transforms)
 
 
-def _steps(module: Module, backward: frozenset[str], below: Rung, transform: str) -> dict[str, Ids]:
+def _steps(
+    module: Module, backward: frozenset[str], below: LadderProgram, transform: str
+) -> dict[str, Ids]:
     """The equations of the rung below that each equation came from."""
     before = _by_place(below.module, _places(below.module))
     places = _places(module)
@@ -197,7 +201,7 @@ _BATCHED: Mapping[str, frozenset[str]] = {
 }
 
 
-def _rules(n: int, rungs: Sequence[Rung]) -> Iterator[Use]:
+def _rules(n: int, rungs: Sequence[LadderProgram]) -> Iterator[RuleUse]:
     """The rules of the transform that led to rung `n`, by primitive of the rung below."""
     rung, below = rungs[n], rungs[n - 1]
     opcode = {node.id: node.opcode for node in below.module.nodes()}
@@ -217,7 +221,7 @@ def _rules(n: int, rungs: Sequence[Rung]) -> Iterator[Use]:
                 made = [*came[name, False], *came[name, True]]
             if made:
                 words = getattr(RULES[name], rule) if name in RULES else ""
-                yield Use(n, rule, name, tuple(ids), tuple(made), words)
+                yield RuleUse(n, rule, name, tuple(ids), tuple(made), words)
 
 
 def _ruled(module: Module) -> frozenset[str]:
@@ -309,7 +313,7 @@ def _turned(found: Ladder) -> Iterator[Finding]:
                 )
 
 
-def _same_side(new: Node, old: Node, rung: Rung, below: Rung) -> bool:
+def _same_side(new: Node, old: Node, rung: LadderProgram, below: LadderProgram) -> bool:
     return (new.id in rung.backward) == (old.id in below.backward)
 
 

@@ -19,7 +19,7 @@ from jaxlens.report import Cell, Finding, Report, Table, count
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class PythonLoop:
     """A Python loop that ran while tracing.
 
     Attributes:
@@ -65,7 +65,7 @@ class Tracing(ProgramFacts):
 
     steps: tuple[TapeStep, ...]
     cut: bool
-    loops: tuple[Loop, ...]
+    loops: tuple[PythonLoop, ...]
     branches: tuple[Branch, ...]
     printed: tuple[str, ...]
     wrote: tuple[str, ...]
@@ -166,9 +166,9 @@ class _Running:
 
 def _walk(
     steps: Sequence[TapeStep], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
-) -> tuple[list[Loop], list[Branch]]:
+) -> tuple[list[PythonLoop], list[Branch]]:
     """Goes through the steps frame by frame."""
-    loops: list[Loop] = []
+    loops: list[PythonLoop] = []
     branches: list[Branch] = []
     frames: list[tuple[list[_Running], int]] = []  # loops that run, and the step of a header
     paused: dict[tuple[str, str], list[_Running]] = {}  # of generators
@@ -233,8 +233,8 @@ def _within(loop: _Running, step: TapeStep) -> bool:
     return step.event != "return" and (step.line == loop.header or step.line in loop.inside)
 
 
-def _ended(loop: _Running, file: str) -> Loop:
-    return Loop(f"{file}:{loop.header}", loop.times, loop.equations)
+def _ended(loop: _Running, file: str) -> PythonLoop:
+    return PythonLoop(f"{file}:{loop.header}", loop.times, loop.equations)
 
 
 def findings(found: Tracing) -> Iterator[Finding]:
@@ -279,13 +279,13 @@ def findings(found: Tracing) -> Iterator[Finding]:
         yield Finding("There were more steps than are kept; the later ones are missing.", "unknown")
 
 
-def _largest(loops: Sequence[Loop]) -> list[Loop]:
+def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
     """Loops by line, those that ran several times added up; the three with most equations."""
     times: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for loop in loops:
         times[loop.line][0] += loop.times
         times[loop.line][1] += loop.equations
-    found = [Loop(line, n, equations) for line, (n, equations) in times.items()]
+    found = [PythonLoop(line, n, equations) for line, (n, equations) in times.items()]
     return sorted((one for one in found if one.equations), key=lambda one: -one.equations)[:3]
 
 

@@ -24,7 +24,7 @@ from jaxlens.ir.hlo import value_numbering
 from jaxlens.ir.hlo.value_numbering import Numbers, plain
 from jaxlens.ir.jaxpr.canonical import ADDRESS, NAMING
 from jaxlens.links.match.by_keys import Key, in_order
-from jaxlens.links.match.numbered import Programs, held
+from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
 
 Text = Callable[[Node], str]
 """The text of the line that owns an equation; "" where it is not known."""
@@ -133,7 +133,7 @@ def instructions(
         after: The one after, likewise.
         equations: The equations that are paired; None where stamps mean the same on both sides.
     """
-    programs = Programs()
+    programs = NumberedModules()
     images = equations.images if equations else {}
 
     def image(equation: str) -> Hashable:
@@ -287,7 +287,7 @@ def _arguments(module: Module) -> list[tuple[str, str]]:
 
 def _compiled(
     stages: tuple[Module, Module | None],
-    programs: Programs,
+    programs: NumberedModules,
     aligned: bool,
     image: Callable[[str], Hashable],
 ) -> Side:
@@ -320,7 +320,7 @@ def _with_fusions(pairs: Pairs) -> Pairs:
     fusion.1 {add, mul, tanh}       fusion.7 {add, mul}       1-7: two instructions
     fusion.2 {exp}                  fusion.8 {tanh, exp}      2-8: one, and 8 is free
     """
-    homes, places = held(pairs.before), held(pairs.after)
+    homes, places = enclosing_fusions(pairs.before), enclosing_fusions(pairs.after)
     votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for tail, head in pairs.images.items():
         if tail in homes and head in places:

@@ -17,7 +17,7 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.passes import START, interval
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.links.match.link import How, Link, Relation
-from jaxlens.links.match.numbered import Program, Programs, held
+from jaxlens.links.match.numbered import NumberedModule, NumberedModules, enclosing_fusions
 from jaxlens.links.match.same_compile import follow
 
 FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
@@ -52,7 +52,7 @@ class Fate:
 
 
 @dataclass(frozen=True)
-class Change:
+class ProgramChange:
     """Two programs and the fate of everything between them.
 
     Attributes:
@@ -60,8 +60,8 @@ class Change:
         after: The later one.
         relation: Who came from whom.
         fates: One for each instruction before.
-        holders: The fusion that holds each instruction after; those outside all are not here.
-        held_before: The same of the instructions before.
+        fusion_after: The fusion that holds each instruction after; those outside all are not here.
+        fusion_before: The same of the instructions before.
         traced: Whether dumps between the two were read to find the responsible passes.
     """
 
@@ -69,8 +69,8 @@ class Change:
     after: Module
     relation: Relation
     fates: Mapping[str, Fate]
-    holders: Mapping[str, str]
-    held_before: Mapping[str, str]
+    fusion_after: Mapping[str, str]
+    fusion_before: Mapping[str, str]
     traced: bool = False
 
     @cached_property
@@ -80,19 +80,20 @@ class Change:
         return tuple(
             node.id
             for node in self.after.nodes()
-            if node.id not in known and not (node.opcode == "parameter" and node.id in self.holders)
+            if node.id not in known
+            and not (node.opcode == "parameter" and node.id in self.fusion_after)
         )
 
     @cached_property
-    def swallowed(self) -> Mapping[str, tuple[str, ...]]:
+    def contents(self) -> Mapping[str, tuple[str, ...]]:
         """What each fusion after holds, in order, parameters left out."""
         groups: defaultdict[str, list[str]] = defaultdict(list)
         for node in self.after.nodes():
-            if node.opcode == "fusion" and node.id not in self.holders:
+            if node.opcode == "fusion" and node.id not in self.fusion_after:
                 groups[node.id] = []
         for node in self.after.nodes():
-            if node.id in self.holders and node.opcode not in ("parameter", "fusion"):
-                groups[self.holders[node.id]].append(node.id)
+            if node.id in self.fusion_after and node.opcode not in ("parameter", "fusion"):
+                groups[self.fusion_after[node.id]].append(node.id)
         return {fusion: tuple(inner) for fusion, inner in groups.items()}
 
 
@@ -100,8 +101,8 @@ def between(
     before: Module,
     after: Module,
     passes: Sequence[PassStage] = (),
-    programs: Programs | None = None,
-) -> Change:
+    programs: NumberedModules | None = None,
+) -> ProgramChange:
     """Compares two programs of one compile.
 
     Args:
@@ -112,7 +113,7 @@ def between(
             nobody is blamed.
         programs: Programs of this compile, where these are compared with others too.
     """
-    programs = programs or Programs()
+    programs = programs or NumberedModules()
     first, last = programs.of(before), programs.of(after)
     relation = follow(first, last)
     blame = _Blame({}, {}, {}, {})
@@ -123,13 +124,15 @@ def between(
         more = [k for k in through.links if k.tail not in seen and k.head not in reached]
         relation = Relation((*relation.links, *more))
     fates = _Judge(first, last, relation, blame).fates()
-    return Change(before, after, relation, fates, last.held, first.held, bool(passes))
+    return ProgramChange(
+        before, after, relation, fates, last.fusion_of, first.fusion_of, bool(passes)
+    )
 
 
-def after_edit(pairs: Pairs) -> Change:
+def after_edit(pairs: Pairs) -> ProgramChange:
     """The same of two optimised programs that were paired across an edit; no pass is to blame."""
     links = [Link(tail, head, "inferred") for tail, head in pairs.images.items()]
-    homes, places = held(pairs.before), held(pairs.after)
+    homes, places = enclosing_fusions(pairs.before), enclosing_fusions(pairs.after)
     moved = {id: pairs.images.get(home, "") for id, home in homes.items()}
     old, new = ({n.id: n for n in module.nodes()} for module in (pairs.before, pairs.after))
     fates = {}
@@ -143,7 +146,7 @@ def after_edit(pairs: Pairs) -> Change:
         place = places.get(head, "")
         name, note = _fate_after_edit(node, new[head], moved.get(id, ""), place)
         fates[id] = Fate(id, name, (head,), (place,), "inferred", note=note)
-    return Change(pairs.before, pairs.after, Relation(links), fates, places, moved)
+    return ProgramChange(pairs.before, pairs.after, Relation(links), fates, places, moved)
 
 
 def _fate_after_edit(old: Node, new: Node, was: str, place: str) -> tuple[FateName, str]:
@@ -167,17 +170,20 @@ class _Blame:
 
 
 def _traced(
-    first: Program, last: Program, passes: Sequence[PassStage], programs: Programs
+    first: NumberedModule,
+    last: NumberedModule,
+    passes: Sequence[PassStage],
+    programs: NumberedModules,
 ) -> tuple[Relation, _Blame]:
     """Follows every instruction dump by dump, to the passes that changed it."""
     images: dict[str, tuple[str, ...]] = {id: (id,) for id in first.nodes}
     looks = {id: _look(node) for id, node in first.nodes.items()}
     blame = _Blame({}, {}, {}, {})
-    earlier, places = first, first.held
+    earlier, places = first, first.fusion_of
     for module, by in _steps(last.module, passes):
         later = programs.of(module)
         step, nodes = follow(earlier, later), later.nodes
-        before_step, places = places, later.held
+        before_step, places = places, later.fusion_of
         for id, now in images.items():
             if not now:
                 continue
@@ -226,12 +232,14 @@ def blamed(earlier: PassStage | None, later: PassStage) -> str:
 class _Judge:
     """Finds the fate of each instruction from the relation and the neighbours."""
 
-    def __init__(self, before: Program, after: Program, relation: Relation, blame: _Blame) -> None:
+    def __init__(
+        self, before: NumberedModule, after: NumberedModule, relation: Relation, blame: _Blame
+    ) -> None:
         self.before = before.module
         self.relation = relation
         self.blame = blame
         self.old, self.new = before.nodes, after.nodes
-        self.held_before, self.held_after = before.held, after.held
+        self.fusion_before, self.fusion_after = before.fusion_of, after.fusion_of
         self.done: dict[str, Fate] = {}
 
     @cached_property
@@ -256,10 +264,10 @@ class _Judge:
         if not links:
             return self._gone(node)
         into = tuple(link.head for link in links)
-        fusions = tuple(self.held_after.get(head, "") for head in into)
+        fusions = tuple(self.fusion_after.get(head, "") for head in into)
         how = links[0].how
         renamed = self.blame.renamed.get(node.id, "")
-        home = self.held_before.get(node.id, "")
+        home = self.fusion_before.get(node.id, "")
         if any(place != home for place in fusions) and any(fusions):
             by = self.blame.fused.get(node.id, "")
             return Fate(node.id, "fused", into, fusions, how, by)
@@ -294,7 +302,7 @@ class _Judge:
         return (
             node is None
             or node.opcode in ("parameter", "copy", "get-tuple-element")
-            or any(self.held_after.get(head) == name for head in heads)
+            or any(self.fusion_after.get(head) == name for head in heads)
         )
 
     def _gone(self, node: Node) -> Fate:

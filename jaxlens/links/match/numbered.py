@@ -7,19 +7,19 @@ from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.ir.hlo.value_numbering import Numbers, Occurrence, number
 
 
-class Programs:
+class NumberedModules:
     """Programs of one compile. Who holds it keeps all that was worked out of them."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Program] = {}
+        self._known: dict[int, NumberedModule] = {}
         self._numbers = Numbers()
         self._spots = Spots()
 
-    def of(self, module: Module) -> "Program":
+    def of(self, module: Module) -> "NumberedModule":
         """The program of a module, always the same one."""
         found = self._known.get(id(module))  # its Program keeps the module, and so its id
         if found is None:
-            found = self._known[id(module)] = Program(module, self._numbers, self._spots)
+            found = self._known[id(module)] = NumberedModule(module, self._numbers, self._spots)
         return found
 
     def forget(self, module: Module) -> None:
@@ -48,7 +48,7 @@ class Spots:
         return known[1]
 
 
-class Program:
+class NumberedModule:
     """A module with its nodes by id and by value, each worked out once.
 
     Attributes:
@@ -79,9 +79,9 @@ class Program:
         return {id: n for id, n in self.nodes.items() if n.opcode in ("while", "conditional")}
 
     @cached_property
-    def held(self) -> Mapping[str, str]:
-        """The outermost fusion that holds each instruction; those outside all are left out."""
-        return held(self.module)
+    def fusion_of(self) -> Mapping[str, str]:
+        """The outermost fusion around each instruction; those outside all are left out."""
+        return enclosing_fusions(self.module)
 
 
 _CONTROL = frozenset({"fusion", "call", "while", "conditional", "async-start", "async-done"})
@@ -115,7 +115,7 @@ def _classes(found: Iterable[Occurrence]) -> dict[int, list[Node]]:
     return classes
 
 
-def held(module: Module) -> dict[str, str]:
+def enclosing_fusions(module: Module) -> dict[str, str]:
     """The outermost fusion that holds each instruction; those outside all fusions are left out."""
     caller: dict[str, str] = {}
     place: dict[str, str] = {}

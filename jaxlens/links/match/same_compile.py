@@ -19,7 +19,7 @@ from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.hlo.value_numbering import plain
 from jaxlens.links.match.by_keys import Key, nearest, unique
 from jaxlens.links.match.link import How, Link, Relation
-from jaxlens.links.match.numbered import Program, Programs
+from jaxlens.links.match.numbered import NumberedModule, NumberedModules
 
 
 def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relation:
@@ -30,12 +30,12 @@ def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relatio
         after: The later one.
         known: Links that are certain already (stamps).
     """
-    programs = Programs()
+    programs = NumberedModules()
     return follow(programs.of(before), programs.of(after), known)
 
 
-def follow(left: Program, right: Program, known: Iterable[Link] = ()) -> Relation:
-    """`relate` for programs that are compared with several others; both of one `Programs`."""
+def follow(left: NumberedModule, right: NumberedModule, known: Iterable[Link] = ()) -> Relation:
+    """`relate` for programs that are compared with several others, numbered by one table."""
     links = _Links(known)
     bodies = [(left.module.entry, right.module.entry)]
     bodies += [(name, name) for name in left.bodies if name in right.bodies]
@@ -71,34 +71,34 @@ class _Links:
         )
 
 
-def _family(_: Program, node: Node) -> str:
+def _family(_: NumberedModule, node: Node) -> str:
     """The opcode; reshape and bitcast are one operation before and after layouts are chosen."""
     return "reshape" if node.opcode == "bitcast" else node.opcode
 
 
-def _type(_: Program, node: Node) -> str:
+def _type(_: NumberedModule, node: Node) -> str:
     return plain(node.type)
 
 
-def _family_and_type(program: Program, node: Node) -> tuple[str, str]:
+def _family_and_type(program: NumberedModule, node: Node) -> tuple[str, str]:
     return _family(program, node), plain(node.type)
 
 
-def _name(_: Program, node: Node) -> tuple[str, str]:
+def _name(_: NumberedModule, node: Node) -> tuple[str, str]:
     return node.id, node.opcode
 
 
-def _spot(program: Program, node: Node) -> tuple[int, bool] | None:
+def _spot(program: NumberedModule, node: Node) -> tuple[int, bool] | None:
     """Scope and frames; an applied computation, as a reducer, stands where its caller does."""
     spot = program.spot(node)
     return (spot, node.id in program.applied) if spot else None
 
 
-def _family_and_spot(program: Program, node: Node) -> tuple[str, int]:
+def _family_and_spot(program: NumberedModule, node: Node) -> tuple[str, int]:
     return _family(program, node), program.spot(node)
 
 
-_PLACES_AND_KEYS: Mapping[How, tuple[Key[Program], tuple[Key[Program], ...]]] = {
+_PLACES_AND_KEYS: Mapping[How, tuple[Key[NumberedModule], tuple[Key[NumberedModule], ...]]] = {
     "named": (_name, (_type,)),
     "span": (_spot, (_family, _family_and_type, _type)),
 }
@@ -106,13 +106,13 @@ _KEYS_OF_EQUALS = (_name, _family_and_spot, _family)
 
 
 def _by_keys(
-    left: Program, right: Program, before: list[Node], after: list[Node], how: How
+    left: NumberedModule, right: NumberedModule, before: list[Node], after: list[Node], how: How
 ) -> Iterator[Link]:
     for tail, head in unique((left, right), before, after, *_PLACES_AND_KEYS[how]):
         yield Link(tail.id, head.id, how)
 
 
-def _by_loops(left: Program, right: Program, links: _Links) -> Iterator[Link]:
+def _by_loops(left: NumberedModule, right: NumberedModule, links: _Links) -> Iterator[Link]:
     """Pairs loops and branches that changed, and what their bodies still compute alike.
 
     A loop that a pass gave more state is another value, though most of its body is the same:
@@ -136,7 +136,9 @@ def _by_loops(left: Program, right: Program, links: _Links) -> Iterator[Link]:
             yield link
 
 
-def _by_value(left: Program, right: Program, bodies: Iterable[tuple[str, str]]) -> Iterator[Link]:
+def _by_value(
+    left: NumberedModule, right: NumberedModule, bodies: Iterable[tuple[str, str]]
+) -> Iterator[Link]:
     """Pairs equal values within each pair of bodies, and goes on to the bodies that they call."""
     pending = list(bodies)
     done = set()
@@ -171,7 +173,7 @@ def _kept_state(before: Region, after: Region) -> bool:
 
 
 def _equal(
-    left: Program, right: Program, tails: Sequence[Node], heads: Sequence[Node]
+    left: NumberedModule, right: NumberedModule, tails: Sequence[Node], heads: Sequence[Node]
 ) -> Iterator[tuple[Node, Node]]:
     """Links the instructions of one value, as many on either side as there are.
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from jaxlens.lenses.program.fusion_change import recomputed
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
-from jaxlens.links.match.instruction_fates import Change, Fate
+from jaxlens.links.match.instruction_fates import Fate, ProgramChange
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.report import count
 from jaxlens.views.listings.hlo_brief import instructions
@@ -21,7 +21,7 @@ _OTHERS = (
 )
 
 
-def diff(change: Change, left: str, right: str, note: str = "", full: bool = False) -> Diff:
+def diff(change: ProgramChange, left: str, right: str, note: str = "", full: bool = False) -> Diff:
     """Lays a change out in groups.
 
     Args:
@@ -65,7 +65,7 @@ def _bounded(groups: Iterator[_Group], full: bool) -> tuple[list[DiffGroup], int
 class _Columns:
     """The instructions of both sides by id, and where each belongs."""
 
-    def __init__(self, change: Change, full: bool) -> None:
+    def __init__(self, change: ProgramChange, full: bool) -> None:
         self.change = change
         self.full = full
         self.old = {node.id: node for node in change.before.nodes()}
@@ -85,7 +85,7 @@ class _Columns:
     def fusions(self) -> Iterator[_Group]:
         """A group for each fusion that was not there before, or holds something new."""
         alone: dict[str, str] = {}
-        for fusion, inner in self.change.swallowed.items():
+        for fusion, inner in self.change.contents.items():
             if all(self._was_held(id, fusion) for id in inner):
                 continue
             only = self._only(inner)
@@ -115,7 +115,7 @@ class _Columns:
 
     def hides(self) -> bool:
         """Whether anything inside fusions is not shown."""
-        return not all(self._shown(id) for held in self.change.swallowed.values() for id in held)
+        return not all(self._shown(id) for held in self.change.contents.values() for id in held)
 
     def _shown(self, id: str) -> bool:
         return self.full or self.new[id].opcode != "constant"
@@ -134,7 +134,7 @@ class _Columns:
 
     def _was_held(self, id: str, fusion: str) -> bool:
         origin = self.origins.get(id)
-        return origin is not None and self.change.held_before.get(origin.id) == fusion
+        return origin is not None and self.change.fusion_before.get(origin.id) == fusion
 
     def _swallowed(self, id: str, fusion: str) -> DiffRow:
         origin = self.origins.get(id)
@@ -164,7 +164,7 @@ class _Columns:
         rows = [
             partial(self._added, id)
             for id in self.change.added
-            if id not in self.change.holders and id not in self.change.swallowed
+            if id not in self.change.fusion_after and id not in self.change.contents
         ]
         yield _Group(partial(str, f"Added ({len(rows):,})"), rows)
 
@@ -217,7 +217,7 @@ def _unnamed(line: Line) -> tuple[Piece, ...]:
     return tuple(p for p in line.pieces if not (p.kind == "name" and p.text == line.id))
 
 
-def _origins(change: Change) -> Mapping[str, Fate]:
+def _origins(change: ProgramChange) -> Mapping[str, Fate]:
     """For each instruction after, the one before that it comes from; of several the first."""
     found: dict[str, Fate] = {}
     for fate in change.fates.values():

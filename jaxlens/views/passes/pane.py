@@ -12,7 +12,16 @@ from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.program.passes import Step, begin, did, meaning, named, report, size, steps
+from jaxlens.lenses.program.passes import (
+    PassChange,
+    begin,
+    did,
+    meaning,
+    named,
+    report,
+    size,
+    steps,
+)
 from jaxlens.lenses.subject import Seen
 from jaxlens.links.linked import Linked
 from jaxlens.links.links import Links
@@ -80,7 +89,7 @@ def beside(links: Links, web: Web) -> Atoms:
 
 def _block(
     stages: Sequence[PassStage],
-    done: Sequence[Step],
+    done: Sequence[PassChange],
     tables: tuple[Table, ...],
     atoms: Atoms | None,
 ) -> PassSteps:
@@ -96,7 +105,7 @@ def _block(
 
 
 def _start(
-    stages: Sequence[PassStage], done: Sequence[Step], atoms: Atoms | None, known: Known
+    stages: Sequence[PassStage], done: Sequence[PassChange], atoms: Atoms | None, known: Known
 ) -> PassStep:
     """The program before optimisation; its rows only where it was read for the next step."""
     stage = stages[0]
@@ -107,7 +116,7 @@ def _start(
     return replace(bare, rows=whole(module, known), atoms=atoms(module) if atoms else {})
 
 
-def _step(step: Step, made: tuple[PassRow, ...] | None, atoms: Atoms | None) -> PassStep:
+def _step(step: PassChange, made: tuple[PassRow, ...] | None, atoms: Atoms | None) -> PassStep:
     stage = step.stage
     bare = PassStep(
         stage.index, stage.stage.title, named(stage), step.sizes[1], did(step), meaning(stage)
@@ -143,7 +152,7 @@ def step(subject: Seen, index: int, atoms: Atoms | None = None) -> PassStep:
         if stage.changed and stage.index == index:
             change = between(earlier.stage.module, stage.stage.module)
             sizes = size(change.before), size(change.after)
-            return _step(Step(stage, earlier, sizes, change), rows(change), atoms)
+            return _step(PassChange(stage, earlier, sizes, change), rows(change), atoms)
         earlier = stage if stage.changed else earlier
     known = ", ".join(str(stage.index) for stage in stages if stage.changed)
     raise OptionError(f"no pass {index} that changed the program; choose from {known}")

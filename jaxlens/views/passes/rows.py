@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.links.match.instruction_fates import Change, Fate
+from jaxlens.links.match.instruction_fates import Fate, ProgramChange
 from jaxlens.render.document import Line, PassMark, PassRow
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings.lines_by_id import LinesById
@@ -18,7 +18,7 @@ Known = dict[tuple[str, str, bool], Line]
 """Lines made already, by what the dump says, owner, and whether it is a root. Dumps repeat most."""
 
 
-def rows(change: Change, known: Known | None = None) -> tuple[PassRow, ...]:
+def rows(change: ProgramChange, known: Known | None = None) -> tuple[PassRow, ...]:
     """The program after a change, each row with its mark; what is gone before what came after it.
 
     Rows without an id are titles of computations.
@@ -74,7 +74,7 @@ def _homes(module: Module) -> dict[str, str]:
 class _Side:
     """Both programs of a change, put together row by row."""
 
-    def __init__(self, change: Change, known: Known) -> None:
+    def __init__(self, change: ProgramChange, known: Known) -> None:
         self.change = change
         self.before, self.after = change.before, change.after
         self.old = {node.id: node for node in self.before.nodes()}
@@ -192,7 +192,7 @@ class _Side:
         return ("adjusted", note) if note else ("same", "")
 
 
-def _origins(change: Change) -> dict[str, Fate]:
+def _origins(change: ProgramChange) -> dict[str, Fate]:
     """For each instruction after, the one before that it comes from: itself where it was there."""
     found: dict[str, Fate] = {}
     for fate in change.fates.values():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.ir.graph import Node
-from jaxlens.lenses.tracing.ladder import STAGE, Ladder, Rung, report
+from jaxlens.lenses.tracing.ladder import STAGE, Ladder, LadderProgram, report
 from jaxlens.render.document import (
     Block,
     Findings,
@@ -43,20 +43,20 @@ def blocks(found: Ladder, full: bool = False) -> list[Block]:
     ]
 
 
-def _source(rung: Rung) -> Tab:
+def _source(rung: LadderProgram) -> Tab:
     """The user's lines over the equations of the function itself."""
     lines = jaxpr_lines.equations(rung.module)
     blocks = source_pane.blocks(rung.module, rung.subject().sources, lines)
     return Tab("Your code", blocks, help="Your lines over the equations of each.", key="source")
 
 
-def _pane(n: int, rung: Rung, full: bool) -> Tab:
+def _pane(n: int, rung: LadderProgram, full: bool) -> Tab:
     help = f"The jaxpr of {rung.title}, forward and backward pass marked."
     told = rung.transform not in ("jit", "checkpoint")  # which only holds what the rung below says
     return Tab(rung.title, (_listing(n, rung, full),), told, help, f"rung{n}")
 
 
-def _listing(n: int, rung: Rung, full: bool) -> Listing:
+def _listing(n: int, rung: LadderProgram, full: bool) -> Listing:
     """A rung's equations, each marked where there is a backward pass."""
 
     def marked(node: Node, owner: str) -> Line:

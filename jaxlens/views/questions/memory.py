@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from jaxlens.errors import LensError
 from jaxlens.lenses.lines import Spot, spot
-from jaxlens.lenses.memory.peak import Owned, Timeline, Use
+from jaxlens.lenses.memory.peak import MemoryUse, Owned, Timeline
 from jaxlens.lenses.memory.report import MemoryFacts, report
 from jaxlens.lenses.subject import Subject
 from jaxlens.render import chart
@@ -50,7 +50,7 @@ def blocks(known: MemoryFacts, full: bool = False) -> list[Block]:
     ]
 
 
-def _tinted(subject: Subject, use: Use) -> tuple[Block, ...]:
+def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
     """The user's lines, tinted by what they own at the peak."""
     try:
         sources = subject.sources

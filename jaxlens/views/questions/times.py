@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from jaxlens.lenses.program.equations import MORE, Equations, Frame
+from jaxlens.lenses.program.equations import MORE, Equations, PathFrame
 from jaxlens.lenses.times.facts import Times
 from jaxlens.lenses.times.report import report
 from jaxlens.render import chart
@@ -36,7 +36,7 @@ def flame(counted: Equations) -> list[Block]:
     return [Picture(title, alt, _drawn(counted), tuple(_written(counted)), note=note)]
 
 
-def _widest(frames: Sequence[Frame]) -> str:
+def _widest(frames: Sequence[PathFrame]) -> str:
     best = max(frames[1:], key=lambda frame: frame.own)
     return f"{best.line} with {best.own:,}"
 
@@ -63,7 +63,7 @@ def _drawn(counted: Equations) -> str:
     return chart.chart(_WIDTH, 2 * _PAD + _ROW * (depth + 1), marks)
 
 
-def _box(frame: Frame, at: float, width: float, counted: Equations, hue: str) -> Iterator[str]:
+def _box(frame: PathFrame, at: float, width: float, counted: Equations, hue: str) -> Iterator[str]:
     top = _PAD + frame.depth * _ROW
     plain = frame.above < 0 or frame.line == MORE
     own = f", {frame.own:,} itself" if frame.own not in (0, frame.equations) else ""
@@ -76,7 +76,7 @@ def _box(frame: Frame, at: float, width: float, counted: Equations, hue: str) ->
         yield chart.words(at + 4, top + 14, words)
 
 
-def _fitting(frame: Frame, room: int) -> str:
+def _fitting(frame: PathFrame, room: int) -> str:
     """What a box has room to say."""
     name = frame.function.rpartition(".")[2]
     for words in (

@@ -16,7 +16,7 @@ from jaxlens.lenses.program.fusion_change import findings as fusion_findings
 from jaxlens.lenses.program.kernels import Work, tally, works
 from jaxlens.lenses.program.passes import meaning, size, what
 from jaxlens.lenses.subject import Given, Subject, SubjectPart, subject_of
-from jaxlens.links.match.instruction_fates import Change, between
+from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.options import HloPanes
 from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
 from jaxlens.render.link_data import Web
@@ -48,7 +48,7 @@ class HloFacts:
 
     subject: Subject
     panes: HloPanes
-    change: Given[tuple[Change, str]]
+    change: Given[tuple[ProgramChange, str]]
     works: Given[list[Work]]
     web: Web | None
     atoms: Atoms | None

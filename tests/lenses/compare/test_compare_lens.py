@@ -168,7 +168,7 @@ def test_the_first_sentence_is_the_biggest_consequence() -> None:
         "1 equation is new (cell 3:3)."
     )
     assert report.findings[0].ids == ("e5",)
-    facts = compared.of(capture, after)
+    facts = compared.facts(capture, after)
     assert facts.figures["fusions"] == (2, 0)
     assert facts.figures["equations"] == (5, 6)
     assert [(line.before, line.after, line.new) for line in facts.lines] == [
@@ -178,7 +178,7 @@ def test_the_first_sentence_is_the_biggest_consequence() -> None:
 
 def test_the_same_capture_is_the_same() -> None:
     capture = fixed_captures.capture()
-    facts = compared.of(capture, edited(capture))
+    facts = compared.facts(capture, edited(capture))
     assert facts.figures["temporaries"] == (96, 96)
     assert facts.equations.equal
     assert not facts.causes
@@ -192,7 +192,7 @@ def test_inputs_flags_and_versions_are_the_suspects() -> None:
 
     def first(**other: object) -> str:
         changed = Capture(replace(program, **other), capture.driver)
-        return compared.of(capture, changed).causes[0].text
+        return compared.facts(capture, changed).causes[0].text
 
     assert first(inputs=wide) == "With x f32[8,8] instead of f32[4,8]"
     more = (*program.inputs, Input("y", Type("f32", ())))
@@ -208,7 +208,7 @@ def test_what_is_missing_is_named_and_the_rest_compared(missing: str) -> None:
     report = jaxlens.compare(whole, part)
     said = " ".join(finding.text for finding in report.findings)
     assert f"after: this backend gives no {missing}." in said
-    assert compared.of(whole, part).figures["equations"] == (5, 5)
+    assert compared.facts(whole, part).figures["equations"] == (5, 5)
 
 
 @pytest.mark.parametrize("device", ["gpu-h100", "tpu-v5e-2x2"])
@@ -216,7 +216,7 @@ def test_what_is_missing_is_named_and_the_rest_compared(missing: str) -> None:
 def test_records_of_two_devices_are_compared(name: str, device: str) -> None:
     before = jaxlens.load(RECORDS / f"{name}.cpu.jaxlens")
     after = jaxlens.load(RECORDS / f"{name}.{device}.jaxlens")
-    facts = compared.of(before, after)
+    facts = compared.facts(before, after)
     assert facts.equations.equal  # one program, traced once for each
     assert facts.causes[0].kind == "device"
     for n, capture in enumerate((before, after)):

@@ -7,7 +7,7 @@ import pytest
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.cost.facts import count_module, counted, of
+from jaxlens.lenses.cost.facts import count_module, counted, facts
 from jaxlens.lenses.cost.report import report as report_of
 from jaxlens.lenses.program.equation_flops import flops
 from jaxlens.report import Finding
@@ -203,12 +203,12 @@ def texts(findings: tuple[Finding, ...]) -> str:
 
 
 def test_the_layer() -> None:
-    facts = of(fixed.capture())
-    assert facts.flops == 2 * 4 * 8 * 2 + 8 + 8 + 8
+    cost = facts(fixed.capture())
+    assert cost.flops == 2 * 4 * 8 * 2 + 8 + 8 + 8
     # x 128 B, w 64 B, b 8 B in; 32 B of f32 and 8 B of bool out.
-    assert facts.bytes == 128 + 64 + 8 + 32 + 8
-    assert facts.by_line == {"cell 3:2": 136, "cell 3:3": 16}
-    assert sum(facts.by_node.values()) == facts.flops
+    assert cost.bytes == 128 + 64 + 8 + 32 + 8
+    assert cost.by_line == {"cell 3:2": 136, "cell 3:3": 16}
+    assert sum(cost.by_node.values()) == cost.flops
 
 
 def test_xlas_figure_stands_beside_it_and_the_gap_is_explained() -> None:

@@ -12,7 +12,7 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.lenses.memory.buffer_origins import Makers
 from jaxlens.lenses.memory.checkpoint import trials
 from jaxlens.lenses.memory.donation import donations
-from jaxlens.lenses.memory.peak import of
+from jaxlens.lenses.memory.peak import memory_use
 from jaxlens.lenses.memory.report import facts
 from jaxlens.lenses.memory.report import report as report_of
 from jaxlens.lenses.memory.residuals import saved_in
@@ -61,7 +61,7 @@ def test_without_live_ranges_the_sizes_stay():
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
 def test_records_of_all_devices_have_a_peak_with_owners(path):
     cap = jaxlens.load(path)
-    use = of(cap)
+    use = memory_use(cap)
     assert max(use.arguments, 1) < use.peak <= use.reserved
     assert sum(one.bytes for one in use.at_peak) == use.peak
     assert sum(use.by_line.values()) + use.kind("argument") == use.peak

@@ -39,7 +39,7 @@ def test_each_instruction_is_swallowed_by_the_fusions_that_hold_it() -> None:
         "max.1": "fused",
         "gt.1": "fused",
     }
-    assert change.swallowed == {
+    assert change.contents == {
         "max_fusion": ("bias.5", "add.5", "zero.5", "zeros.5", "max.5"),
         "gt_fusion": ("bias.6", "add.6", "zero.6", "zeros.6", "gt.6"),
     }
