@@ -37,13 +37,13 @@ def _did(call: CallEvent) -> str:
     """`traced, lowered, compiled`, where each came from."""
     if not call.steps:
         return "fast path: an entry, nothing compiled"
-    words = []
+    phrases = []
     for step in call.steps:
         if step.served == "memory":
             continue
         word = "loaded from disk" if step.served == "disk" else DONE[step.kind]
-        words.append(f"{word}, failed" if step.failed else word)
-    return ", ".join(words)
+        phrases.append(f"{word}, failed" if step.failed else word)
+    return ", ".join(phrases)
 
 
 def _seconds(calls: Sequence[CallEvent]) -> Table:
@@ -51,17 +51,17 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
     rows = []
     for call in calls:
         if call.steps:
-            each = [call.step(kind) for kind in ("trace", "lower", "compile")]
-            told = [Cell(_time(s.seconds if s else None), s.seconds if s else None) for s in each]
+            steps = [call.step(kind) for kind in ("trace", "lower", "compile")]
+            times = [Cell(_time(s.seconds if s else None), s.seconds if s else None) for s in steps]
             total = Cell(duration(call.seconds), call.seconds)
-            rows.append((Cell(str(call.number)), Cell(_named(call)), *told, total))
+            rows.append((Cell(str(call.number)), Cell(_named(call)), *times, total))
     if len(rows) > 1:
         sums = [
             sum(s.seconds or 0.0 for call in calls for s in call.steps if s.kind == kind)
             for kind in ("trace", "lower", "compile")
         ]
-        every = [Cell(duration(total), total) for total in (*sums, sum(sums))]
-        rows.append((Cell(""), Cell("in all"), *every))
+        totals = [Cell(duration(total), total) for total in (*sums, sum(sums))]
+        rows.append((Cell(""), Cell("in all"), *totals))
     columns = ("#", "function", "trace", "lower", "compile", "total")
     return Table(
         "Time of each step",

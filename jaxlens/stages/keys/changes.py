@@ -47,9 +47,9 @@ def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
 
     Donating the first argument changes `donate_argnums` and `donate_argnames`: one change of `x`.
     """
-    found = list(changes(new, old))
-    options = {change.name for change in found if change.kind == "option"}
-    for change in found:
+    differing = list(changes(new, old))
+    options = {change.name for change in differing if change.kind == "option"}
+    for change in differing:
         if change.kind != "option":
             yield change
         elif change.name == "donate_argnames":
@@ -164,9 +164,9 @@ def _dynamic(new: JaxKey, old: JaxKey) -> list[dict[str, Any]]:
 #     a new array in a container      1.5
 
 
-def apart(found: Iterable[KeyChange]) -> float:
+def apart(differing: Iterable[KeyChange]) -> float:
     """The distance of two keys, given what differs."""
-    return sum(map(_distance, found))
+    return sum(map(_distance, differing))
 
 
 def _distance(change: KeyChange) -> float:

@@ -48,14 +48,14 @@ def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
     kept_own, kept_others = _kept(new, memory)
     own = [*reversed(own), *kept_own]
     if own:
-        found, _ = _nearest(new, own)
-        return tuple(_as_place(new, change) for change in found), len(own)
+        differences, _ = _nearest(new, own)
+        return tuple(_as_place(new, change) for change in differences), len(own)
     others = [key for key in reversed(memory) if key.origin == new.origin] + kept_others
     if not others:
         return (), 0
-    found, old = _nearest(new, others)
+    differences, old = _nearest(new, others)
     closed = _closed_changes(new.closed, old.closed)
-    return (recreated(new.name, new.origin), *found, *closed), len(others)
+    return (recreated(new.name, new.origin), *differences, *closed), len(others)
 
 
 def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
@@ -66,8 +66,8 @@ def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
 
 def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
     """The differences to the key that has the fewest, the first of several, and that key."""
-    found = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
-    return min(found, key=lambda pair: apart(pair[0]))
+    differences = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
+    return min(differences, key=lambda pair: apart(pair[0]))
 
 
 def _closed_changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[KeyChange]:
@@ -83,7 +83,7 @@ def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[Jax
     Those in `memory` are left out.
     """
     fun = new.function()
-    found: list[tuple[bool, JaxKey]] = []
+    keys: list[tuple[bool, JaxKey]] = []
     for inner, context, rest in compat.every_trace_key() or ():
         function, exact = user_function(inner, rest[1]), (context, rest)
         is_own = function is fun
@@ -94,10 +94,10 @@ def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[Jax
         if any(key.function() is function and key.exact == exact for key in memory):
             continue
         call = Call(inner, (), {}, signature_of(inner))
-        found.append((is_own, kept_key(call, *exact)))
-        if len(found) == _MOST:
+        keys.append((is_own, kept_key(call, *exact)))
+        if len(keys) == _MOST:
             break
-    return [key for own, key in found if own], [key for own, key in found if not own]
+    return [key for own, key in keys if own], [key for own, key in keys if not own]
 
 
 def _as_place(new: JaxKey, change: KeyChange) -> KeyChange:
@@ -119,8 +119,10 @@ def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:
     keys = [key[:2] for key in kept if key[:2] != (context, lowering)]
     keys = [key for key in keys if not compat.is_apart(key[0], context or ())]
     names = list(new.places) if new else list(compat_events.program_names(program))
-    found = (tuple(_lowering_changes(names, (context, lowering), key)) for key in keys[:_MOST])
-    return nearest(filter(None, found)), len(keys)
+    differences = (
+        tuple(_lowering_changes(names, (context, lowering), key)) for key in keys[:_MOST]
+    )
+    return nearest(filter(None, differences)), len(keys)
 
 
 def _lowering_changes(
@@ -164,9 +166,9 @@ def _entry_changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
 def program_changes(new: Sequence[KeyPart], earlier: Sequence[Sequence[KeyPart]]) -> Comparison:
     """What differs between the inputs of a program and those of the nearest earlier one."""
     now = {part.name: part.text for part in new}
-    found = []
+    differences = []
     for parts in reversed(earlier):
         was = {part.name: part.text for part in parts}
         both = [name for name in now if name in was and now[name] != was[name]]
-        found.append([KeyChange("type", name, now[name], was[name]) for name in both])
-    return nearest(filter(None, found), apart), len(earlier)
+        differences.append([KeyChange("type", name, now[name], was[name]) for name in both])
+    return nearest(filter(None, differences), apart), len(earlier)

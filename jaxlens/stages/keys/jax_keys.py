@@ -86,8 +86,8 @@ class JaxKeys(KeySource[JaxKey]):
         if not keys:
             return Verdict(False, "trace", ("never called before",))
         new = kept_key(call, context, rest)
-        found = nearest((changes(new, kept_key(call, *key)) for key in keys), apart)
-        return Verdict(False, "trace", _reasons(found) or (_UNREADABLE,), len(keys))
+        near = nearest((changes(new, kept_key(call, *key)) for key in keys), apart)
+        return Verdict(False, "trace", _reasons(near) or (_UNREADABLE,), len(keys))
 
     def _compiled(self, key: _Exact, arrays: Sequence[Any], earlier: int) -> Verdict:
         """The verdict on a call whose trace exists: is it lowered and compiled too?"""
@@ -105,8 +105,8 @@ class JaxKeys(KeySource[JaxKey]):
         same = [k for k in lowered if k[0] == key[0] and k[1][0] == wanted]
         if not same:
             names = self._array_names()
-            found = nearest(moved(names, wanted, k[1][0]) for k in lowered)
-            return Verdict(False, "compile", _reasons(found) or ("settings differ",), earlier)
+            near = nearest(moved(names, wanted, k[1][0]) for k in lowered)
+            return Verdict(False, "compile", _reasons(near) or ("settings differ",), earlier)
         compiled = [compat.is_compiled(program, k) for k in same]
         if any(compiled):
             return Verdict(True, earlier=earlier)
@@ -118,17 +118,17 @@ class JaxKeys(KeySource[JaxKey]):
         call, info = self._call, self._info
         assert info is not None
         static = {*info.static_argnums, *info.static_argnames}
-        found = leaves(call.args, call.kwargs, call.signature)
-        return call.names or [leaf.name for leaf in found if leaf.root not in static]
+        every_leaf = leaves(call.args, call.kwargs, call.signature)
+        return call.names or [leaf.name for leaf in every_leaf if leaf.root not in static]
 
 
 def _unknown(reason: str, earlier: int = 0) -> Verdict:
     return Verdict(None, reasons=(reason,), earlier=earlier)
 
 
-def _reasons(found: Sequence[KeyChange]) -> tuple[str, ...]:
+def _reasons(differences: Sequence[KeyChange]) -> tuple[str, ...]:
     """The differences as lines, the first of many."""
-    reasons = tuple(map(str, merged(found)))
+    reasons = tuple(map(str, merged(differences)))
     if len(reasons) <= _MOST:
         return reasons
     return (*reasons[:_MOST], f"and {len(reasons) - _MOST} more differences")

@@ -124,6 +124,6 @@ class _Listener:
         others = own or [
             old for reference, old in self._memory[origin] if reference() is not jitted
         ]
-        found = nearest(core_keys.changes(jitted, key, old) for old in reversed(others))
+        changes = nearest(core_keys.changes(jitted, key, old) for old in reversed(others))
         new_object = (recreated(jitted.name, origin),) if others and not own else ()
-        return (*new_object, *found), len(others)
+        return (*new_object, *changes), len(others)

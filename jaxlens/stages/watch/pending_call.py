@@ -74,5 +74,5 @@ class PendingCall:
 
 def user_line(stack: Stack) -> Span | None:
     """The user's line that called: the innermost frame that is of no library."""
-    found = spans(stack.frames)
-    return next((span for span in found if not span.library), found[0] if found else None)
+    lines = spans(stack.frames)
+    return next((line for line in lines if not line.library), lines[0] if lines else None)
