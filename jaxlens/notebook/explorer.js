@@ -65,8 +65,8 @@ function asking(model, signal) {
     });
 }
 
-/** Models that are being told of a click, which is on the page already. @type {Set<Model>} */
-const told = new Set();
+/** Models that are being set to the node of a click, which the page shows already. @type {Set<Model>} */
+const updating = new Set();
 
 /** Joins an output to its kernel, once; another Explorer of the view may serve it too.
  * @param {Root} root @param {Model} model @param {Fetch} fetch
@@ -84,9 +84,9 @@ function join(root, model, fetch, joined, signal) {
     (event) => {
       const node = plain(/** @type {CustomEvent} */ (event).detail);
       if (same(node, model.get("selection"))) return;
-      told.add(model);
+      updating.add(model);
       model.set("selection", node);
-      told.delete(model);
+      updating.delete(model);
       model.save_changes();
     },
     { signal },
@@ -145,7 +145,7 @@ function initialize({ model }) {
     { signal, capture: true }, // it does not bubble
   );
   const select = () => {
-    if (told.has(model)) return;
+    if (updating.has(model)) return;
     for (const root of outputs(model)) pin(root, model.get("selection"));
   };
   model.on("change:selection", select);

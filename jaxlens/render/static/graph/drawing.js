@@ -96,13 +96,13 @@ export class Drawing {
         if (label) labels.push(label);
       }
       const make = (/** @type {Drawn} */ box) => {
-        const made = boxElement(box, this.data, this.closed.opens(box.box));
+        const shape = boxElement(box, this.data, this.closed.opens(box.box));
         if (this.closed.locked(box.box)) {
-          made.classList.add("locked");
-          made.removeAttribute("aria-expanded");
+          shape.classList.add("locked");
+          shape.removeAttribute("aria-expanded");
         }
-        this.elements.set(box.path, made);
-        return made;
+        this.elements.set(box.path, shape);
+        return shape;
       };
       parts.push(...boxes.filter((box) => box.open).map(make), ...lines, ...labels);
       parts.push(...boxes.filter((box) => !box.open).map(make));

@@ -78,10 +78,10 @@ export class PaneLinks {
   /** The ids in this drawing's stage of some atoms. @param {Iterable<number> | undefined} atoms */
   idsOf(atoms) {
     /** @type {Set<string>} */
-    const found = new Set();
+    const ids = new Set();
     const api = this.api();
-    for (const atom of atoms ?? []) for (const id of api?.ids?.(this.stage, atom) ?? []) found.add(id);
-    return found;
+    for (const atom of atoms ?? []) for (const id of api?.ids?.(this.stage, atom) ?? []) ids.add(id);
+    return ids;
   }
 
   /** Marks boxes: `lit`, `via` (made in calls), `pin`, and how many a shut box holds. */
@@ -151,7 +151,7 @@ export class PaneLinks {
 
 /** @param {Iterable<string>} ids @param {Set<string>} among */
 function count(ids, among) {
-  let found = 0;
-  if (among.size) for (const id of ids) if (among.has(id)) found++;
-  return found;
+  let n = 0;
+  if (among.size) for (const id of ids) if (among.has(id)) n++;
+  return n;
 }

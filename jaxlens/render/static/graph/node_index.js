@@ -31,7 +31,7 @@ export class NodeIndex {
     /** @type {Map<Box, Set<string>>} */
     this.folds = new Map();
     /** @type {Map<number, Set<string>>} */
-    this.held = new Map([[-1, new Set()]]);
+    this.nodesIn = new Map([[-1, new Set()]]);
     /** @type {Map<number, [number, number]>} where a panel opens first: panel and box */
     this.door = new Map();
     data.panels.forEach(([, , , , boxes], panel) =>
@@ -66,8 +66,8 @@ export class NodeIndex {
 
   /** Every node in a panel and in what opens in it. @param {number} panel @returns {Set<string>} */
   in(panel) {
-    const known = this.held.get(panel);
-    if (known) return known;
+    const cached = this.nodesIn.get(panel);
+    if (cached) return cached;
     /** @type {Set<string>} */
     const ids = new Set();
     const seen = new Set([panel]);
@@ -77,7 +77,7 @@ export class NodeIndex {
         if (box[14]) for (const id of this.folded(box)) ids.add(id);
         else if (box[4] >= 0) seen.add(box[4]);
       }
-    this.held.set(panel, ids);
+    this.nodesIn.set(panel, ids);
     return ids;
   }
 

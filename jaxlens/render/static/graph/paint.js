@@ -20,11 +20,11 @@ export const num = (value) => String(Math.round(value * 10) / 10);
  * @param {...(Element | string)} children
  */
 export function element(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes))
-    if (value !== "") made.setAttribute(name, String(value));
-  made.append(...children);
-  return made;
+    if (value !== "") svg.setAttribute(name, String(value));
+  svg.append(...children);
+  return svg;
 }
 
 /** @param {string} kind @param {number} x @param {number} y @returns {number[][] | undefined} */

@@ -295,13 +295,13 @@ export function alone(whole, keep) {
   for (const path of keep)
     for (let dot = path.indexOf("."); dot > 0; dot = path.indexOf(".", dot + 1))
       round.add(path.slice(0, dot));
-  const held = (/** @type {string} */ path) =>
+  const isKept = (/** @type {string} */ path) =>
     keep.has(path) || [...keep].some((place) => path.startsWith(`${place}.`));
   /** @type {[number[][], number[][]]} */
   const solid = [[], []];
   const layers = whole.layers.map(({ boxes, wires }) => ({
-    boxes: boxes.filter(({ path }) => round.has(path) || held(path)),
-    wires: wires.filter(({ path, edge }) => held(within(path, edge[0])) && held(within(path, edge[1]))),
+    boxes: boxes.filter(({ path }) => round.has(path) || isKept(path)),
+    wires: wires.filter(({ path, edge }) => isKept(within(path, edge[0])) && isKept(within(path, edge[1]))),
   }));
   for (const { boxes, wires } of layers) {
     for (const { path, x, y, w, h } of boxes) {

@@ -84,9 +84,9 @@ class JaxprRows extends MarkedRows {
   /** About the most columns of a row: as if all variables of an equation had the longest name. */
   widest() {
     const most = (/** @type {Iterable<number>} */ sizes) => {
-      let found = 0;
-      for (const size of sizes) found = Math.max(found, size);
-      return found;
+      let largest = 0;
+      for (const size of sizes) largest = Math.max(largest, size);
+      return largest;
     };
     const name = letters(most(this.regions.map(({ names }) => most(names)))).length;
     const indent = most(this.parts.map((part) => (part.length === 4 ? part[3] : 0)));

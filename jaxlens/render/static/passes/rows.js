@@ -81,14 +81,14 @@ export function passRow(data, step, row) {
   if (tint) mark.style.background = tint;
   const note = step.notes?.[row] ?? 0;
   const [line, hue] = owner ? data.owners[owner - 1] : ["", -1];
-  const made = create("div", hue < 0 ? "" : `hue${hue}`, {}, mark, ...passWords(pieces));
-  if (note) made.append(create("u", "", {}, data.notes[note - 1]));
-  if (id) made.setAttribute("data-id", id);
-  if (line) made.title = line;
-  made.classList.toggle("was", gone);
-  made.classList.toggle("title", !id);
-  made.setAttribute("data-row", "");
-  return made;
+  const element = create("div", hue < 0 ? "" : `hue${hue}`, {}, mark, ...passWords(pieces));
+  if (note) element.append(create("u", "", {}, data.notes[note - 1]));
+  if (id) element.setAttribute("data-id", id);
+  if (line) element.title = line;
+  element.classList.toggle("was", gone);
+  element.classList.toggle("title", !id);
+  element.setAttribute("data-row", "");
+  return element;
 }
 
 /** @param {PassData} data @param {number} line */
@@ -135,9 +135,9 @@ export function fillStep(data, step, sent) {
   data.notes.push(...sent.notes);
   for (const [pieces, id, owner, ...atoms] of sent.lines)
     data.lines.push([pieces, id, owner && owner + owners, ...atoms]);
-  const [found] = sent.steps;
-  Object.assign(step, found, {
-    lines: found.lines?.map((line) => line + lines),
-    notes: found.notes?.map((note) => note && note + notes),
+  const [filled] = sent.steps;
+  Object.assign(step, filled, {
+    lines: filled.lines?.map((line) => line + lines),
+    notes: filled.notes?.map((note) => note && note + notes),
   });
 }

@@ -133,11 +133,11 @@ export class PassScrubber {
 
   /** @param {PassStepData} step @param {number} place */
   row(step, place) {
-    const made = passRow(this.data, step, place);
-    made.classList.toggle("own", made.title !== this.owner);
-    this.owner = made.title;
-    this.drawn.set(made, step.lines?.[place] ?? 0);
-    return made;
+    const element = passRow(this.data, step, place);
+    element.classList.toggle("own", element.title !== this.owner);
+    this.owner = element.title;
+    this.drawn.set(element, step.lines?.[place] ?? 0);
+    return element;
   }
 
   /** Tells the web which atoms the rows of a step have. @param {PassStepData} step */
@@ -153,16 +153,16 @@ export class PassScrubber {
 
   /** A button that gives way to its rows. @param {PassStepData} step @param {number[]} rows @param {string} text */
   folded(step, rows, text) {
-    const made = button(text, "", () => {
+    const element = button(text, "", () => {
       const next = rows.slice(0, PASS_ROWS).map((place) => this.row(step, place));
       const left = rows.slice(PASS_ROWS);
       next[0].tabIndex = -1;
       if (left.length) next.push(this.folded(step, left, `${left.length} more rows`));
-      made.replaceWith(...next);
+      element.replaceWith(...next);
       next[0].focus();
       this.settle();
     });
-    return made;
+    return element;
   }
 
   /** A step whose rows did not travel with the output: a live kernel may have them. @param {PassStepData} step */
@@ -238,8 +238,8 @@ export class PassScrubber {
     }
     if (stage !== "hlo" && !stage.startsWith("pass:")) return undefined;
     const from = Math.max(0, steps.findIndex((step) => `pass:${step.index}` === stage));
-    const found = steps.findIndex((step, n) => n >= from && endsAt(this.data, step, id));
-    return found >= 0 || steps.slice(from).every((step) => step.lines) ? found : undefined;
+    const place = steps.findIndex((step, n) => n >= from && endsAt(this.data, step, id));
+    return place >= 0 || steps.slice(from).every((step) => step.lines) ? place : undefined;
   }
 
   /** Goes to where the pinned node ended, and to its row there. */

@@ -40,9 +40,9 @@ export class PassSlide {
     const most = Math.max(1, ...this.steps.map((step) => step.size ?? 0));
     const inner = create("i");
     inner.style.height = `${(100 * (this.steps[place].size ?? 0)) / most}%`;
-    const made = create("i", "", { title: this.label(place) }, inner);
-    made.addEventListener("click", () => this.go(place));
-    return made;
+    const bar = create("i", "", { title: this.label(place) }, inner);
+    bar.addEventListener("click", () => this.go(place));
+    return bar;
   }
 
   /** @param {number} place */
@@ -75,9 +75,9 @@ export class PassSlide {
   }
 
   tick() {
-    const there = this.track.isConnected;
-    if (there) this.go(this.at + 1);
-    if (this.at === this.last || !there) this.stop();
+    const shown = this.track.isConnected;
+    if (shown) this.go(this.at + 1);
+    if (this.at === this.last || !shown) this.stop();
   }
 
   stop() {

@@ -14,11 +14,11 @@ import { idOf, onPage, scrollTo, stageAt } from "./rows.js";
 /** @typedef {{kind: string, word: string, op: string, row: Element | null, box: HelpBox}} HelpWord */
 /** @typedef {Record<string, Record<string, [string, number]>> & {pages: [string, string][]}} HelpData */
 
-const HELP_WAIT = 300;
-const HELP_LEAVE = 250;
+const SHOW_AFTER = 300;
+const HIDE_AFTER = 250;
 // Attributes of one row
 const HELP_SHOWN = 8;
-const HELP_LETTER = /[\w.$-]/;
+const LETTER = /[\w.$-]/;
 const HELP_STAGES = /** @type {Record<string, string>} */ ({
   jaxpr: "primitive", stablehlo: "op", llvm: "llvm", asm: "asm",
 });
@@ -37,10 +37,10 @@ function helpKind(row) {
 }
 
 /** The text at a point of the window. @param {number} x @param {number} y @returns {{node: Node, offset: number} | null} */
-function helpCaret(x, y) {
+function caretAt(x, y) {
   const page = /** @type {any} */ (document);
-  const found = page.caretPositionFromPoint?.(x, y);
-  if (found) return { node: found.offsetNode, offset: found.offset };
+  const at = page.caretPositionFromPoint?.(x, y);
+  if (at) return { node: at.offsetNode, offset: at.offset };
   const range = page.caretRangeFromPoint?.(x, y);
   return range && { node: range.startContainer, offset: range.startOffset };
 }
@@ -49,13 +49,13 @@ function helpCaret(x, y) {
  * The word at a point, with its place; null where there is none.
  * @param {number} x @param {number} y @returns {{text: string, box: DOMRect} | null}
  */
-function helpWordAt(x, y) {
-  const at = helpCaret(x, y);
+function wordAt(x, y) {
+  const at = caretAt(x, y);
   if (!(at?.node instanceof Text)) return null;
   const { data } = at.node;
   let [start, end] = [at.offset, at.offset];
-  while (start > 0 && HELP_LETTER.test(data[start - 1])) start--;
-  while (end < data.length && HELP_LETTER.test(data[end])) end++;
+  while (start > 0 && LETTER.test(data[start - 1])) start--;
+  while (end < data.length && LETTER.test(data[end])) end++;
   const range = document.createRange();
   range.setStart(at.node, start);
   range.setEnd(at.node, end);
@@ -65,14 +65,14 @@ function helpWordAt(x, y) {
 }
 
 /** What stands under the pointer. @param {Element} target @param {number} x @param {number} y @returns {HelpWord | null} */
-function helpPointed(target, x, y) {
+function pointedWord(target, x, y) {
   const row = target.closest("[data-id], pre.rows > div > div, .diff-rows > div");
   if (!row || !target.closest(".jaxlens pre, .jaxlens .passes")) return null;
   const kind = helpKind(row);
   const op = row.querySelector("b")?.textContent ?? "";
   const mark = target.closest("b");
   if (mark) return { kind, word: mark.textContent ?? "", op: "", row, box: mark.getBoundingClientRect() };
-  const word = helpWordAt(x, y);
+  const word = wordAt(x, y);
   if (!word) return null;
   const behind = target.closest("em") && /^\s*\/\/ ([a-z][\w-]*)/.exec(target.textContent ?? "")?.[1];
   const of = behind === word.text ? kind : "attribute";
@@ -101,7 +101,7 @@ export class GlossaryCard {
       if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
     });
     window.addEventListener("keydown", (event) => this.key(event), { capture: true });
-    root.addEventListener("jl-help", (event) => this.asked(/** @type {CustomEvent} */ (event).detail));
+    root.addEventListener("jl-help", (event) => this.request(/** @type {CustomEvent} */ (event).detail));
     document.addEventListener("scroll", (event) => {
       if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
     }, { capture: true, passive: true });
@@ -110,11 +110,11 @@ export class GlossaryCard {
   /** The entry of a word; an attribute may have one of its own at its operation. @param {HelpWord} word */
   meaning({ kind, word: written, op }) {
     const word = written.replace(/^"|"$/g, "");
-    const known = kind === "asm" && word.includes(".") ? this.data.ptx : this.data[kind];
+    const entries = kind === "asm" && word.includes(".") ? this.data.ptx : this.data[kind];
     const get = (/** @type {Record<string, [string, number]> | undefined} */ of, /** @type {string} */ name) =>
       of && Object.hasOwn(of, name) ? of[name] : undefined;
-    if (kind !== "attribute") return get(known, word);
-    return get(known, `${op}.${word}`) ?? get(known, word) ?? get(this.data.target, word);
+    if (kind !== "attribute") return get(entries, word);
+    return get(entries, `${op}.${word}`) ?? get(entries, word) ?? get(this.data.target, word);
   }
 
   get open() {
@@ -128,19 +128,19 @@ export class GlossaryCard {
     // A drawing asks itself
     if (target.closest("[data-path]")) return;
     if (this.card.contains(target)) return clearTimeout(this.leaving);
-    const word = helpPointed(target, clientX, clientY);
+    const word = pointedWord(target, clientX, clientY);
     if (word && this.word && word.row === this.word.row && word.word === this.word.word && word.box.left === this.word.box.left)
       return;
     clearTimeout(this.timer);
     this.word = word;
     if (this.open) this.leave();
-    if (word && this.meaning(word)) this.timer = window.setTimeout(() => this.show([word]), HELP_WAIT);
+    if (word && this.meaning(word)) this.timer = window.setTimeout(() => this.show([word]), SHOW_AFTER);
   }
 
   leave() {
     clearTimeout(this.timer);
     clearTimeout(this.leaving);
-    this.leaving = window.setTimeout(() => this.hide(), HELP_LEAVE);
+    this.leaving = window.setTimeout(() => this.hide(), HIDE_AFTER);
   }
 
   hide() {
@@ -188,16 +188,16 @@ export class GlossaryCard {
     for (const [name] of text.matchAll(/[\w.-]+(?= ?=)|\bk[A-Z]\w+/g))
       words.push({ kind: "attribute", word: name, op, ...start });
     const seen = new Set();
-    const told = words.filter((word) => this.meaning(word) && !seen.has(word.word) && seen.add(word.word));
-    if (told.length) this.show(told.slice(0, HELP_SHOWN + 1));
+    const known = words.filter((word) => this.meaning(word) && !seen.has(word.word) && seen.add(word.word));
+    if (known.length) this.show(known.slice(0, HELP_SHOWN + 1));
   }
 
   /** Another pane asks, of a word of a kind or a stage. @param {{kind?: string, stage?: string, word: string, x: number, y: number, op?: string} | null} detail */
-  asked(detail) {
+  request(detail) {
     if (!detail) return this.card.matches(":hover") ? undefined : this.hide();
     const { stage = "", kind = HELP_STAGES[stage] ?? "instruction", word, x, y, op = "" } = detail;
-    const asked = { kind, word, op, row: null, box: { left: x, right: x, top: y, bottom: y } };
-    if (this.meaning(asked)) this.show([asked]);
+    const request = { kind, word, op, row: null, box: { left: x, right: x, top: y, bottom: y } };
+    if (this.meaning(request)) this.show([request]);
     else this.hide();
   }
 
@@ -222,9 +222,9 @@ export class GlossaryCard {
     const of = word.op ? this.meaning({ ...word, kind: word.row ? helpKind(word.row) : "", word: word.op, op: "" }) : undefined;
     const kind = word.kind === "attribute" && word.op ? `of ${word.op}` : HELP_KINDS[word.kind] ?? "";
     const [name, address] = this.data.pages[own < 0 && of ? of[1] : own] ?? [];
-    const told = create("div", "", {}, create("b", "", {}, word.word), " ", create("i", "", {}, kind), create("p", "", {}, sentence));
-    if (name) told.append(create("a", "", { href: address, target: "_blank", rel: "noopener noreferrer" }, name));
-    return told;
+    const element = create("div", "", {}, create("b", "", {}, word.word), " ", create("i", "", {}, kind), create("p", "", {}, sentence));
+    if (name) element.append(create("a", "", { href: address, target: "_blank", rel: "noopener noreferrer" }, name));
+    return element;
   }
 
   /** Right of the rows that it would lie on, else a row's height below or above. @param {HelpWord} word */

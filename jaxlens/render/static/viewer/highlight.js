@@ -92,8 +92,8 @@ export class Highlighter {
     const placesByNode = (this.placesByNode = new Map());
     const put = (/** @type {string} */ key, /** @type {HTMLElement} */ row, ids = "") => {
       const place = { row, pane: row.closest("details[data-pane]"), ids };
-      const there = placesByNode.get(key);
-      if (there) there.push(place);
+      const places = placesByNode.get(key);
+      if (places) places.push(place);
       else placesByNode.set(key, [place]);
     };
     for (const row of this.root.querySelectorAll("[data-id]")) {

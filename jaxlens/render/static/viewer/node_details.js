@@ -198,10 +198,10 @@ export class NodeDetails {
     const most = this.counts(reach).filter(([stage, ids]) => ids.size && stage !== reach.stage && stage !== "kernels").pop();
     const fate = reach.stage === "jaxpr" ? this.lens.web.fates.get(reach.id) : "";
     const name = reach.line || `${nameOf(reach.id)} ${this.opcode(reach)}`;
-    const there = most ? `: ${counted(most[1].size, most[0] === "jaxpr" ? "equation" : "instruction")} in ${this.title(most[0])}` : "";
+    const count = most ? `: ${counted(most[1].size, most[0] === "jaxpr" ? "equation" : "instruction")} in ${this.title(most[0])}` : "";
     const line = reach.line && !most ? `: ${this.lineSummary(reach)}` : "";
     const pinned = this.strip.classList.contains("pinned") ? "pinned, " : "";
-    this.announcement.textContent = `${pinned}${name}${there}${line}${fate ? `, ${fate}` : ""}`;
+    this.announcement.textContent = `${pinned}${name}${count}${line}${fate ? `, ${fate}` : ""}`;
   }
 }
 

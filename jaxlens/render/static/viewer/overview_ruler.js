@@ -68,9 +68,9 @@ class Ruler {
   /** @param {number} y */
   jump(y) {
     const { body } = this.pane;
-    const asked = (y / body.clientHeight) * body.scrollHeight;
-    const near = this.ys.reduce((best, other) => (Math.abs(other - asked) < Math.abs(best - asked) ? other : best), Infinity);
-    body.scrollTop = (Number.isFinite(near) ? near : asked) - body.clientHeight / 3;
+    const target = (y / body.clientHeight) * body.scrollHeight;
+    const near = this.ys.reduce((best, other) => (Math.abs(other - target) < Math.abs(best - target) ? other : best), Infinity);
+    body.scrollTop = (Number.isFinite(near) ? near : target) - body.clientHeight / 3;
   }
 }
 
@@ -89,11 +89,11 @@ export function rulers(root) {
   if (!panes) return;
   /** @type {Map<Pane, Ruler>} */
   const all = new Map(panes.all.map((/** @type {Pane} */ pane) => [pane, new Ruler(pane)]));
-  let asked = 0;
+  let frame = 0;
   const draw = () => {
-    asked = 0;
+    frame = 0;
     for (const pane of panes.open) all.get(pane)?.draw();
   };
   for (const type of ["jl-light", "jl-hits", "jl-rows", "jl-panes", "toggle", "transitionend"])
-    root.addEventListener(type, () => (asked ||= requestAnimationFrame(draw)), { capture: true });
+    root.addEventListener(type, () => (frame ||= requestAnimationFrame(draw)), { capture: true });
 }

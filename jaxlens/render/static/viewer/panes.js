@@ -157,13 +157,13 @@ export class Panes {
 
   restore() {
     const kept = remembered();
-    const known = (/** @type {unknown} */ keys) =>
+    const valid = (/** @type {unknown} */ keys) =>
       Array.isArray(keys) ? keys.filter((key) => this.all.some((pane) => pane.key === key)) : [];
-    const before = [this.root.getAttribute("data-key") ?? "", this.kind].map((key) => known(kept[key])).find((keys) => keys.length);
+    const before = [this.root.getAttribute("data-key") ?? "", this.kind].map((key) => valid(kept[key])).find((keys) => keys.length);
     const telling = TELLING[this.root.getAttribute("data-verb") ?? ""] ?? [];
     const [first] = this.all;
     const width = this.root.clientWidth || WIDE;
-    const beside = known(telling).filter((key) => key !== first.key).slice(0, width >= WIDEST ? 2 : width >= WIDE ? 1 : 0);
+    const beside = valid(telling).filter((key) => key !== first.key).slice(0, width >= WIDEST ? 2 : width >= WIDE ? 1 : 0);
     this.shown = before ?? [first.key, ...beside];
     this.show();
   }

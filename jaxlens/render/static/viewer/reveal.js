@@ -32,8 +32,8 @@ export function reveals(root) {
   if (!panes) return;
   root.addEventListener("jl-reveal", async (event) => {
     const node = /** @type {CustomEvent} */ (event).detail;
-    const found = "line" in node ? panes.all.filter((/** @type {Pane} */ pane) => pane.body.querySelector(".source-lines")) : panesWith(root, node.stage);
-    for (const pane of found) {
+    const places = "line" in node ? panes.all.filter((/** @type {Pane} */ pane) => pane.body.querySelector(".source-lines")) : panesWith(root, node.stage);
+    for (const pane of places) {
       const asleep = !pane.details.open && pane.body.querySelector("[data-lines] .rows:not(.long-list)");
       if (asleep) {
         const awake = new Promise((done) => root.addEventListener("jl-rows", done, { once: true }));
@@ -63,9 +63,9 @@ export function follows(root) {
   if (!panes) return;
   /** The pin that each open pane has followed. @type {Map<string, import("./rows.js").Node>} */
   const done = new Map();
-  let asked = 0;
+  let frame = 0;
   const follow = () => {
-    asked = 0;
+    frame = 0;
     const { pinned, point } = links;
     const open = new Set(panes.open.map((/** @type {Pane} */ pane) => pane.key));
     for (const key of done.keys()) if (!open.has(key)) done.delete(key);
@@ -80,5 +80,5 @@ export function follows(root) {
     }
   };
   for (const type of ["jl-light", "jl-panes", "jl-rows"])
-    root.addEventListener(type, () => (asked ||= requestAnimationFrame(follow)));
+    root.addEventListener(type, () => (frame ||= requestAnimationFrame(follow)));
 }
