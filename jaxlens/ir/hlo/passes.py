@@ -78,7 +78,7 @@ def pass_stages(
     Args:
         names: File names as `in_order` gives them.
         texts: The texts of those files.
-        origins: See `hlo.read`.
+        origins: See `hlo.reader.read`.
 
     Returns:
         As many stages, the first being HLO before optimisation where it was dumped. Titles

@@ -11,7 +11,7 @@ equal expressions.
       g: s = add(p1, p0)               so s, with sorted operands, has the number of a, and so has f
 
 Inside the body of a loop, a branch or a reducer, numbers are relative to that body's
-parameters; see `links.relate` for how bodies are paired first.
+parameters, so `links/match` pairs bodies before it compares numbers in them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,8 +2,8 @@
 
 The name of a location becomes what it would be without stamps, with the op's own stamp before its
 last part: `jit(f)/jvp(_jle12_)/mul` becomes `jit(f)/jvp()/_jls7_/mul`. Ops are numbered as
-`stablehlo.read` numbers them. What is no node to that reader (terminators and arguments of blocks,
-functions, the module) has no stamp.
+`stablehlo.reader.read` numbers them. What is no node to that reader (terminators and arguments of
+blocks, functions, the module) has no stamp.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

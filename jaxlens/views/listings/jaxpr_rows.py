@@ -6,7 +6,7 @@ origin, distances of operands and names of results. That is a few bytes an equat
 so all 18,104 equations of a train step travel. 10,000 equations in a line take 0.4 kB and 3 ms,
 where text (`payload.more_html`) would take 61 kB and 200 ms; the 4,200 lines of a train step of 12
 layers 13 kB and 10 ms, where text would take 51 and 120.
-`listing/jaxpr_rows.js` puts the rows together as `equation_lines.equation` does.
+`listing/jaxpr_rows.js` puts the rows together as `equation.equation` does.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The program after a pass as rows, with what the pass took away at the place where it was.
 
-Rows are matched by identity (`links.change`), so an instruction that was renamed, moved into a
-fusion or given another layout is one row and not a removal and an addition. Parameters of
-computations stand in the computations' titles, layouts and metadata are left out.
+Rows are matched by identity (`links/match/instruction_fates.py`), so an instruction that was
+renamed, moved into a fusion or given another layout is one row and not a removal and an addition.
+Parameters of computations stand in the computations' titles, layouts and metadata are left out.
 """
 
 from collections import Counter, defaultdict

@@ -43,7 +43,7 @@ export class MarkedRows {
   }
 }
 
-/** Rows as `html_data.lines_data` writes them. @implements {Source} */
+/** Rows as `payload.lines_data` writes them. @implements {Source} */
 class WrittenRows extends MarkedRows {
   /** @param {Written} data */
   constructor({ rows, ids, lines, owner, wide }) {
