@@ -1,12 +1,22 @@
-"""Finds loops that tracing has written out: one block of equations, again and again, chained.
+"""Finds loops that tracing unrolled: a block of equations repeated, each copy chained to the last.
 
 A block counts as a loop's body where each copy does the same, reads itself and the copy before it
 at the same places, and the rest from before the loop: always the same value, or one per copy (the
 weights of a layer, a number from `range`). So a carry, constants and inputs per step can be named,
 and `lax.scan` could run it. Copies that do not read the one before are no loop: `vmap`'s, rather.
 
-Works on columns of numbers (`ir/columns.py`), in time linear in the number of equations: the
-candidates for a period are the places where the next 1, 2, 4, ... 32 equations are met again.
+    e0 = dot x w0       e2 = dot e1 w1      e4 = dot e3 w2      symbols: dot tanh dot tanh ...
+    e1 = tanh e0        e3 = tanh e2        e5 = tanh e4        period 2
+    (before, before)    (-1, before)        (-1, before)        what each dot reads
+
+Operands are compared as distances from the first value of their own copy. In a loop these are the
+same for all copies, but for the first, which has the initial value where the others have -1. One
+value below 0 is read, so one value is carried.
+
+Periods are found as in string matching, in time linear in the number of equations: the candidates
+at a place are the distances to where its next 1, 2, 4, ... 32 symbols occur again. A period may
+begin at any of its equations; taken is the beginning at which the fewest values are carried. A
+loop that was found becomes one symbol, and a further pass finds the loop around it.
 """
 
 from array import array

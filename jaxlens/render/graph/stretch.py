@@ -5,9 +5,13 @@ stretched, in x and in y each, by a map that is monotone and linear by pieces: s
 across the box's own interval, 1 elsewhere. Where strips of several open boxes overlap, the
 steepest counts. Other boxes keep their size and move with their centre.
 
-Boxes that were apart stay apart: the maps never bring two points nearer; the image of an
-open box's interval, to either side of its centre, has room for half of the grown box; and
-images of disjoint intervals are disjoint.
+    closed   |--[2  4]--[5 6]--|           box 2..4 grows from 2 to 6 wide: slope 3 on 2..4
+    map      2 -> 2,  4 -> 8,  5 -> 9      its centre 3 -> 5
+    open     |--[2        8]--[9 10]--|    the box is 5 - 3 .. 5 + 3, the other moved by 4
+
+Boxes that were apart stay apart: every slope is at least 1, so no two points come nearer; the
+image of an open box's interval, to either side of its centre, has room for half of the grown
+box; and images of disjoint intervals are disjoint.
 
 `graph/stretch.js` does the arithmetic of this file, of `wires.py` and of `scene.py` in the
 same order; a test compares them.

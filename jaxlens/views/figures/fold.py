@@ -2,9 +2,16 @@
 
 A body is cut, in program order, into contiguous runs of one transform, named scope and call
 path, from the outermost frame inwards. Runs that repeat side by side become one run "x k"
-(`repeats.py`). What is still too long is cut into equal stretches. Nothing is lost: every
-step stands in exactly one leaf. Works on columns of numbers, mostly by comparing stretches of them
-at once; the work is linear in the number of steps.
+(`repeats.py`). What is still too long is cut into equal stretches.
+
+    steps     embed | dot add dot add | dot add dot add | ... | loss
+    paths     embed | layer0/mlp      | layer1/mlp      | ... | loss     cut where the frame changes
+    panel     embed | layer x 12                              | loss     opens into its 12 copies
+
+A run is a range of steps, and a cut splits a range into ranges: so nothing is lost, every step
+stands in exactly one leaf, and edges between boxes follow from those between steps. Works on
+columns of numbers, mostly by comparing stretches of them at once; the work is linear in the number
+of steps.
 """
 
 from bisect import bisect_left, bisect_right
