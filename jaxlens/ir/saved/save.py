@@ -8,11 +8,12 @@ times are data of the capture.
 import json
 import os
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.driver import Driver
+from jaxlens.ir.driver import Driver, Needs
 from jaxlens.ir.facts import Kernel, Program
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import to_columns
@@ -68,7 +69,9 @@ class _Writer:
         self._parts: dict[str, bytes] = {}
 
     def parts(self) -> dict[str, bytes]:
-        # Passes first: a compile without them would have to be done again.
+        compiled = bool(self._chosen & _COMPILED)
+        with suppress(UnavailableError):  # what is missing is noted where it is read
+            self._driver.gather(Needs(compiled, "all" if "passes" in self._chosen else ""))
         passes = self._passes()
         for name, texts in (
             ("jaxpr", self._early),
