@@ -71,7 +71,18 @@ class Given(Generic[T]):
             return default
 
 
-@dataclass(frozen=True, slots=True)
+class _Part(Generic[T]):
+    """An attribute of a subject that one of its parts gives."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, subject: "Subject", owner: type) -> T:
+        value: T = subject.parts[self._name].get()
+        return value
+
+
+@dataclass(frozen=True)
 class Subject:
     """One program, as far as a question looks at it. Its attributes are those of `Capture`.
 
@@ -83,6 +94,18 @@ class Subject:
     program: Program
     parts: Mapping[str, Given[Any]] = field(repr=False)
 
+    jaxpr = _Part[Stage]()
+    hlo = _Part[Stage]()
+    optimized = _Part[Stage]()
+    passes = _Part[tuple[PassStage, ...]]()
+    fusing = _Part[tuple[PassStage, ...]]()
+    has_all_passes = _Part[bool]()
+    kernels = _Part[tuple[Kernel, ...]]()
+    sources = _Part[Mapping[str, Source]]()
+    outputs = _Part[tuple[Input, ...]]()
+    constants = _Part[tuple[Constant, ...]]()
+    times = _Part[tuple[Timing, ...]]()
+
     def stage(self, name: str) -> Stage:
         """A stage that it was made with.
 
@@ -91,57 +114,6 @@ class Subject:
         """
         stage: Stage = self.parts[name].get()
         return stage
-
-    @property
-    def jaxpr(self) -> Stage:
-        return self.stage("jaxpr")
-
-    @property
-    def optimized(self) -> Stage:
-        return self.stage("optimized")
-
-    @property
-    def hlo(self) -> Stage:
-        return self.stage("hlo")
-
-    @property
-    def passes(self) -> tuple[PassStage, ...]:
-        passes: tuple[PassStage, ...] = self.parts["passes"].get()
-        return passes
-
-    @property
-    def fusing(self) -> tuple[PassStage, ...]:
-        fusing: tuple[PassStage, ...] = self.parts["fusing"].get()
-        return fusing
-
-    @property
-    def has_all_passes(self) -> bool:
-        return bool(self.parts["has_all_passes"].get())
-
-    @property
-    def sources(self) -> Mapping[str, Source]:
-        sources: Mapping[str, Source] = self.parts["sources"].get()
-        return sources
-
-    @property
-    def outputs(self) -> tuple[Input, ...]:
-        outputs: tuple[Input, ...] = self.parts["outputs"].get()
-        return outputs
-
-    @property
-    def constants(self) -> tuple[Constant, ...]:
-        constants: tuple[Constant, ...] = self.parts["constants"].get()
-        return constants
-
-    @property
-    def times(self) -> tuple[Timing, ...]:
-        times: tuple[Timing, ...] = self.parts["times"].get()
-        return times
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        kernels: tuple[Kernel, ...] = self.parts["kernels"].get()
-        return kernels
 
 
 NO_SUBJECT = Subject(Program("", (), (), Target("", "")), {})
