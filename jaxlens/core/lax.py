@@ -24,9 +24,9 @@ _PLACES = [
 
 def __getattr__(name: str) -> Any:
     for place in _PLACES:
-        found = place.get(name)
-        if callable(found) and getattr(found, "__module__", "").startswith("jaxlens.core"):
-            return found
+        member = place.get(name)
+        if callable(member) and getattr(member, "__module__", "").startswith("jaxlens.core"):
+            return member
         primitive = place.get(f"{name}_p")
         if isinstance(primitive, Primitive):
             return primitive.bind

@@ -49,8 +49,8 @@ def gelu(x: Any) -> Any:
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """log of the sum of exp, the largest taken out first so that nothing overflows."""
     top = functions.stop_gradient(cnp.max(x, axis, keepdims=True))
-    found = cnp.log(cnp.sum(cnp.exp(x - top), axis, keepdims=True)) + top
-    return found if keepdims else cnp.squeeze(found, axis)
+    result = cnp.log(cnp.sum(cnp.exp(x - top), axis, keepdims=True)) + top
+    return result if keepdims else cnp.squeeze(result, axis)
 
 
 def softmax(x: Any, axis: int = -1) -> Any:

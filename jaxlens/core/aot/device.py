@@ -93,9 +93,9 @@ class Array(Value):
     __jax_array__ = live
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        found = np.asarray(self.live())
-        found = found if dtype is None else found.astype(dtype, copy=False)
-        return found.copy() if copy else found
+        numbers = np.asarray(self.live())
+        numbers = numbers if dtype is None else numbers.astype(dtype, copy=False)
+        return numbers.copy() if copy else numbers
 
     def block_until_ready(self) -> "Array":
         """Waits until the numbers are there."""
@@ -153,8 +153,8 @@ def _sharding(place: Place) -> Any:
 @cache
 def _parts(place: Place, shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
     """The devices of a place, and the index of what each has of an array of this shape."""
-    found = _sharding(place).addressable_devices_indices_map(shape)
-    return [(device, (*index, ...)) for device, index in found.items()]
+    indices = _sharding(place).addressable_devices_indices_map(shape)
+    return [(device, (*index, ...)) for device, index in indices.items()]
 
 
 @cache
@@ -241,13 +241,13 @@ def common_device(values: Sequence[Any]) -> Any:
         ValueError: There are two.
     """
     places = {x.device for x in values if type(x) is Array} - {None}
-    found = {place for place in places if not isinstance(place, NamedSharding)}
-    if len(found) > 1:
+    chosen = {place for place in places if not isinstance(place, NamedSharding)}
+    if len(chosen) > 1:
         raise ValueError(
             f"Received incompatible devices for one program: its arguments are on "
-            f"{', '.join(sorted(map(str, found)))}. Bring them to one with core.device_put."
+            f"{', '.join(sorted(map(str, chosen)))}. Bring them to one with core.device_put."
         )
-    return found.pop() if found else None
+    return chosen.pop() if chosen else None
 
 
 def devices(backend: str | None = None) -> list[Any]:
@@ -287,13 +287,13 @@ class Executable:
             for x, aval, place in zip(values, self._in_avals, self._in_places, strict=True)
         ]
         try:
-            found = self._start(buffers).consume_with_handlers(self._handlers)
+            buffers_out = self._start(buffers).consume_with_handlers(self._handlers)
         except Exception:
             for x in values:
                 if isinstance(x, Array):
                     x.live()
             raise
-        results = list(map(Array, found, self._out_avals, self._out_places))
+        results = list(map(Array, buffers_out, self._out_avals, self._out_places))
         if self._empty:
             return [np.zeros(x.shape, float0) if x.dtype == float0 else x for x in results]
         return results

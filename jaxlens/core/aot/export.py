@@ -138,8 +138,8 @@ def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
 
 def _read(written: Any) -> tuple[TreeDef, list[ShapedArray]]:
     types, tree = tree_flatten(written)
-    found = map(literal_eval, types)
-    return tree, [ShapedArray(shape, dtype_named(name), weak) for shape, name, weak in found]
+    parsed = map(literal_eval, types)
+    return tree, [ShapedArray(shape, dtype_named(name), weak) for shape, name, weak in parsed]
 
 
 # ---- a call of it -------------------------------------------------------------------------------

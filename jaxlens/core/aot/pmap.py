@@ -43,9 +43,11 @@ def pmap(
     @wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree, dims, size = counted("pmap", f, args, kwargs, in_axes)
-        found = list(devices or all_devices())
-        if size > len(found):
-            raise ValueError(f"pmap: {size} examples need {size} devices, there are {len(found)}.")
+        present = list(devices or all_devices())
+        if size > len(present):
+            raise ValueError(
+                f"pmap: {size} examples need {size} devices, there are {len(present)}."
+            )
 
         def one(*parts: Any) -> Any:
             own = [x if d is None else squeeze(x, [d]) for x, d in zip(parts, dims, strict=True)]
@@ -54,7 +56,7 @@ def pmap(
             pairs = zip(results, prefix_leaves(out_axes, out_tree, "pmap out_axes"), strict=True)
             return out_tree.unflatten([x if d is None else expand_dims(x, [d]) for x, d in pairs])
 
-        mesh, ins = Mesh(found[:size], axis_name), tuple(map(spec_of, dims))
+        mesh, ins = Mesh(present[:size], axis_name), tuple(map(spec_of, dims))
         outs = tree_map(spec_of, out_axes, is_leaf=lambda d: d is None)
         return shard_map(one, mesh=mesh, in_specs=ins, out_specs=outs)(*leaves)
 

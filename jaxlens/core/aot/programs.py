@@ -26,11 +26,11 @@ from jaxlens.core.transforms.batching import named_axes
 
 
 class Key(NamedTuple):
-    """What two calls must have in common to run the same program.
+    """The cache key of `jit`: two calls with equal keys run the same program.
 
     Attributes:
         function: The function's name.
-        in_avals: Types of the leaves of its arguments, weak types told from strong ones.
+        in_avals: Types of the leaves of its arguments, weak and strong ones being different.
         in_tree: The containers that they came in.
         static: Position or name, class and value of each static argument.
         device: Where the arguments were put; None for the default device.
@@ -53,7 +53,7 @@ class Key(NamedTuple):
 
 
 class CacheInfo(NamedTuple):
-    """How often a program was found, how often made, and how many there are."""
+    """Cache hits, misses and entries."""
 
     hits: int
     misses: int
@@ -101,7 +101,7 @@ class Jitted:
         return traced.compiled.run(leaves)
 
     def key(self, *args: Any, **kwargs: Any) -> Key:
-        """What a call with these arguments would be looked up by."""
+        """Returns the cache key of a call with these arguments."""
         return self._leaves_and_key(args, kwargs)[1]
 
     def _leaves_and_key(
@@ -137,8 +137,8 @@ class Jitted:
         closed = trace(flat_f, key.in_avals, alone=True)
         if observer.listeners:
             observer.emit("trace", self.name, jaxpr=closed)
-        found = signatures.arguments(self.f, key.in_tree, key.static)
-        names, donated = [name for _, name in found], [arg in self.donated for arg, _ in found]
+        leaves = signatures.arguments(self.f, key.in_tree, key.static)
+        names, donated = [name for _, name in leaves], [arg in self.donated for arg, _ in leaves]
         return Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -150,11 +150,11 @@ class Jitted:
         return self.trace(*args, **kwargs).lower()
 
     def cache_info(self) -> CacheInfo:
-        """How often a program was found, how often made, and how many there are."""
+        """Cache hits, misses and entries."""
         return CacheInfo(self._hits, self._misses, len(self._programs))
 
     def cache_keys(self) -> list[Key]:
-        """What each program was made for, oldest first."""
+        """The cache keys, oldest first."""
         return list(self._programs)
 
 

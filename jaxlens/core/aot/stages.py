@@ -33,7 +33,7 @@ class Traced:
 
     Attributes:
         fun_name: Its name.
-        jaxpr: It, of the leaves of its arguments.
+        jaxpr: Its jaxpr, a function of the leaves of the arguments.
         in_tree: The tree of `(args, kwargs)`, without what is static.
         out_tree: The tree of its results.
         arg_names: How each leaf of the arguments would be written: `params['w']`.
@@ -79,13 +79,13 @@ class Traced:
     def _aliases(self) -> list[int | None]:
         """For each argument, the result that gets its memory: a donated one of the same type."""
         free = {n: aval.strong for n, aval in enumerate(self.jaxpr.out_avals)}
-        found: list[int | None] = []
+        aliases: list[int | None] = []
         unused = []
         for aval, name, donated in zip(
             self.jaxpr.in_avals, self.arg_names, self.donated, strict=True
         ):
             match = next((n for n, out in free.items() if donated and out is aval.strong), None)
-            found.append(match)
+            aliases.append(match)
             if match is not None:
                 del free[match]
             elif donated:
@@ -96,7 +96,7 @@ class Traced:
                 f"no result has the same shape and dtype.",
                 stacklevel=2,
             )
-        return found
+        return aliases
 
     @cached_property
     def compiled(self) -> "Compiled":

@@ -77,8 +77,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 def _chosen(
     what: str, index: Any, fs: dict[str, Callable[..., Any]], operands: Sequence[Any]
 ) -> Any:
-    found = [traced(f, operands, {}) for f in fs.values()]
-    (first_name, first), *others = zip(fs, found, strict=True)
+    bodies = [traced(f, operands, {}) for f in fs.values()]
+    (first_name, first), *others = zip(fs, bodies, strict=True)
     tree = first.out_tree
     for name, other in others:
         if other.out_tree != tree:
@@ -94,7 +94,7 @@ def _chosen(
                     f"{a.str_short()} from {first_name} and {b.str_short()} from {name}: convert "
                     f"one with astype, or broadcast it."
                 )
-    branches, consts = with_common_consts([(each.jaxpr, each.consts) for each in found])
+    branches, consts = with_common_consts([(each.jaxpr, each.consts) for each in bodies])
     leaves = tree_flatten(operands)[0]
     return tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=tuple(branches)))
 

@@ -71,8 +71,8 @@ def reduce(
     for x, init in zip(leaves, inits, strict=True):
         column = basics.reshape(basics.transpose(x, [*axes, *kept]), (count, *rest))
         rows.append(concatenate([basics.broadcast_in_dim(init, (1, *rest), ()), column], 0))
-    found = _folded(partial(as_function(body.jaxpr), *body.consts), rows)
-    return body.out_tree.unflatten(found)
+    results = _folded(partial(as_function(body.jaxpr), *body.consts), rows)
+    return body.out_tree.unflatten(results)
 
 
 _KNOWN: dict[str, tuple[Callable[[np.dtype], Any], Callable[..., Any]]] = {
@@ -105,10 +105,12 @@ def _folded(f: Callable[..., Any], rows: list[Any]) -> list[Any]:
     while n > 1:
         shape = (n // 2, *rest)
         pairs = [basics.reshape(x, (prod(shape),)) for x in (*part(0, n - 1, 2), *part(1, n, 2))]
-        found = all_examples(f, prod(shape), [True] * len(pairs), pairs)
-        found = [basics.reshape(x, shape) for x in found]
+        halved = all_examples(f, prod(shape), [True] * len(pairs), pairs)
+        halved = [basics.reshape(x, shape) for x in halved]
         last = part(n - 1, n)
-        rows = [concatenate(each, 0) for each in zip(found, last, strict=True)] if n % 2 else found
+        rows = (
+            [concatenate(each, 0) for each in zip(halved, last, strict=True)] if n % 2 else halved
+        )
         n -= n // 2
     return [basics.reshape(x, rest) for x in rows]
 
@@ -137,9 +139,9 @@ def associative_scan(
         )
 
     def combine(first: list[Any], second: list[Any]) -> list[Any]:
-        found, got = tree_flatten(fn(tree.unflatten(first), tree.unflatten(second)))
+        results, got = tree_flatten(fn(tree.unflatten(first), tree.unflatten(second)))
         if got != tree:
             raise TypeError(f"associative_scan: fn must return the containers {tree}, got {got}.")
-        return found
+        return results
 
     return tree.unflatten(prefixes(combine, leaves, axes, reverse))

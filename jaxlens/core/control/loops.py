@@ -151,7 +151,7 @@ def looped(
 
     Args:
         closed: The body, of constants, what is carried, and rows.
-        transform: It.
+        transform: The transformation of a jaxpr, such as `jvp_jaxpr`.
         consts: The flags of the constants.
         carry: Those of what is carried, to begin with.
         xs: Those of the rows.

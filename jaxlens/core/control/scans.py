@@ -63,8 +63,8 @@ def scan(
     if unroll < 1:
         raise ValueError(f"scan: unroll must be a positive integer or a bool, got {unroll}.")
     results = _turns(body.jaxpr, body.consts, first, leaves, length, reverse, unroll)
-    found: tuple[Any, Any] = body.out_tree.unflatten(results)
-    return found
+    pair: tuple[Any, Any] = body.out_tree.unflatten(results)
+    return pair
 
 
 def _rows(xs: Any, given: int | None) -> tuple[list[Any], Any, int]:
@@ -76,15 +76,15 @@ def _rows(xs: Any, given: int | None) -> tuple[list[Any], Any, int]:
         if not aval.shape:
             raise ValueError(f"scan: {name} is a scalar: there is no axis to scan over.")
         sizes[name] = aval.shape[0]
-    found = {*sizes.values()} | ({given} if given is not None else set())
-    if not found:
+    lengths = {*sizes.values()} | ({given} if given is not None else set())
+    if not lengths:
         raise ValueError("scan: there is nothing to scan over: give xs or length.")
-    if len(found) > 1:
+    if len(lengths) > 1:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
         asked = "" if given is None else f", and length is {given}"
         raise ValueError(f"scan: the first axes must be equally long, but {listed}{asked}.")
     row = tree.unflatten(aval.update(shape=aval.shape[1:]) for aval in types)
-    return leaves, row, int(found.pop())
+    return leaves, row, int(lengths.pop())
 
 
 def _carry_tree(tree: TreeDef) -> TreeDef:
@@ -274,8 +274,8 @@ def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> 
         operands = merge(
             linear, known + known_xs, [Linear(a) for a in split(linear, closed.in_avals)[1]]
         )
-        found = backward_pass(closed.jaxpr, [], operands, cts + with_zeros(y_avals, ys, rows), True)
-        added, rest = cut([instantiate(ct) for ct in found], len(totals))
+        grads = backward_pass(closed.jaxpr, [], operands, cts + with_zeros(y_avals, ys, rows), True)
+        added, rest = cut([instantiate(ct) for ct in grads], len(totals))
         pairs = zip(totals, added, strict=True)
         return [*(add_any_p.bind(*pair) for pair in pairs), *rest]
 
@@ -294,8 +294,8 @@ def _(cts: Any, *args: Any, **params: Any) -> list[Any]:
     start = [instantiate(ct) for ct in (*(Zero(x.aval) for x in moving), *carry)]
     rows = [*split(has, ys)[1], *split(in_xs, xs)[0]]
     how["reverse"] = not how["reverse"]
-    found = _turns(back, [*new, *known], start, rows, **how)
-    ct_consts, ct_init, ct_xs = cut(found, len(moving), len(carry))
+    cts_in = _turns(back, [*new, *known], start, rows, **how)
+    ct_consts, ct_init, ct_xs = cut(cts_in, len(moving), len(carry))
     return merge(linear, repeat(None), [*ct_consts, *split(in_init, ct_init)[1], *ct_xs])
 
 

@@ -40,8 +40,8 @@ def _counting(dtype: np.dtype) -> np.dtype:
 def sum(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Any:
     """Sums over axes; 16-bit floats are summed in 32 bits."""
     axes, result = axes_of(axis, aval_of(x)), canonical(dtype or _counting(aval_of(x).dtype))
-    found = basics.reduce_sum(uf.typed(x, float32 if result in _HALF else result, False), axes)
-    return _kept(convert_element_type(found, result), axes, keepdims)
+    total = basics.reduce_sum(uf.typed(x, float32 if result in _HALF else result, False), axes)
+    return _kept(convert_element_type(total, result), axes, keepdims)
 
 
 def _count(x: Any, axes: Sequence[int]) -> int:

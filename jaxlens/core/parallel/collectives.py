@@ -89,7 +89,7 @@ def batched(
     """The batch rule of a collective.
 
     Args:
-        primitive: It.
+        primitive: The collective.
         together: What it is over the examples themselves, which are along the first axis of an
             array: a result and its axis of examples, None where all get the same.
         named: The parameter that names an axis; examples of another kind come before it.
@@ -121,8 +121,8 @@ def _reducer(name: str, combine: Callable[..., Any], along: Callable[..., Any]) 
         return combined(hlo.AllReduceOp([x.type], [x], **groups(ctx, axes)), combine, ctx)
 
     def together(x: Any, *, axes: Names, over: str) -> Any:
-        found, rest = along(x, (0,)), tuple(name for name in axes if name != over)
-        return primitive.bind(found, axes=rest) if rest else found, None
+        total, rest = along(x, (0,)), tuple(name for name in axes if name != over)
+        return primitive.bind(total, axes=rest) if rest else total, None
 
     primitive.batch = batched(primitive, together)
     return primitive
@@ -300,8 +300,8 @@ def _(ct: Any, x: Linear, *, scatter_dimension: int, **params: Any) -> list[Any]
 def _gathered(x: Any, *, all_gather_dimension: int, over: str, **params: Any) -> Any:
     """Rows along another axis, or one after another along one that there was."""
     row = aval_of(x).update(shape=aval_of(x).shape[1:])
-    found = all_gather_p.abstract(row, all_gather_dimension=all_gather_dimension, **params)
-    return reshape(moveaxis(x, 0, all_gather_dimension), found.shape), None
+    gathered = all_gather_p.abstract(row, all_gather_dimension=all_gather_dimension, **params)
+    return reshape(moveaxis(x, 0, all_gather_dimension), gathered.shape), None
 
 
 def _scattered(x: Any, *, scatter_dimension: int, over: str, **params: Any) -> Any:

@@ -214,8 +214,8 @@ def _(cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
     back, new, flags = _transposed_of(jaxpr, linear, has, copied)
     shares = [_share(ct, spec, mesh) for ct, spec in zip(split(has, cts)[1], given, strict=True)]
     lies = MeshLayout(mesh, known + given, split(flags, moving)[1])
-    found = _bind(back, new, split(linear, args)[0] + shares, lies)
-    return merge(linear, [None] * len(known), merge(flags, [None] * flags.count(False), found))
+    cts_in = _bind(back, new, split(linear, args)[0] + shares, lies)
+    return merge(linear, [None] * len(known), merge(flags, [None] * flags.count(False), cts_in))
 
 
 def _uncut(spec: P, mesh: Mesh) -> tuple[str, ...]:

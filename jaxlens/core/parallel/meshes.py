@@ -3,7 +3,7 @@
 A mesh gives names to the axes of an array of devices. A partition spec says, for each axis of an
 array of numbers, along which axes of the mesh it is cut: with `P("i", None)` each row of devices
 has its rows of the matrix, and devices that differ along another axis hold copies. That is all
-that XLA has to be told to lay an array out over many devices.
+that XLA needs to lay an array out over many devices.
 
 After "Distributed arrays" (docs.jax.dev) and the Shardy dialect (openxla.org/shardy).
 """
@@ -146,7 +146,7 @@ class MeshLayout(NamedTuple):
     """How the arguments and results of a program lie on a mesh.
 
     Attributes:
-        mesh: It.
+        mesh: The mesh.
         in_specs: For each argument.
         out_specs: For each result.
     """
@@ -164,10 +164,10 @@ def layout(closed: ClosedJaxpr) -> MeshLayout | None:
     Raises:
         ValueError: There are two meshes.
     """
-    found = {eqn.params["mesh"] for eqn in _shard_maps(closed.jaxpr)}
-    if len(found) > 1:
-        raise ValueError(f"one program can use one mesh, got {' and '.join(map(str, found))}.")
-    if not found:
+    meshes = {eqn.params["mesh"] for eqn in _shard_maps(closed.jaxpr)}
+    if len(meshes) > 1:
+        raise ValueError(f"one program can use one mesh, got {' and '.join(map(str, meshes))}.")
+    if not meshes:
         return None
     specs: dict[Any, P] = {}
     for eqn in closed.jaxpr.eqns:
@@ -177,7 +177,7 @@ def layout(closed: ClosedJaxpr) -> MeshLayout | None:
                 specs.setdefault(atom, spec)
     inner = closed.jaxpr
     pick = [tuple(specs.get(x, P()) for x in xs) for xs in (inner.invars, inner.outvars)]
-    return MeshLayout(found.pop(), *pick)
+    return MeshLayout(meshes.pop(), *pick)
 
 
 def _shard_maps(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:

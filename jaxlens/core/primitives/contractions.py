@@ -125,8 +125,8 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
         return ShapedArray(basics.without(x, axes, name).shape, index_dtype)
 
     def place(x: Any, axes: Axes, index_dtype: np.dtype) -> Any:
-        found = basics.broadcast_in_dim(best(x, axes), x.shape, basics.others(x.ndim, axes))
-        here = or_p.bind(eq(x, found), ne_p.bind(x, x))
+        largest = basics.broadcast_in_dim(best(x, axes), x.shape, basics.others(x.ndim, axes))
+        here = or_p.bind(eq(x, largest), ne_p.bind(x, x))
         places = shapes.iota(index_dtype, x.shape, axes[0])
         return reduce_min(select_n(here, full_like(places, highest(index_dtype)), places), axes)
 
@@ -245,8 +245,8 @@ def _(ct: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, **params: An
     product = dot_general_p.bind(ct, known, dimension_numbers=dims, **params)
     # Its axes: batch, what this side kept, and what was summed over, in the order of the other's.
     axes = [*own_batch, *own_kept, *(own_sum[i] for i in np.argsort(sums))]
-    found = shapes.convert_element_type(basics.transpose(product, basics.inverse(axes)), aval.dtype)
-    return [found, None] if left else [None, found]
+    ct = shapes.convert_element_type(basics.transpose(product, basics.inverse(axes)), aval.dtype)
+    return [ct, None] if left else [None, ct]
 
 
 @dot_general_p.rule("batch")

@@ -110,12 +110,12 @@ def _pads(word: str, shape: Sequence[int], window: Sequence[int], strides: Seque
         raise ValueError(
             f"padding must be 'VALID', 'SAME', 'SAME_LOWER' or pairs of numbers, got {word!r}."
         )
-    found = []
+    pads = []
     for n, w, step in zip(shape, window, strides, strict=True):
         total = 0 if word == "VALID" else max((-(-n // step) - 1) * step + w - n, 0)
         pair = total // 2, total - total // 2
-        found.append(pair if word == "SAME" else pair[::-1])  # the odd one after, or before
-    return tuple(found)
+        pads.append(pair if word == "SAME" else pair[::-1])  # the odd one after, or before
+    return tuple(pads)
 
 
 def _specs(given: Any, ndim: int) -> ConvDimensionNumbers:

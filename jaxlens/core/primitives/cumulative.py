@@ -84,8 +84,8 @@ def prefixes(
     """
     if reverse:
         flipped = [rev(x, [axis]) for x, axis in zip(xs, axes, strict=True)]
-        found = prefixes(combine, flipped, axes)
-        return [rev(x, [axis]) for x, axis in zip(found, axes, strict=True)]
+        results = prefixes(combine, flipped, axes)
+        return [rev(x, [axis]) for x, axis in zip(results, axes, strict=True)]
     n = aval_of(xs[0]).shape[axes[0]]
     if n < 2:
         return xs

@@ -121,8 +121,8 @@ def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
     arrays = [a.shape for a in avals if a.shape]
     if len(set(map(len, arrays))) <= 1:
         lengths = [{n for n in axis if n != 1} or {1} for axis in zip(*arrays, strict=True)]
-        if all(len(found) == 1 for found in lengths):
-            return tuple(found.pop() for found in lengths)
+        if all(len(axis) == 1 for axis in lengths):
+            return tuple(axis.pop() for axis in lengths)
     shapes = ", ".join(str(aval.shape) for aval in avals)
     raise TypeError(f"{name} got incompatible shapes for broadcasting: {shapes}.")
 
@@ -258,13 +258,13 @@ integer_pow_p = elementwise("integer_pow", hlo.power, _NUMBER, _power_slope)
 @integer_pow_p.rule("lower")
 def _(ctx: Any, x: Any, *, y: int) -> Any:
     one = ctx.constant(np.ones(ctx.out.shape), ctx.out)
-    found, left = one, abs(y)
+    power, left = one, abs(y)
     while left:  # x, x**2, x**4 ...: those where the binary digits of y are 1
         if left & 1:
-            found = x if found is one else hlo.multiply(found, x)
+            power = x if power is one else hlo.multiply(power, x)
         left >>= 1
         x = hlo.multiply(x, x) if left else x
-    return found if y >= 0 else hlo.divide(one, found)
+    return power if y >= 0 else hlo.divide(one, power)
 
 
 def integer_pow(x: Any, y: int) -> Any:

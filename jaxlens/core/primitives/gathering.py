@@ -131,11 +131,11 @@ def _filled(x: Any, indices: Any, *, fill_value: Any, **params: Any) -> Any:
     last = _last(x.shape, indices, numbers.start_index_map, params["slice_sizes"])
     inside = and_p.bind(ge(indices, indices.dtype.type(0)), le_p.bind(indices, last))
     good = reduce_and(inside, (indices.ndim - 1,))
-    found = gather_p.bind(x, indices, **params | {"mode": GatherScatterMode.CLIP}, fill_value=None)
+    values = gather_p.bind(x, indices, **params | {"mode": GatherScatterMode.CLIP}, fill_value=None)
     good = basics.broadcast_in_dim(
-        good, found.shape, basics.others(found.ndim, numbers.offset_dims)
+        good, values.shape, basics.others(values.ndim, numbers.offset_dims)
     )
-    return select_n(good, full_like(found, fill_value), found)
+    return select_n(good, full_like(values, fill_value), values)
 
 
 @gather_p.rule("jvp")

@@ -355,15 +355,15 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
 
 def _together(entries: Sequence[Entry], shape: Numbers) -> tuple[dict[int, Any], Numbers]:
     """The integers and arrays of an index, by axis, broadcast to one shape."""
-    found = {
+    indices = {
         axis: entry if isinstance(entry, int) else wrapped(entry, shape[axis])
         for axis, entry in enumerate(entries)
         if not isinstance(entry, range)
     }
-    common = broadcast_shapes((), *(aval_of(entry).shape for entry in found.values()))
+    common = broadcast_shapes((), *(aval_of(entry).shape for entry in indices.values()))
     if not common:
-        return {axis: INT.type(e) if isinstance(e, int) else e for axis, e in found.items()}, ()
-    return {axis: basics.broadcast_to(entry, common) for axis, entry in found.items()}, common
+        return {axis: INT.type(e) if isinstance(e, int) else e for axis, e in indices.items()}, ()
+    return {axis: basics.broadcast_to(entry, common) for axis, entry in indices.items()}, common
 
 
 def _steps(span: range) -> Any:

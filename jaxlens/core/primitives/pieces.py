@@ -197,15 +197,15 @@ def _(x: ShapedArray, *, sizes: Axes, axis: int) -> list[ShapedArray]:
 
 @split_p.rule("lower")
 def _(ctx: Any, x: Any, *, sizes: Axes, axis: int) -> list[Any]:
-    shape, found, start = ctx.avals_in[0].shape, [], 0
+    shape, parts, start = ctx.avals_in[0].shape, [], 0
     for n in sizes:
         starts, limits = (
             shapes.resized([0] * len(shape), axis, start),
             shapes.resized(shape, axis, start + n),
         )
-        found.append(hlo.slice(x, i64s(starts), i64s(limits), i64s([1] * len(shape))))
+        parts.append(hlo.slice(x, i64s(starts), i64s(limits), i64s([1] * len(shape))))
         start += n
-    return found
+    return parts
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> Any:

@@ -84,10 +84,10 @@ squeeze_p = movement(
 
 @squeeze_p.rule("abstract")
 def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
-    found = without(x, dimensions, "squeeze")
+    result = without(x, dimensions, "squeeze")
     if any(x.shape[axis] != 1 for axis in dimensions):
         raise ValueError(f"squeeze: axes {dimensions} of {x.str_short()} must have length 1.")
-    return found
+    return result
 
 
 def squeeze(x: Any, dimensions: Sequence[int]) -> Any:

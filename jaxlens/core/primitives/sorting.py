@@ -101,8 +101,8 @@ def sort(operand: Any, dimension: int = -1, *, is_stable: bool = True, num_keys:
     several = isinstance(operand, tuple | list)
     operands = operand if several else [operand]
     place = dimension % aval_of(operands[0]).ndim
-    found = sort_p.bind(*operands, dimension=place, is_stable=is_stable, num_keys=num_keys)
-    return found if several else found[0]
+    results = sort_p.bind(*operands, dimension=place, is_stable=is_stable, num_keys=num_keys)
+    return results if several else results[0]
 
 
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:

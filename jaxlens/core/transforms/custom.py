@@ -141,14 +141,14 @@ class Rule:
         """Says what the rule should have returned."""
         raise TypeError(f"The {self.name_of_rule()} rule of {self.name} must return {says}.")
 
-    def pair(self, found: Any, parts: str) -> tuple[list[Any], Any]:
+    def pair(self, result: Any, parts: str) -> tuple[list[Any], Any]:
         """The leaves of the value that the rule returns, and what it returns beside it."""
-        if not isinstance(found, tuple | list) or len(found) != 2:
-            self.fail(f"a pair ({parts}), got {type(found).__name__}")
-        results, tree = tree_flatten(found[0])
+        if not isinstance(result, tuple | list) or len(result) != 2:
+            self.fail(f"a pair ({parts}), got {type(result).__name__}")
+        results, tree = tree_flatten(result[0])
         if tree != self.out_tree:
             self.fail(f"a value with the containers of {self.name}'s, {self.out_tree}, got {tree}")
-        return results, found[1]
+        return results, result[1]
 
 
 class JVPRule(Rule):
@@ -193,11 +193,13 @@ class BwdRule(Rule):
 
     def __call__(self, residuals: Any, cts: Sequence[Any]) -> list[Any]:
         trees = self.in_tree.children
-        found = self.given(*self.first, residuals, self.out_tree.unflatten(cts))
-        if not isinstance(found, tuple | list) or len(found) != len(trees):
-            self.fail(f"a tuple with a cotangent for each of {len(trees)} arguments, got {found!r}")
+        result = self.given(*self.first, residuals, self.out_tree.unflatten(cts))
+        if not isinstance(result, tuple | list) or len(result) != len(trees):
+            self.fail(
+                f"a tuple with a cotangent for each of {len(trees)} arguments, got {result!r}"
+            )
         try:
-            pairs = zip(found, trees, strict=True)
+            pairs = zip(result, trees, strict=True)
             every = [leaf for ct, tree in pairs for leaf in prefix_leaves(ct, tree, "bwd")]
         except ValueError as wrong:
             self.fail(f"cotangents with the containers of the arguments: {wrong}")
@@ -265,8 +267,8 @@ def _(
     primals: Any, tangents: Any, *, name: str, fwd: Any, bwd: Any, num_consts: int, **_: Any
 ) -> Any:
     moving = _moving(tangents, name, num_consts)
-    results, found = fwd(list(primals[num_consts:]))
-    residuals, tree = tree_flatten(found)
+    results, saved = fwd(list(primals[num_consts:]))
+    residuals, tree = tree_flatten(saved)
     has = nonzero(moving)
     out = custom_lin_p.bind(
         *residuals,
@@ -307,14 +309,14 @@ def _(
 ) -> list[Any]:
     residuals, moving = cut(args, num_res)
     every = with_zeros(out_avals, [aval.dtype != float0 for aval in out_avals], cts)
-    found = split(nonzero, bwd(tree.unflatten(residuals), list(map(instantiate, every))))[1]
-    for ct, x in zip(found, moving, strict=True):
+    cts_in = split(nonzero, bwd(tree.unflatten(residuals), list(map(instantiate, every))))[1]
+    for ct, x in zip(cts_in, moving, strict=True):
         if ct is not None and not same_type(aval_of(ct), x.aval):
             raise ValueError(
                 f"The bwd rule {bwd} must return cotangents of the types of the arguments: "
                 f"expected {x.aval.str_short()}, got {aval_of(ct).str_short()}."
             )
-    return [None] * num_res + found
+    return [None] * num_res + cts_in
 
 
 # ---- for all examples ---------------------------------------------------------------------------
