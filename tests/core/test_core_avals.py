@@ -19,9 +19,21 @@ from jaxlens.core.kernel.types import (
 from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 NAMES = [
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64", "complex64", "complex128",
-]  # fmt: skip
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 DTYPES = [*map(np.dtype, NAMES), bfloat16]
 TYPES = [(dtype, False) for dtype in DTYPES] + [
     (np.dtype(name), True) for name in ("int64", "float64", "complex128")
@@ -46,9 +58,10 @@ def test_promotion_is_jax_s_for_all_pairs(x64):
 
 def test_promotion_of_several_does_not_depend_on_their_order():
     bf16, f16, weak = (
-        ShapedArray((), bfloat16), ShapedArray((), np.dtype("f2")),
+        ShapedArray((), bfloat16),
+        ShapedArray((), np.dtype("f2")),
         ShapedArray((), np.dtype("f4"), True),
-    )  # fmt: skip
+    )
     assert promote(bf16, weak) == (bfloat16, False)
     assert promote(bf16, f16) == promote(f16, weak, bf16) == (np.dtype("f4"), False)
 

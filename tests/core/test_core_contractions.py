@@ -206,13 +206,27 @@ CONVOLUTIONS = {
     "line": ((2, 8, 3), (3, 3, 4), (1,), "SAME_LOWER", None, None, ("NWC", "WIO", "NWC"), 1),
     "dilated": ((2, 3, 8), (4, 3, 3), (2,), [(1, 0)], (2,), (2,), None, 1),
     "groups": (
-        (2, 6, 6, 4), (3, 2, 2, 6), (2, 1), "VALID", None, None, ("NHWC", "HWIO", "NHWC"), 2,
+        (2, 6, 6, 4),
+        (3, 2, 2, 6),
+        (2, 1),
+        "VALID",
+        None,
+        None,
+        ("NHWC", "HWIO", "NHWC"),
+        2,
     ),
     "each feature": (
-        (2, 4, 5, 5), (4, 1, 3, 3), (1, 2), "SAME", None, (2, 1), ("NCHW", "OIHW", "NHWC"), 4,
+        (2, 4, 5, 5),
+        (4, 1, 3, 3),
+        (1, 2),
+        "SAME",
+        None,
+        (2, 1),
+        ("NCHW", "OIHW", "NHWC"),
+        4,
     ),
     "cut off": ((5, 2, 3), (3, 2, 3), (1,), [(2, -1)], None, None, ("WNC", "WOI", "CNW"), 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
@@ -256,23 +270,27 @@ def test_convolution(name: str) -> None:
         (lambda: contractions.argmax(np.zeros((0,)), 0), ValueError, "no elements"),
         (
             lambda: contractions.dot_general(CUBE, LINE, (((2,), (0,)), ((), ()))),
-            TypeError, r"contracting axes \(2,\) of f32\[2,3,4\].*\[4\] and \[5\]",
+            TypeError,
+            r"contracting axes \(2,\) of f32\[2,3,4\].*\[4\] and \[5\]",
         ),
         (lambda: cumulative.cumsum(LINE, 1), ValueError, "axes must be different ones of f32"),
         (
             lambda: convolution.conv_general_dilated(CUBE, numbers(2, 2, 2), (1,), "SAME"),
-            ValueError, r"takes 2 features .* f32\[2,3,4\] has 3",
+            ValueError,
+            r"takes 2 features .* f32\[2,3,4\] has 3",
         ),
         (
             lambda: convolution.conv_general_dilated(CUBE, numbers(2, 3, 2), (1,), "same"),
-            ValueError, "padding must be 'VALID'",
+            ValueError,
+            "padding must be 'VALID'",
         ),
         (
             lambda: convolution.conv_general_dilated(CUBE, numbers(2, 3, 2), (1, 1), "SAME"),
-            TypeError, "with 2 window_strides",
+            TypeError,
+            "with 2 window_strides",
         ),
     ],
-)  # fmt: skip
+)
 def test_errors_name_what_is_wrong(f, kind: type, words: str) -> None:
     with pytest.raises(kind, match=words):
         f()

@@ -140,17 +140,17 @@ def test_batched_twice() -> None:
 COLLECTIVE = {
     "jit": lambda m, psum: lambda x: m.jit(lambda v: psum(m.np.sin(v)))(x),
     "scan": lambda m, psum: lambda x: m.lax.scan(lambda c, y: (c + psum(y), c * y), x[0], x),
-    "scan of equal rows": lambda m, psum: lambda x: m.lax.scan(
-        lambda c, y: (c + psum(y), psum(1)), 0.0, X
+    "scan of equal rows": lambda m, psum: (
+        lambda x: m.lax.scan(lambda c, y: (c + psum(y), psum(1)), 0.0, X)
     ),
     "cond": lambda m, psum: lambda x: m.lax.cond(True, psum, lambda v: v * 2, x),
-    "while": lambda m, psum: lambda x: m.lax.while_loop(
-        lambda c: psum(c.sum()) < 100, lambda c: c * 2, x
+    "while": lambda m, psum: (
+        lambda x: m.lax.while_loop(lambda c: psum(c.sum()) < 100, lambda c: c * 2, x)
     ),
     "grad of checkpoint": lambda m, psum: m.grad(
         lambda x: m.checkpoint(lambda v: psum(m.np.sin(v)).sum())(x)
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", COLLECTIVE)
@@ -174,14 +174,16 @@ def test_linearize_keeps_the_loop() -> None:
 @pytest.mark.parametrize(
     "f",
     [
-        lambda lib: lambda x: _by_sum(lib, x), lambda lib: lambda x: _captured(lib, x),
-        lambda lib: lambda x: _switched(lib, x), lambda lib: lambda x: _newton(lib, x),
+        lambda lib: lambda x: _by_sum(lib, x),
+        lambda lib: lambda x: _captured(lib, x),
+        lambda lib: lambda x: _switched(lib, x),
+        lambda lib: lambda x: _newton(lib, x),
         lambda lib: lambda x: lib.jvp(lambda v: _newton(lib, v), (x,), (x,)),
         lambda lib: lambda x: _dynamic_for(lib, x),
         lambda lib: lib.vmap(lambda x: lib.lax.cond(x > 0, lib.np.sin, lib.np.cos, x)),
         lambda lib: lib.grad(lambda x: lib.lax.cond(x[0] > 0, lib.np.sin, lib.np.cos, x).sum()),
     ],
-)  # fmt: skip
+)
 def test_written_down_as_jax_does(f: Any) -> None:
     ours, theirs = names(CORE, f(CORE), X), names(JAX, f(JAX), X)
     later = {"jit", "pjit", "empty2", "stop_gradient"}
@@ -204,19 +206,27 @@ def test_printed_as_jax_does() -> None:
 WRONG = {
     "predicate": (TypeError, lambda m: m.lax.cond(X, m.np.sin, m.np.sin, X), "scalar"),
     "branch types": (
-        TypeError, lambda m: m.lax.cond(True, lambda: X, lambda: X[0]), "f32[3]",
+        TypeError,
+        lambda m: m.lax.cond(True, lambda: X, lambda: X[0]),
+        "f32[3]",
     ),
     "branch dtypes": (
-        TypeError, lambda m: m.lax.cond(True, lambda: {"a": X}, lambda: {"a": X > 0}), "['a']",
+        TypeError,
+        lambda m: m.lax.cond(True, lambda: {"a": X}, lambda: {"a": X > 0}),
+        "['a']",
     ),
     "branch trees": (
-        TypeError, lambda m: m.lax.cond(True, lambda: (X, X), lambda: X), "containers",
+        TypeError,
+        lambda m: m.lax.cond(True, lambda: (X, X), lambda: X),
+        "containers",
     ),
     "index": (TypeError, lambda m: m.lax.switch(1.0, [m.np.sin, m.np.cos], X), "integer"),
     "no branches": (ValueError, lambda m: m.lax.switch(1, [], X), "branches"),
     "condition": (TypeError, lambda m: m.lax.while_loop(lambda c: c, lambda c: c, X), "boolean"),
     "carry tree": (
-        TypeError, lambda m: m.lax.while_loop(lambda c: True, lambda c: (c,), X), "containers",
+        TypeError,
+        lambda m: m.lax.while_loop(lambda c: True, lambda c: (c,), X),
+        "containers",
     ),
     "carry type": (
         TypeError,
@@ -231,7 +241,7 @@ WRONG = {
         lambda m: m.grad(lambda x: _power(m, x)[1].sum())(X),
         "fori_loop",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG)

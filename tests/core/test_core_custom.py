@@ -224,13 +224,18 @@ def _broken(lib: Any, kind: str) -> Any:
 
 
 WRONG = {
-    "no rule": (AttributeError, "defjvp"), "no vjp rule": (AttributeError, "defvjp"),
-    "no pair": (TypeError, "pair"), "tree": (TypeError, "containers"),
-    "shape": (TypeError, "must be f32[3], got f32[2]"), "fwd no pair": (TypeError, "pair"),
-    "fwd tree": (TypeError, "containers"), "bwd no tuple": (TypeError, "tuple"),
-    "bwd count": (TypeError, "tuple"), "bwd tree": (TypeError, "containers"),
+    "no rule": (AttributeError, "defjvp"),
+    "no vjp rule": (AttributeError, "defvjp"),
+    "no pair": (TypeError, "pair"),
+    "tree": (TypeError, "containers"),
+    "shape": (TypeError, "must be f32[3], got f32[2]"),
+    "fwd no pair": (TypeError, "pair"),
+    "fwd tree": (TypeError, "containers"),
+    "bwd no tuple": (TypeError, "tuple"),
+    "bwd count": (TypeError, "tuple"),
+    "bwd tree": (TypeError, "containers"),
     "bwd shape": (ValueError, "expected f32[3], got f32[2]"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", WRONG)

@@ -18,9 +18,22 @@ from jaxlens.core.kernel.types import float0
 
 X = np.arange(3, dtype=np.float32)
 DTYPES = [
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64", "complex64", "complex128", ml_dtypes.bfloat16,
-]  # fmt: skip
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    ml_dtypes.bfloat16,
+]
 
 
 def same(found, expected):
@@ -185,8 +198,11 @@ def test_several_devices():
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
-        env=os.environ | flags, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=os.environ | flags,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 

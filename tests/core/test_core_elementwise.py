@@ -43,15 +43,21 @@ def test_functions() -> None:
             return [
                 *each(lib, SMOOTH, x),
                 *[getattr(m, name)(x, y) for name in TWO],
-                m.sub(s, y), m.div(x, s), m.pow(s, y), m.atan2(half, x), m.rem(x, s), m.max(s, x),
+                m.sub(s, y),
+                m.div(x, s),
+                m.pow(s, y),
+                m.atan2(half, x),
+                m.rem(x, s),
+                m.max(s, x),
                 *[m.integer_pow(x, power) for power in (0, 1, 2, 3, -2)],
-                m.clamp(low, y, m.add(low, np.float32(0.2))), m.clamp(half, x, np.float32(0.6)),
+                m.clamp(low, y, m.add(low, np.float32(0.2))),
+                m.clamp(half, x, np.float32(0.6)),
                 m.select_n(m.lt(x, y), x, m.exp(y)),
                 m.select_n(np.array([0, 2, 1, 0, 2], np.int32), x, y, low),
                 m.select_n(np.bool_(True), x, y),
                 m.mul(m.stop_gradient(x), x),
                 m.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN),
-            ]  # fmt: skip
+            ]
 
         return f
 
@@ -102,11 +108,19 @@ def test_corners() -> None:
         def f(x):
             m, zero = lib.lax, np.float32(0)
             return [
-                m.abs(x), m.max(x, zero), m.max(x, x), m.min(x, m.neg(x)),
-                m.clamp(zero, x, np.float32(1)), m.pow(x, zero), m.pow(x, m.mul(x, zero)),
-                m.integer_pow(x, 0), m.sign(x), m.floor(x),
-                m.rem(x, np.float32(0.75)), m.atan2(x, np.float32(1)),
-            ]  # fmt: skip
+                m.abs(x),
+                m.max(x, zero),
+                m.max(x, x),
+                m.min(x, m.neg(x)),
+                m.clamp(zero, x, np.float32(1)),
+                m.pow(x, zero),
+                m.pow(x, m.mul(x, zero)),
+                m.integer_pow(x, 0),
+                m.sign(x),
+                m.floor(x),
+                m.rem(x, np.float32(0.75)),
+                m.atan2(x, np.float32(1)),
+            ]
 
         return f
 

@@ -17,21 +17,55 @@ MASK = np.array([True, False, True])
 
 # Indices whose numbers are known when the program is traced.
 STATIC = [
-    1, -1, (1, 2), (1, -1, 0), slice(None), slice(1, None), (..., slice(None, None, 2)),
-    (slice(None, None, -1), ..., slice(None, None, -2)), (slice(None), 1, slice(1, 3)), None,
-    (None, 1, None, slice(0, 2)), (slice(7, 2),), (), ..., 7, -7, (7, slice(None, None, 2)),
-    (0, ROWS), (slice(None), ROWS), (slice(None, None, 2), ROWS, slice(None, None, -2)),
-    (slice(1, None), None, ROWS, 1), (ROWS, 0, ROWS), (0, slice(None), ROWS), (..., PAIRS),
-    (PAIRS, ROWS[:2]), (slice(None), MASK), (slice(None), MASK, 1), np.stack([MASK, ~MASK]),
-    (ROWS.astype(np.uint8), ..., 1), ROWS.astype(np.int8), np.array([], np.int32), np.array([0, 9]),
-    (ROWS, slice(None), None), (slice(None), None, ROWS), (slice(None), ROWS, ..., ROWS),
-]  # fmt: skip
+    1,
+    -1,
+    (1, 2),
+    (1, -1, 0),
+    slice(None),
+    slice(1, None),
+    (..., slice(None, None, 2)),
+    (slice(None, None, -1), ..., slice(None, None, -2)),
+    (slice(None), 1, slice(1, 3)),
+    None,
+    (None, 1, None, slice(0, 2)),
+    (slice(7, 2),),
+    (),
+    ...,
+    7,
+    -7,
+    (7, slice(None, None, 2)),
+    (0, ROWS),
+    (slice(None), ROWS),
+    (slice(None, None, 2), ROWS, slice(None, None, -2)),
+    (slice(1, None), None, ROWS, 1),
+    (ROWS, 0, ROWS),
+    (0, slice(None), ROWS),
+    (..., PAIRS),
+    (PAIRS, ROWS[:2]),
+    (slice(None), MASK),
+    (slice(None), MASK, 1),
+    np.stack([MASK, ~MASK]),
+    (ROWS.astype(np.uint8), ..., 1),
+    ROWS.astype(np.int8),
+    np.array([], np.int32),
+    np.array([0, 9]),
+    (ROWS, slice(None), None),
+    (slice(None), None, ROWS),
+    (slice(None), ROWS, ..., ROWS),
+]
 # Indices with arguments of the traced function in them: what stands there is made from i.
 TRACED = [
-    lambda i: i, lambda i: (i, i), lambda i: (i, slice(None, None, -1)), lambda i: (None, i, None),
-    lambda i: (i, slice(1, 3)), lambda i: (..., i), lambda i: (i, slice(None, None, 2)),
-    lambda i: (i, ROWS), lambda i: (slice(7, 2), i), lambda i: (slice(1, None), None, ROWS, i),
-]  # fmt: skip
+    lambda i: i,
+    lambda i: (i, i),
+    lambda i: (i, slice(None, None, -1)),
+    lambda i: (None, i, None),
+    lambda i: (i, slice(1, 3)),
+    lambda i: (..., i),
+    lambda i: (i, slice(None, None, 2)),
+    lambda i: (i, ROWS),
+    lambda i: (slice(7, 2), i),
+    lambda i: (slice(1, None), None, ROWS, i),
+]
 
 
 @pytest.mark.parametrize("index", STATIC, ids=str)
@@ -71,9 +105,12 @@ def both_modes(ours, theirs, x, *rest) -> None:
 
 
 ENTRIES = [
-    lambda i, rows: i, lambda i, rows: (slice(None, None, -1), i), lambda i, rows: rows,
-    lambda i, rows: (rows, slice(None), rows), lambda i, rows: (slice(1, None), i, rows),
-]  # fmt: skip
+    lambda i, rows: i,
+    lambda i, rows: (slice(None, None, -1), i),
+    lambda i, rows: rows,
+    lambda i, rows: (rows, slice(None), rows),
+    lambda i, rows: (slice(1, None), i, rows),
+]
 
 
 @pytest.mark.parametrize("number", range(len(ENTRIES)))
@@ -205,14 +242,16 @@ def test_take() -> None:
         same(
             lambda x, at, axis=axis: indexing.take(x, at, axis),
             lambda x, at, axis=axis: jnp.take(x, at, axis),
-            X, at,
-        )  # fmt: skip
+            X,
+            at,
+        )
         order = np.argsort(X, axis).astype(np.int32)
         both_modes(
             lambda x, at, axis=axis: indexing.take_along_axis(x, at, axis),
             lambda x, at, axis=axis: jnp.take_along_axis(x, at, axis),
-            X, order,
-        )  # fmt: skip
+            X,
+            order,
+        )
 
 
 @pytest.mark.parametrize(

@@ -109,11 +109,13 @@ def test_a_lens_counts_as_many_flops(name: str) -> None:
     x, labels = np.ones((8, 64), np.float32), np.zeros(8, np.int32)
     batch, path = np.ones((3, 10, 4), np.float32), np.ones((20, 2), np.float32)
     make, args = {
-        "mlp": (lambda lib: models.classifier_step(lib, models.mlp),
-                (models.mlp_params(), x, labels)),
+        "mlp": (
+            lambda lib: models.classifier_step(lib, models.mlp),
+            (models.mlp_params(), x, labels),
+        ),
         "rnn": (models.rnn_step, (models.rnn_params(), batch)),
         "ode": (models.ode_step, (models.ode_params(), path[0], path)),
-    }[name]  # fmt: skip
+    }[name]
     captures = [jaxlens.capture(make(lib), *args) for lib in (CORE, JAX)]
     ours, theirs = (cost.facts(capture, compiled=False).flops for capture in captures)
     assert theirs > 1000

@@ -11,7 +11,10 @@ def test_on_eight_devices() -> None:
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
-        env=os.environ | flags, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=os.environ | flags,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     assert " passed" in done.stdout

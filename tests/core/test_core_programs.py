@@ -222,9 +222,12 @@ def test_a_donated_buffer_is_used_for_the_result_and_gone():
     assert not new["w"].is_deleted()
     gone = r"deleted with shape=f32\[1000\].*donated to step as argument params\['w'\]"
     for use in (
-        lambda: step(params, 1.0), lambda: params["w"] + 1, lambda: np.asarray(params["w"]),
-        lambda: params["w"].block_until_ready(), lambda: jnp.asarray(params["w"]),
-    ):  # fmt: skip
+        lambda: step(params, 1.0),
+        lambda: params["w"] + 1,
+        lambda: np.asarray(params["w"]),
+        lambda: params["w"].block_until_ready(),
+        lambda: jnp.asarray(params["w"]),
+    ):
         with pytest.raises(RuntimeError, match=gone):
             use()
     assert float(step(new, 1.0)[0]["w"][0]) == 3.0

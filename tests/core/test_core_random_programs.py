@@ -17,9 +17,12 @@ from tests.support.core.random_programs import inputs, nests, programs, seeds, s
 
 COUNT = int(os.environ.get("JAXLENS_PROGRAMS", "12"))
 some = settings(
-    max_examples=COUNT, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+    max_examples=COUNT,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
     derandomize="JAXLENS_PROGRAMS" not in os.environ,
-)  # fmt: skip
+)
 pytestmark = pytest.mark.backend
 
 

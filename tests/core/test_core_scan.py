@@ -105,9 +105,11 @@ def test_lengths(unroll: int, length: int) -> None:
 
 def _one_sum(lib: Any, x: Any) -> Any:
     return lib.lax.reduce(
-        (x * ROWS, lib.np.sin(x) * ROWS), (np.float32(0), np.float32(1)),
-        lambda a, b: (a[0] + b[0], a[1] * b[1]), (0,),
-    )  # fmt: skip
+        (x * ROWS, lib.np.sin(x) * ROWS),
+        (np.float32(0), np.float32(1)),
+        lambda a, b: (a[0] + b[0], a[1] * b[1]),
+        (0,),
+    )
 
 
 def _known_sum(lib: Any, x: Any) -> Any:
@@ -218,29 +220,39 @@ def test_compiled_once() -> None:
 WRONG = {
     "no pair": (TypeError, lambda m: m.lax.scan(lambda c, x: c, X, ROWS), "pair"),
     "carry tree": (
-        TypeError, lambda m: m.lax.scan(lambda c, x: ((c, c), x), X, ROWS), "containers",
+        TypeError,
+        lambda m: m.lax.scan(lambda c, x: ((c, c), x), X, ROWS),
+        "containers",
     ),
     "carry dtype": (
-        TypeError, lambda m: m.lax.scan(lambda c, x: ({"a": c["a"] > 0}, x), {"a": X}, ROWS),
+        TypeError,
+        lambda m: m.lax.scan(lambda c, x: ({"a": c["a"] > 0}, x), {"a": X}, ROWS),
         "carry['a'] goes in as f32[3] and comes out as bool[3]: the dtypes do not match",
     ),
     "carry shape": (
-        TypeError, lambda m: m.lax.scan(lambda c, x: (c + x, x), 0.0, ROWS), "shapes",
+        TypeError,
+        lambda m: m.lax.scan(lambda c, x: (c + x, x), 0.0, ROWS),
+        "shapes",
     ),
     "lengths": (
-        ValueError, lambda m: m.lax.scan(lambda c, x: (c, x), X, {"a": ROWS, "b": X}),
+        ValueError,
+        lambda m: m.lax.scan(lambda c, x: (c, x), X, {"a": ROWS, "b": X}),
         "xs['a'] has 5, xs['b'] has 3",
     ),
     "length": (
-        ValueError, lambda m: m.lax.scan(lambda c, x: (c, x), X, ROWS, length=4), "length is 4",
+        ValueError,
+        lambda m: m.lax.scan(lambda c, x: (c, x), X, ROWS, length=4),
+        "length is 4",
     ),
     "no length": (ValueError, lambda m: m.lax.scan(lambda c, x: (c, x), X), "length"),
     "scalar": (ValueError, lambda m: m.lax.scan(lambda c, x: (c, x), X, 3.0), "scalar"),
     "unroll": (ValueError, lambda m: m.lax.scan(lambda c, x: (c, x), X, ROWS, unroll=-1), "unroll"),
     "fold tree": (
-        Exception, lambda m: m.lax.associative_scan(lambda a, b: (a, b), ROWS), "associative_scan",
+        Exception,
+        lambda m: m.lax.associative_scan(lambda a, b: (a, b), ROWS),
+        "associative_scan",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG)

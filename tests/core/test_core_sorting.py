@@ -35,8 +35,11 @@ def test_like_jax(name: str) -> None:
 
         return both
 
-    same(lambda x: [core.vmap(ours, d)(x) for d in (1, 2)],
-         lambda x: [jax.vmap(theirs, d)(x) for d in (1, 2)], np.stack([X, -X], 2))  # fmt: skip
+    same(
+        lambda x: [core.vmap(ours, d)(x) for d in (1, 2)],
+        lambda x: [jax.vmap(theirs, d)(x) for d in (1, 2)],
+        np.stack([X, -X], 2),
+    )
     same(all_of(core, ours), all_of(jax, theirs), np.nan_to_num(X))
 
 
@@ -64,8 +67,9 @@ def test_only_one_key_is_batched() -> None:
     same(
         core.vmap(lambda x, y: sorting.sort((x, y)), (0, None)),
         jax.vmap(lambda x, y: list(lax.sort((x, y), num_keys=1)), (0, None)),
-        X, X[0],
-    )  # fmt: skip
+        X,
+        X[0],
+    )
 
 
 def test_errors() -> None:

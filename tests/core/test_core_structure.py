@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "vmap of affine": (lambda lib: lib.vmap(lambda x, w: x @ w, in_axes=(0, None)), (M.T, M)),
     "vmap of grad": (lambda lib: lib.vmap(lib.grad(lambda x: x**2 * lib.np.cos(x))), (V,)),
     "grad of vmap": (lambda lib: lib.grad(lambda x: lib.vmap(lib.np.sin)(x).sum()), (V,)),
-}  # fmt: skip
+}
 
 
 def _softmax(lib: Any) -> Any:

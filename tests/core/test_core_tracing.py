@@ -222,9 +222,15 @@ def test_names_of_transforms_are_those_of_jax():
                 return m.vmap(m.grad(f))(x)
 
         return [
-            f, m.grad(f), m.grad(m.grad(f)), m.vmap(m.grad(f)), under, m.grad(m.jit(f)),
-            m.grad(lambda x: m.vmap(f)(x).sum()), lambda x: m.jvp(f, (x,), (x,)),
-        ]  # fmt: skip
+            f,
+            m.grad(f),
+            m.grad(m.grad(f)),
+            m.vmap(m.grad(f)),
+            under,
+            m.grad(m.jit(f)),
+            m.grad(lambda x: m.vmap(f)(x).sum()),
+            lambda x: m.jvp(f, (x,), (x,)),
+        ]
 
     def names(jaxpr):
         for eqn in jaxpr.eqns:

@@ -15,15 +15,35 @@ from jaxlens.core import lax
 from jaxlens.core.transforms import custom, remat
 
 JAX = SimpleNamespace(
-    np=jnp, lax=jax.lax, jit=jax.jit, grad=jax.grad, jvp=jax.jvp, vjp=jax.vjp, vmap=jax.vmap,
-    jacfwd=jax.jacfwd, make_jaxpr=jax.make_jaxpr, linearize=jax.linearize,
-    custom_jvp=jax.custom_jvp, custom_vjp=jax.custom_vjp, checkpoint=jax.checkpoint,
-)  # fmt: skip
+    np=jnp,
+    lax=jax.lax,
+    jit=jax.jit,
+    grad=jax.grad,
+    jvp=jax.jvp,
+    vjp=jax.vjp,
+    vmap=jax.vmap,
+    jacfwd=jax.jacfwd,
+    make_jaxpr=jax.make_jaxpr,
+    linearize=jax.linearize,
+    custom_jvp=jax.custom_jvp,
+    custom_vjp=jax.custom_vjp,
+    checkpoint=jax.checkpoint,
+)
 CORE = SimpleNamespace(
-    np=cnp, lax=lax, jit=core.jit, grad=core.grad, jvp=core.jvp, vjp=core.vjp, vmap=core.vmap,
-    jacfwd=core.jacfwd, make_jaxpr=core.make_jaxpr, linearize=core.linearize,
-    custom_jvp=custom.custom_jvp, custom_vjp=custom.custom_vjp, checkpoint=remat.checkpoint,
-)  # fmt: skip
+    np=cnp,
+    lax=lax,
+    jit=core.jit,
+    grad=core.grad,
+    jvp=core.jvp,
+    vjp=core.vjp,
+    vmap=core.vmap,
+    jacfwd=core.jacfwd,
+    make_jaxpr=core.make_jaxpr,
+    linearize=core.linearize,
+    custom_jvp=custom.custom_jvp,
+    custom_vjp=custom.custom_vjp,
+    checkpoint=remat.checkpoint,
+)
 FORWARD = ("value", "jvp", "vmap", "vmap of jvp")
 MOST = ("value", "jvp", "grad", "grad of grad", "vmap of grad")
 EVERY = (*FORWARD, *MOST[2:], "grad of vmap", "jvp of grad")

@@ -17,16 +17,39 @@ from jaxlens.core import nn as core_nn
 from jaxlens.core import random as core_random
 
 JAX = SimpleNamespace(
-    name="jax", np=jnp, lax=jax.lax, nn=jax.nn, random=jax.random, grad=jax.grad, jit=jax.jit,
-    value_and_grad=jax.value_and_grad, vmap=jax.vmap, hessian=jax.hessian, map=jax.tree.map,
-    jvp=jax.jvp, vjp=jax.vjp, checkpoint=jax.checkpoint, make_jaxpr=jax.make_jaxpr,
-)  # fmt: skip
+    name="jax",
+    np=jnp,
+    lax=jax.lax,
+    nn=jax.nn,
+    random=jax.random,
+    grad=jax.grad,
+    jit=jax.jit,
+    value_and_grad=jax.value_and_grad,
+    vmap=jax.vmap,
+    hessian=jax.hessian,
+    map=jax.tree.map,
+    jvp=jax.jvp,
+    vjp=jax.vjp,
+    checkpoint=jax.checkpoint,
+    make_jaxpr=jax.make_jaxpr,
+)
 CORE = SimpleNamespace(
-    name="core", np=cnp, lax=core_lax, nn=core_nn, random=core_random, grad=core.grad,
-    jit=core.jit, value_and_grad=core.value_and_grad, vmap=core.vmap, hessian=core.hessian,
-    map=core.tree_map, jvp=core.jvp, vjp=core.vjp, checkpoint=core.checkpoint,
+    name="core",
+    np=cnp,
+    lax=core_lax,
+    nn=core_nn,
+    random=core_random,
+    grad=core.grad,
+    jit=core.jit,
+    value_and_grad=core.value_and_grad,
+    vmap=core.vmap,
+    hessian=core.hessian,
+    map=core.tree_map,
+    jvp=core.jvp,
+    vjp=core.vjp,
+    checkpoint=core.checkpoint,
     make_jaxpr=core.make_jaxpr,
-)  # fmt: skip
+)
 Params = Any
 
 
@@ -135,11 +158,13 @@ def transformer_params(layers: int = 2, width: int = 16, vocab: int = 32) -> Par
     embed, out = normals((vocab, width), (width, vocab), seed=3)
     blocks = []
     for n in range(layers):
-        q, k, v, o, up, down = normals(*[(width, width)] * 4, (width, 2 * width),
-                                       (2 * width, width), seed=4 + n)  # fmt: skip
+        q, k, v, o, up, down = normals(
+            *[(width, width)] * 4, (width, 2 * width), (2 * width, width), seed=4 + n
+        )
         ones, zeros = np.ones(width, np.float32), np.zeros(width, np.float32)
-        blocks.append({"q": q, "k": k, "v": v, "o": o, "up": up, "down": down,
-                       "scale": ones, "shift": zeros})  # fmt: skip
+        blocks.append(
+            {"q": q, "k": k, "v": v, "o": o, "up": up, "down": down, "scale": ones, "shift": zeros}
+        )
     return {"embed": embed, "out": out, "blocks": blocks}
 
 

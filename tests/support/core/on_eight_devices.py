@@ -38,34 +38,47 @@ CASES = {
     "psum": (lambda m, x: m.psum(m.np.sin(x), "i"), P("i", "j"), P(None, "j")),
     "psum, both": (lambda m, x: m.psum(m.np.sin(x), ("i", "j")), P("i", "j"), P()),
     "psum, tree": (
-        lambda m, x: m.psum((m.np.sin(x), m.np.cos(x)), "j")[1] * x, P("i", "j"), P("i", "j"),
+        lambda m, x: m.psum((m.np.sin(x), m.np.cos(x)), "j")[1] * x,
+        P("i", "j"),
+        P("i", "j"),
     ),
     "psum of copies": (lambda m, x: m.psum(m.np.sin(x), "j"), P("i"), P("i")),
     "no collective": (lambda m, x: m.np.sin(x) * 2, P("j", "i"), P("j", "i")),
     "scalar residual": (
-        lambda m, x: m.np.exp(m.np.sin(x.sum())) * x, P("i", "j"), P("i", "j"),
+        lambda m, x: m.np.exp(m.np.sin(x.sum())) * x,
+        P("i", "j"),
+        P("i", "j"),
     ),
     "pmean": (lambda m, x: m.np.sin(x) - m.pmean(x * x, "i"), P("i", "j"), P("i", "j")),
     "axis_index": (lambda m, x: x * m.axis_index("i") * m.axis_index("j"), P("i"), P("i", "j")),
     "axis_size": (lambda m, x: x * m.axis_size("i") + m.psum(1, "j"), P("i"), P("i")),
     "all_gather": (
-        lambda m, x: m.all_gather(m.np.sin(x), "i", axis=1), P("i", "j"), P("i", None, "j"),
+        lambda m, x: m.all_gather(m.np.sin(x), "i", axis=1),
+        P("i", "j"),
+        P("i", None, "j"),
     ),
     "all_gather, tiled": (
-        lambda m, x: m.all_gather(m.np.sin(x), "j", axis=1, tiled=True), P("i", "j"), P("i"),
+        lambda m, x: m.all_gather(m.np.sin(x), "j", axis=1, tiled=True),
+        P("i", "j"),
+        P("i"),
     ),
     "psum_scatter": (
-        lambda m, x: m.psum_scatter(m.np.sin(x), "j", scatter_dimension=1, tiled=True), P("i"),
+        lambda m, x: m.psum_scatter(m.np.sin(x), "j", scatter_dimension=1, tiled=True),
+        P("i"),
         P("i", "j"),
     ),
     "psum_scatter, one each": (
-        lambda m, x: m.psum_scatter(m.np.sin(x), "j"), P("i"), P(("i", "j")),
+        lambda m, x: m.psum_scatter(m.np.sin(x), "j"),
+        P("i"),
+        P(("i", "j")),
     ),
     "ppermute": (lambda m, x: m.ppermute(m.np.sin(x), "i", RING) * x, P("i", "j"), P("i", "j")),
     "ppermute, some": (
-        lambda m, x: m.ppermute(m.np.sin(x), "i", [(0, 2), (3, 1)]), P("i", "j"), P("i", "j"),
+        lambda m, x: m.ppermute(m.np.sin(x), "i", [(0, 2), (3, 1)]),
+        P("i", "j"),
+        P("i", "j"),
     ),
-}  # fmt: skip
+}
 
 
 def spec_of(spec: P) -> PartitionSpec:
@@ -77,10 +90,13 @@ def mapped(name: str):
     return (
         shard_map(lambda x: f(OURS, x), mesh=MESH, in_specs=ins, out_specs=outs),
         jax.shard_map(
-            lambda x: f(JAX, x), mesh=JAX_MESH, in_specs=spec_of(ins), out_specs=spec_of(outs),
+            lambda x: f(JAX, x),
+            mesh=JAX_MESH,
+            in_specs=spec_of(ins),
+            out_specs=spec_of(outs),
             check_vma=False,
         ),
-    )  # fmt: skip
+    )
 
 
 def primitives(jaxpr) -> list:
@@ -187,9 +203,12 @@ def test_over_devices_and_examples_at_once() -> None:
     spec = P("i", "j")
     ours = shard_map(lambda x: f(OURS, core.vmap, x), mesh=MESH, in_specs=spec, out_specs=spec)
     theirs = jax.shard_map(
-        lambda x: f(JAX, jax.vmap, x), mesh=JAX_MESH, in_specs=spec_of(spec),
-        out_specs=spec_of(spec), check_vma=False,
-    )  # fmt: skip
+        lambda x: f(JAX, jax.vmap, x),
+        mesh=JAX_MESH,
+        in_specs=spec_of(spec),
+        out_specs=spec_of(spec),
+        check_vma=False,
+    )
     close(ours(X), theirs(X))
     with pytest.raises(NotImplementedError, match=r"all_gather over .*do it one by one"):
         core.vmap(
@@ -249,10 +268,13 @@ def test_control_flow_in_parts() -> None:
     close(
         shard_map(core.jit(f), mesh=MESH, in_specs=P("i", "j"), out_specs=P("i", "j"))(X),
         jax.shard_map(
-            g, mesh=JAX_MESH, in_specs=PartitionSpec("i", "j"),
-            out_specs=PartitionSpec("i", "j"), check_vma=False,
+            g,
+            mesh=JAX_MESH,
+            in_specs=PartitionSpec("i", "j"),
+            out_specs=PartitionSpec("i", "j"),
+            check_vma=False,
         )(X),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("order", [[7, 5, 3, 1], [2, 3, 4, 5]])
@@ -352,47 +374,61 @@ def test_64_bits_and_halves() -> None:
         (lambda: collectives.psum(X, "k"), NameError, "unbound axis name 'k'; bound are: none"),
         (
             lambda: shard_map(lambda x: x, mesh=MESH, in_specs=P("k"), out_specs=P())(X),
-            ValueError, r"in_specs of args\[0\]: P\('k',\) must name axes .* mesh has i, j",
+            ValueError,
+            r"in_specs of args\[0\]: P\('k',\) must name axes .* mesh has i, j",
         ),
         (
             lambda: shard_map(lambda x: x, mesh=MESH, in_specs=P("i"), out_specs=P())(X[:6]),
-            ValueError, r"axis 0 of f32\[6,8\] has length 6, which .* into 4 equal parts",
+            ValueError,
+            r"axis 0 of f32\[6,8\] has length 6, which .* into 4 equal parts",
         ),
         (
             lambda: shard_map(lambda x: x, mesh=MESH, in_specs=P(*"iji"), out_specs=P())(X[0]),
-            ValueError, "name axes of the mesh, each once",
+            ValueError,
+            "name axes of the mesh, each once",
         ),
         (
             lambda: shard_map(lambda x: x, mesh=MESH, in_specs="i", out_specs=P())(X),
-            TypeError, "expected a PartitionSpec",
+            TypeError,
+            "expected a PartitionSpec",
         ),
         (
             lambda: shard_map(lambda x: x.sum(), mesh=MESH, in_specs=P(), out_specs=P("i"))(X),
-            ValueError, "out_specs: P.'i',. has more entries",
+            ValueError,
+            "out_specs: P.'i',. has more entries",
         ),
         (
             lambda: shard_map(
-                lambda x: collectives.ppermute(x, "i", [(0, 1), (2, 1)]), mesh=MESH,
-                in_specs=P("i"), out_specs=P("i"),
+                lambda x: collectives.ppermute(x, "i", [(0, 1), (2, 1)]),
+                mesh=MESH,
+                in_specs=P("i"),
+                out_specs=P("i"),
             )(X),
-            ValueError, "sources and destinations",
+            ValueError,
+            "sources and destinations",
         ),
         (
             lambda: shard_map(
                 lambda x: collectives.psum_scatter(x, "i"), mesh=MESH, in_specs=P(), out_specs=P()
             )(X),
-            ValueError, r"axis 0 of f32\[8,8\] must have 4 elements",
+            ValueError,
+            r"axis 0 of f32\[8,8\] must have 4 elements",
         ),
         (lambda: pmap(lambda x: x)(X[0].repeat(2)), ValueError, "16 examples need 16 devices"),
         (lambda: pmap(lambda x: x, in_axes=None)(X), ValueError, "pmap: no argument counts"),
         (lambda: Mesh(core.devices(), ("i", "j")), ValueError, "need 1 different axis names"),
         (
-            lambda: core.grad(lambda x: mapped("psum")[0](x).sum() + pmap(
-                lambda x: collectives.pmax(x, "devices"))(x).sum())(X),
-            NotImplementedError, "`pmax` has no jvp rule",
+            lambda: core.grad(
+                lambda x: (
+                    mapped("psum")[0](x).sum()
+                    + pmap(lambda x: collectives.pmax(x, "devices"))(x).sum()
+                )
+            )(X),
+            NotImplementedError,
+            "`pmax` has no jvp rule",
         ),
     ],
-)  # fmt: skip
+)
 def test_errors(call, kind, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()

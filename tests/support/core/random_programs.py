@@ -51,7 +51,7 @@ ONE = {
     "transpose": lambda lib, x: x.T,
     "flat": lambda lib, x: x.reshape(-1),
     "flip": lambda lib, x: lib.np.flip(_rows(lib, x), 0),
-    "double": lambda lib, x: lib.np.concatenate([_rows(lib, x), 2 * _rows(lib, x)])[: 4],
+    "double": lambda lib, x: lib.np.concatenate([_rows(lib, x), 2 * _rows(lib, x)])[:4],
     "stack": lambda lib, x: lib.np.stack([x, lib.np.cos(x)]).sum(0),
     "pad": lambda lib, x: lib.np.pad(_rows(lib, x), 1).sum(0),
     "first": lambda lib, x: _rows(lib, x)[0],
@@ -76,7 +76,7 @@ ONE = {
     "remat": lambda lib, x: lib.checkpoint(lambda v: lib.np.sin(lib.np.sin(v)))(x),
     "vmap": lambda lib, x: lib.vmap(lambda row: (row * row).sum() + row)(_rows(lib, x)),
     "grad": lambda lib, x: lib.grad(lambda v: (lib.np.sin(v) * v).sum())(x),
-}  # fmt: skip
+}
 TWO = {
     "add": lambda lib, x, y: x + y,
     "sub": lambda lib, x, y: x - y,
@@ -90,7 +90,7 @@ TWO = {
     "scan over": lambda lib, x, y: lib.lax.scan(
         lambda c, a: (c * 0.7 + a.sum() * y.mean(), c), y.sum(), _rows(lib, x)
     )[1],
-}  # fmt: skip
+}
 TRANSFORMS = ("jit", "grad", "jvp", "vjp", "vmap", "remat", "scan")
 
 
