@@ -60,7 +60,7 @@ def _on_numpy(f: Callable[..., Any]) -> Any:
 
 
 class Array(Value):
-    """Numbers on a device: what a function gives that nobody is tracing.
+    """An array on a device: the result of a function that is not being traced.
 
     Attributes:
         aval: Their type.

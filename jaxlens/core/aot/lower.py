@@ -50,7 +50,7 @@ def lower_program(
 def _attributes(
     avals: Sequence[ShapedArray], given: Sequence[dict[str, Any]], layout: Any, specs: Sequence[P]
 ) -> ir.ArrayAttr:
-    """Returns the attributes of each parameter or result, and how it lies on the mesh."""
+    """Returns the attributes of each parameter or result, with its sharding."""
     attributes = [dict(own) for own in given] or [{} for _ in avals]
     for own, spec, aval in zip(attributes, specs, avals, strict=False):
         text = "#sdy.sharding" + sharding_text(layout.mesh, spec, aval.ndim)

@@ -1,4 +1,4 @@
-"""Loops whose number of turns only the numbers decide: `while_loop`.
+"""Loops whose number of iterations depends on the data: `while_loop`.
 
 The condition and the body are jaxprs in the parameters of one equation; what both read and never
 change stands before what is carried from turn to turn. A rule needs a fixpoint: if the body gives a
@@ -64,7 +64,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 def loop(
     test: ClosedJaxpr, tests: Sequence[Any], body: ClosedJaxpr, consts: Sequence[Any], carry: Any
 ) -> Any:
-    """A while loop: its condition and the constants of that, its body and its, the first values."""
+    """Binds `while_p`: condition and its constants, body and its constants, initial carry."""
     return while_p.bind(
         *tests,
         *consts,
@@ -77,7 +77,7 @@ def loop(
 
 
 def _parts(items: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:
-    """Those for the condition's constants, for the body's, and for what is carried."""
+    """Cuts a list into the condition's constants, the body's, and the carry."""
     return cut(items, params["cond_nconsts"], params["body_nconsts"])
 
 
@@ -300,7 +300,7 @@ def _until_the_last(
 
 @while_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    """What of a loop can run now, if its condition can; for the rest it is written down whole."""
+    """Runs now what is known, if the condition is known; records the whole loop for the rest."""
     tests, consts, carry = (tuple(map(interpreter.unknown, each)) for each in _parts(args, params))
     body, new, *_, carry = looped(params["body_jaxpr"], partial_jaxpr, consts, carry)
     test, new_tests, waits = transformed(params["cond_jaxpr"], partial_jaxpr, (*tests, *carry))

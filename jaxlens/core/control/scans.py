@@ -48,13 +48,13 @@ def scan(
     Args:
         f: `(carry, x) -> (carry, y)`; the carry keeps its containers and types.
         init: The first carry.
-        xs: A pytree of arrays, of which `f` gets a row a turn.
-        length: The number of turns, where `xs` does not say.
+        xs: A pytree of arrays, of which `f` gets one row per iteration.
+        length: The number of iterations, if there are no `xs`.
         reverse: Whether to go from the last row to the first.
-        unroll: How many turns stand in the program one after another; True for all of them.
+        unroll: How many iterations to write out in the program; True for all of them.
 
     Returns:
-        The last carry, and the `y` of all turns, row by row as in `xs`.
+        The last carry, and the `y` of all iterations, stacked as in `xs`.
     """
     leaves, row, length = _rows(xs, length)
     body, first = loop_body("scan", f, init, _carry_tree, after=(row,))
@@ -346,7 +346,7 @@ def _below(state: tuple[Any, Any, Any]) -> Any:
 
 @lru_cache(maxsize=1024)  # one function each time is traced once
 def _counting(body_fun: Callable[[Any, Any], Any], known: bool = False) -> Callable[..., Any]:
-    """The body of a fori_loop, which also counts; of a scan if the number of turns is known."""
+    """Returns the body of a fori_loop with a counter; of a scan if the number of iterations is known."""
 
     def turn(state: tuple[Any, ...], *_: Any) -> Any:
         i, *bound, value = state

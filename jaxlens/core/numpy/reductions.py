@@ -268,7 +268,7 @@ def _pair(x: Any, a: str, y: Any, b: str, rest: set[str], out: str) -> tuple[Any
 
 
 def _summed_alone(x: Any, term: str, kept: set[str]) -> tuple[Any, str]:
-    """Without letters that nobody else has; a letter that occurs twice is a diagonal."""
+    """Sums over letters that occur in this operand only; a repeated letter takes the diagonal."""
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
         i, j, *_ = (place for place, c in enumerate(term) if c == letter)

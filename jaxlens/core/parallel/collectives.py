@@ -113,7 +113,7 @@ def batched(
 
 
 def _reducer(name: str, combine: Callable[..., Any], along: Callable[..., Any]) -> Primitive:
-    """A primitive that combines everyone's values: two numbers, or those along axes of an array."""
+    """Returns a primitive that reduces over participants: `combine` two numbers, or `along` axes."""
     primitive = Primitive(name, abstract=lambda x, axes: x)
 
     @primitive.rule("lower")
@@ -136,7 +136,7 @@ psum_p.transpose = lambda ct, x, axes: [psum_p.bind(ct, axes=axes)]
 
 
 def psum(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """The sum of everyone's values; of a tree, leaf by leaf."""
+    """Returns the sum over all participants; of a tree, leaf by leaf."""
     size, names = axis_size(axis_name), names_of(axis_name)
 
     def total(leaf: Any) -> Any:
@@ -147,19 +147,19 @@ def psum(x: Any, axis_name: str | Sequence[str]) -> Any:
 
 
 def pmean(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """The mean of everyone's values."""
+    """Returns the mean over all participants."""
     size = axis_size(axis_name)
     return tree_map(lambda total: total / size, psum(x, axis_name))
 
 
 def pmax(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """The largest of everyone's values; it has no derivative."""
+    """Returns the maximum over all participants; it has no derivative."""
     axis_size(axis_name)
     return tree_map(partial(pmax_p.bind, axes=names_of(axis_name)), x)
 
 
 def pmin(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """The smallest of everyone's values; it has no derivative."""
+    """Returns the minimum over all participants; it has no derivative."""
     axis_size(axis_name)
     return tree_map(partial(pmin_p.bind, axes=names_of(axis_name)), x)
 
@@ -320,7 +320,7 @@ reduce_scatter_p.batch = batched(reduce_scatter_p, _scattered, "scatter_dimensio
 def all_gather(
     x: Any, axis_name: str | Sequence[str], *, axis: int = 0, tiled: bool = False
 ) -> Any:
-    """Everyone's values for everyone, along a new axis; `tiled`: one after another along one."""
+    """Returns the values of all participants along a new axis; `tiled`: concatenated along one."""
     params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
     return tree_map(partial(all_gather_p.bind, all_gather_dimension=axis, **params), x)
 
@@ -328,7 +328,7 @@ def all_gather(
 def psum_scatter(
     x: Any, axis_name: str | Sequence[str], *, scatter_dimension: int = 0, tiled: bool = False
 ) -> Any:
-    """The sum of everyone's values, of which each gets its part along an axis."""
+    """Sums over all participants, each of which receives its part along an axis."""
     params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
     return tree_map(
         partial(reduce_scatter_p.bind, scatter_dimension=scatter_dimension, **params), x

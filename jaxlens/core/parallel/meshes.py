@@ -159,7 +159,7 @@ class MeshLayout(NamedTuple):
 def layout(closed: ClosedJaxpr) -> MeshLayout | None:
     """The layout of a program that has a shard_map in it; None where one device is enough.
 
-    What goes into or comes from a shard_map lies as that wants it, all else is copied everywhere.
+    Operands and results of a shard_map have its specs; everything else is replicated.
 
     Raises:
         ValueError: There are two meshes.

@@ -211,7 +211,7 @@ def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
 
 
 def _merged(x: Any, axis: int, into: int) -> Any:
-    """An axis as the slow part of another, which is called `into` once the first is gone."""
+    """Merges an axis into axis `into` (numbered without the first), as its major part."""
     moved = moveaxis(x, axis, into)
     shape = list(aval_of(moved).shape)
     shape[into : into + 2] = [shape[into] * shape[into + 1]]
@@ -219,12 +219,12 @@ def _merged(x: Any, axis: int, into: int) -> Any:
 
 
 def _regrouped(x: Any, axis: int, into: int, groups: int) -> Any:
-    """The groups along one axis as slow parts of another."""
+    """Moves the groups along one axis to the major part of another."""
     return x if groups == 1 else _merged(_parted(x, axis, groups), axis, into)
 
 
 def _parted(x: Any, axis: int, size: int) -> Any:
-    """An axis as two: `size` slow ones, and the rest."""
+    """Splits an axis in two: a major axis of length `size`, and the rest."""
     shape = list(aval_of(x).shape)
     shape[axis : axis + 1] = [size, shape[axis] // size]
     return reshape(x, shape)

@@ -183,7 +183,7 @@ def _number(value: float, dtype: np.dtype) -> Any:
 
 
 def like(x: Any, value: float) -> Any:
-    """A number of the dtype of `x`, which stands in the equation as it is."""
+    """Returns a number of the dtype of `x`, which becomes a literal of the equation."""
     return _number(value, aval_of(x).dtype)
 
 

@@ -308,7 +308,7 @@ def scatter(
 
 
 def _read(x: Any, indices: Any, shape: Numbers, numbers: Any, **mode: Any) -> Any:
-    """What stands where a scatter writes updates of this shape."""
+    """Gathers the elements that a scatter with updates of this shape would write."""
     return gather(x, indices, numbers, _sizes(numbers, aval_of(x).ndim, shape), **mode)
 
 

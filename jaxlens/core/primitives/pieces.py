@@ -209,17 +209,17 @@ def _(ctx: Any, x: Any, *, sizes: Axes, axis: int) -> list[Any]:
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> Any:
-    """Pieces of these lengths along an axis."""
+    """Splits an axis into pieces of these lengths."""
     return split_p.bind(x, sizes=tuple(sizes), axis=axis)
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays of one shape along a new axis."""
+    """Joins arrays of one shape along a new axis."""
     return concatenate([shapes.expand_dims(x, [axis]) for x in arrays], axis)
 
 
 def unstack(x: Any, axis: int = 0) -> list[Any]:
-    """What stands along an axis, one array for each place."""
+    """Returns the slices along an axis, one array each."""
     rows = split(x, [1] * aval_of(x).shape[axis], axis)
     return [shapes.squeeze(row, [axis]) for row in rows]
 

@@ -1,8 +1,7 @@
-"""Moving numbers about: primitives that change the shape or the dtype and compute nothing new.
+"""Shapes and dtypes: squeeze, expand_dims, convert_element_type, iota; rules that others share.
 
-They are all linear, so their derivative is the primitive itself, and their transpose is what
-undoes them: slicing transposes to padding, broadcasting to summing. `reduce_sum` stands here for
-that reason. Each primitive is one block: its type, its StableHLO, its derivatives, its batching.
+These primitives continue `kernel/basics.py`: they compute nothing new, are linear, and their
+transpose undoes them. Each is one block: its type, its StableHLO, its derivatives, its batching.
 
 The meaning of each is that of the op of the same name in the StableHLO specification.
 """

@@ -101,7 +101,7 @@ def _again(closed: ClosedJaxpr, flags: Flags) -> tuple[ClosedJaxpr, Flags]:
 
 @remat_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    """What is known is computed now, and all of it again for what must wait."""
+    """Computes what is known now, and records all of it again for what is not."""
     unknown = tuple(map(interpreter.unknown, args))
     now, new, flags = transformed(params["jaxpr"], partial_jaxpr, unknown)
     now = first_results(now, flags.count(False))
