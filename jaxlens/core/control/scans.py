@@ -346,7 +346,7 @@ def _below(state: tuple[Any, Any, Any]) -> Any:
 
 @lru_cache(maxsize=1024)  # one function each time is traced once
 def _counting(body_fun: Callable[[Any, Any], Any], known: bool = False) -> Callable[..., Any]:
-    """Returns the body of a fori_loop with a counter; of a scan if the number of iterations is known."""
+    """Returns the body of a fori_loop with a counter; `known`: for scan, with known bounds."""
 
     def turn(state: tuple[Any, ...], *_: Any) -> Any:
         i, *bound, value = state

@@ -113,7 +113,7 @@ def batched(
 
 
 def _reducer(name: str, combine: Callable[..., Any], along: Callable[..., Any]) -> Primitive:
-    """Returns a primitive that reduces over participants: `combine` two numbers, or `along` axes."""
+    """Returns a primitive that reduces over participants, by `combine` or `along` axes."""
     primitive = Primitive(name, abstract=lambda x, axes: x)
 
     @primitive.rule("lower")
