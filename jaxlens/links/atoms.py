@@ -40,12 +40,12 @@ class Atoms:
     ops: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _ending: dict[Path, list[int]] = field(default_factory=dict)
 
-    def of(self, path: Path) -> tuple[int, ...]:
+    def at_path(self, path: Path) -> tuple[int, ...]:
         """The atoms of an instruction that came from the op at the end of a path of calls."""
         if len(path) == 1:
             return self.ops.get(path[0], ())
-        found = self._ending.get(path) or self._ending.get(path[-_TAILS:])
-        return tuple(found) if found else self.ops.get(path[-1], ())
+        numbers = self._ending.get(path) or self._ending.get(path[-_TAILS:])
+        return tuple(numbers) if numbers else self.ops.get(path[-1], ())
 
 
 def atoms(jaxpr: Module, stablehlo: Module | None, later: Iterable[Module] = ()) -> Atoms:
@@ -56,39 +56,39 @@ def atoms(jaxpr: Module, stablehlo: Module | None, later: Iterable[Module] = ())
         stablehlo: The ops; None where nothing was lowered.
         later: HLO programs whose paths of calls are to be told apart.
     """
-    done = Atoms()
+    table = Atoms()
     if stablehlo is None:
         for node in jaxpr.nodes():
-            done.jaxpr[node.id] = (_equation(done, node.id),)
-        return done
+            table.jaxpr[node.id] = (_equation(table, node.id),)
+        return table
     ops = {node.id: node for node in stablehlo.nodes()}
-    made = _makers(jaxpr, stablehlo, done.made)
+    makers = _makers(jaxpr, stablehlo, table.made)
     for id in ops:
-        done.paths.append((id,))
-        done.equations.append(made[id])
-    through = _inlined(done, ops, made, later)
-    _called(done, stablehlo)
-    _spread(done, ops, through)
-    _equations(done, jaxpr, ops, through)
-    return done
+        table.paths.append((id,))
+        table.equations.append(makers[id])
+    through = _inlined(table, ops, makers, later)
+    _called(table, stablehlo)
+    _spread(table, ops, through)
+    _equations(table, jaxpr, ops, through)
+    return table
 
 
-def _equation(done: Atoms, id: str) -> int:
-    done.paths.append(())
-    done.equations.append(((id,),))
-    return len(done.paths) - 1
+def _equation(table: Atoms, id: str) -> int:
+    table.paths.append(())
+    table.equations.append(((id,),))
+    return len(table.paths) - 1
 
 
 def _makers(jaxpr: Module, stablehlo: Module, how: dict[str, How]) -> dict[str, tuple[Path, ...]]:
     """The equations that made each op; a literal takes that of the one equation that reads it."""
-    known = {node.id for node in jaxpr.nodes()}
-    made = {
-        node.id: tuple(path for path in node.stamps if path[-1] in known)
+    ids = {node.id for node in jaxpr.nodes()}
+    makers = {
+        node.id: tuple(path for path in node.stamps if path[-1] in ids)
         for node in stablehlo.nodes()
     }
-    if not any(made.values()):
+    if not any(makers.values()):
         for id, equations in equations_by_position(jaxpr, stablehlo).items():
-            made[id] = tuple((equation,) for equation in equations)
+            makers[id] = tuple((equation,) for equation in equations)
             how[id] = "span"
     for region in stablehlo.regions.values():
         readers: defaultdict[str, list[str]] = defaultdict(list)
@@ -96,51 +96,51 @@ def _makers(jaxpr: Module, stablehlo: Module, how: dict[str, How]) -> dict[str, 
             for name in node.operands:
                 readers[name].append(node.id)
         for node in reversed(region.nodes):
-            if made[node.id] or node.opcode not in ("stablehlo.constant", "sdy.constant"):
+            if makers[node.id] or node.opcode not in ("stablehlo.constant", "sdy.constant"):
                 continue
             read = [id for value in node.results for id in readers[value.name]]
-            found = tuple(dict.fromkeys(path for id in read for path in made[id]))
-            if len(found) == 1:  # one that several read would link them to each other
-                made[node.id] = found
+            paths = tuple(dict.fromkeys(path for id in read for path in makers[id]))
+            if len(paths) == 1:  # one that several read would link them to each other
+                makers[node.id] = paths
                 how[node.id] = "inferred"
-    return made
+    return makers
 
 
 def _inlined(
-    done: Atoms,
+    table: Atoms,
     ops: Mapping[str, Node],
-    made: Mapping[str, tuple[Path, ...]],
+    makers: Mapping[str, tuple[Path, ...]],
     later: Iterable[Module],
 ) -> Mapping[str, list[int]]:
     """Numbers the paths of calls that later programs name; gives them by the calls on them."""
     through: defaultdict[str, list[int]] = defaultdict(list)
     ending: defaultdict[Path, list[int]] = defaultdict(list)
     for path in dict.fromkeys(_paths(later, ops)):
-        number = len(done.paths)
-        done.paths.append(path)
-        done.equations.append(next((made[op] for op in reversed(path) if made[op]), ()))
+        number = len(table.paths)
+        table.paths.append(path)
+        table.equations.append(next((makers[op] for op in reversed(path) if makers[op]), ()))
         for op in dict.fromkeys(path[:-1]):
             through[op].append(number)
         for start in {0, *range(max(len(path) - _TAILS, 0), len(path))}:
             ending[path[start:]].append(number)
-    done._ending.update(ending)
+    table._ending.update(ending)
     return through
 
 
 _MOST = 64  # equations of an op that is left to those of its calls
 
 
-def _called(done: Atoms, stablehlo: Module) -> None:
+def _called(table: Atoms, stablehlo: Module) -> None:
     """Ops of JAX's own functions without equations belong to those that call the function."""
-    number = {path[0]: n for n, path in enumerate(done.paths) if len(path) == 1}
+    number = {path[0]: n for n, path in enumerate(table.paths) if len(path) == 1}
     outer: defaultdict[str, dict[Path, None]] = defaultdict(dict)
     for region in stablehlo.regions.values():  # callers before callees
         for node in region.nodes:
-            if not done.equations[number[node.id]] and outer[region.name]:
-                done.equations[number[node.id]] = tuple(outer[region.name])[:_MOST]
-                done.made[node.id] = "inferred"
+            if not table.equations[number[node.id]] and outer[region.name]:
+                table.equations[number[node.id]] = tuple(outer[region.name])[:_MOST]
+                table.made[node.id] = "inferred"
             for name in node.regions:
-                outer[name].update(dict.fromkeys(done.equations[number[node.id]]))
+                outer[name].update(dict.fromkeys(table.equations[number[node.id]]))
 
 
 def _paths(later: Iterable[Module], ops: Mapping[str, Node]) -> Iterator[Path]:
@@ -151,30 +151,30 @@ def _paths(later: Iterable[Module], ops: Mapping[str, Node]) -> Iterator[Path]:
                     yield path
 
 
-def _spread(done: Atoms, ops: Mapping[str, Node], through: Mapping[str, list[int]]) -> None:
+def _spread(table: Atoms, ops: Mapping[str, Node], through: Mapping[str, list[int]]) -> None:
     """An op has its own atom and those of its copies; a call those of what it was inlined to."""
     for number, (id, node) in enumerate(ops.items()):
-        found = [number, *done._ending.get((id,), ())]
+        numbers = [number, *table._ending.get((id,), ())]
         if node.opcode == "func.call":
-            found += through.get(id, ())
-        done.ops[id] = tuple(dict.fromkeys(found))
+            numbers += through.get(id, ())
+        table.ops[id] = tuple(dict.fromkeys(numbers))
 
 
 def _equations(
-    done: Atoms, jaxpr: Module, ops: Mapping[str, Node], through: Mapping[str, list[int]]
+    table: Atoms, jaxpr: Module, ops: Mapping[str, Node], through: Mapping[str, list[int]]
 ) -> None:
     own: defaultdict[str, list[int]] = defaultdict(list)
-    held: defaultdict[str, list[int]] = defaultdict(list)
-    for number, paths in enumerate(done.equations):
+    inner: defaultdict[str, list[int]] = defaultdict(list)
+    for number, paths in enumerate(table.equations):
         for path in paths:
             own[path[-1]].append(number)
             for id in path[:-1]:
-                held[id].append(number)
+                inner[id].append(number)
     for number, id in enumerate(ops):
-        for path in done.equations[number]:
-            held[path[-1]] += through.get(id, ())
+        for path in table.equations[number]:
+            inner[path[-1]] += through.get(id, ())
     for node in jaxpr.nodes():
-        found = own[node.id]
+        numbers = own[node.id]
         if node.regions and node.opcode not in LOOPS:
-            found = found + held[node.id]
-        done.jaxpr[node.id] = tuple(sorted(set(found))) or (_equation(done, node.id),)
+            numbers = numbers + inner[node.id]
+        table.jaxpr[node.id] = tuple(sorted(set(numbers))) or (_equation(table, node.id),)

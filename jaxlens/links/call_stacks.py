@@ -53,21 +53,21 @@ def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:
             memo[key] = tuple(dict.fromkeys(frames + outer for outer in outside))
         return memo[key]
 
-    found = []
+    stacks_of_atoms = []
     for path, equations in zip(atoms.paths, atoms.equations, strict=True):
         calls = _calls(path, number, atoms)
-        every = [known(tuple(dict.fromkeys((*calls, *last)))) for last in equations]
-        if len(every) == 1:
-            found.append(every[0])
+        parts = [known(tuple(dict.fromkeys((*calls, *last)))) for last in equations]
+        if len(parts) == 1:
+            stacks_of_atoms.append(parts[0])
         else:
-            found.append(tuple(dict.fromkeys(stack for some in every for stack in some)))
-    return Stacks({id: known((id,))[0] for id in local}, tuple(found))
+            stacks_of_atoms.append(tuple(dict.fromkeys(stack for some in parts for stack in some)))
+    return Stacks({id: known((id,))[0] for id in local}, tuple(stacks_of_atoms))
 
 
 def _calls(path: tuple[str, ...], number: Mapping[str, int], atoms: Atoms) -> list[str]:
     """The equations whose calls lead to an atom, outermost first."""
-    made = (atoms.equations[number[op]] for op in path[:-1])
-    return [id for equations in made if equations for id in equations[0]]
+    callers = (atoms.equations[number[op]] for op in path[:-1])
+    return [id for equations in callers if equations for id in equations[0]]
 
 
 def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...]]]:
@@ -80,14 +80,14 @@ def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...
         outer = (local[c] + rest for c in callers[region.name] for rest in around[c])
         bodies = tuple(dict.fromkeys(islice(outer, MOST))) or ((),)
         cut: dict[Stack, Stack] = {}
-        seen: dict[int, tuple[Stack, Stack]] = {}  # whole and cut, by identity
+        cuts: dict[int, tuple[Stack, Stack]] = {}  # whole and cut, by identity
         for node in region.nodes:
             spans = node.spans
-            if id(spans) not in seen:
+            if id(spans) not in cuts:
                 if spans not in cut:
                     cut[spans] = within(spans, ends[region.name])
-                seen[id(spans)] = spans, cut[spans]
-            local[node.id] = seen[id(spans)][1]
+                cuts[id(spans)] = spans, cut[spans]
+            local[node.id] = cuts[id(spans)][1]
             around[node.id] = bodies
             for name in node.regions:
                 callers[name].append(node.id)

@@ -11,7 +11,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.links.atoms import Path
 from jaxlens.links.instruction_atoms import MOVING, TRIVIAL
 from jaxlens.links.linked import Linked
-from jaxlens.links.live_equations import needed
+from jaxlens.links.live_equations import live_equations
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.links.match.numbered import NumberedModules
 
@@ -63,16 +63,16 @@ class Evidence:
     def __init__(self, linked: Linked, programs: NumberedModules) -> None:
         self.linked = linked
         self._programs = programs
-        optimized = programs.of(linked.modules["optimized"])
+        optimized = programs.numbered(linked.modules["optimized"])
         self.equations = {node.id: node for node in linked.modules["jaxpr"].nodes()}
         self.exact = _exact(linked.modules["stablehlo"], linked.modules["optimized"])
-        self.needed = needed(linked.modules["jaxpr"])
+        self.needed = live_equations(linked.modules["jaxpr"])
         self.after = optimized.nodes
         self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}
         self.ops = self._ops()
         self.before_of, self._guessed_before = self._carriers("hlo")
         self.after_of, self._guessed_after = self._carriers("optimized")
-        self._before = programs.of(linked.modules["hlo"]).nodes
+        self._before = programs.numbered(linked.modules["hlo"]).nodes
         self._order = {id: index for index, id in enumerate(self.after)}
         self._fusion_of = optimized.fusion_of
 
@@ -84,19 +84,19 @@ class Evidence:
         """
         program = self.linked.modules["stablehlo"]
         blocks = {n.id for r in program.regions.values() if r.kind == "block" for n in r.nodes}
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        ops_of: defaultdict[str, list[str]] = defaultdict(list)
         atoms = self.linked.atoms
         for path, equations in zip(atoms.paths, atoms.equations, strict=True):
             if len(path) == 1 and atoms.made.get(path[0]) != "inferred":
                 for equation in equations:
-                    found[equation[-1]].append(path[0])
-        self._equation_of = {op: id for id, ops in found.items() for op in ops}
+                    ops_of[equation[-1]].append(path[0])
+        self._equation_of = {op: id for id, ops in ops_of.items() for op in ops}
         bodies = {node.id: node.regions for node in program.nodes() if node.opcode in CALLS}
 
         def weight(op: str) -> int:
             return 0 if op in blocks else 1 if self.opcode[op] in _LITERALS else 2
 
-        for id, ops in found.items():
+        for id, ops in ops_of.items():
             if not self.equations[id].regions and all(op in bodies for op in ops):
                 names = [name for op in ops for name in bodies[op]]
                 for name in names:
@@ -104,13 +104,13 @@ class Evidence:
                     names += [r for node in inner for r in node.regions if r not in names]
                     ops += [node.id for node in inner]
             ops.sort(key=weight)
-        return found
+        return ops_of
 
     def _carriers(self, stage: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """The instructions that are known to come from each op, and those inferred to."""
         reach = self.linked.reached(stage)
         paths = self.linked.atoms.paths
-        known: dict[str, list[str]] = {}
+        exact: dict[str, list[str]] = {}
         guessed: dict[str, list[str]] = {}
         memo: dict[tuple[Path, ...], Iterable[str]] = {}
         for node in self.linked.modules[stage].nodes():
@@ -121,13 +121,13 @@ class Evidence:
             if not ops:
                 own = reach.own.get(node.id, ())
                 ops = dict.fromkeys(paths[n][-1] for n in own if paths[n])
-            found = guessed if reach.how.get(node.id) == "inferred" else known
+            carriers = guessed if reach.how.get(node.id) == "inferred" else exact
             for op in ops:
-                if op in found:
-                    found[op].append(node.id)
+                if op in carriers:
+                    carriers[op].append(node.id)
                 else:
-                    found[op] = [node.id]
-        return known, guessed
+                    carriers[op] = [node.id]
+        return exact, guessed
 
     def _stands_for(self, path: Path) -> Path:
         """The op at the end of a path, and the calls before it, where JAX lowered to a call."""
@@ -144,10 +144,10 @@ class Evidence:
     @cached_property
     def peers(self) -> Mapping[str, tuple[str, ...]]:
         """Equations whose results have one value before optimisation, by equation."""
-        bodies = self._programs.of(self.linked.modules["hlo"]).bodies
+        bodies = self._programs.numbered(self.linked.modules["hlo"]).bodies
         first = {ops[-1]: id for id, ops in self.ops.items()}
         main = {h: first[op] for op, ids in self.before_of.items() if op in first for h in ids[-1:]}
-        found: dict[str, tuple[str, ...]] = {}
+        peers: dict[str, tuple[str, ...]] = {}
         for classes in bodies.values():
             for nodes in classes.values():
                 if len(nodes) == 1:
@@ -155,8 +155,8 @@ class Evidence:
                 members = dict.fromkeys(main[node.id] for node in nodes if node.id in main)
                 if len(members) > 1:
                     order = sorted(members, key=lambda id: int(id[1:]) if id[1:].isdigit() else 0)
-                    found.update(dict.fromkeys(order, tuple(order)))
-        return found
+                    peers.update(dict.fromkeys(order, tuple(order)))
+        return peers
 
     def left(self, ops: Sequence[str]) -> list[str]:
         """What is left of an equation: of its result's op if there is any, else of the others.
@@ -167,17 +167,17 @@ class Evidence:
         moved: list[str] = []
         near: dict[str, list[str]] = {}
         for op in ops:
-            for of in (self.after_of, self._guessed_after):
-                for id in of.get(op, ()):
+            for carriers in (self.after_of, self._guessed_after):
+                for id in carriers.get(op, ()):
                     near.setdefault(self.after[id].opcode, []).append(id)
         for op in reversed(ops):
-            found = [id for id in self.after_of.get(op, ()) if self._counts(id)]
+            ids = [id for id in self.after_of.get(op, ()) if self._counts(id)]
             same = near.get(word(self.opcode[op]))
-            real = same or [id for id in found if self.after[id].opcode not in _SLIGHT]
+            real = same or [id for id in ids if self.after[id].opcode not in _SLIGHT]
             inner = [id for id in real if self.after[id].opcode != "fusion"]
             if real:
                 return inner or real
-            moved = moved or found
+            moved = moved or ids
         return moved
 
     def _counts(self, id: str) -> bool:
@@ -196,73 +196,73 @@ class Evidence:
     @cached_property
     def _inside(self) -> dict[str, set[str]]:
         """The equations that each fusion computes."""
-        found: defaultdict[str, set[str]] = defaultdict(set)
+        equations: defaultdict[str, set[str]] = defaultdict(set)
         for op, ids in self.after_of.items():
             if op in self._equation_of:
                 for id in ids:
                     home = self._fusion_of.get(id, id if self.after[id].opcode == "fusion" else "")
                     if home:
-                        found[home].add(self._equation_of[op])
-        return found
+                        equations[home].add(self._equation_of[op])
+        return equations
 
     @cached_property
     def types(self) -> dict[str, str]:
         """Type of every value of the jaxpr, in words."""
-        found = {}
+        types = {}
         for region in self.linked.modules["jaxpr"].regions.values():
             for value in region.parameters:
-                found[value.name] = str(value.type)
+                types[value.name] = str(value.type)
             for node in region.nodes:
-                found.update({value.name: str(value.type) for value in node.results})
-        return found
+                types.update({value.name: str(value.type) for value in node.results})
+        return types
 
     @cached_property
     def constant(self) -> set[str]:
         """Ops that depend on constants only."""
-        found: set[str] = set()
+        ops: set[str] = set()
         for region in self.linked.modules["stablehlo"].regions.values():
             values: set[str] = set()
             for node in region.nodes:
                 if node.opcode == "stablehlo.constant" or (
                     node.operands and not node.regions and values.issuperset(node.operands)
                 ):
-                    found.add(node.id)
+                    ops.add(node.id)
                     values.update(value.name for value in node.results)
-        return found
+        return ops
 
     def gone(self, ops: Sequence[str]) -> str:
         """The instruction before optimisation that gave the result of ops; "" for none."""
         for op in reversed(ops):
-            found: list[str] = [*self.before_of.get(op, ())]
+            ids: list[str] = [*self.before_of.get(op, ())]
             near = self._guessed_before.get(op, ())
-            found += [id for id in near if self._before[id].opcode == word(self.opcode[op])]
-            if found:
-                return found[0]
+            ids += [id for id in near if self._before[id].opcode == word(self.opcode[op])]
+            if ids:
+                return ids[0]
         return ""
 
     def readers(self, before: str) -> list[str]:
         """The equations that read an instruction before optimisation."""
-        found = dict.fromkeys(
+        equations = dict.fromkeys(
             self._equation_of[op]
             for id in self._read_by.get(before, ())
             for op in self._ops_of.get(id, ())
             if op in self._equation_of
         )
-        return list(found)
+        return list(equations)
 
     @cached_property
     def _read_by(self) -> dict[str, list[str]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        readers: defaultdict[str, list[str]] = defaultdict(list)
         for reader in self.linked.modules["hlo"].nodes():
             for name in dict.fromkeys(reader.operands):
-                found[name].append(reader.id)
-        return found
+                readers[name].append(reader.id)
+        return readers
 
     @cached_property
     def _ops_of(self) -> dict[str, list[str]]:
         """The ops of each instruction before optimisation."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        ops: defaultdict[str, list[str]] = defaultdict(list)
         for op, ids in self.before_of.items():
             for id in ids:
-                found[id].append(op)
-        return found
+                ops[id].append(op)
+        return ops

@@ -69,29 +69,29 @@ def fates(
         passes: Dumps of all passes, if they are at hand; they name who did it.
         programs: Programs of this compile, where these are compared with others too.
     """
-    seen = Evidence(linked, programs or NumberedModules())
-    judge = _Judge(seen, blame(passes, linked.modules["optimized"]))
-    return {id: judge.fate(node) for id, node in seen.equations.items()}
+    evidence = Evidence(linked, programs or NumberedModules())
+    judge = _Judge(evidence, blame(passes, linked.modules["optimized"]))
+    return {id: judge.fate(node) for id, node in evidence.equations.items()}
 
 
 class _Judge:
     """Draws the conclusion for each equation."""
 
-    def __init__(self, seen: Evidence, by: Blame) -> None:
-        self.seen = seen
+    def __init__(self, evidence: Evidence, by: Blame) -> None:
+        self.evidence = evidence
         self.blame = by
 
     def fate(self, node: Node) -> EquationFate:
-        ops = self.seen.ops.get(node.id, [])
+        ops = self.evidence.ops.get(node.id, [])
         if not ops:
             return self._without_ops(node)
-        if node.regions and all(self.seen.opcode[op] in CALLS for op in ops):
+        if node.regions and all(self.evidence.opcode[op] in CALLS for op in ops):
             return self._call(node, ops)
         if node.opcode in LOOPS:
             loop = self._loop(node, ops)
             if loop is not None:
                 return loop
-        carriers = self.seen.left(ops)
+        carriers = self.evidence.left(ops)
         merged = self._merged(node, ops, carriers)
         if merged is not None:
             return merged
@@ -99,88 +99,92 @@ class _Judge:
 
     def _without_ops(self, node: Node) -> EquationFate:
         """JAX's lowering made no op."""
-        if node.id not in self.seen.needed:
-            words = "Dead: no result depends on it, so JAX did not lower it."
-            return EquationFate(node.id, "dead", words, by="lowering")
+        if node.id not in self.evidence.needed:
+            sentence = "Dead: no result depends on it, so JAX did not lower it."
+            return EquationFate(node.id, "dead", sentence, by="lowering")
         if node.regions:
             body = ", ".join(node.regions[:_SHOWN])
-            words = f"Inlined when JAX lowered it: the equations of {body} stand in its place."
-            return EquationFate(node.id, "inlined", words, by="lowering")
-        if not self.seen.exact:
+            sentence = f"Inlined when JAX lowered it: the equations of {body} stand in its place."
+            return EquationFate(node.id, "inlined", sentence, by="lowering")
+        if not self.evidence.exact:
             return self._unknown(node)
         if node.opcode in _COMPUTING:
-            words = "Dead: JAX left it out when it lowered, and no op computes it."
-            return EquationFate(node.id, "dead", words, by="lowering")
+            sentence = "Dead: JAX left it out when it lowered, and no op computes it."
+            return EquationFate(node.id, "dead", sentence, by="lowering")
         why = "it needs no op of its own"
-        operands = [self.seen.types.get(name) or name.rpartition(":")[2] for name in node.operands]
+        operands = [
+            self.evidence.types.get(name) or name.rpartition(":")[2] for name in node.operands
+        ]
         if node.opcode in _CARRYING and operands == [str(node.type)]:
             why = f"it hands its operand on unchanged ({node.type})"
-        words = f"Dropped when JAX lowered it: {why}."
-        return EquationFate(node.id, "dropped", words, by="lowering")
+        sentence = f"Dropped when JAX lowered it: {why}."
+        return EquationFate(node.id, "dropped", sentence, by="lowering")
 
     def _call(self, node: Node, ops: Sequence[str]) -> EquationFate:
-        calls = [id for op in ops for id in self.seen.after_of.get(op, ()) if self._is_call(id)]
+        calls = [id for op in ops for id in self.evidence.after_of.get(op, ()) if self._is_call(id)]
         body = ", ".join(node.regions[:_SHOWN])
         if calls:
-            words = f"Kept: {_names(calls)} calls {body}."
-            return EquationFate(node.id, "kept", words, tuple(calls))
+            sentence = f"Kept: {_names(calls)} calls {body}."
+            return EquationFate(node.id, "kept", sentence, tuple(calls))
         by = self._by(self.blame.ended, ops)
-        words = f"Inlined: the equations of {body} took the call's place{_behind(by)}."
-        return _judged(node.id, "inlined", words, by=by)
+        sentence = f"Inlined: the equations of {body} took the call's place{_behind(by)}."
+        return _judged(node.id, "inlined", sentence, by=by)
 
     def _is_call(self, id: str) -> bool:
-        return self.seen.after[id].opcode == "call"
+        return self.evidence.after[id].opcode == "call"
 
     def _loop(self, node: Node, ops: Sequence[str]) -> EquationFate | None:
         """A loop or branch that stands in the program; None where it does not."""
         kinds = ("while", "conditional")
-        found = [
+        loops = [
             i
             for op in ops
-            for i in self.seen.after_of.get(op, ())
-            if self.seen.after[i].opcode in kinds
+            for i in self.evidence.after_of.get(op, ())
+            if self.evidence.after[i].opcode in kinds
         ]
-        found = list(dict.fromkeys(found))
-        if not found:
+        loops = list(dict.fromkeys(loops))
+        if not loops:
             return None
-        words = f"Became {_names(found)}, which runs {', '.join(node.regions[:_SHOWN])}."
-        return EquationFate(node.id, "loop", words, tuple(found), instructions=tuple(found))
+        sentence = f"Became {_names(loops)}, which runs {', '.join(node.regions[:_SHOWN])}."
+        return EquationFate(node.id, "loop", sentence, tuple(loops), instructions=tuple(loops))
 
     def _merged(
         self, node: Node, ops: Sequence[str], carriers: Sequence[str]
     ) -> EquationFate | None:
         """Another equation has the same value, and one computation was kept for both."""
-        mine = set(carriers)
-        for other in self.seen.peers.get(node.id, ()):
-            theirs = self.seen.left(self.seen.ops[other]) if other != node.id else []
-            if not theirs or (mine and mine != set(theirs)):
+        own = set(carriers)
+        for other in self.evidence.peers.get(node.id, ()):
+            others = self.evidence.left(self.evidence.ops[other]) if other != node.id else []
+            if not others or (own and own != set(others)):
                 continue
-            if mine and self.seen.peers[node.id][0] == node.id:
+            if own and self.evidence.peers[node.id][0] == node.id:
                 continue  # of several with joint ids the first stands for all
             by = self._by(self.blame.ended, ops[-1:])
             if by is not None and by.words == "dce":
                 return _judged(node.id, "dead", "Dead: nothing reads it, by dce.", by=by)
-            named = f"{other} ({self.seen.equations[other].opcode})"
-            words = f"Merged with {named}, which has the same value{_behind(by)}."
-            return _judged(node.id, "merged", words, self.seen.homes(theirs), (other,), by, theirs)
+            named = f"{other} ({self.evidence.equations[other].opcode})"
+            sentence = f"Merged with {named}, which has the same value{_behind(by)}."
+            return _judged(
+                node.id, "merged", sentence, self.evidence.homes(others), (other,), by, others
+            )
         return None
 
     def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
         """Instructions carry its id to the end."""
-        opcodes = list(dict.fromkeys(self.seen.after[id].opcode for id in carriers))
+        opcodes = list(dict.fromkeys(self.evidence.after[id].opcode for id in carriers))
         if opcodes == ["constant"]:
             by = self._by(self.blame.ended, ops[-1:])
-            words = f"Folded into {_names(carriers)} while compiling{_behind(by)}."
-            return _judged(node.id, "folded", words, tuple(carriers), (), by, carriers)
-        homes = self.seen.homes(carriers)
-        fusions = [id for id in homes if self.seen.after[id].opcode == "fusion"]
-        were = list(dict.fromkeys(word(self.seen.opcode[op]) for op in ops))
+            sentence = f"Folded into {_names(carriers)} while compiling{_behind(by)}."
+            return _judged(node.id, "folded", sentence, tuple(carriers), (), by, carriers)
+        homes = self.evidence.homes(carriers)
+        fusions = [id for id in homes if self.evidence.after[id].opcode == "fusion"]
+        were = list(dict.fromkeys(word(self.evidence.opcode[op]) for op in ops))
         same = bool({*were, "fusion"} & set(opcodes))
         was = "" if were[-1] == "call" else f" (it was {were[-1]})"
         became = "" if same else f" as {_names(opcodes)}{was}"
-        if any(self.seen.company(id, node.id) for id in fusions):
+        if any(self.evidence.company(id, node.id) for id in fusions):
             by = self._by(self.blame.fused, ops)
-            known = set(self.seen.after_of.get(ops[-1], ())) if self.seen.exact else set()
+            known = set(self.evidence.after_of.get(ops[-1], ())) if self.evidence.exact else set()
             again = (
                 ", computed in each" if same and len(homes) > 1 and known >= set(carriers) else ""
             )
@@ -197,64 +201,66 @@ class _Judge:
 
     def _gone(self, node: Node, ops: Sequence[str]) -> EquationFate:
         """No instruction carries its id: what the two programs say without ids."""
-        before = self.seen.gone(ops)
+        before = self.evidence.gone(ops)
         if not before:
             return self._converted(node, ops[-1])
-        main = self.seen.change.fates[before]
+        main = self.evidence.change.fates[before]
         by = self._by(self.blame.ended, ops)
         if main.into:
             return self._lives(node, ops, main.into)
         if main.name == "folded":
-            words = f"Folded into a constant{_note(main.note)}{_behind(by)}."
-            return _judged(node.id, "folded", words, by=by)
-        if node.id not in self.seen.needed or main.note.startswith("dead"):
+            sentence = f"Folded into a constant{_note(main.note)}{_behind(by)}."
+            return _judged(node.id, "folded", sentence, by=by)
+        if node.id not in self.evidence.needed or main.note.startswith("dead"):
             return _judged(node.id, "dead", f"Dead: nothing reads it{_behind(by)}.", by=by)
         if main.note.endswith("is read in its place"):
-            words = f"Rewritten: simplified away, {main.note}{_behind(by)}."
-            return _judged(node.id, "rewritten", words, by=by)
-        return self._taken_up(node, before, by) if self.seen.exact else self._unknown(node)
+            sentence = f"Rewritten: simplified away, {main.note}{_behind(by)}."
+            return _judged(node.id, "rewritten", sentence, by=by)
+        return self._taken_up(node, before, by) if self.evidence.exact else self._unknown(node)
 
     def _unknown(self, node: Node) -> EquationFate:
         """Where no exact ids came through, that nothing is found says nothing."""
-        words = "Unknown: this capture carries no exact ids, and names and places do not tell."
-        return EquationFate(node.id, "unknown", words)
+        sentence = "Unknown: this capture carries no exact ids, and names and places do not tell."
+        return EquationFate(node.id, "unknown", sentence)
 
     def _converted(self, node: Node, op: str) -> EquationFate:
         """The conversion from StableHLO, which folds and simplifies a little, left nothing."""
-        kind, by = word(self.seen.opcode[op]), CONVERSION
-        if op in self.seen.constant:
-            words = f"Folded into a constant before XLA's first pass: {kind} of constants."
-            return EquationFate(node.id, "folded", words, by=by)
-        if not self.seen.exact:
+        kind, by = word(self.evidence.opcode[op]), CONVERSION
+        if op in self.evidence.constant:
+            sentence = f"Folded into a constant before XLA's first pass: {kind} of constants."
+            return EquationFate(node.id, "folded", sentence, by=by)
+        if not self.evidence.exact:
             return self._unknown(node)
-        if node.id not in self.seen.needed:
-            words = "Dead: no result depends on it, and XLA's first program has no trace of it."
-            return EquationFate(node.id, "dead", words, by=by)
-        words = f"Dropped: {kind} was simplified away between StableHLO and HLO."
-        return EquationFate(node.id, "dropped", words, by=by)
+        if node.id not in self.evidence.needed:
+            sentence = "Dead: no result depends on it, and XLA's first program has no trace of it."
+            return EquationFate(node.id, "dead", sentence, by=by)
+        sentence = f"Dropped: {kind} was simplified away between StableHLO and HLO."
+        return EquationFate(node.id, "dropped", sentence, by=by)
 
     def _taken_up(self, node: Node, before: str, by: By | None) -> EquationFate:
         """What read it was rewritten, and needs or holds it no more."""
-        readers = [id for id in self.seen.readers(before) if id != node.id]
-        named = _names([f"{id} ({self.seen.equations[id].opcode})" for id in readers])
-        into = list(dict.fromkeys(i for id in readers for i in self.seen.left(self.seen.ops[id])))
-        kind = word(self.seen.opcode[self.seen.ops[node.id][-1]])
-        kin = [id for id in into if self.seen.after[id].opcode == kind]
+        readers = [id for id in self.evidence.readers(before) if id != node.id]
+        named = _names([f"{id} ({self.evidence.equations[id].opcode})" for id in readers])
+        into = list(
+            dict.fromkeys(i for id in readers for i in self.evidence.left(self.evidence.ops[id]))
+        )
+        kind = word(self.evidence.opcode[self.evidence.ops[node.id][-1]])
+        kin = [id for id in into if self.evidence.after[id].opcode == kind]
         if kin:
-            homes = self.seen.homes(kin)
-            words = f"Rewritten together with {named}: both are in {_names(homes)}{_behind(by)}."
-            return _judged(node.id, "rewritten", words, homes, (), by, kin)
+            homes = self.evidence.homes(kin)
+            sentence = f"Rewritten together with {named}: both are in {_names(homes)}{_behind(by)}."
+            return _judged(node.id, "rewritten", sentence, homes, (), by, kin)
         if by is not None and by.words == "constant_folding":
             return _judged(node.id, "folded", "Folded into a constant, by constant_folding.", by=by)
         if readers:
-            words = f"Rewritten away with what read it, {named}{_behind(by)}."
-            return _judged(node.id, "rewritten", words, by=by)
+            sentence = f"Rewritten away with what read it, {named}{_behind(by)}."
+            return _judged(node.id, "rewritten", sentence, by=by)
         return _judged(
             node.id, "rewritten", f"Rewritten away with what read it{_behind(by)}.", by=by
         )
 
-    def _by(self, found: Mapping[str, By], ops: Sequence[str]) -> By | None:
-        return next((found[op] for op in reversed(ops) if op in found), None)
+    def _by(self, passes: Mapping[str, By], ops: Sequence[str]) -> By | None:
+        return next((passes[op] for op in reversed(ops) if op in passes), None)
 
 
 # Where nothing computes these, nothing needs them.

@@ -48,16 +48,16 @@ class Reach:
 def reach(
     module: Module,
     atoms: Atoms,
-    there: Mapping[Position, tuple[Node, ...]],
-    known: Mapping[str, tuple[tuple[int, ...], How]] | None = None,
+    ops_by_position: Mapping[Position, tuple[Node, ...]],
+    followed: Mapping[str, tuple[tuple[int, ...], How]] | None = None,
 ) -> Reach:
     """Finds where every instruction came from, in time linear in the program's size.
 
     Args:
         module: HLO at any point of its compile.
         atoms: Their numbers.
-        there: Ops by place, for what carries no ids.
-        known: Atoms of instructions without ids that are known otherwise.
+        ops_by_position: Ops by place, for what carries no ids.
+        followed: Atoms of instructions without ids that are known otherwise.
     """
     own: dict[str, tuple[int, ...]] = {}
     how: dict[str, How] = {}
@@ -67,16 +67,18 @@ def reach(
         stamps = node.stamps
         if stamps:
             if stamps not in memo:
-                memo[stamps] = tuple(dict.fromkeys(n for p in stamps for n in atoms.of(p)))
+                memo[stamps] = tuple(dict.fromkeys(n for p in stamps for n in atoms.at_path(p)))
             if memo[stamps]:
                 own[node.id] = memo[stamps]
-        elif known and node.id in known:
-            own[node.id], how[node.id] = known[node.id]
-        elif node.scope and node.opcode not in TRIVIAL and (places := ops_at(node, there)):
+        elif followed and node.id in followed:
+            own[node.id], how[node.id] = followed[node.id]
+        elif (
+            node.scope and node.opcode not in TRIVIAL and (places := ops_at(node, ops_by_position))
+        ):
             own[node.id] = tuple(dict.fromkeys(n for op in places for n in ops[op]))
             how[node.id] = "span"
-    for id, found in _Neighbours(module, own).infer():
-        own[id], how[id] = found, "inferred"
+    for id, numbers in _Neighbours(module, own).infer():
+        own[id], how[id] = numbers, "inferred"
     return Reach(own, _with_contents(module, own), how)
 
 
@@ -141,8 +143,8 @@ class _Neighbours:
         """Anything else belongs to who reads it, but what holds others is what it holds."""
         if node.opcode in ("parameter", "tuple"):
             return ()
-        if held := self._held(node):
-            return held
+        if contents := self._held(node):
+            return contents
         readers: list[str] = []
         for id in self.readers.get(node.id, ())[:_READERS]:  # a tuple is read by its own readers
             bundled = self.nodes[id].opcode == "tuple"
@@ -212,7 +214,7 @@ def _with_contents(
     module: Module, own: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[int, ...]]:
     """A fusion has its own atoms and those of what it holds; so has a call without any."""
-    every = dict(own)
+    all_atoms = dict(own)
     holders = [
         node
         for region in reversed(list(module.regions.values()))  # inner ones first
@@ -223,8 +225,8 @@ def _with_contents(
     for holder in holders:
         for name in holder.regions:
             if name not in bodies and name in module.regions:
-                inside = (every.get(node.id, ()) for node in module.regions[name].nodes)
+                inside = (all_atoms.get(node.id, ()) for node in module.regions[name].nodes)
                 bodies[name] = tuple(dict.fromkeys(n for atoms in inside for n in atoms))
         inner = (n for name in holder.regions for n in bodies.get(name, ()))
-        every[holder.id] = tuple(dict.fromkeys((*own.get(holder.id, ()), *inner)))
-    return every
+        all_atoms[holder.id] = tuple(dict.fromkeys((*own.get(holder.id, ()), *inner)))
+    return all_atoms

@@ -29,7 +29,7 @@ class Linked:
         self._adopted: dict[str, Mapping[str, tuple[int, ...]]] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
 
-    def of(self, stage: str) -> Mapping[str, tuple[int, ...]]:
+    def atoms_of(self, stage: str) -> Mapping[str, tuple[int, ...]]:
         """Atoms of every node of a stage that has some, by id."""
         if stage == "jaxpr":
             return self.atoms.jaxpr
@@ -45,13 +45,13 @@ class Linked:
             heirs: Them by equation: what a merged or rewritten equation lives on in.
         """
         places = enclosing_fusions(self.modules[stage])
-        every = dict(self.reached(stage).all)
+        numbers = dict(self.reached(stage).all)
         for equation, ids in heirs.items():
             for id in dict.fromkeys(i for i in (*ids, *map(places.get, ids)) if i):
-                mine = self.atoms.jaxpr[equation]
-                if not set(mine) & set(every.get(id, ())):
-                    every[id] = (*every.get(id, ()), *mine)
-        self._adopted[stage] = every
+                own = self.atoms.jaxpr[equation]
+                if not set(own) & set(numbers.get(id, ())):
+                    numbers[id] = (*numbers.get(id, ()), *own)
+        self._adopted[stage] = numbers
 
     def how(self, stage: str) -> Mapping[str, How]:
         """How the atoms of a stage's nodes are known, where they are not stamped."""
@@ -80,21 +80,21 @@ class Linked:
             follow: Whether it may be followed from HLO before optimisation, where nothing in it
                 was stamped.
         """
-        known = None
+        followed = None
         if follow and "hlo" in self.modules and not any(n.stamps for n in module.nodes()):
-            known = self._followed(module)
-        return reach(module, self.atoms, self._places, known)
+            followed = self._followed(module)
+        return reach(module, self.atoms, self._places, followed)
 
     def _followed(self, module: Module) -> dict[str, tuple[tuple[int, ...], How]]:
         before = self.reached("hlo")
-        found: dict[str, tuple[tuple[int, ...], How]] = {}
+        origins: dict[str, tuple[tuple[int, ...], How]] = {}
         for link in relate(self.modules["hlo"], module).links:
             if link.tail in before.own:
-                numbers, how = found.get(link.head, ((), link.how))
+                numbers, how = origins.get(link.head, ((), link.how))
                 both = tuple(dict.fromkeys((*numbers, *before.own[link.tail])))
                 how = max(how, link.how, before.how.get(link.tail, "stamped"), key=HOWS.index)
-                found[link.head] = both, how
-        return found
+                origins[link.head] = both, how
+        return origins
 
     @cached_property
     def _places(self) -> Mapping[Position, tuple[Node, ...]]:
@@ -120,8 +120,8 @@ class Linked:
     @cached_property
     def lines(self) -> Mapping[str, tuple[int, ...]]:
         """Atoms that each line of Python owns, by the line's name."""
-        found: dict[str, list[int]] = {}
+        numbers_by_line: dict[str, list[int]] = {}
         for number, spans in enumerate(self.owners):
             for span in spans:
-                found.setdefault(str(span), []).append(number)
-        return {line: tuple(numbers) for line, numbers in found.items()}
+                numbers_by_line.setdefault(str(span), []).append(number)
+        return {line: tuple(numbers) for line, numbers in numbers_by_line.items()}

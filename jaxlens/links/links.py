@@ -46,7 +46,7 @@ class Coverage:
 
     Attributes:
         instructions: Share, 0..1, of the optimised program's instructions that reach a line of
-            Python; those of `reach.TRIVIAL`, which compute nothing, are not counted.
+            Python; those of `TRIVIAL`, which compute nothing, are not counted.
         equations: Share of the equations, nested ones too, whose fate is known.
         missing: The rest, and why.
         counted: How many instructions and how many equations were counted.
@@ -102,15 +102,15 @@ class Links:
         Each is known as surely as the weaker of its ends.
         """
         linked = self._with(at, to)
-        mine = self._atoms(linked, at).get(id)
-        if mine is None and not self._has(id, at):
+        numbers = self._atoms(linked, at).get(id)
+        if numbers is None and not self._has(id, at):
             raise OptionError(f"no {id!r} in {at}; cap.{at}.module.nodes() has what there is")
         best: dict[str, How] = {}
-        for number in mine or ():
+        for number in numbers or ():
             for head in self._by_atom(linked, to).get(number, ()):
                 ends = (_way(linked, at, id, number), _way(linked, to, head, number))
-                known = (*ends, _made(linked, number))
-                how = max(known, key=HOWS.index)
+                hows = (*ends, _made(linked, number))
+                how = max(hows, key=HOWS.index)
                 best[head] = min(best.get(head, how), how, key=HOWS.index)
         heads = [head for head in best if (head, to) != (id, at)]
         if to in linked.modules:
@@ -126,10 +126,10 @@ class Links:
             OptionError: There is no such equation.
             UnavailableError: The backend does not give a stage that the question needs.
         """
-        known = self.fates()
-        if id not in known:
-            raise OptionError(f"no equation {id!r}; {nearest(id, known)}")
-        return known[id]
+        fates = self.fates()
+        if id not in fates:
+            raise OptionError(f"no equation {id!r}; {nearest(id, fates)}")
+        return fates[id]
 
     def fates(self) -> Mapping[str, EquationFate]:
         """The fates of all equations, nested ones too."""
@@ -175,29 +175,29 @@ class Links:
 
         It is large, so nobody holds it for longer than an answer takes.
         """
-        found = self._programs() if self._programs else None
-        if found is None:
-            found = NumberedModules()
-            self._programs = weakref.ref(found)
-        return found
+        programs = self._programs() if self._programs else None
+        if programs is None:
+            programs = NumberedModules()
+            self._programs = weakref.ref(programs)
+        return programs
 
     def coverage(self) -> Coverage:
         """How much of the program is linked, and why the rest is not; compiles."""
         linked = self._with("jaxpr", "stablehlo", "hlo", "optimized")
         nodes = [n for n in linked.modules["optimized"].nodes() if n.opcode not in TRIVIAL]
-        reached, how = linked.of("optimized"), linked.how("optimized")
+        reached, how = linked.atoms_of("optimized"), linked.how("optimized")
         lost = [n for n in nodes if not _reaches(linked, n, reached.get(n.id, ()))]
-        known = self.fates()
-        unknown = [fate for fate in known.values() if fate.name == "unknown"]
+        fates = self.fates()
+        unknown = [fate for fate in fates.values() if fate.name == "unknown"]
         by_id = {n.id: n for n in linked.modules["optimized"].nodes()}
         return Coverage(
             1 - len(lost) / max(len(nodes), 1),
-            1 - len(unknown) / max(len(known), 1),
+            1 - len(unknown) / max(len(fates), 1),
             (
                 *(Missing("optimized", n.id, _why(n, by_id)) for n in lost),
                 *(Missing("jaxpr", fate.id, fate.sentence) for fate in unknown),
             ),
-            (len(nodes), len(known)),
+            (len(nodes), len(fates)),
             sum(1 for n in nodes if how.get(n.id) == "inferred"),
         )
 
@@ -264,8 +264,8 @@ class Links:
         if stage == "source":
             return linked.lines
         if stage not in _CODE:
-            return linked.of(stage)
-        instructions = linked.of("optimized")
+            return linked.atoms_of(stage)
+        instructions = linked.atoms_of("optimized")
         return {
             kernel.name: instructions.get(kernel.instruction, ())
             for kernel in self._driver.kernels()
@@ -277,11 +277,11 @@ class Links:
     def _by_atom(self, linked: Linked, stage: str) -> Mapping[int, list[str]]:
         key = frozenset(linked.modules), stage
         if key not in self._sharing:
-            found: defaultdict[int, list[str]] = defaultdict(list)
+            ids: defaultdict[int, list[str]] = defaultdict(list)
             for id, numbers in self._atoms(linked, stage).items():
                 for number in numbers:
-                    found[number].append(id)
-            self._sharing[key] = found
+                    ids[number].append(id)
+            self._sharing[key] = ids
         return self._sharing[key]
 
     def _home(self, id: str, order: tuple[str, ...]) -> str:
@@ -320,9 +320,9 @@ def _needs(stages: tuple[str, ...]) -> list[str]:
     return known if "jaxpr" in known else ["jaxpr", *known]
 
 
-def _heirs(found: Mapping[str, EquationFate]) -> dict[str, tuple[str, ...]]:
+def _heirs(fates: Mapping[str, EquationFate]) -> dict[str, tuple[str, ...]]:
     """What computes the equations that live on under the name of another."""
-    return {id: f.instructions for id, f in found.items() if f.name in ("merged", "rewritten")}
+    return {id: f.instructions for id, f in fates.items() if f.name in ("merged", "rewritten")}
 
 
 def _way(linked: Linked, stage: str, id: str, number: int) -> How:

@@ -14,36 +14,36 @@ Place = tuple[str, str]
 """A value: the name of its region, and its own."""
 
 
-def needed(jaxpr: Module) -> frozenset[str]:
+def live_equations(jaxpr: Module) -> frozenset[str]:
     """Ids of the equations that a result, or an effect, depends on."""
     flow = _Flow(jaxpr)
-    found: set[str] = set()
-    seen: set[Place] = set()
+    ids: set[str] = set()
+    visited: set[Place] = set()
     main = jaxpr.body()
     pending = [(main.name, name) for name in main.results]
     for region in reversed(list(flow.regions.values())):  # callees before callers
         for node in region.nodes:
-            if _acts(node, found, flow):
-                found.add(node.id)
+            if _acts(node, ids, flow):
+                ids.add(node.id)
                 pending += flow.control(region, node) if node.regions else flow.whole(region, node)
     while pending:
         place = pending.pop()
-        if place in seen:
+        if place in visited:
             continue
-        seen.add(place)
+        visited.add(place)
         pending += flow.outer(place)
         maker = flow.makers.get(place)
         if maker is not None:
-            found.add(maker[1].id)
+            ids.add(maker[1].id)
             pending += flow.behind(*maker, place[1])
-    return frozenset(found)
+    return frozenset(ids)
 
 
-def _acts(node: Node, found: set[str], flow: "_Flow") -> bool:
+def _acts(node: Node, acting: set[str], flow: "_Flow") -> bool:
     """Whether an equation, or one in its bodies, does something besides computing a value."""
     if not node.regions:
         return not node.results or "callback" in node.opcode
-    return any(inner.id in found for name in running(node) for inner in flow.regions[name].nodes)
+    return any(inner.id in acting for name in running(node) for inner in flow.regions[name].nodes)
 
 
 def _that_run(jaxpr: Module) -> dict[str, Region]:

@@ -38,20 +38,20 @@ def transforms(scope: str) -> tuple[str, ...]:
 
     `jit(f)/transpose(jvp(vmap(g)))/mul` gives ("transpose", "jvp", "vmap").
     """
-    found: dict[str, None] = {}
+    wrappers: dict[str, None] = {}
     for part in scope.split(";")[0].split("/"):
         if part.startswith(("jit(", "pjit(")):
             continue
         names = [name for name in _WRAP.findall(part) if name in TRANSFORMS]
         names = names or ([_NAMES[part]] if part in _NAMES else [])
-        found.update(dict.fromkeys(names))
-    return tuple(found)
+        wrappers.update(dict.fromkeys(names))
+    return tuple(wrappers)
 
 
-def made(jaxpr: Module) -> dict[str, tuple[str, ...]]:
+def equation_transforms(jaxpr: Module) -> dict[str, tuple[str, ...]]:
     """The transforms that made each equation, those of the calls around it first."""
     around: dict[str, tuple[str, ...]] = {}
-    found: dict[str, tuple[str, ...]] = {}
+    transforms_of: dict[str, tuple[str, ...]] = {}
     memo: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
     for region in jaxpr.regions.values():  # callers before callees
         outer = around.get(region.name, ())
@@ -61,16 +61,16 @@ def made(jaxpr: Module) -> dict[str, tuple[str, ...]]:
                 memo[key] = tuple(dict.fromkeys((*outer, *transforms(node.scope))))
             inner = memo[key]
             if inner:
-                found[node.id] = inner
+                transforms_of[node.id] = inner
             for name in node.regions:
                 around.setdefault(name, around_calls(inner, node.opcode))
-    return found
+    return transforms_of
 
 
-def around_calls(made: tuple[str, ...], opcode: str) -> tuple[str, ...]:
+def around_calls(transforms: tuple[str, ...], opcode: str) -> tuple[str, ...]:
     """The transforms round what an equation calls: those that made it, and itself if it is one."""
     kind = _NAMES.get(opcode)
-    return tuple(dict.fromkeys((*made, kind))) if kind else made
+    return tuple(dict.fromkeys((*transforms, kind))) if kind else transforms
 
 
 def is_backward(node: Node) -> bool:

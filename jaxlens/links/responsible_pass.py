@@ -5,14 +5,13 @@ are dumped, and a dump that opens a pipeline shows the work of passes before it:
 name an interval.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module
-from jaxlens.ir.hlo.passes import START
 from jaxlens.links.instruction_atoms import TRIVIAL
-from jaxlens.links.match.instruction_fates import blamed
+from jaxlens.links.match.instruction_fates import dumps
 from jaxlens.links.match.numbered import enclosing_fusions
 
 
@@ -40,46 +39,35 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
         passes: The dumps in order, the first being HLO before optimisation.
         last: The optimised program.
     """
-    found = Blame()
+    result = Blame()
     if not passes:
-        return found
+        return result
     first = _look(passes[0].stage.module)
     alive = set(first)
-    for module, by in _steps(passes, last):
-        now = _look(module)
+    for module, words, index in dumps(passes[1:], last, passes[0]):
+        by, now = By(words, index), _look(module)
         for op in alive - now.keys():
-            found.ended[op] = by
+            result.ended[op] = by
         for op in now.keys() - alive:  # its name was gone for a while
-            found.ended.pop(op, None)
+            result.ended.pop(op, None)
         alive = set(now)
         for op, (opcodes, fused) in now.items():
             if fused:
-                found.fused.setdefault(op, by)
-            if op in first and op not in found.changed and not opcodes & first[op][0]:
-                found.changed[op] = by
-    return found
+                result.fused.setdefault(op, by)
+            if op in first and op not in result.changed and not opcodes & first[op][0]:
+                result.changed[op] = by
+    return result
 
 
 def _look(module: Module) -> dict[str, tuple[set[str], bool]]:
     """The opcodes of the instructions that carry each op, and whether one is in a fusion."""
     places = enclosing_fusions(module)
-    found: dict[str, tuple[set[str], bool]] = {}
+    looks: dict[str, tuple[set[str], bool]] = {}
     for node in module.nodes():
         if node.opcode in TRIVIAL or not node.stamps:
             continue
         for path in node.stamps:
-            opcodes, fused = found.get(path[-1], (set(), False))
+            opcodes, fused = looks.get(path[-1], (set(), False))
             opcodes.add(node.opcode)
-            found[path[-1]] = opcodes, fused or node.id in places
-    return found
-
-
-def _steps(passes: Sequence[PassStage], last: Module) -> Iterator[tuple[Module, By]]:
-    before = passes[0]
-    for stage in passes[1:]:
-        if stage.changed:
-            yield stage.stage.module, By(blamed(before, stage), stage.index)
-        before = stage
-    if before.stage.module is not last:
-        name = before.stage.title if before.name == START else before.name
-        yield last, By(f"after {name}", None)
+            looks[path[-1]] = opcodes, fused or node.id in places
+    return looks

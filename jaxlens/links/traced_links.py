@@ -61,38 +61,38 @@ def traced(module: Module) -> TracedLinks | None:
         for start, stop in pairwise([*starts, len(places)]):
             runs.append(stop - start)
             runs.append(numbers.setdefault((name, places[start]), len(numbers)))
-    known = _groups(program)
-    return TracedLinks(runs, tuple(map(known.__getitem__, numbers)))
+    groups = _groups(program)
+    return TracedLinks(runs, tuple(map(groups.__getitem__, numbers)))
 
 
 def _stretches(program: ProgramColumns) -> list[tuple[str, Sequence[int]]] | None:
     """Bodies and places of neighbouring equations, in the order of their ids."""
-    found: list[tuple[int, str, Sequence[int]]] = []
+    stretches: list[tuple[int, str, Sequence[int]]] = []
     for region in program.regions.values():
         ids = _numbered(region.ids)
         if ids is None:
             return None
         for first, number, stop in ids.runs():
             if first < stop:
-                found.append((number, region.name, region.place[first:stop]))
+                stretches.append((number, region.name, region.place[first:stop]))
     following = 0
-    for number, _, places in sorted(found, key=lambda run: run[0]):
+    for number, _, places in sorted(stretches, key=lambda run: run[0]):
         if number != following:
             return None
         following += len(places)
-    return [(name, places) for _, name, places in sorted(found, key=lambda run: run[0])]
+    return [(name, places) for _, name, places in sorted(stretches, key=lambda run: run[0])]
 
 
 def _numbered(ids: Sequence[str]) -> Ids | None:
     """Ids as runs of numbers; None where they are others than e0, e1, ..."""
     if isinstance(ids, Ids):
         return ids
-    found = Ids()
+    numbers = Ids()
     for id in ids:
         if id[:1] != "e" or not id[1:].isdecimal():
             return None
-        found.run_on(int(id[1:]), 1)
-    return found
+        numbers.run_on(int(id[1:]), 1)
+    return numbers
 
 
 def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
@@ -100,7 +100,7 @@ def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
     calls: defaultdict[str, list[tuple[Stack, tuple[Stack, ...]]]] = defaultdict(list)
     ends: defaultdict[str, set[Stack]] = defaultdict(set)
     around: dict[str, tuple[str, ...]] = {}
-    found: dict[tuple[str, int], Group] = {}
+    groups: dict[tuple[str, int], Group] = {}
     for name, region in program.regions.items():
         bodies = tuple(dict.fromkeys(islice(_outer(calls[name]), MOST))) or ((),)
         local: dict[int, Stack] = {}
@@ -108,15 +108,15 @@ def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
             place = program.places[n]
             local[n] = within(place.spans, ends[name])
             stacks = tuple(dict.fromkeys(local[n] + rest for rest in bodies))
-            found[name, n] = Group(stacks, _made(place, around.get(name, ())))
+            groups[name, n] = Group(stacks, _made(place, around.get(name, ())))
         for step, inner in region.calls.items():
             n = region.place[step]
             opcode = program.opcodes[region.kind[step]]
             for callee in inner:
                 calls[callee].append((local[n], bodies))
                 ends[callee].add(program.places[n].spans)
-                around.setdefault(callee, around_calls(found[name, n].made, opcode))
-    return found
+                around.setdefault(callee, around_calls(groups[name, n].made, opcode))
+    return groups
 
 
 def _outer(calls: Sequence[tuple[Stack, tuple[Stack, ...]]]) -> Iterator[Stack]:

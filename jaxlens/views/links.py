@@ -13,7 +13,7 @@ from jaxlens.links.call_stacks import owner
 from jaxlens.links.linked import Linked
 from jaxlens.links.links import Links
 from jaxlens.links.match.link import HOWS
-from jaxlens.links.name_stack import made
+from jaxlens.links.name_stack import equation_transforms
 from jaxlens.render.link_data import Web
 from jaxlens.views import traced_links
 
@@ -49,7 +49,7 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
     if shown == ["jaxpr"] and (alike := links.traced()):
         return traced_links.web(alike)
     linked = links.linked(*shown)
-    atoms = {stage: linked.of(stage) for stage in shown}
+    atoms = {stage: linked.atoms_of(stage) for stage in shown}
     if machine and "optimized" in atoms:
         of = atoms["optimized"]  # the name of a kernel is its function's in LLVM IR and assembly
         kernels = links.kernels()
@@ -66,7 +66,7 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
         how={stage: how for stage in shown if (how := _how(linked, stage))},
         stacks=distinct,
         stack=stack,
-        made=made(linked.modules["jaxpr"]),
+        made=equation_transforms(linked.modules["jaxpr"]),
     )
 
 
@@ -97,9 +97,9 @@ def _how(linked: Linked, stage: str) -> dict[str, str]:
     if stage == "jaxpr":
         return {}
     others = linked.how(stage)
-    ways = Counter[str](others.get(id, "stamped") for id in linked.of(stage))
+    ways = Counter[str](others.get(id, "stamped") for id in linked.atoms_of(stage))
     usual = max(HOWS, key=lambda how: ways[how])
-    every = ((id, str(others.get(id, "stamped"))) for id in linked.of(stage))
+    every = ((id, str(others.get(id, "stamped"))) for id in linked.atoms_of(stage))
     return {"": usual, **{id: how for id, how in every if how != usual}}
 
 

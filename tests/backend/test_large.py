@@ -10,7 +10,7 @@ import jaxlens
 from jaxlens.ir.columns import columns
 from jaxlens.ir.graph import Module
 from jaxlens.links.call_stacks import owner
-from jaxlens.links.name_stack import made
+from jaxlens.links.name_stack import equation_transforms
 from jaxlens.render.document import GraphPane, SourcePane, Tabs
 from jaxlens.render.graph.open_boxes import open_paths
 from jaxlens.render.html.payload import Budget, web_data, web_html
@@ -212,7 +212,7 @@ def test_a_traced_program_s_links_are_those_of_each_equation(program, capture):
     assert {line: set(atoms) for line, atoms in web.calls.items()} == {
         line: atoms for line, atoms in rest.items() if atoms
     }
-    assert dict(web.made) == made(capture.jaxpr.module)
+    assert dict(web.made) == equation_transforms(capture.jaxpr.module)
     assert set(web.atoms["jaxpr"]) == set(number)
 
 

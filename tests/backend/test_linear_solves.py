@@ -10,7 +10,7 @@ from jax.scipy.sparse.linalg import cg, gmres
 
 import jaxlens
 from jaxlens.lenses.cost.facts import facts
-from jaxlens.links.live_equations import needed
+from jaxlens.links.live_equations import live_equations
 
 pytestmark = pytest.mark.backend
 
@@ -46,7 +46,7 @@ def captured(name):
 def test_an_equation_that_a_result_depends_on_has_ops_and_one_for_derivatives_none(name):
     capture = captured(name)
     module = capture.jaxpr.module
-    depends = needed(module)
+    depends = live_equations(module)
     lowered = {node.id for node in module.nodes() if capture.links.forward(node.id, "stablehlo")}
     without_ops = {node.opcode for node in module.nodes() if node.id in depends - lowered}
     assert not without_ops & {
@@ -67,7 +67,7 @@ def test_an_equation_that_a_result_depends_on_has_ops_and_one_for_derivatives_no
 def test_the_body_that_runs_is_lowered(name):
     capture = captured(name)
     module = capture.jaxpr.module
-    depends = needed(module)
+    depends = live_equations(module)
     solves = [n for n in module.nodes() if n.opcode == "custom_linear_solve" and n.id in depends]
     assert solves
     for solve in solves:

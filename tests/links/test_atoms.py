@@ -13,8 +13,8 @@ from tests.support import linked_modules as by_hand
 
 def sharing(linked: Linked, id: str, at: str, to: str) -> set[str]:
     """The nodes that share an atom with a node."""
-    mine = set(linked.of(at).get(id, ()))
-    return {other for other, theirs in linked.of(to).items() if mine & set(theirs)}
+    mine = set(linked.atoms_of(at).get(id, ()))
+    return {other for other, theirs in linked.atoms_of(to).items() if mine & set(theirs)}
 
 
 def test_where_nothing_was_lowered_every_equation_is_an_atom() -> None:
@@ -63,7 +63,7 @@ def test_what_the_compiler_put_in_is_inferred_from_its_neighbours() -> None:
     how = linked.how("optimized")
     assert how["spread.2"] == how["moved"] == how["mul_max"] == "inferred"
     assert "max.2" not in how
-    of = linked.of("optimized")
+    of = linked.atoms_of("optimized")
     assert of["spread.2"] == of["max.2"] == of["moved"]
     assert of["spread.1"] == of["max.1"]
     assert "handed" not in of  # an argument handed through: no equation made it

@@ -14,7 +14,7 @@ from jax.extend.core import jaxpr_as_fun
 
 import jaxlens
 from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.links.name_stack import forward_text, is_backward, made
+from jaxlens.links.name_stack import equation_transforms, forward_text, is_backward
 from jaxlens.views.links import weave
 from tests.support import programs
 from tests.support.model_programs import LIBRARY_WARNINGS, require
@@ -183,7 +183,7 @@ def test_every_backward_equation_names_the_forward_text_it_came_from() -> None:
         if span is not None:
             assert 0 <= span.column < span.end_column
             texts.add(code[span.line - 1][span.column : span.end_column])
-            assert made(looked.jaxpr.module)[node.id] == ("transpose", "jvp")
+            assert equation_transforms(looked.jaxpr.module)[node.id] == ("transpose", "jvp")
     assert any(text.startswith('x @ params["w1"]') for text in texts)
     assert any(text.endswith("- y) ** 2") or "** 2" in text for text in texts)
     assert not any("value_and_grad" in text for text in texts)

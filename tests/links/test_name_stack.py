@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.graph import Module, Region
-from jaxlens.links.name_stack import forward_text, is_backward, made, transforms
+from jaxlens.links.name_stack import equation_transforms, forward_text, is_backward, transforms
 from tests.support import linked_modules as by_hand
 
 
@@ -44,7 +44,7 @@ def program() -> Module:
 
 
 def test_an_equation_in_a_body_has_the_transforms_of_its_call_first() -> None:
-    assert made(program()) == {
+    assert equation_transforms(program()) == {
         "e0": ("jvp",),
         "e3": ("jvp", "custom_jvp"),
         "e1": ("transpose", "jvp"),

@@ -1,8 +1,8 @@
 """Two captures aligned: the facts of what changed between them.
 
 Equations and instructions are aligned by what they compute and for which line, not by name or
-position (`links.alike`), so that one line put in on top does not make all below it new. What a
-backend does not give is named and left out of the comparison.
+position (`links.match.across_edits`), so that a line inserted on top does not make all below it
+new. What a backend does not give is named and left out of the comparison.
 """
 
 import re

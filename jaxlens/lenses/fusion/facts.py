@@ -252,7 +252,7 @@ class _Log:
 
         A fusion is where most of what it held is.
         """
-        first, last = programs.of(before), programs.of(after)
+        first, last = programs.numbered(before), programs.numbered(after)
         relation = follow(first, last)
         homes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for node in before.nodes():

@@ -15,7 +15,7 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.sentences import lines_of, listed
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.lenses.tracing.rules import RULES
-from jaxlens.links.name_stack import made
+from jaxlens.links.name_stack import equation_transforms
 from jaxlens.report import Cell, Finding, Report, Table, cells, count
 
 Ids = tuple[str, ...]
@@ -154,7 +154,8 @@ def _by_place(module: Module, places: Mapping[str, Place]) -> Mapping[Place, lis
 
 
 def _backward(module: Module) -> frozenset[str]:
-    return frozenset(id for id, transforms in made(module).items() if "transpose" in transforms)
+    made_by = equation_transforms(module)
+    return frozenset(id for id, transforms in made_by.items() if "transpose" in transforms)
 
 
 def _steps(

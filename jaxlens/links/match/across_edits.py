@@ -206,8 +206,8 @@ def _keys(
     right = {**sides[1].inputs.get(names[1], {}), **right}
 
     def opcode_and_operands(side: Side, node: Node) -> Hashable:
-        known = left if side is sides[0] else right
-        operands = tuple(known.get(name) for name in node.operands)
+        images_of = left if side is sides[0] else right
+        operands = tuple(images_of.get(name) for name in node.operands)
         return (node.opcode, operands) if any(operands) else None
 
     yield opcode_and_operands
@@ -292,7 +292,7 @@ def _compiled(
     image: Callable[[str], Hashable],
 ) -> Side:
     module, stablehlo = stages
-    program = programs.of(module)
+    program = programs.numbered(module)
     stamps = {node.id: node.stamps for node in stablehlo.nodes()} if stablehlo else {}
 
     def purpose(node: Node) -> Hashable:

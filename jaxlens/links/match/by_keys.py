@@ -81,16 +81,16 @@ def unique(
     paired: set[str] = set()
     for key in keys:
         left = []  # places where a node is left
-        for ours, theirs in places:
-            others = _alone(sides[1], theirs, key)
-            for value, tail in _alone(sides[0], ours, key).items():
+        for here, others_here in places:
+            others = _alone(sides[1], others_here, key)
+            for value, tail in _alone(sides[0], here, key).items():
                 head = others.get(value)
                 if head and tail.id not in paired and head.id not in paired:
                     paired.add(tail.id)
                     paired.add(head.id)
                     yield tail, head
-            if len(ours) > 1 or ours[0].id not in paired:
-                left.append((ours, theirs))
+            if len(here) > 1 or here[0].id not in paired:
+                left.append((here, others_here))
         places = left
 
 

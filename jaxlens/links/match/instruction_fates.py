@@ -114,14 +114,14 @@ def between(
         programs: Programs of this compile, where these are compared with others too.
     """
     programs = programs or NumberedModules()
-    first, last = programs.of(before), programs.of(after)
+    first, last = programs.numbered(before), programs.numbered(after)
     relation = follow(first, last)
     blame = _Blame({}, {}, {}, {})
     if passes:
         through, blame = _traced(first, last, passes, programs)
-        seen = {link.tail for link in relation.links}
-        reached = {link.head for link in relation.links}
-        more = [k for k in through.links if k.tail not in seen and k.head not in reached]
+        tails = {link.tail for link in relation.links}
+        heads = {link.head for link in relation.links}
+        more = [k for k in through.links if k.tail not in tails and k.head not in heads]
         relation = Relation((*relation.links, *more))
     fates = _Judge(first, last, relation, blame).fates()
     return ProgramChange(
@@ -180,8 +180,8 @@ def _traced(
     looks = {id: _look(node) for id, node in first.nodes.items()}
     blame = _Blame({}, {}, {}, {})
     earlier, places = first, first.fusion_of
-    for module, by in _steps(last.module, passes):
-        later = programs.of(module)
+    for module, by, _ in dumps(passes, last.module):
+        later = programs.numbered(module)
         step, nodes = follow(earlier, later), later.nodes
         before_step, places = places, later.fusion_of
         for id, now in images.items():
@@ -208,18 +208,25 @@ def _look(node: Node) -> tuple[object, ...]:
     return node.opcode, str(node.type), node.operands
 
 
-def _steps(after: Module, passes: Sequence[PassStage]) -> Iterator[tuple[Module, str]]:
-    """The programs on the way, each with whom to blame for what changed since the last."""
-    last: PassStage | None = None
+def dumps(
+    passes: Sequence[PassStage], last: Module, earlier: PassStage | None = None
+) -> Iterator[tuple[Module, str, int | None]]:
+    """The dumps that changed something, then `last`, each with the pass to blame and its index.
+
+    Args:
+        passes: The dumps in order.
+        last: The program at the end; it comes last unless it is the last dump itself.
+        earlier: The dump before all of them.
+    """
     for stage in passes:
         if stage.changed:
-            yield stage.stage.module, blamed(last, stage)
-        last = stage
-    if last is None or last.stage.module is not after:
-        yield (
-            after,
-            f"after {last.stage.title if last.name == START else last.name}" if last else "",
-        )
+            yield stage.stage.module, blamed(earlier, stage), stage.index
+        earlier = stage
+    if earlier is None:
+        yield last, "", None
+    elif earlier.stage.module is not last:
+        name = earlier.stage.title if earlier.name == START else earlier.name
+        yield last, f"after {name}", None
 
 
 def blamed(earlier: PassStage | None, later: PassStage) -> str:
@@ -350,9 +357,9 @@ class _Judge:
                 new = self.new[head]
                 if new.opcode == user.opcode and len(new.operands) == len(user.operands):
                     name = new.operands[user.operands.index(node.id)]
-                    found = self.new.get(name)
-                    if found is not None and found.opcode != "parameter":
-                        return found
+                    operand = self.new.get(name)
+                    if operand is not None and operand.opcode != "parameter":
+                        return operand
         return None
 
 
@@ -372,13 +379,13 @@ def _users(module: Module) -> dict[str, list[Node]]:
 
 def _constant_only(module: Module) -> set[str]:
     """Instructions whose inputs are constants all the way up."""
-    known: set[str] = set()
+    constant: set[str] = set()
     for region in module.regions.values():
         for node in region.nodes:
             if node.opcode in ("constant", "iota") or (
                 node.operands
                 and node.opcode not in ("parameter", "while", "custom-call", "infeed", "rng")
-                and all(name in known for name in node.operands)
+                and all(name in constant for name in node.operands)
             ):
-                known.add(node.id)
-    return known
+                constant.add(node.id)
+    return constant

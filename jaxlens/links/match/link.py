@@ -1,7 +1,7 @@
 """Links between the nodes of two programs, each with how it is known, best first.
 
 - "stamped": by an exact id carried through the compiler (see `ir.stamps`).
-- "value": both compute the same expression of the same inputs (see `ir.numbering`).
+- "value": both compute the same expression of the same inputs (see `ir.hlo.value_numbering`).
 - "named": the compiler kept the name, the opcode and the type.
 - "span": the same operation on the same source position, and no other on either side has both.
 - "inferred": by reasoning over neighbours.

@@ -15,12 +15,12 @@ class NumberedModules:
         self._numbers = Numbers()
         self._spots = Spots()
 
-    def of(self, module: Module) -> "NumberedModule":
+    def numbered(self, module: Module) -> "NumberedModule":
         """The program of a module, always the same one."""
-        found = self._known.get(id(module))  # its Program keeps the module, and so its id
-        if found is None:
-            found = self._known[id(module)] = NumberedModule(module, self._numbers, self._spots)
-        return found
+        program = self._known.get(id(module))  # its Program keeps the module, and so its id
+        if program is None:
+            program = self._known[id(module)] = NumberedModule(module, self._numbers, self._spots)
+        return program
 
     def forget(self, module: Module) -> None:
         """Drops what is known of a module."""
@@ -35,17 +35,17 @@ class Spots:
         self._stacks: dict[tuple[Span, ...], int] = {(): 0}
         self._seen: dict[int, tuple[tuple[Span, ...], int]] = {}
 
-    def of(self, node: Node) -> int:
+    def number(self, node: Node) -> int:
         """The number of a node's position; 0 for one that has none."""
         return self._numbers.setdefault((node.scope, self._stack(node.spans)), len(self._numbers))
 
     def _stack(self, spans: tuple[Span, ...]) -> int:
         """Readers share stacks, and hashing one takes long: each is hashed once."""
-        known = self._seen.get(id(spans))
-        if known is None:
-            known = spans, self._stacks.setdefault(spans, len(self._stacks))
-            self._seen[id(spans)] = known  # which keeps the stack, and so its id
-        return known[1]
+        entry = self._seen.get(id(spans))
+        if entry is None:
+            entry = spans, self._stacks.setdefault(spans, len(self._stacks))
+            self._seen[id(spans)] = entry  # which keeps the stack, and so its id
+        return entry[1]
 
 
 class NumberedModule:
@@ -59,14 +59,14 @@ class NumberedModule:
     def __init__(self, module: Module, numbers: Numbers, spots: Spots) -> None:
         self.module = module
         self.nodes = {node.id: node for node in module.nodes()}
-        self.spot = spots.of
+        self.spot = spots.number
         self._numbers = numbers
 
     @cached_property
     def bodies(self) -> Mapping[str, dict[int, list[Node]]]:
         """For each region that stands for itself, its instructions by value."""
-        found = number(self.module, self._numbers)
-        return {name: _classes(body) for name, body in found.bodies.items()}
+        numbering = number(self.module, self._numbers)
+        return {name: _classes(body) for name, body in numbering.bodies.items()}
 
     @cached_property
     def applied(self) -> frozenset[str]:
@@ -100,14 +100,14 @@ def _applied(module: Module) -> Iterator[str]:
             yield node.id
 
 
-def _classes(found: Iterable[Occurrence]) -> dict[int, list[Node]]:
+def _classes(occurrences: Iterable[Occurrence]) -> dict[int, list[Node]]:
     """The instructions of each value, each once."""
     classes: dict[int, list[Node]] = {}
-    seen: set[tuple[str, int]] = set()  # a body that is called twice stands there twice
-    for node, value in found:
-        if (node.id, value) in seen:
+    members: set[tuple[str, int]] = set()  # a body that is called twice stands there twice
+    for node, value in occurrences:
+        if (node.id, value) in members:
             continue
-        seen.add((node.id, value))
+        members.add((node.id, value))
         if value in classes:
             classes[value].append(node)
         else:

@@ -22,21 +22,21 @@ from jaxlens.links.match.link import How, Link, Relation
 from jaxlens.links.match.numbered import NumberedModule, NumberedModules
 
 
-def relate(before: Module, after: Module, known: Iterable[Link] = ()) -> Relation:
+def relate(before: Module, after: Module, stamped: Iterable[Link] = ()) -> Relation:
     """Follows the instructions of one HLO module into a later one of the same compile.
 
     Args:
         before: The earlier program.
         after: The later one.
-        known: Links that are certain already (stamps).
+        stamped: Links that are certain already (stamps).
     """
     programs = NumberedModules()
-    return follow(programs.of(before), programs.of(after), known)
+    return follow(programs.numbered(before), programs.numbered(after), stamped)
 
 
-def follow(left: NumberedModule, right: NumberedModule, known: Iterable[Link] = ()) -> Relation:
+def follow(left: NumberedModule, right: NumberedModule, stamped: Iterable[Link] = ()) -> Relation:
     """`relate` for programs that are compared with several others, numbered by one table."""
-    links = _Links(known)
+    links = _Links(stamped)
     bodies = [(left.module.entry, right.module.entry)]
     bodies += [(name, name) for name in left.bodies if name in right.bodies]
     links.add(_by_value(left, right, bodies))
@@ -49,11 +49,11 @@ def follow(left: NumberedModule, right: NumberedModule, known: Iterable[Link] = 
 class _Links:
     """The links so far, each once, and which nodes they link."""
 
-    def __init__(self, known: Iterable[Link]) -> None:
+    def __init__(self, stamped: Iterable[Link]) -> None:
         self.found: dict[Link, None] = {}
         self.tails: set[str] = set()
         self.heads: set[str] = set()
-        self.add(known)
+        self.add(stamped)
 
     def add(self, links: Iterable[Link]) -> None:
         new = dict.fromkeys(links)
@@ -141,13 +141,13 @@ def _by_value(
 ) -> Iterator[Link]:
     """Pairs equal values within each pair of bodies, and goes on to the bodies that they call."""
     pending = list(bodies)
-    done = set()
+    visited = set()
     pairs: Iterable[tuple[Node, Node]]
     while pending:
         names = pending.pop()
-        if names in done or names[0] not in left.bodies or names[1] not in right.bodies:
+        if names in visited or names[0] not in left.bodies or names[1] not in right.bodies:
             continue
-        done.add(names)
+        visited.add(names)
         if not _kept_state(left.module.regions[names[0]], right.module.regions[names[1]]):
             continue
         values = right.bodies[names[1]]
