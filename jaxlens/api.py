@@ -75,11 +75,11 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option that does not exist.
     """
-    from jaxlens.questions import show
+    from jaxlens.questions import comparison, show
 
     cap, options = _asked("jaxpr", f, args, kwargs)
     if options.against is not None:
-        return View(cap, lambda: show.changed("jaxpr", options.against, cap, options))
+        return View(cap, lambda: comparison.changed("jaxpr", options.against, cap, options))
     return View(cap, lambda: show.verb("jaxpr", cap, options))
 
 
@@ -125,13 +125,13 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option or kernel that does not exist.
     """
-    from jaxlens.questions import show
+    from jaxlens.questions import comparison, show
 
     cap, options = _asked("compile", f, args, kwargs)
     if options.without:
         return _without(cap, options.without, options.run, options.full)
     if options.against is not None:
-        return View(cap, lambda: show.changed("compile", options.against, cap, options))
+        return View(cap, lambda: comparison.changed("compile", options.against, cap, options))
     return View(cap, lambda: show.verb("compile", cap, options))
 
 
@@ -185,10 +185,10 @@ def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Cap
 
 def _without(cap: Capture, names: str, run: int, full: bool) -> View:
     """What a pass or a flag changes."""
-    from jaxlens.questions import show
+    from jaxlens.questions import comparison
 
     other, measured = what_if(cap, names, run)
-    return View(other, lambda: show.compared(cap, other, run=measured, full=full))
+    return View(other, lambda: comparison.compare(cap, other, run=measured, full=full))
 
 
 def _asked(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Capture, Any]:

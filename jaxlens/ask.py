@@ -161,7 +161,7 @@ def compare(
     from jaxlens.lenses.compare.causes import sides
     from jaxlens.lenses.compare.report import report
     from jaxlens.lenses.compare.tables import times
-    from jaxlens.questions import show
+    from jaxlens.questions import comparison
 
     was, now = as_capture(before), as_capture(after)
     called = names or sides(was.program, now.program)
@@ -171,7 +171,7 @@ def compare(
         found = facts()  # which compiles: the times are known after it
         return report(found, called, times(was, now, called) if compiled else ())
 
-    return Answer(now, lambda: show.compared(was, now, called, found=facts()), told, facts)
+    return Answer(now, lambda: comparison.compare(was, now, called, found=facts()), told, facts)
 
 
 def without(f: Any, names: str | Sequence[str], /) -> Capture:

@@ -132,7 +132,7 @@ class Question(Generic[F]):
         """What its facts need of a compile of this program."""
         return self.needs(capture, **told) if callable(self.needs) else self.needs
 
-    def facts(self, capture: Capture, told: Mapping[str, Any]) -> F:
+    def gathered_facts(self, capture: Capture, told: Mapping[str, Any]) -> F:
         """The facts, once what they need is gathered."""
         return self.lens().facts(capture.gather(self.needed(capture, told)), **told)
 

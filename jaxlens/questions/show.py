@@ -12,21 +12,15 @@ from typing import Any, TypeVar
 from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Program
-from jaxlens.lenses.compare.causes import sides
-from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
-from jaxlens.lenses.compare.facts import facts as compare_facts
-from jaxlens.lenses.compare.tables import Runs, runs, times
 from jaxlens.lenses.cost.roofline import CostFacts
 from jaxlens.lenses.sharding.facts import Sharding
 from jaxlens.questions.panes import PANES
 from jaxlens.questions.question import Question
 from jaxlens.questions.table import COST, LADDER, of_verb
-from jaxlens.render.document import Block, Document, TableBlock, Tabs
+from jaxlens.render.document import Block, Document, Tabs
 from jaxlens.views.answer import Answer
 from jaxlens.views.header import taken
-from jaxlens.views.links import weave
-from jaxlens.views.questions import compare as compare_view
-from jaxlens.views.verbs import compile as compile_view
+from jaxlens.views.report_blocks import run_blocks
 
 F = TypeVar("F")
 
@@ -36,7 +30,7 @@ def ask(question: Question[F], capture: Capture, **told: Any) -> Answer[F]:
 
     @cache
     def facts() -> F:
-        return question.facts(capture, told)
+        return question.gathered_facts(capture, told)
 
     return Answer(
         capture,
@@ -63,7 +57,7 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
         *_, capture = told[LADDER]["rungs"] = capture.rungs()
     capture.gather(reduce(or_, (question.needed(capture, told[question]) for question in asked)))
     run = None if COST in told else execute(capture, getattr(options, "run", 0))
-    answers = [(question, question.facts(capture, told[question])) for question in asked]
+    answers = [(question, question.gathered_facts(capture, told[question])) for question in asked]
     return document(capture, asked[0].kind or name, answers, options.full, run)
 
 
@@ -93,7 +87,7 @@ def document(
         if web is None and (kind != "compile" or _has_panes(shown)):
             web = lens.web(capture.links, facts)
     timed = any(question.name == "times" for question, _ in answers)
-    return Document(kind, taken(program), (*_measured(run), *blocks), web, timed=timed)
+    return Document(kind, taken(program), (*run_blocks(run), *blocks), web, timed=timed)
 
 
 def _spread(program: Program, found: Sharding) -> Program:
@@ -105,60 +99,6 @@ def _has_panes(blocks: Sequence[Block]) -> bool:
     return any(isinstance(block, Tabs) for block in blocks)
 
 
-def _measured(run: Run | None) -> list[Block]:
-    return [TableBlock(compile_view.measured(run), asked=True)] if run else []
-
-
 def execute(capture: Capture, n: int) -> Run | None:
     """What n executions took; None where none was asked for."""
     return capture.driver.run(n) if n else None
-
-
-def changed(name: str, before: Capture, after: Capture, options: Any) -> Document:
-    """What a verb shows of a program against another."""
-    if name == "compile":
-        run = execute(after, options.run)
-        shown = compared(before, after, full=options.full)
-        return replace(shown, blocks=(*_measured(run), *shown.blocks))
-    called = sides(before.program, after.program)
-    found = compare_facts(before, after, compiled=False)
-    blocks = compare_view.blocks(found, called, (), options.full)
-    return Document(name, taken(after.program), tuple(blocks))
-
-
-def compared(
-    before: Capture,
-    after: Capture,
-    names: Names | None = None,
-    *,
-    found: Comparison | None = None,
-    run: Runs | None = None,
-    full: bool = False,
-) -> Document:
-    """A comparison of two programs as an output of its own.
-
-    Args:
-        before: One capture.
-        after: The other.
-        names: What they are called in headings; by default after what tells them apart.
-        found: The two compared, where they were already.
-        run: What running both took, where that was asked for.
-        full: Leave nothing out.
-    """
-    facts = found or compare_facts(before, after)
-    called = names or sides(before.program, after.program)
-    took = [TableBlock(runs(run, called), asked=True)] if run else []
-    seconds = times(before, after, called) if facts.instructions is not None else []
-    answer, *rest = compare_view.blocks(facts, called, seconds, full)
-    first, other = taken(after.program), taken(before.program)
-    if taken(replace(after.program, flags=before.program.flags)) == other:
-        other = "the same call before" if called == NAMES else called[0]
-    deviations = (
-        f"({name}) {sentence}"
-        for name, capture in zip(called, (before, after), strict=True)
-        for sentence in capture.deviations
-    )
-    stages = compare_view.linked(facts)
-    web = weave(after.links, stages) if stages else None
-    blocks = (answer, *took, *rest)
-    return Document("compile", f"{first}, against {other}", blocks, web, tuple(deviations))

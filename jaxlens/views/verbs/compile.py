@@ -5,11 +5,9 @@ With options only what they name is shown; without, the user's lines and a tab f
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, nearest
-from jaxlens.ir.driver import Run
 from jaxlens.lenses.constants.facts import alarm as large_arrays
 from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.memory.report import report as memory_report
@@ -20,7 +18,7 @@ from jaxlens.lenses.subject import Subject, subject_of
 from jaxlens.lenses.times.facts import stages as stages_report
 from jaxlens.lenses.times.report import alarm as unrolled_loop
 from jaxlens.render.document import Block, Findings, Fold, Listing, Tab, TableBlock, Tabs
-from jaxlens.report import Finding, Report, Table, amount, cells, duration
+from jaxlens.report import Finding, Report, amount
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import Machine
@@ -195,11 +193,3 @@ def _computed(work: Work) -> list[Block]:
 def _missing(work: Work) -> Findings:
     note = work.kernel.note or f"a {work.kernel.kind} has no code of its own"
     return Findings((Finding(f"{work.kernel.name}: {note}.", "unknown"),))
-
-
-def measured(run: Run) -> Table:
-    """What an execution took."""
-    times = (median(run.seconds), min(run.seconds), max(run.seconds))
-    row = cells(len(run.seconds), *map(duration, times))
-    columns = ("runs", "median", "least", "most")
-    return Table("Measured", columns, (row,), run.how, volatile=True, right=(0, 1, 2, 3))

@@ -15,7 +15,7 @@ from jaxlens.lenses.compare import facts as compared
 from jaxlens.lenses.compare.causes import edited_lines
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.links.match import across_edits
-from jaxlens.questions import show
+from jaxlens.questions import comparison
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from tests.support import fixed_captures
@@ -221,7 +221,7 @@ def test_records_of_two_devices_are_compared(name: str, device: str) -> None:
     assert facts.causes[0].kind == "device"
     for n, capture in enumerate((before, after)):
         assert facts.figures["fusions"][n] == joining_fusions(capture.optimized.text)
-    shown = show.compared(before, after)
+    shown = comparison.compare(before, after)
     assert before.program.target.kind in text(shown)
     assert len(html(shown)) < 110_000
     assert "the same equations" in jaxlens.compare(before, after).findings[0].text

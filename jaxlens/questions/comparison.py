@@ -1,0 +1,66 @@
+"""What is shown of two programs: what changed from one capture to another."""
+
+from dataclasses import replace
+from typing import Any
+
+from jaxlens.captures import Capture
+from jaxlens.lenses.compare.causes import sides
+from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
+from jaxlens.lenses.compare.facts import facts as compare_facts
+from jaxlens.lenses.compare.tables import Runs, runs, times
+from jaxlens.questions.show import execute
+from jaxlens.render.document import Document, TableBlock
+from jaxlens.views.header import taken
+from jaxlens.views.links import weave
+from jaxlens.views.questions import compare as compare_view
+from jaxlens.views.report_blocks import run_blocks
+
+
+def changed(name: str, before: Capture, after: Capture, options: Any) -> Document:
+    """What a verb shows of a program against another."""
+    if name == "compile":
+        run = execute(after, options.run)
+        shown = compare(before, after, full=options.full)
+        return replace(shown, blocks=(*run_blocks(run), *shown.blocks))
+    called = sides(before.program, after.program)
+    found = compare_facts(before, after, compiled=False)
+    blocks = compare_view.blocks(found, called, (), options.full)
+    return Document(name, taken(after.program), tuple(blocks))
+
+
+def compare(
+    before: Capture,
+    after: Capture,
+    names: Names | None = None,
+    *,
+    found: Comparison | None = None,
+    run: Runs | None = None,
+    full: bool = False,
+) -> Document:
+    """A comparison of two programs as an output of its own.
+
+    Args:
+        before: One capture.
+        after: The other.
+        names: What they are called in headings; by default after what tells them apart.
+        found: The two compared, where they were already.
+        run: What running both took, where that was asked for.
+        full: Leave nothing out.
+    """
+    facts = found or compare_facts(before, after)
+    called = names or sides(before.program, after.program)
+    took = [TableBlock(runs(run, called), asked=True)] if run else []
+    seconds = times(before, after, called) if facts.instructions is not None else []
+    answer, *rest = compare_view.blocks(facts, called, seconds, full)
+    first, other = taken(after.program), taken(before.program)
+    if taken(replace(after.program, flags=before.program.flags)) == other:
+        other = "the same call before" if called == NAMES else called[0]
+    deviations = (
+        f"({name}) {sentence}"
+        for name, capture in zip(called, (before, after), strict=True)
+        for sentence in capture.deviations
+    )
+    stages = compare_view.linked(facts)
+    web = weave(after.links, stages) if stages else None
+    blocks = (answer, *took, *rest)
+    return Document("compile", f"{first}, against {other}", blocks, web, tuple(deviations))
