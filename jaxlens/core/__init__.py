@@ -3,7 +3,6 @@
 `core/README.md` names the files in reading order.
 """
 
-# `aot.device` comes first: it imports jax, which silences jaxlib's log before jaxlib is loaded.
 from jaxlens.core import lax, nn, numpy, random
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export

@@ -206,6 +206,13 @@ def test_several_devices():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_log_of_jaxlib_is_not_written_to_stderr():
+    code = "import jaxlens.core as core; core.jit(lambda x: x * 2)(1.0)"
+    env = {name: text for name, text in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_module_is_verified_before_it_is_compiled():
     closed = core.make_jaxpr(lambda x: x * 2)(X)
     assert lower_program(closed, "twice").operation.verify()
