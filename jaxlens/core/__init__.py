@@ -3,6 +3,11 @@
 `core/README.md` names the files in reading order.
 """
 
+import os as _os
+
+# As jax sets it: jaxlib reads it when it is loaded, and logs each client to stderr without it.
+_os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
 from jaxlens.core import lax, nn, numpy, random
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
