@@ -11,15 +11,15 @@ from jaxlens.lenses.compare.tables import tables
 from jaxlens.report import Overlay, Report, Table
 
 
-def report(found: Comparison, names: Names = NAMES, seconds: Sequence[Table] = ()) -> Report:
+def report(comparison: Comparison, names: Names = NAMES, seconds: Sequence[Table] = ()) -> Report:
     """Puts a comparison into sentences and tables.
 
     Args:
-        found: Two captures, aligned.
+        comparison: Two captures, aligned.
         names: What the two are called in headings.
         seconds: More tables, of what was measured; those without rows are left out.
     """
-    new = dict.fromkeys(found.new, 1.0) | dict.fromkeys(found.changed.values(), 0.5)
+    new = dict.fromkeys(comparison.new, 1.0) | dict.fromkeys(comparison.changed.values(), 0.5)
     overlay = Overlay("new (1) or changed (0.5)", "jaxpr", new)
-    full = (*tables(found, names), *(table for table in seconds if table.rows))
-    return Report("What changed", tuple(findings(found, names)), full, (overlay,))
+    full = (*tables(comparison, names), *(table for table in seconds if table.rows))
+    return Report("What changed", tuple(findings(comparison, names)), full, (overlay,))

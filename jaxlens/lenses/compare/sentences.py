@@ -19,38 +19,38 @@ _SENTENCE = ("fusions", "kernels", "flops", "temporaries", "peak", "on_chip", "m
 _WORTH = 0.01  # changes below a percent are left to the table
 
 
-def findings(found: Comparison, names: Names = NAMES) -> Iterator[Finding]:
+def findings(comparison: Comparison, names: Names = NAMES) -> Iterator[Finding]:
     """The biggest consequence, then what could not be compared."""
-    edited = not found.equations.equal
-    head = subject(found.causes, edited)
+    edited = not comparison.equations.equal
+    head = subject(comparison.causes, edited)
     unchanged = "nothing of what runs changed" if edited else "the same program runs"
-    alike = found.instructions is not None and found.instructions.equal
-    recoded = f"other LLVM IR in {count(len(found.recoded), 'kernel')}"
-    parts = [*_consequences(found), *([recoded] if found.recoded else [])]
+    alike = comparison.instructions is not None and comparison.instructions.equal
+    recoded = f"other LLVM IR in {count(len(comparison.recoded), 'kernel')}"
+    parts = [*_consequences(comparison), *([recoded] if comparison.recoded else [])]
     told = ", ".join(parts) or (unchanged if alike else "")
-    words = _words(found.equations) or "the same equations"
-    trust: Trust = "xla" if any(FIGURES[n].unit == "B" for n in _ranked(found)) else "counted"
-    ids = (*found.new, *found.changed.values())
+    words = _words(comparison.equations) or "the same equations"
+    trust: Trust = "xla" if any(FIGURES[n].unit == "B" for n in _ranked(comparison)) else "counted"
+    ids = (*comparison.new, *comparison.changed.values())
     yield Finding(f"{head}: {'; '.join(filter(None, (told, words)))}.", trust, ids)
-    yield from _rest(found)
-    yield from _missing(found, names)
+    yield from _rest(comparison)
+    yield from _missing(comparison, names)
 
 
-def _consequences(found: Comparison) -> list[str]:
+def _consequences(comparison: Comparison) -> list[str]:
     """`2 fusions instead of 3`, `4.2 MB less temporary memory (8.4 MB)`; at most three."""
     return [
         _consequence(FIGURES[name], was, now)
-        for name in _ranked(found)
-        if (was := found.figures[name][0]) is not None
-        and (now := found.figures[name][1]) is not None
+        for name in _ranked(comparison)
+        if (was := comparison.figures[name][0]) is not None
+        and (now := comparison.figures[name][1]) is not None
     ]
 
 
-def _ranked(found: Comparison) -> list[str]:
+def _ranked(comparison: Comparison) -> list[str]:
     """Figures that changed by a percent or more, the most changed first: three, or one more."""
     weights = {}
     for name in _SENTENCE:
-        was, now = found.figures.get(name, (None, None))
+        was, now = comparison.figures.get(name, (None, None))
         if was is None or now is None or was == now:
             continue
         weight = abs(log2((now + 1) / (was + 1)))
@@ -58,8 +58,8 @@ def _ranked(found: Comparison) -> list[str]:
             weights[name] = weight
     if "fusions" in weights:
         weights.pop("kernels", None)  # each is one: said twice it would be no news
-    if weights.keys() >= {"temporaries", "peak"} and _grew(found, "peak") == _grew(
-        found, "temporaries"
+    if weights.keys() >= {"temporaries", "peak"} and _grew(comparison, "peak") == _grew(
+        comparison, "temporaries"
     ):
         weights.pop("peak")
     ranked = sorted(weights, key=lambda name: -weights[name])[:3]
@@ -69,8 +69,8 @@ def _ranked(found: Comparison) -> list[str]:
     return ranked
 
 
-def _grew(found: Comparison, name: str) -> bool:
-    was, now = found.figures[name]
+def _grew(comparison: Comparison, name: str) -> bool:
+    was, now = comparison.figures[name]
     return (now or 0) > (was or 0)
 
 
@@ -109,9 +109,9 @@ def _places(ids: Sequence[str], module: Module) -> list[str]:
     return [line for line, _ in lines.most_common()]
 
 
-def _rest(found: Comparison) -> Iterator[Finding]:
+def _rest(comparison: Comparison) -> Iterator[Finding]:
     """What changed in the optimised program where no equation did, and the other way round."""
-    pairs = found.instructions
+    pairs = comparison.instructions
     if pairs is None or pairs.equal:
         return
     new, gone = _computing(pairs.new, pairs.after), _computing(pairs.gone, pairs.before)
@@ -140,10 +140,10 @@ def _computing(ids: Sequence[str], module: Module) -> list[Node]:
     return [n for n in module.nodes() if n.id in wanted and n.opcode not in PLUMBING]
 
 
-def _missing(found: Comparison, names: Names) -> Iterator[Finding]:
+def _missing(comparison: Comparison, names: Names) -> Iterator[Finding]:
     """One sentence for each side and reason: what could not be compared."""
     reasons: dict[tuple[int, str], list[str]] = {}
-    for (side, name), why in found.missing.items():
+    for (side, name), why in comparison.missing.items():
         reasons.setdefault((side, why), []).append(FIGURES[name].title)
     for (side, why), titles in reasons.items():
         text = f"Not compared: {listed(titles, 6)}. {names[side]}: {why}."

@@ -17,21 +17,21 @@ from jaxlens.report import Cell, Table, amount, cells, count, duration
 _ROWS = 60
 
 
-def tables(found: Comparison, names: Names = NAMES) -> tuple[Table, ...]:
+def tables(comparison: Comparison, names: Names = NAMES) -> tuple[Table, ...]:
     """Those of a comparison that have rows."""
     every = (
-        _figures(found, names),
-        _primitives(found, names),
-        _by_line(found, names),
-        *_fusions(found, names),
+        _figures(comparison, names),
+        _primitives(comparison, names),
+        _by_line(comparison, names),
+        *_fusions(comparison, names),
     )
     return tuple(table for table in every if table.rows)
 
 
-def _figures(found: Comparison, names: Names) -> Table:
+def _figures(comparison: Comparison, names: Names) -> Table:
     """Both sides of each figure."""
     rows = []
-    for name, (was, now) in found.figures.items():
+    for name, (was, now) in comparison.figures.items():
         if was is None and now is None:
             continue
         figure = FIGURES[name]
@@ -41,7 +41,7 @@ def _figures(found: Comparison, names: Names) -> Table:
         "Equations, flops and bytes of arguments are counted over the jaxpr (a while loop's body "
         "once)."
     )
-    if "temporaries" in found.figures:
+    if "temporaries" in comparison.figures:
         note += " Memory is XLA's buffer assignment, bytes accessed its cost analysis."
     return Table("Figures", ("", *names, "change"), tuple(rows), note, right=(1, 2, 3))
 
@@ -63,11 +63,11 @@ def _difference(was: int | None, now: int | None, figure: Metric) -> Cell:
     return Cell(f"{sign}{size}{share}", now - was)
 
 
-def _primitives(found: Comparison, names: Names) -> Table:
+def _primitives(comparison: Comparison, names: Names) -> Table:
     """Primitives of which there are more or fewer."""
     rows = [
         (*cells(kind, was, now), Cell(f"{now - was:+,}", now - was))
-        for kind, (was, now) in found.primitives.items()
+        for kind, (was, now) in comparison.primitives.items()
         if was != now
     ]
     rows.sort(key=lambda row: -abs(float(row[3].value or 0)))
@@ -75,7 +75,7 @@ def _primitives(found: Comparison, names: Names) -> Table:
     return Table("Equations by primitive", columns, tuple(rows), right=(1, 2, 3))
 
 
-def _by_line(found: Comparison, names: Names) -> Table:
+def _by_line(comparison: Comparison, names: Names) -> Table:
     """Lines of which an equation changed."""
     rows = tuple(
         (
@@ -83,9 +83,9 @@ def _by_line(found: Comparison, names: Names) -> Table:
             Cell(line.after or "-", ids=(*line.new, *line.changed)),
             *cells(len(line.new), len(line.gone), len(line.changed), line.what),
         )
-        for line in found.lines[:_ROWS]
+        for line in comparison.lines[:_ROWS]
     )
-    left = len(found.lines) - len(rows)
+    left = len(comparison.lines) - len(rows)
     note = f"{count(left, 'more line')} below these." if left > 0 else ""
     columns = (f"line {names[0]}", f"line {names[1]}", "new", "gone", "changed", "what")
     return Table("Equations by line", columns, rows, note, right=(2, 3, 4), stage="jaxpr")

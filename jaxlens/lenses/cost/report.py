@@ -23,7 +23,7 @@ _PER_DEVICE = (
 
 def report(counted: Counted) -> Report:
     """What the program costs, by line, and how XLA's figure differs."""
-    found, subject = counted.cost, counted.subject
+    cost, subject = counted.cost, counted.subject
     xla: Mapping[str, float] = {}
     missing = "" if counted.compiled else "not compiled"
     if counted.compiled:
@@ -33,17 +33,17 @@ def report(counted: Counted) -> Report:
             missing = str(why)
     devices = subject.program.target.devices
     theirs = _theirs(xla, counted.compiled, missing, devices)
-    if found is None:
+    if cost is None:
         text = "XLA counts a loop's body once, however often it runs."
         once = [Finding(text)] if _given(xla) else []
         open_ = [Finding(f"What each line costs is not counted: {counted.lacking}.", "unknown")]
         return Report("Cost", (*theirs, *once, *open_), ())
-    count_, *open_ = _counted(found)
-    findings = (*_answer(found, subject), count_, *theirs, *open_)
+    count_, *open_ = _counted(cost)
+    findings = (*_answer(cost, subject), count_, *theirs, *open_)
     if _given(xla):
-        findings += tuple(_gap(found, xla["flops"], subject) if devices == 1 else _PER_DEVICE)
-    overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in found.by_node.items()})
-    tables = (_figures(found, xla), lines(found, quote=_codes(subject)))
+        findings += tuple(_gap(cost, xla["flops"], subject) if devices == 1 else _PER_DEVICE)
+    overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in cost.by_node.items()})
+    tables = (_figures(cost, xla), lines(cost, quote=_codes(subject)))
     return Report("Cost", findings, tables, (overlay,))
 
 
@@ -57,29 +57,29 @@ def _spans(subject: Subject) -> dict[str, Span]:
     return {str(node.owner): node.owner for node in subject.jaxpr.module.nodes() if node.owner}
 
 
-def _answer(found: Cost, subject: Subject) -> Iterator[Finding]:
+def _answer(cost: Cost, subject: Subject) -> Iterator[Finding]:
     """The line that does most, and what its work is made of where it does nearly all."""
-    line = min(found.by_line, key=lambda line: (-found.by_line[line], line), default="")
-    if line and found.by_line[line]:
-        share = found.by_line[line] / found.flops
+    line = min(cost.by_line, key=lambda line: (-cost.by_line[line], line), default="")
+    if line and cost.by_line[line]:
+        share = cost.by_line[line] / cost.flops
         place = f"{line}{bracketed(_spans(subject).get(line), _codes(subject)(line))}"
-        text = f"{place} does {_percent(share)} of {amount(found.flops, 'flop')}"
+        text = f"{place} does {_percent(share)} of {amount(cost.flops, 'flop')}"
         if share > line_split.NEARLY_ALL:
-            inside = line_split.told(line_split.parts(subject.jaxpr.module, found.by_node))
+            inside = line_split.told(line_split.parts(subject.jaxpr.module, cost.by_node))
             text += f" ({inside})" if inside else ""
         ways = []
-        if any(loop.trips is not None and loop.trips > 1 for loop in found.loops):
+        if any(loop.trips is not None and loop.trips > 1 for loop in cost.loops):
             ways.append("loops counted by their trips")
-        open_ = sum(1 for loop in found.loops if loop.trips is None)
+        open_ = sum(1 for loop in cost.loops if loop.trips is None)
         if open_:
             ways.append(f"{count(open_, 'loop')} of unknown length counted once")
         yield Finding(f"{', '.join([text, *ways])}.")
 
 
-def _counted(found: Cost) -> Iterator[Finding]:
+def _counted(cost: Cost) -> Iterator[Finding]:
     """What was counted, and what the count leaves open."""
-    yield _sum(found)
-    open_ended = [loop for loop in found.loops if loop.trips is None]
+    yield _sum(cost)
+    open_ended = [loop for loop in cost.loops if loop.trips is None]
     if open_ended:
         places = listed(list(dict.fromkeys(loop.line for loop in open_ended if loop.line)))
         one = len(open_ended) == 1
@@ -94,27 +94,27 @@ def _counted(found: Cost) -> Iterator[Finding]:
         )
         ids = tuple(loop.id for loop in open_ended)
         yield Finding(f"{head}{where} {rest} once.", "unknown", ids)
-    if found.branches:
-        text = f"{count(len(found.branches), 'cond')}: the branch that costs most was counted."
-        yield Finding(text, "counted", found.branches)
-    if found.unknown:
-        names = [f"{name} x {n}" if n > 1 else name for name, n in found.unknown.items()]
+    if cost.branches:
+        text = f"{count(len(cost.branches), 'cond')}: the branch that costs most was counted."
+        yield Finding(text, "counted", cost.branches)
+    if cost.unknown:
+        names = [f"{name} x {n}" if n > 1 else name for name, n in cost.unknown.items()]
         yield Finding(f"Not counted, for want of a rule: {listed(names, 6)}.", "unknown")
 
 
-def _sum(found: Cost) -> Finding:
+def _sum(cost: Cost) -> Finding:
     """The count in one sentence; where it is zero, why."""
-    others = f"{amount(found.transcendentals, '').strip()} transcendentals"
-    if found.flops:
-        also = f" and {others}" if found.transcendentals else ""
-        return Finding(f"{amount(found.flops, 'flop')}{also} counted over the equations.")
-    if found.unknown:
-        also = f" besides {others}" if found.transcendentals else ""
-        names = listed(list(found.unknown), 6)
+    others = f"{amount(cost.transcendentals, '').strip()} transcendentals"
+    if cost.flops:
+        also = f" and {others}" if cost.transcendentals else ""
+        return Finding(f"{amount(cost.flops, 'flop')}{also} counted over the equations.")
+    if cost.unknown:
+        also = f" besides {others}" if cost.transcendentals else ""
+        names = listed(list(cost.unknown), 6)
         return Finding(f"No flop could be counted{also}: there is no rule for {names}.", "unknown")
-    if found.transcendentals:
+    if cost.transcendentals:
         return Finding(f"{others} and no other arithmetic counted over the equations.")
-    least = "" if found.bytes is None else f", at least {amount(found.bytes)} in and out"
+    least = "" if cost.bytes is None else f", at least {amount(cost.bytes)} in and out"
     return Finding(f"No arithmetic: the equations only move data{least}.")
 
 
@@ -135,36 +135,36 @@ def _theirs(
         yield Finding(f"XLA gives no flops here: {reason}.", "unknown")
 
 
-def _gap(found: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
+def _gap(cost: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
     """Why XLA's flops are others."""
-    counted = [loop for loop in found.loops if loop.trips is not None and loop.flops]
-    if counted and found.once != found.flops:
+    counted = [loop for loop in cost.loops if loop.trips is not None and loop.flops]
+    if counted and cost.once != cost.flops:
         alike = Counter(f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted)
         words = [f"{n} loops of {trips}" if n > 1 else trips for trips, n in alike.items()]
         yield Finding(
             f"XLA counts a loop's body once ({listed(words)}): "
-            f"counted like that the equations have {amount(found.once, 'flop')}.",
+            f"counted like that the equations have {amount(cost.once, 'flop')}.",
             ids=tuple(loop.id for loop in counted),
         )
-    yield from _rest(found, theirs, subject)
+    yield from _rest(cost, theirs, subject)
 
 
-def _rest(found: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
+def _rest(cost: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
     """What is left of the gap once loops are counted alike."""
-    ours, loops = found.once, found.once != found.flops
+    ours, loops = cost.once, cost.once != cost.flops
     called = _calls(subject)
     if called:
         yield Finding(f"XLA counts nothing for what a custom call does: {listed(called)}.", "xla")
     if not ours:
         if theirs:
-            why = "what has no rule here" if found.unknown else "loop counters or what passes added"
+            why = "what has no rule here" if cost.unknown else "loop counters or what passes added"
             text = f"XLA's {amount(theirs, 'flop')} are in none of the counted equations: {why}."
-            yield Finding(text, "unknown" if found.unknown else "counted")
+            yield Finding(text, "unknown" if cost.unknown else "counted")
         return
     share = (theirs - ours) / ours
     if abs(share) < 0.005:
         start = "Apart from that the" if loops or called else "The"
-        end = ", as far as there are rules" if found.unknown else ""
+        end = ", as far as there are rules" if cost.unknown else ""
         yield Finding(f"{start} two agree{end}.")
     elif share > 0 or not called:  # what is less may all be in the custom calls
         start = "With loops counted once the" if loops else "The"
@@ -174,7 +174,7 @@ def _rest(found: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
             if share > 0
             else "less: lowering or passes removed, merged or simplified the rest"
         )
-        if share > 0 and found.unknown:
+        if share > 0 and cost.unknown:
             why = "more: what has no rule here, values computed again, or what passes added"
         yield Finding(f"{text} {why}.")
 
@@ -193,7 +193,7 @@ def _calls(subject: Subject) -> list[str]:
     return list(dict.fromkeys(name.strip('"') for name in named))
 
 
-def _figures(found: Cost, xla: Mapping[str, float]) -> Table:
+def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
     """The count and XLA's figures side by side."""
 
     def theirs(key: str, unit: str) -> Cell:
@@ -205,19 +205,19 @@ def _figures(found: Cost, xla: Mapping[str, float]) -> Table:
     rows = (
         (
             Cell("flops"),
-            Cell(amount(found.flops, "flop"), found.flops),
-            Cell(amount(found.once, "flop"), found.once),
+            Cell(amount(cost.flops, "flop"), cost.flops),
+            Cell(amount(cost.once, "flop"), cost.once),
             theirs("flops", "flop"),
         ),
         (
             Cell("transcendentals"),
-            Cell(amount(found.transcendentals, "").strip(), found.transcendentals),
+            Cell(amount(cost.transcendentals, "").strip(), cost.transcendentals),
             Cell(""),
             theirs("transcendentals", ""),
         ),
         (
             Cell("bytes"),
-            Cell(amount(found.bytes), found.bytes),
+            Cell(amount(cost.bytes), cost.bytes),
             Cell(""),
             theirs("bytes accessed", "B"),
         ),
@@ -232,21 +232,21 @@ def _figures(found: Cost, xla: Mapping[str, float]) -> Table:
     )
 
 
-def lines(found: Cost, most: int = 12, quote: Callable[[str], str] = lambda line: "") -> Table:
+def lines(cost: Cost, most: int = 12, quote: Callable[[str], str] = lambda line: "") -> Table:
     """Flops by source line, largest first.
 
     Args:
-        found: What was counted.
+        cost: What was counted.
         most: Rows.
         quote: Gives the text of a line.
     """
-    ranked = sorted(found.by_line.items(), key=lambda item: (-item[1], item[0]))
+    ranked = sorted(cost.by_line.items(), key=lambda item: (-item[1], item[0]))
     rows = [
         (
             Cell(line or "(no line)"),
             Cell(quote(line) if line else ""),
             Cell(amount(n, "flop"), n, bar=n / ranked[0][1] if ranked[0][1] else 0.0),
-            Cell(f"{n / found.flops:.1%}" if found.flops else "", n),
+            Cell(f"{n / cost.flops:.1%}" if cost.flops else "", n),
         )
         for line, n in ranked[:most]
     ]

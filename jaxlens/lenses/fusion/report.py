@@ -12,38 +12,38 @@ _ROWS = 40
 UNSAID = "XLA does not say"
 
 
-def report(found: Fusions) -> Report:
+def report(facts: Fusions) -> Report:
     """What was fused with the bytes that each fusion saved, and why not the rest."""
-    saved = {one.id: float(one.saved * one.times) for one in found.fusions}
+    saved = {fusion.id: float(fusion.saved * fusion.times) for fusion in facts.fusions}
     overlay = Overlay("bytes that fusion saves (B)", "optimized", saved)
-    tables = (fusions(found), boundaries(found), fates_table(found.change))
-    return Report("Fusion", tuple(findings(found)), tuple(t for t in tables if t.rows), (overlay,))
+    tables = (fusions(facts), boundaries(facts), fates_table(facts.change))
+    return Report("Fusion", tuple(findings(facts)), tuple(t for t in tables if t.rows), (overlay,))
 
 
-def findings(found: Fusions) -> Iterator[Finding]:
+def findings(facts: Fusions) -> Iterator[Finding]:
     """The answer first: what fusing saved, what is left and why."""
-    yield Finding(_saved(found), ids=tuple(one.id for one in found.fusions))
-    yield from _left(found)
-    yield from again(found.change)
-    yield from _model(found)
+    yield Finding(_saved(facts), ids=tuple(fusion.id for fusion in facts.fusions))
+    yield from _left(facts)
+    yield from again(facts.change)
+    yield from _model(facts)
 
 
-def _saved(found: Fusions) -> str:
+def _saved(facts: Fusions) -> str:
     """What still moves, and what share that is of what would move without any fusion."""
-    runs = f"{count(found.before, 'operation')} run as {found.after:,}"
-    if not found.fusions:
-        moves = f" A run moves {amount(found.moved)}." if found.moved else ""
+    runs = f"{count(facts.before, 'operation')} run as {facts.after:,}"
+    if not facts.fusions:
+        moves = f" A run moves {amount(facts.moved)}." if facts.moved else ""
         return f"Nothing was fused: {runs}, and no fusion joins two operations.{moves}"
-    top = found.fusions[0]
-    many = count(len(found.fusions), "fusion")
-    whole = found.moved + found.saved
+    top = facts.fusions[0]
+    many = count(len(facts.fusions), "fusion")
+    whole = facts.moved + facts.saved
     most = ""
-    if top.saved and len(found.fusions) > 1:
+    if top.saved and len(facts.fusions) > 1:
         lines = f", {listed(top.lines, 2)}" if top.lines else ""
-        share = top.saved * top.times / found.saved
+        share = top.saved * top.times / facts.saved
         most = f"; {share:.0%} of what that spares is {top.id}'s{lines}"
     moves = (
-        f"A run moves {amount(found.moved)} in memory, {found.moved / whole:.0%} of what its "
+        f"A run moves {amount(facts.moved)} in memory, {facts.moved / whole:.0%} of what its "
         f"operations would one by one"
         if whole
         else "Nothing moves in memory"
@@ -51,17 +51,17 @@ def _saved(found: Fusions) -> str:
     return f"{moves}: {runs}, {many} of several operations{most}."
 
 
-def _left(found: Fusions) -> Iterator[Finding]:
+def _left(facts: Fusions) -> Iterator[Finding]:
     """The largest value that still travels, and what is known of why."""
-    if not found.left:
+    if not facts.left:
         yield Finding("No value is written to memory by one kernel and read by another.")
         return
-    top = found.boundaries[0]
+    top = facts.boundaries[0]
     why = top.why or UNSAID
     trust: Trust = "xla" if top.trust == "xla" else "counted" if top.why else "unknown"
     most, lines = amount(top.bytes * top.times), f" ({listed(top.lines, 2)})" if top.lines else ""
     yield Finding(
-        f"{amount(found.left)} of it travel between kernels, most ({most}) from "
+        f"{amount(facts.left)} of it travel between kernels, most ({most}) from "
         f"{top.producer}{lines} to "
         f"{listed(top.consumers, 2)}: {why}.",
         trust,
@@ -69,45 +69,45 @@ def _left(found: Fusions) -> Iterator[Finding]:
     )
 
 
-def _model(found: Fusions) -> Iterator[Finding]:
+def _model(facts: Fusions) -> Iterator[Finding]:
     """What XLA says of its own decisions."""
-    if found.why_not:
+    if facts.why_not:
         return
-    gains = [one.estimate for one in found.fusions if one.estimate is not None]
+    gains = [fusion.estimate for fusion in facts.fusions if fusion.estimate is not None]
     if gains:
         yield Finding(
             f"By XLA's cost model joining saved {sum(gains):.2f} µs in "
             f"{count(len(gains), 'fusion')} (estimates for one run of each).",
             "xla",
         )
-    told = [f'"{reason}" ({n})' if n > 1 else f'"{reason}"' for reason, n in reasons(found.refused)]
+    told = [f'"{reason}" ({n})' if n > 1 else f'"{reason}"' for reason, n in reasons(facts.refused)]
     if told:
         yield Finding(
-            f"XLA refused to fuse {count(len(found.refused), 'instruction')} into what reads "
-            f"{'it' if len(found.refused) == 1 else 'them'}: {listed(told)}.",
+            f"XLA refused to fuse {count(len(facts.refused), 'instruction')} into what reads "
+            f"{'it' if len(facts.refused) == 1 else 'them'}: {listed(told)}.",
             "xla",
-            tuple(found.refused),
+            tuple(facts.refused),
         )
 
 
-def fusions(found: Fusions) -> Table:
+def fusions(facts: Fusions) -> Table:
     """One row per fusion: what it joined, from which lines, what that saved."""
-    shown = found.fusions[:_ROWS]
-    top = max((one.saved * one.times for one in shown), default=0) or 1
-    modelled = any(one.estimate is not None for one in shown)
-    looped = any(one.times > 1 for one in shown)
+    shown = facts.fusions[:_ROWS]
+    top = max((fusion.saved * fusion.times for fusion in shown), default=0) or 1
+    modelled = any(fusion.estimate is not None for fusion in shown)
+    looped = any(fusion.times > 1 for fusion in shown)
     rows = tuple(
         (
-            Cell(one.id, ids=(one.id,)),
-            Cell(one.kind),
-            Cell(_kinds(one.operations)),
-            Cell(", ".join(one.lines)),
-            *(cells(one.times) if looped else ()),
-            Cell(amount(one.saved), one.saved, bar=one.saved * one.times / top),
-            *cells(one.repeated),
-            *([Cell(_micros(one.estimate), one.estimate)] if modelled else []),
+            Cell(fusion.id, ids=(fusion.id,)),
+            Cell(fusion.kind),
+            Cell(_kinds(fusion.operations)),
+            Cell(", ".join(fusion.lines)),
+            *(cells(fusion.times) if looped else ()),
+            Cell(amount(fusion.saved), fusion.saved, bar=fusion.saved * fusion.times / top),
+            *cells(fusion.repeated),
+            *([Cell(_micros(fusion.estimate), fusion.estimate)] if modelled else []),
         )
-        for one in shown
+        for fusion in shown
     )
     times = ("runs",) if looped else ()
     model = ("XLA: saved, µs",) if modelled else ()
@@ -116,11 +116,11 @@ def fusions(found: Fusions) -> Table:
         "Saved: what its operations would read and write one by one, less what it does as one, "
         "in each run. Repeats: operations that another place computes too."
     ]
-    if found.wrapped:
-        notes.append(f"{count(found.wrapped, 'fusion')} of one operation joined nothing.")
-    if len(found.fusions) > len(shown):
-        notes.append(f"{len(found.fusions) - len(shown):,} more below these.")
-    notes.append(found.note)
+    if facts.wrapped:
+        notes.append(f"{count(facts.wrapped, 'fusion')} of one operation joined nothing.")
+    if len(facts.fusions) > len(shown):
+        notes.append(f"{len(facts.fusions) - len(shown):,} more below these.")
+    notes.append(facts.note)
     right = tuple(range(4, len(columns)))
     note = " ".join(filter(None, notes))
     return Table("Fusions", columns, rows, note, right=right, stage="optimized")
@@ -134,17 +134,17 @@ def _kinds(operations: tuple[str, ...]) -> str:
     return ", ".join(f"{k} x {n}" if n > 1 else k for k, n in Counter(operations).items())
 
 
-def boundaries(found: Fusions) -> Table:
+def boundaries(facts: Fusions) -> Table:
     """Values that are still written and read between kernels, and what is known of why."""
-    shown = [one for one in found.boundaries if one.bytes][:_ROWS]
-    top = max((one.bytes * one.times for one in shown), default=0) or 1
-    rows = tuple(_boundary(one, top) for one in shown)
-    left = len(found.boundaries) - len(shown)
+    shown = [boundary for boundary in facts.boundaries if boundary.bytes][:_ROWS]
+    top = max((boundary.bytes * boundary.times for boundary in shown), default=0) or 1
+    rows = tuple(_boundary(boundary, top) for boundary in shown)
+    left = len(facts.boundaries) - len(shown)
     notes = [
         "Bytes: once written, and read once by each. A result of the program and a value that "
         "several read are facts, and need not be XLA's reason."
     ]
-    if found.why_not:
+    if facts.why_not:
         notes.append("Only on GPUs XLA says why.")
     if left:
         notes.append(f"{left:,} smaller ones below these.")

@@ -61,7 +61,7 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
     tried = [_trial(name, code, make) for name, code, make in ways if scans or "scan" not in name]
     now = memory_use(capture).peak
-    if now and not any(_lowers(one, now) for one in tried):
+    if now and not any(_lowers(trial, now) for trial in tried):
         tried += _over_loops(capture)
     return tuple(tried)
 
@@ -85,12 +85,14 @@ def _over_loops(capture: Capture) -> Iterator[Tried]:
         within.extend(loops)
         return sorted((loop.first, loop.size, loop.count) for loop in loops)
 
-    one = _trial(*capture.scan_checkpointed(spans))
+    trial = _trial(*capture.scan_checkpointed(spans))
     if not within:
-        one = replace(one, peak=None, why="what is differentiated calls the function it stands in")
+        trial = replace(
+            trial, peak=None, why="what is differentiated calls the function it stands in"
+        )
     where = [line for line in dict.fromkeys([n.line for n in within] or lines) if line]
     whose = f"the loop{'s' if len(where) > 1 else ''} at {listed(where)}" if where else "the loop"
-    yield replace(one, name=f"the body of a scan in place of {whose}", over_loops=True)
+    yield replace(trial, name=f"the body of a scan in place of {whose}", over_loops=True)
 
 
 def _sources(capture: Capture) -> Mapping[str, Source]:
@@ -100,8 +102,8 @@ def _sources(capture: Capture) -> Mapping[str, Source]:
         return {}
 
 
-def _lowers(one: Tried, now: int) -> bool:
-    return one.peak is not None and one.peak < _LOWER * now
+def _lowers(trial: Tried, now: int) -> bool:
+    return trial.peak is not None and trial.peak < _LOWER * now
 
 
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
@@ -121,10 +123,10 @@ def _elsewhere(use: MemoryUse) -> dict[str, int]:
     return {space.name: space.peak for space in use.spaces}
 
 
-def _beside(one: Tried) -> str:
+def _beside(trial: Tried) -> str:
     """`, beside 8.2 MB of VMEM`: what went there is no saving."""
-    least = 0.01 * (one.peak or 0)
-    words = [f"{amount(n)} of {name}" for name, n in one.elsewhere.items() if n > least]
+    least = 0.01 * (trial.peak or 0)
+    words = [f"{amount(n)} of {name}" for name, n in trial.elsewhere.items() if n > least]
     return f" beside {listed(words)}" if words else ""
 
 
@@ -134,10 +136,10 @@ def _has_barrier(module: Module) -> bool:
 
 def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iterator[Finding]:
     """What `jax.checkpoint` would change, beside a peak of so many bytes now."""
-    failed = [one for one in tried if one.why]
-    worked = [one for one in tried if one.peak is not None]
+    failed = [trial for trial in tried if trial.why]
+    worked = [trial for trial in tried if trial.peak is not None]
     if worked and now:
-        best = min(worked, key=lambda one: one.peak or 0)
+        best = min(worked, key=lambda trial: trial.peak or 0)
         flops = count_module(subject.jaxpr.module).flops
         more = _change(best.flops, flops)
         if _lowers(best, now):
@@ -158,22 +160,24 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
             yield Finding(
                 "No way of jax.checkpoint that was tried lowers the peak by more than 2%."
             )
-    if now and any(one.loosened and not _lowers(one, now) for one in worked):
+    if now and any(trial.loosened and not _lowers(trial, now) for trial in worked):
         yield Finding(
             f"XLA takes jax.checkpoint's barriers out on {subject.program.target.platform}, so "
             "that what is computed again may come long before it is needed: on another device "
             "the peak can fall where it does not here.",
             "xla",
         )
-    if now and any(one.over_loops for one in failed):
+    if now and any(trial.over_loops for trial in failed):
         yield Finding(
             "A `lax.scan` over the steps of the loop, its body under jax.checkpoint, would keep "
             "what each step hands to the next and compute the rest again; by how much that "
             "lowers the peak was not tried.",
             "estimate",
         )
-    for one in failed:
-        yield Finding(f"jax.checkpoint round {one.name} could not be tried: {one.why}.", "unknown")
+    for trial in failed:
+        yield Finding(
+            f"jax.checkpoint round {trial.name} could not be tried: {trial.why}.", "unknown"
+        )
 
 
 def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
@@ -182,20 +186,20 @@ def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
         return Table("With jax.checkpoint", (), ())
     flops = count_module(subject.jaxpr.module).flops
     now = Tried("nothing (as it is)", "", use.peak, use.saved.bytes, flops, _elsewhere(use))
-    worked = [now, *(one for one in tried if not one.why)]
-    apart = any(one.elsewhere for one in worked)
+    worked = [now, *(trial for trial in tried if not trial.why)]
+    apart = any(trial.elsewhere for trial in worked)
     rows = tuple(
         (
-            Cell(one.name),
-            Cell(amount(one.peak), one.peak, bar=(one.peak or 0) / _most(worked)),
-            Cell("" if one is now else _change(one.peak, now.peak)),
-            *([Cell(amount(sum(one.elsewhere.values())))] if apart else []),
-            Cell(amount(one.saved), one.saved),
-            Cell(amount(one.flops, "flop"), one.flops),
-            Cell("" if one is now else _change(one.flops, flops)),
-            Cell(one.code),
+            Cell(trial.name),
+            Cell(amount(trial.peak), trial.peak, bar=(trial.peak or 0) / _most(worked)),
+            Cell("" if trial is now else _change(trial.peak, now.peak)),
+            *([Cell(amount(sum(trial.elsewhere.values())))] if apart else []),
+            Cell(amount(trial.saved), trial.saved),
+            Cell(amount(trial.flops, "flop"), trial.flops),
+            Cell("" if trial is now else _change(trial.flops, flops)),
+            Cell(trial.code),
         )
-        for one in worked
+        for trial in worked
     )
     note = "Each was traced and compiled; nothing was run."
     more = ("on the chip",) if apart else ()
@@ -206,7 +210,7 @@ def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
 
 
 def _most(tried: Sequence[Tried]) -> int:
-    return max((one.peak or 0 for one in tried), default=0) or 1
+    return max((trial.peak or 0 for trial in tried), default=0) or 1
 
 
 def _change(new: int | None, old: int | None) -> str:

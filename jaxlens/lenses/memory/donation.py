@@ -49,20 +49,22 @@ def donations(capture: Capture) -> tuple[Donation, ...]:
     inputs, outputs = capture.program.inputs, capture.outputs
     module = capture.optimized.module
     shared = _aliases(module, inputs, len(outputs))
-    donated = [one for one in inputs if one.donated]
-    found = [_donated(one, shared, inputs, outputs, module) for one in donated]
+    donated = [leaf for leaf in inputs if leaf.donated]
+    candidates = [_donated(leaf, shared, inputs, outputs, module) for leaf in donated]
     free = [n for n in range(len(outputs)) if n not in shared.values()]
-    for one in inputs:
-        result = next((n for n in free if _fits(one, outputs[n])), None)
-        if not one.donated and result is not None:
+    for leaf in inputs:
+        result = next((n for n in free if _fits(leaf, outputs[n])), None)
+        if not leaf.donated and result is not None:
             free.remove(result)
-            kind = str(one.type)
-            found.append(Donation(one.name, kind, one.type.bytes, False, outputs[result].name))
-    return tuple(found)
+            kind = str(leaf.type)
+            candidates.append(
+                Donation(leaf.name, kind, leaf.type.bytes, False, outputs[result].name)
+            )
+    return tuple(candidates)
 
 
-def _fits(one: Input, result: Input) -> bool:
-    return (one.type.dtype, one.type.shape) == (result.type.dtype, result.type.shape)
+def _fits(leaf: Input, result: Input) -> bool:
+    return (leaf.type.dtype, leaf.type.shape) == (result.type.dtype, result.type.shape)
 
 
 def _aliases(module: Module, inputs: Sequence[Input], results: int) -> dict[str, int]:
@@ -74,31 +76,31 @@ def _aliases(module: Module, inputs: Sequence[Input], results: int) -> dict[str,
 
 
 def _donated(
-    one: Input,
+    leaf: Input,
     shared: dict[str, int],
     inputs: Sequence[Input],
     outputs: Sequence[Input],
     module: Module,
 ) -> Donation:
-    kind, size = str(one.type), one.type.bytes
-    if one.name in shared:
-        return Donation(one.name, kind, size, True, outputs[shared[one.name]].name)
-    return Donation(one.name, kind, size, True, "", _why(one, inputs, outputs, module))
+    kind, size = str(leaf.type), leaf.type.bytes
+    if leaf.name in shared:
+        return Donation(leaf.name, kind, size, True, outputs[shared[leaf.name]].name)
+    return Donation(leaf.name, kind, size, True, "", _why(leaf, inputs, outputs, module))
 
 
-def _why(one: Input, inputs: Sequence[Input], outputs: Sequence[Input], module: Module) -> str:
+def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], module: Module) -> str:
     """Why no result took a donated input's place."""
-    alike = [result for result in outputs if _fits(one, result)]
-    rivals = sum(1 for other in inputs if other.donated and _fits(one, other))
+    alike = [result for result in outputs if _fits(leaf, result)]
+    rivals = sum(1 for other in inputs if other.donated and _fits(leaf, other))
     if not alike:
-        near = [r for r in outputs if r.type.shape == one.type.shape]
+        near = [r for r in outputs if r.type.shape == leaf.type.shape]
         also = f"; {near[0].name} has its shape, but is {near[0].type.dtype}" if near else ""
-        return f"no result is {one.type}{also}"
-    if one.name not in numbers(module, inputs):
+        return f"no result is {leaf.type}{also}"
+    if leaf.name not in numbers(module, inputs):
         return "the program does not read it"
     if rivals > len(alike):
         return (
-            f"{count(len(alike), 'result')} of type {one.type} for "
+            f"{count(len(alike), 'result')} of type {leaf.type} for "
             f"{count(rivals, 'donated input')} of it"
         )
     return "a result of its type exists, but XLA did not use it (layout, sharding or backend)"
@@ -106,12 +108,12 @@ def _why(one: Input, inputs: Sequence[Input], outputs: Sequence[Input], module: 
 
 def sentences(found: Sequence[Donation]) -> list[Finding]:
     """What donation does here, and what it could do."""
-    done = [one for one in found if one.donated and one.result]
-    lost = [one for one in found if one.donated and not one.result]
-    could = [one for one in found if not one.donated]
+    done = [donation for donation in found if donation.donated and donation.result]
+    lost = [donation for donation in found if donation.donated and not donation.result]
+    could = [donation for donation in found if not donation.donated]
     said = []
     if done:
-        size = amount(sum(one.bytes or 0 for one in done))
+        size = amount(sum(donation.bytes or 0 for donation in done))
         verb = "has" if len(done) == 1 else "have"
         said.append(
             Finding(
@@ -119,7 +121,7 @@ def sentences(found: Sequence[Donation]) -> list[Finding]:
             )
         )
     if lost:
-        reasons = Counter(one.why for one in lost)
+        reasons = Counter(donation.why for donation in lost)
         why = "; ".join(f"{next(o.name for o in lost if o.why == w)}: {w}" for w in reasons)
         said.append(
             Finding(
@@ -127,8 +129,8 @@ def sentences(found: Sequence[Donation]) -> list[Finding]:
             )
         )
     if could:
-        roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in could))
-        size = amount(sum(one.bytes or 0 for one in could))
+        roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in could))
+        size = amount(sum(donation.bytes or 0 for donation in could))
         names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
         fits = "has the type of an input" if len(could) == 1 else "have the types of inputs"
         said.append(
@@ -144,24 +146,24 @@ def sentences(found: Sequence[Donation]) -> list[Finding]:
 
 def table(found: Sequence[Donation], most: int = 12) -> Table:
     """One row per input, largest first."""
-    found = sorted(found, key=lambda one: -(one.bytes or 0))
-    top = max((one.bytes or 0 for one in found), default=0) or 1
+    found = sorted(found, key=lambda donation: -(donation.bytes or 0))
+    top = max((donation.bytes or 0 for donation in found), default=0) or 1
     rows = tuple(
         (
-            Cell(one.name),
-            Cell(one.type),
-            Cell(amount(one.bytes), one.bytes, bar=(one.bytes or 0) / top),
-            Cell("yes" if one.donated else "no"),
-            Cell(_became(one)),
+            Cell(donation.name),
+            Cell(donation.type),
+            Cell(amount(donation.bytes), donation.bytes, bar=(donation.bytes or 0) / top),
+            Cell("yes" if donation.donated else "no"),
+            Cell(_became(donation)),
         )
-        for one in found[:most]
+        for donation in found[:most]
     )
     left = f"{len(found) - most:,} more: .donations has all." if len(found) > most else ""
     columns = ("input", "type", "bytes", "donated", "its memory")
     return Table("Donation", columns, rows, left, right=(2,))
 
 
-def _became(one: Donation) -> str:
-    if one.why:
-        return f"is not used again: {one.why}"
-    return f"holds {one.result}" if one.donated else f"could hold {one.result}"
+def _became(donation: Donation) -> str:
+    if donation.why:
+        return f"is not used again: {donation.why}"
+    return f"holds {donation.result}" if donation.donated else f"could hold {donation.result}"

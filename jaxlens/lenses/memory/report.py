@@ -93,16 +93,16 @@ def _donations(capture: Capture) -> tuple[Donation, ...]:
         return ()
 
 
-def report(known: MemoryFacts) -> Report:
+def report(facts: MemoryFacts) -> Report:
     """The peak and who owns it, then what autodiff saved, and donation."""
-    use, sizes, subject = known.use, known.sizes(), known.subject()
+    use, sizes, subject = facts.use, facts.sizes(), facts.subject()
     quote = quoter(subject)
     answer, *more = _peak(use, quote)
-    kept = _kept(use.saved, quote, subject.program.target.devices, known)
+    kept = _kept(use.saved, quote, subject.program.target.devices, facts)
     # A trial was asked for, so what it found is the answer.
-    tries = checkpoint.sentences(known.tried, use.peak, subject)
+    tries = checkpoint.sentences(facts.tried, use.peak, subject)
     findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *kept]
-    worth = [d for d in known.donations if d.donated or _worth(d, known)]
+    worth = [d for d in facts.donations if d.donated or _worth(d, facts)]
     findings += donation.sentences(worth)
     tables = (
         by_line(use, quote),
@@ -110,7 +110,7 @@ def report(known: MemoryFacts) -> Report:
         size_table(sizes),
         space_table(use),
         residual_table(use.saved, quote),
-        checkpoint.table(known.tried, use, subject),
+        checkpoint.table(facts.tried, use, subject),
         *([donation.table(worth)] if worth else []),
     )
     values: dict[str, float] = {}

@@ -10,45 +10,45 @@ from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
 _MOST = 40  # values in the table
 
 
-def report(found: Sharding) -> Report:
+def report(sharding: Sharding) -> Report:
     """How each array lies on the devices, and what the collectives move."""
-    findings = [*_answer(found), *_pieces(found), *_one(found)]
-    tables = [_arrays(found)]
-    if found.collectives:
-        tables.insert(0, _travels(found))
-    moved = {c.id: c.sent for c in found.collectives if c.sent}
+    findings = [*_answer(sharding), *_pieces(sharding), *_one(sharding)]
+    tables = [_arrays(sharding)]
+    if sharding.collectives:
+        tables.insert(0, _travels(sharding))
+    moved = {c.id: c.sent for c in sharding.collectives if c.sent}
     overlay = Overlay("bytes sent by a device (estimate)", "optimized", moved)
     return Report("Sharding", tuple(findings), tuple(tables), (overlay,) if moved else ())
 
 
-def _answer(found: Sharding) -> Iterator[Finding]:
+def _answer(sharding: Sharding) -> Iterator[Finding]:
     """What travels, and which line makes it."""
-    if found.devices == 1:
+    if sharding.devices == 1:
         yield Finding("The program runs on one device: nothing is cut, and nothing travels.")
         return
-    mesh = " x ".join(f"{name} {size}" for name, size in found.axes)
-    among = f"{found.devices} devices ({mesh})" if mesh else f"{found.devices} devices"
-    if not found.collectives:
+    mesh = " x ".join(f"{name} {size}" for name, size in sharding.axes)
+    among = f"{sharding.devices} devices ({mesh})" if mesh else f"{sharding.devices} devices"
+    if not sharding.collectives:
         yield Finding(f"Nothing travels between the {among}: each computes on what it holds.")
         return
-    most = max(found.collectives, key=lambda c: c.sent or 0.0)
+    most = max(sharding.collectives, key=lambda c: c.sent or 0.0)
     where = f", from {listed(sorted(most.lines))}" if most.lines else ""
-    tally = Counter(c.opcode for c in found.collectives)
+    tally = Counter(c.opcode for c in sharding.collectives)
     kinds = listed([count(n, kind) for kind, n in tally.items()])
-    ids = tuple(c.id for c in found.collectives)
-    unknown = found.unknown
-    if len(unknown) == len(found.collectives):
+    ids = tuple(c.id for c in sharding.collectives)
+    unknown = sharding.unknown
+    if len(unknown) == len(sharding.collectives):
         yield Finding(f"Each of {among} sends what is not known, in {kinds}.", "unknown", ids)
     else:
         least = "at least " if unknown else ""
-        words = f"Each of {among} sends {least}{amount(found.sent)} a run in {kinds}"
+        words = f"Each of {among} sends {least}{amount(sharding.sent)} a run in {kinds}"
         rest = f"; most of it, {amount(most.sent)}, in {_name(most)}" if len(ids) > 1 else ""
         yield Finding(f"{words}{rest}{_along(most)}{where}.", "estimate", ids)
     if unknown:
         names = listed([_name(c) for c in unknown])
         text = f"Not in the sum, as their groups or sizes could not be read: {names}."
         yield Finding(text, "unknown", tuple(c.id for c in unknown))
-    endless = [c.id for c in found.collectives if c.trips is None]
+    endless = [c.id for c in sharding.collectives if c.trips is None]
     if endless:
         yield Finding(
             f"In loops of unknown length, counted once: {listed(endless)}.",
@@ -66,40 +66,42 @@ def _along(one: Collective) -> str:
     return f" over {' and '.join(one.over)}" if one.over else ""
 
 
-def _pieces(found: Sharding) -> Iterator[Finding]:
+def _pieces(sharding: Sharding) -> Iterator[Finding]:
     """Which inputs every device holds whole, though there are several devices."""
-    if found.devices == 1:
+    if sharding.devices == 1:
         return
-    known = [one for one in found.inputs if one.tiling is not None]
-    cut = [one for one in known if one.tiling is not None and one.tiling.parts > 1]
+    known = [spread for spread in sharding.inputs if spread.tiling is not None]
+    cut = [spread for spread in known if spread.tiling is not None and spread.tiling.parts > 1]
     if known:
-        some = f"{len(cut)} of {count(len(found.inputs), 'input')}" if cut else "No input"
+        some = f"{len(cut)} of {count(len(sharding.inputs), 'input')}" if cut else "No input"
         yield Finding(f"{some} {'are' if len(cut) > 1 else 'is'} cut into pieces.")
-    held = sorted((one for one in known if one not in cut), key=lambda o: -(o.type.bytes or 0))
-    total = sum(one.type.bytes or 0 for one in held)
+    held = sorted(
+        (spread for spread in known if spread not in cut), key=lambda o: -(o.type.bytes or 0)
+    )
+    total = sum(spread.type.bytes or 0 for spread in held)
     if total:
-        names = listed([f"{one.name} {one.type}" for one in held if one.type.bytes])
+        names = listed([f"{spread.name} {spread.type}" for spread in held if spread.type.bytes])
         yield Finding(f"Every device holds {amount(total)} of inputs whole: {names}.")
-    unknown = [one.name for one in found.inputs if one.tiling is None]
+    unknown = [spread.name for spread in sharding.inputs if spread.tiling is None]
     if unknown:
         yield Finding(f"Not known how these lie: {listed(unknown)}.", "unknown")
 
 
-def _one(found: Sharding) -> Iterator[Finding]:
+def _one(sharding: Sharding) -> Iterator[Finding]:
     """What one device runs."""
-    if found.devices == 1:
+    if sharding.devices == 1:
         return
-    body = found.subject().optimized.module.body()
+    body = sharding.subject().optimized.module.body()
     work = [n for n in body.nodes if n.opcode not in NO_WORK]
-    flops = found.flops()
+    flops = sharding.flops()
     counted = "" if flops is None else f", {amount(flops, 'flop')} by XLA's count"
     words = count(len(work), "instruction")
     yield Finding(f"All devices run the same program, each on its pieces: {words}{counted}.", "xla")
 
 
-def _travels(found: Sharding) -> Table:
+def _travels(sharding: Sharding) -> Table:
     """One row per collective."""
-    most = max((c.sent or 0.0 for c in found.collectives), default=0.0) or 1.0
+    most = max((c.sent or 0.0 for c in sharding.collectives), default=0.0) or 1.0
     rows = tuple(
         (
             Cell(_name(c), ids=(c.id,)),
@@ -110,7 +112,7 @@ def _travels(found: Sharding) -> Table:
             Cell(amount(c.sent), c.sent, bar=(c.sent or 0.0) / most),
             Cell(listed(sorted(c.lines))),
         )
-        for c in found.collectives
+        for c in sharding.collectives
     )
     columns = (
         "collective",
@@ -141,22 +143,22 @@ def _groups(one: Collective) -> str:
     return f"{len(one.groups)} of {'/'.join(map(str, sorted(sizes)))}: {shown}{more}"
 
 
-def _arrays(found: Sharding) -> Table:
+def _arrays(sharding: Sharding) -> Table:
     """One row per input, result and kind of value between."""
-    every = (*found.inputs, *found.outputs, *found.values[:_MOST])
+    every = (*sharding.inputs, *sharding.outputs, *sharding.values[:_MOST])
     rows = tuple(
         (
-            Cell(one.name),
-            Cell(one.kind),
-            Cell(str(one.type)),
-            Cell(one.spec or ("unknown" if one.tiling is None else "-")),
-            *_held(one),
-            Cell(one.line),
+            Cell(spread.name),
+            Cell(spread.kind),
+            Cell(str(spread.type)),
+            Cell(spread.spec or ("unknown" if spread.tiling is None else "-")),
+            *_held(spread),
+            Cell(spread.line),
         )
-        for one in every
+        for spread in every
     )
     columns = ("array", "kind", "type", "cut as", "pieces", "copies", "a device holds", "from line")
-    left = len(found.values) - _MOST
+    left = len(sharding.values) - _MOST
     cut = f" {left:,} smaller values are left out." if left > 0 else ""
     note = (
         "Values: as XLA's partitioner was given them, those that are alike once; values within a "

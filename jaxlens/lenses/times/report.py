@@ -409,12 +409,12 @@ def _lines(subject: Subject, facts: Times) -> Table:
 
 def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
     try:
-        found = lines(subject.stage(stage).module)
+        owned = lines(subject.stage(stage).module)
     except LensError:
         return None
     counts: Counter[str] = Counter()
-    for (key, line), ids in found.own.items():
-        counts[f"{found.names[key]}:{line}"] += len(ids)
+    for (key, line), ids in owned.own.items():
+        counts[f"{owned.names[key]}:{line}"] += len(ids)
     return counts
 
 

@@ -14,10 +14,10 @@ def failure(found: Failure) -> Report:
     return Report(title, (line, *findings(found), *remedies), tuple(tables(found)))
 
 
-def findings(found: Failure) -> Iterator[Finding]:
+def findings(failure: Failure) -> Iterator[Finding]:
     """Why the line failed, and where the traced value came from."""
-    came = origin(found.value) if found.value else ""
-    for sentence in filter(None, (f"{why(found)} {came}".strip(), operands(found))):
+    came = origin(failure.value) if failure.value else ""
+    for sentence in filter(None, (f"{why(failure)} {came}".strip(), operands(failure))):
         yield Finding(sentence, "traced")
 
 
@@ -27,15 +27,15 @@ def remedy(found: Remedy) -> Finding:
     return Finding(words, "traced" if found.outcome else "estimate")
 
 
-def tables(found: Failure) -> Iterator[Table]:
+def tables(failure: Failure) -> Iterator[Table]:
     """The lines that ran, the failing one last."""
-    if not found.steps:
+    if not failure.steps:
         return
-    left = f"{count(found.skipped, 'line')} ran before these. " if found.skipped else ""
+    left = f"{count(failure.skipped, 'line')} ran before these. " if failure.skipped else ""
     yield Table(
         "Until the failing line",
         ("line", "code", "bound", "recorded"),
-        tuple(map(_row, found.steps)),
+        tuple(map(_row, failure.steps)),
         f"{left}A tracer stands for a value that is known when the program runs.",
     )
 

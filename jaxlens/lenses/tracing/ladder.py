@@ -249,14 +249,14 @@ _SIDES: Mapping[str, tuple[str, ...]] = {
 _RULE_NAMES = {"forward": "forward pass", "backward": "backward pass", "batch": "batching"}
 
 
-def report(found: Ladder) -> Report:
+def report(ladder: Ladder) -> Report:
     """The ladder in sentences and tables."""
-    findings = [*_counts(found), *dict.fromkeys(_turned(found))]
-    return Report("Ladder", tuple(findings), (_rungs(found), *_tables(found)))
+    findings = [*_counts(ladder), *dict.fromkeys(_turned(ladder))]
+    return Report("Ladder", tuple(findings), (_rungs(ladder), *_tables(ladder)))
 
 
-def _counts(found: Ladder) -> Iterator[Finding]:
-    for below, rung in zip(found.rungs, found.rungs[1:], strict=False):
+def _counts(ladder: Ladder) -> Iterator[Finding]:
+    for below, rung in zip(ladder.rungs, ladder.rungs[1:], strict=False):
         has = count(rung.equations, "equation")
         if rung.transform in _CALLS:
             yield Finding(
@@ -283,9 +283,9 @@ _HOW: Mapping[str, str] = {
 }
 
 
-def _turned(found: Ladder) -> Iterator[Finding]:
+def _turned(ladder: Ladder) -> Iterator[Finding]:
     """Control flow that a batch took away or made run longer."""
-    for below, rung in zip(found.rungs, found.rungs[1:], strict=False):
+    for below, rung in zip(ladder.rungs, ladder.rungs[1:], strict=False):
         if rung.transform != "vmap":
             continue
         places, old = _by_place(rung.module, _places(rung.module)), _places(below.module)
@@ -349,13 +349,13 @@ def _rungs(found: Ladder) -> Table:
     return Table("Rungs", columns, tuple(rows), note, right=(1, 2, 3))
 
 
-def _tables(found: Ladder) -> Iterator[Table]:
+def _tables(ladder: Ladder) -> Iterator[Table]:
     """The rules that each transform used."""
-    for n, rung in enumerate(found.rungs):
-        uses = [use for use in found.rules if use.rung == n]
+    for n, rung in enumerate(ladder.rungs):
+        uses = [use for use in ladder.rules if use.rung == n]
         if not uses:
             continue
-        below = {node.id: node for node in found.rungs[n - 1].module.nodes()}
+        below = {node.id: node for node in ladder.rungs[n - 1].module.nodes()}
         kinds = {node.id: node.opcode for node in rung.module.nodes()}
         rows = tuple(
             (

@@ -75,9 +75,9 @@ class Tracing(ProgramFacts):
     library: str = ""
 
 
-def report(found: Tracing) -> Report:
+def report(tracing: Tracing) -> Report:
     """What happened while the function was traced."""
-    return Report("Tracing", tuple(findings(found)), (table(found),))
+    return Report("Tracing", tuple(findings(tracing)), (table(tracing),))
 
 
 def facts(capture: Capture) -> Tracing:
@@ -237,15 +237,15 @@ def _ended(loop: _Running, file: str) -> PythonLoop:
     return PythonLoop(f"{file}:{loop.header}", loop.times, loop.equations)
 
 
-def findings(found: Tracing) -> Iterator[Finding]:
+def findings(tracing: Tracing) -> Iterator[Finding]:
     """What a reader of the code should know, in sentences."""
-    lines = {(s.key, s.line) for s in found.steps if s.event == "line"}
-    functions = {(s.key, s.function) for s in found.steps if s.event == "call"}
-    made = sum(len(s.made) for s in found.steps)
-    rest = f", {found.after:,} of them when it was done" if found.after else ""
-    if not found.steps:
-        recorded = count(found.equations, "equation")
-        place = f" (most at {found.library}, a library's line)" if found.library else ""
+    lines = {(s.key, s.line) for s in tracing.steps if s.event == "line"}
+    functions = {(s.key, s.function) for s in tracing.steps if s.event == "call"}
+    made = sum(len(s.made) for s in tracing.steps)
+    rest = f", {tracing.after:,} of them when it was done" if tracing.after else ""
+    if not tracing.steps:
+        recorded = count(tracing.equations, "equation")
+        place = f" (most at {tracing.library}, a library's line)" if tracing.library else ""
         yield Finding(
             f"No line of yours ran while this was traced: its {recorded} came from "
             f"libraries{place}, whose lines the tape does not follow."
@@ -253,15 +253,15 @@ def findings(found: Tracing) -> Iterator[Finding]:
         return
     yield Finding(
         f"Tracing ran {count(len(lines), 'line')} of {count(len(functions), 'function')} once, in "
-        f"{count(len(found.steps), 'step')}, and recorded {count(made, 'equation')}{rest}."
+        f"{count(len(tracing.steps), 'step')}, and recorded {count(made, 'equation')}{rest}."
     )
-    for loop in _largest(found.loops):
+    for loop in _largest(tracing.loops):
         yield Finding(
             f"The loop at {loop.line} was unrolled: {count(loop.times, 'pass', 'passes')}, "
             f"{count(loop.equations, 'equation')}."
         )
     sides: defaultdict[str, set[bool]] = defaultdict(set)
-    for branch in found.branches:
+    for branch in tracing.branches:
         sides[branch.line].add(branch.taken)
     one = [line for line, taken in sides.items() if len(taken) == 1]
     if one:
@@ -270,12 +270,14 @@ def findings(found: Tracing) -> Iterator[Finding]:
             f"Of {words} one branch alone is in the program: Python knew the condition while "
             "tracing."
         )
-    if found.printed:
-        places = listed(list(found.printed))
+    if tracing.printed:
+        places = listed(list(tracing.printed))
         yield Finding(f"What {places} printed, it printed while tracing: no later call prints it.")
-    if found.wrote:
-        yield Finding(f"Changed while tracing, and by no later call: {listed(list(found.wrote))}.")
-    if found.cut:
+    if tracing.wrote:
+        yield Finding(
+            f"Changed while tracing, and by no later call: {listed(list(tracing.wrote))}."
+        )
+    if tracing.cut:
         yield Finding("There were more steps than are kept; the later ones are missing.", "unknown")
 
 
@@ -285,13 +287,15 @@ def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
     for loop in loops:
         times[loop.line][0] += loop.times
         times[loop.line][1] += loop.equations
-    found = [PythonLoop(line, n, equations) for line, (n, equations) in times.items()]
-    return sorted((one for one in found if one.equations), key=lambda one: -one.equations)[:3]
+    python_loops = [PythonLoop(line, n, equations) for line, (n, equations) in times.items()]
+    return sorted((one for one in python_loops if one.equations), key=lambda one: -one.equations)[
+        :3
+    ]
 
 
-def table(found: Tracing) -> Table:
+def table(tracing: Tracing) -> Table:
     """One row per step."""
-    sources = found.subject().sources
+    sources = tracing.subject().sources
     texts = {key: source.text.splitlines() for key, source in sources.items()}
     rows = tuple(
         (
@@ -300,9 +304,9 @@ def table(found: Tracing) -> Table:
             Cell(_said(step, texts)),
             Cell("; ".join(f"{b.name} = {b.text}" for b in step.bound)),
             Cell(" ".join(step.made), ids=step.made),
-            Cell("; ".join(found.notes.get(n, ()))),
+            Cell("; ".join(tracing.notes.get(n, ()))),
         )
-        for n, step in enumerate(found.steps)
+        for n, step in enumerate(tracing.steps)
     )
     columns = ("step", "line", "code", "bound", "recorded", "note")
     note = "A tracer stands for a value that is known when the program runs."
