@@ -29,7 +29,9 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
     if run is None:
         return show.verb("compile", capture, options)
     answers = [
-        (q, q.facts(capture, q.told(options))) for q in of_verb("compile") if q.is_asked(options)
+        (q, q.gathered_facts(capture, q.told(options)))
+        for q in of_verb("compile")
+        if q.is_asked(options)
     ]
     return show.document(capture, "compile", answers, options.full, run)
 
