@@ -35,8 +35,8 @@ from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
-from jaxlens.stages.compile import flags
-from jaxlens.stages.compile.xla import FUSING
+from jaxlens.stages.compile import process_flags
+from jaxlens.stages.compile.dump_options import dumped_passes
 from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
@@ -48,7 +48,6 @@ _NO_JIT = (
     "jax_disable_jit is on here, so the call runs op by op: this is the one program that jit makes "
     "of it where that is off, and all figures are that program's."
 )
-_SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
 
 
 def capture(
@@ -89,7 +88,7 @@ def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]
         place.target,
         call.span,
         tuple(transforms) or call.transforms,
-        flags.told(),
+        process_flags.xla_flags(),
         call.unjitted,
         (_NO_JIT,) if settings.jax_disable_jit else (),
     )
@@ -183,10 +182,8 @@ class LiveDriver(Running):
             self.compiling.compiled(self._dumped(needs.passes), needs.profile)
 
     def _dumped(self, passes: Passes) -> bool | str:
-        """The passes to dump; of a small program dumps of all cost next to nothing."""
-        if passes != "fusing":
-            return passes == "all"
-        return len(self.stage("stablehlo").text) <= _SMALL or FUSING
+        length = len(self.stage("stablehlo").text) if passes == "fusing" else 0
+        return dumped_passes(passes, length)
 
     def recorded(self) -> frozenset[Extra]:
         compiled = self.compiling.recorded()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from jaxlens.notebook.cell.calls_in import Candidate
+from jaxlens.notebook.cell.find_calls import Candidate
 
 Taker = Callable[[Candidate, Any, tuple[Any, ...], dict[str, Any]], None]
 

@@ -20,20 +20,8 @@ from typing import TYPE_CHECKING, Any
 from jaxlens.errors import CellError, LensError, OptionError, TargetError, UnavailableError
 from jaxlens.notebook.cell import run_cell as cells
 from jaxlens.notebook.cell.callee import MISSING, resolve
-from jaxlens.notebook.cell.calls_in import (
-    Candidate,
-    Namespace,
-    binds,
-    calls_in,
-    expression_in,
-    loads,
-    waited_for,
-)
 from jaxlens.notebook.cell.effects import Reached
-from jaxlens.notebook.cell.offers import calling, offering
-from jaxlens.notebook.cell.printed import Printed
-from jaxlens.notebook.cell.run_cell import ParsedCell
-from jaxlens.notebook.cell.target_call import (
+from jaxlens.notebook.cell.evaluate_call import (
     EmptyError,
     LineError,
     Taken,
@@ -47,6 +35,18 @@ from jaxlens.notebook.cell.target_call import (
     short,
     taken_of,
 )
+from jaxlens.notebook.cell.find_calls import (
+    Candidate,
+    Namespace,
+    binds,
+    calls_in,
+    expression_in,
+    loads,
+    waited_for,
+)
+from jaxlens.notebook.cell.offers import calling, offering
+from jaxlens.notebook.cell.printed import Printed
+from jaxlens.notebook.cell.run_cell import ParsedCell
 from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.views.questions.cell_calls import after_run
 

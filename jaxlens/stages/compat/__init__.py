@@ -7,7 +7,8 @@ none raises for that reason. Public JAX is used directly where it is needed.
 from jaxlens.stages.compat.calls_heard import hear_calls, hear_test_events
 from jaxlens.stages.compat.computing import computes
 from jaxlens.stages.compat.disk_cache import persistent_cache_off
-from jaxlens.stages.compat.disk_cache_key import hear_key_parts
+from jaxlens.stages.compat.disk_key_hashes import hear_key_parts
+from jaxlens.stages.compat.import_private import private
 from jaxlens.stages.compat.jit_caches import (
     context_names,
     every_trace_key,
@@ -42,7 +43,6 @@ from jaxlens.stages.compat.plugins import (
     has_idle_tpu_plugin,
     register_cuda,
 )
-from jaxlens.stages.compat.private_modules import private
 from jaxlens.stages.compat.profiler import forget_session
 from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo
 from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names

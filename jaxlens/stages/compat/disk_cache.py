@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.import_private import private
 
 # What JAX remembered before the first of the compiles that overlap: an interrupted one ends in its
 # thread while the next begins. One entry per compile; the last to end puts the first entry back.

@@ -6,7 +6,7 @@ Nothing is changed by looking.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.import_private import private
 
 
 def context_names() -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.import_private import private
 
 
 def constants_as_arguments() -> AbstractContextManager[Any]:

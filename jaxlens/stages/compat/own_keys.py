@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.import_private import private
 
 
 def context_value() -> Any:

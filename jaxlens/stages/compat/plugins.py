@@ -5,7 +5,7 @@ import importlib.metadata
 import importlib.util
 import sys
 
-from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.import_private import private
 
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 

@@ -4,7 +4,7 @@ Tried with jax 0.10.2 and 0.12.0.1: `jax.profiler.stop_trace` forgets a session 
 it is written, so that one which could not be written runs on for JAX, and no other can start.
 """
 
-from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.import_private import private
 
 
 def forget_session(path: str) -> None:

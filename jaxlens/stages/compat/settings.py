@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
-from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.import_private import private
 
 _OURS = "jax_jit_cpp_cache_obj"  # what `apart` borrows
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from jaxlens.stages.compat.private_modules import private
+from jaxlens.stages.compat.import_private import private
 
 # What JAX calls a function that its user left without a name, such as `jax.vmap(model)`.
 UNNAMED = "<unnamed function>"

@@ -18,7 +18,7 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.machine import launches
 from jaxlens.ir.machine.kernel_text import Kind, Text, lazy_kernel
 from jaxlens.stages.compile.disassemble import disassemble, missing, readable, symbols
-from jaxlens.stages.compile.dump import Dump
+from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.shared_kernels import owners
 
 _DEFINE = re.compile(

@@ -10,7 +10,7 @@ have other names each time, and nothing is said. Seen with jax 0.10.2 and 0.12.0
 from collections.abc import Iterator
 
 from jaxlens.ir.facts import Part
-from jaxlens.stages.compile.dump import Dump
+from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import symbols_of
 
 

@@ -16,7 +16,7 @@ import jax
 
 from jaxlens.ir.facts import CONVERSION, Part, Profile
 from jaxlens.stages import compat
-from jaxlens.stages.compile.dump import full, no_room, remove
+from jaxlens.stages.compile.dump_files import full, no_room, remove
 
 BUSY = (
     "a profiler session of yours is running, and a process can have one: "

@@ -29,14 +29,13 @@ from jaxlens.ir.stamps import bare
 from jaxlens.stages import compat
 from jaxlens.stages.compile import profile
 from jaxlens.stages.compile.disassemble import missing, readable
-from jaxlens.stages.compile.dump import Dump, folder, full, read, remove
+from jaxlens.stages.compile.dump_files import Dump, folder, full, read, remove
+from jaxlens.stages.compile.dump_options import dump_options
 from jaxlens.stages.compile.interruptible import Abandon, interruptible
 from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_text, without_code
 from jaxlens.stages.compile.llvm_times import llvm_parts
 from jaxlens.stages.compile.memory import memory
 
-# The passes that make fusions have it in their names, but for CPU's library rewriter.
-FUSING = "fusion|dot-library-rewriter"
 _NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255
 
 
@@ -229,7 +228,7 @@ def _compile(
         abandon.cleanup = lambda: _clean(path, session)
         with _short_name(lowered), profile.ended(session):
             start = time.perf_counter()
-            options = {**_options(str(path), passes), **flags}
+            options = {**dump_options(str(path), passes), **flags}
             executable = lowered.compile(compiler_options=options)
             seconds = time.perf_counter() - start
             seen = _seen(session, lowered, seconds)
@@ -287,17 +286,6 @@ def _named(lowered: Any) -> bool:
         return "sym_name" in lowered.compiler_ir("stablehlo").operation.attributes
     except (AttributeError, NotImplementedError):
         return False
-
-
-def _options(path: str, passes: bool | str) -> dict[str, str]:
-    options = {"xla_dump_to": path}
-    if passes:
-        options["xla_dump_hlo_pass_re"] = passes if isinstance(passes, str) else ".*"
-    if jax.version.__version_info__ >= (0, 11):
-        # LLVM IR and PTX come only from the emitters of these names now. Never widen the pattern:
-        # the MLIR emitters' dumps end the process ("pure virtual method called" in 0.12.0.1).
-        options["xla_dump_emitter_re"] = "^(llvm|ptx)$"
-    return options
 
 
 def _platform(executable: Any) -> str:

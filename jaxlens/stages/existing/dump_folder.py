@@ -15,7 +15,7 @@ from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages.compile import dump
+from jaxlens.stages.compile import dump_files
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.trace import sources
 
@@ -40,14 +40,14 @@ def of_folder(path: Path, module: str = "") -> Capture:
     Raises:
         OptionError: The folder holds no dump, or none of that module.
     """
-    stems = dump.stems(path)
+    stems = dump_files.stems(path)
     if not stems:
         raise OptionError(
             f"expected a folder that XLA dumped into, got {path.name!r} without any "
             "module_*.before_optimizations.txt: set XLA_FLAGS=--xla_dump_to=DIR before JAX starts"
         )
     stem = _chosen(path, stems, module)
-    driver = FolderDriver(dump.read(path, stem=stem), _platform(path, stem))
+    driver = FolderDriver(dump_files.read(path, stem=stem), _platform(path, stem))
     text = driver.first.module
     program = Program(
         text.name.removeprefix("jit_"),
@@ -98,7 +98,7 @@ class FolderDriver(Driver):
     holder = "this folder of dumps"
     cure = _CURE
 
-    def __init__(self, files: dump.Dump, platform: str) -> None:
+    def __init__(self, files: dump_files.Dump, platform: str) -> None:
         self._files = files
         self.platform = platform
         passes = len(files.pass_names) > 1

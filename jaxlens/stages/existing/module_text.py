@@ -18,7 +18,7 @@ from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import compat
 from jaxlens.stages.call.target import ResolvedTarget, resolve, target_of
-from jaxlens.stages.compile.dump import Dump
+from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import kernels, without_code
 from jaxlens.stages.existing.kept_driver import KeptDriver
 from jaxlens.stages.existing.kept_staging import ExistingTrace, named_call

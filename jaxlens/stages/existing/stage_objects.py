@@ -22,7 +22,7 @@ from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.stages import compat
 from jaxlens.stages.call.target import ResolvedTarget, resolve, target_of
 from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.compile.dump import Dump
+from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.kept_driver import KeptDriver

@@ -21,7 +21,7 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages.compile.dump import Dump
+from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from jaxlens.errors import UnavailableError
-from jaxlens.stages.compile.dump import full, no_room, remove
+from jaxlens.stages.compile.dump_files import full, no_room, remove
 from jaxlens.stages.compile.profile import end
 
 

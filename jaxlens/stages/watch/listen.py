@@ -25,7 +25,7 @@ from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin,
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.compat.events import Caller, Stack
-from jaxlens.stages.keys import disk_keys, explain
+from jaxlens.stages.keys import disk_key_parts, explain
 from jaxlens.stages.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.stages.watch import listen_core
 from jaxlens.stages.watch.pending_call import PendingCall, user_line
@@ -115,7 +115,7 @@ class _Recorder:
         self._watches: list[CompileWatch] = []
         self._memory: defaultdict[FunctionOrigin, deque[JaxKey]] = defaultdict(_short)
         self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_short)
-        self._disk_keys: defaultdict[str, deque[disk_keys.Parts]] = defaultdict(_short)
+        self._disk_keys: defaultdict[str, deque[disk_key_parts.Parts]] = defaultdict(_short)
         self._local = _Local()
         self._ends: list[Callable[[], None]] = []
         self._hears_notes = True
@@ -233,9 +233,9 @@ class _Recorder:
             call.disk = held
 
     def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
-        call = self._compiling() if disk_keys.is_used() else None
+        call = self._compiling() if disk_key_parts.is_used() else None
         if call is not None and call.role == "user":
-            call.disk_parts[name] = disk_keys.part(name, digest, about)
+            call.disk_parts[name] = disk_key_parts.part(name, digest, about)
 
     def _compiling(self) -> PendingCall | None:
         """The call whose program this thread compiles."""
@@ -246,9 +246,13 @@ class _Recorder:
         if not call.disk_parts:
             return None
         earlier = self._disk_keys[call.function]
-        found = disk_keys.key(call.disk_parts, earlier)
+        found = disk_key_parts.key(call.disk_parts, earlier)
         earlier.append(call.disk_parts)
-        return found if call.disk is not None else replace(found, unkept=disk_keys.unkept(seconds))
+        return (
+            found
+            if call.disk is not None
+            else replace(found, unkept=disk_key_parts.unkept(seconds))
+        )
 
     def _note(self, what: str) -> None:
         local = self._local

@@ -7,7 +7,7 @@ from jaxlens.ir.compile_log import CacheLayer, CallEvent, CompileStep, KeyChange
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import spans
 from jaxlens.stages.compat.events import Stack
-from jaxlens.stages.keys.disk_keys import DiskPart
+from jaxlens.stages.keys.disk_key_parts import DiskPart
 from jaxlens.stages.keys.jax_key import JaxKey
 
 _UNNAMED = "a part of JAX's key that this lens has no name for"

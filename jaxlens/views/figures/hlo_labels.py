@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.lenses.sentences import fusion_kind
 from jaxlens.render.graph.figure import Box, BoxKind
-from jaxlens.views.figures.family import family, literal
+from jaxlens.views.figures.box_kinds import family, literal
 from jaxlens.views.listings.hlo import instruction
 
 _TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"(\d+)"')

@@ -13,7 +13,7 @@ from jaxlens.ir.lazy import LazyMapping
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels
 from jaxlens.render.graph.open_boxes import Path, open_paths
 from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
-from jaxlens.views.figures.family import alike, detail, family, hint, label
+from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
 from jaxlens.views.figures.ports import Ports, inputs_of, outputs_of
 from jaxlens.views.figures.runs import StepRange

@@ -20,7 +20,7 @@ from jaxlens.render.document import (
 )
 from jaxlens.report import Table, count
 from jaxlens.views.listings import jaxpr as jaxpr_lines
-from jaxlens.views.passes.change_diff import diff as change_diff
+from jaxlens.views.passes.side_by_side import diff as change_diff
 from jaxlens.views.report_blocks import report_blocks
 
 _MOST = 300  # rows of equations

@@ -24,9 +24,9 @@ from jaxlens.report import Finding, count
 from jaxlens.views.links import weave
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import pane, stage_pane
-from jaxlens.views.passes.change_diff import diff as change_diff
 from jaxlens.views.passes.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
 from jaxlens.views.passes.pane import Atoms, beside, passes_blocks
+from jaxlens.views.passes.side_by_side import diff as change_diff
 
 _SHOWN = ("stablehlo", "hlo", "optimized")
 _LINKED = ("jaxpr", *_SHOWN)

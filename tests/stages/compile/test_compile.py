@@ -15,7 +15,7 @@ import pytest
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import check
-from jaxlens.stages.compile import dump
+from jaxlens.stages.compile import dump_files
 from jaxlens.stages.compile.xla import compile_lowered, cost
 from tests.support import programs
 
@@ -31,8 +31,8 @@ def lowered():
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
     """Sends dumps to a folder of the test; a file left in it is a leak."""
-    monkeypatch.setattr(dump, "_memory", lambda: str(tmp_path))
-    monkeypatch.setattr(dump.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(dump_files, "_memory", lambda: str(tmp_path))
+    monkeypatch.setattr(dump_files.tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
@@ -223,14 +223,14 @@ def test_persistent_cache_with_overlapping_compiles(monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="processes can be asked for on POSIX only")
 def test_what_a_killed_process_left_goes_with_the_next_compile(folders):
     script = (
-        "import os\nfrom jaxlens.stages.compile.dump import folder\n"
+        "import os\nfrom jaxlens.stages.compile.dump_files import folder\n"
         "with folder(large=True) as path:\n    (path / 'half').touch()\n    os._exit(1)"
     )
     for _ in range(2):
         subprocess.run([sys.executable, "-c", script], env=os.environ | {"TMPDIR": str(folders)})
         assert len(list(folders.iterdir())) == 1
     (folders / "jaxlens-notes").touch()
-    with dump.folder(large=True) as path, dump.folder(large=True):
+    with dump_files.folder(large=True) as path, dump_files.folder(large=True):
         assert path.is_dir()
     assert [p.name for p in folders.iterdir()] == ["jaxlens-notes"]
 
@@ -276,7 +276,7 @@ def test_what_is_missing_says_so():
         def as_text(self):
             return "HloModule f\n\nENTRY %main () -> f32[] {\n  ROOT %c = f32[] constant(0)\n}\n"
 
-    done = CompileOutput("f", "tpu", Executable(), dump.Dump(), (), True)
+    done = CompileOutput("f", "tpu", Executable(), dump_files.Dump(), (), True)
     assert done.optimized.module.name == "f"
     for name, words in {
         "llvm": "XLA gave no LLVM IR for f on tpu",

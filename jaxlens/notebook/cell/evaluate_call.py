@@ -10,7 +10,7 @@ from typing import Any
 from jaxlens.errors import LensError, OptionError
 from jaxlens.notebook.cell import run_cell as cells
 from jaxlens.notebook.cell.callee import is_foreign
-from jaxlens.notebook.cell.calls_in import Candidate
+from jaxlens.notebook.cell.find_calls import Candidate
 from jaxlens.notebook.cell.run_cell import ParsedCell
 
 _WORDS = {

@@ -1,12 +1,12 @@
-"""Which of XLA's flags this process was started with: a compile by others is another program."""
+"""The flags of XLA that this process was started with: others compile another program."""
 
 import os
 
-# What says where files go, or how many devices there are, which captures tell otherwise.
+# Where files go, and how many devices there are: a capture has both elsewhere.
 _SILENT = ("xla_dump", "xla_force_host_platform_device_count")
 
 
-def told() -> tuple[str, ...]:
+def xla_flags() -> tuple[str, ...]:
     """The flags of XLA_FLAGS that may change a compiled program, without their dashes."""
     words = os.environ.get("XLA_FLAGS", "").split()
     flags = (word.lstrip("-") for word in words if word.startswith("--"))
