@@ -152,7 +152,7 @@ class Driver:
         self.lacks("buffer assignment")
 
     def fusion_log(self) -> str:
-        """What XLA's fusing pass decided and why (GPU); see `ir.fusion_log`."""
+        """What XLA's fusing pass decided and why (GPU); see `ir.hlo.fusion_log`."""
         self.lacks("reasons for what XLA fused")
 
     def memory(self) -> Memory:

@@ -44,7 +44,7 @@ class Dump:
         live: Live ranges as text.
         thunks: The runtime's list of thunks (GPU).
         thunk_names: Which instruction each of them belongs to.
-        fusion_log: What the fusing pass decided, and why (GPU); see `ir.fusion_log`.
+        fusion_log: What the fusing pass decided, and why (GPU); see `ir.hlo.fusion_log`.
         llvm_before: LLVM IR as generated, by unit.
         llvm_after: LLVM IR after LLVM's optimisations, by unit.
         objects: Object files, by unit.

@@ -53,7 +53,7 @@ def ops(done: Any, ids: Ids) -> tuple[Paths, ...]:
     """Has the lowered program's ops stamped instead; to be called before anything else reads it.
 
     Returns:
-        For each op, by its number, the equations that made it (`ir.stablehlo_stamps.restamp`).
+        For each op, by its number, the equations that made it (`ir.stablehlo.stamps.restamp`).
     """
     with _one_at_a_time:
         module = done.compiler_ir("stablehlo")
