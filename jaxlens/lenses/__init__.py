@@ -1,1 +1,1 @@
-"""One question per file: Capture in, Report out."""
+"""The questions about a program, a subpackage each; `program` has the facts that they share."""

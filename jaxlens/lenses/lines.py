@@ -1,9 +1,10 @@
-"""Which line of Python owns which nodes: the base of every tint over the user's code.
+"""Attributes the nodes of a module to lines of Python; every tint over source code is based on it.
 
-A node belongs to the innermost of its frames that is the user's (`Node.owner`). A node
-without such frames (JAX and libraries jit functions of their own, and inside of one stand no
-frames of its caller) belongs to the line of the one call that reaches its body; where several
-lines reach it, to a library's line or to none, and the count of the latter is given.
+The owner of a node is the innermost user frame of its call stack (`Node.owner`). JAX and libraries
+jit functions of their own, and equations of such a body may lack the frames of its caller. A node
+without user frames belongs to the line that calls its body, if all calls come from one line. If
+several lines call it, the node belongs to a library line, or to none; `OwnedLines.unowned` counts
+the latter.
 """
 
 from array import array
@@ -18,7 +19,7 @@ from jaxlens.ir.lazy import LazyDict
 _BACKWARD = "transpose("
 
 Spot = tuple[str, int]
-"""A line of Python: `Span.key` (`Span.file` where that is unknown) and line number."""
+"""A line of Python: `Span.key` (`Span.file` where the key is unknown) and line number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +27,16 @@ class OwnedLines:
     """Nodes by line.
 
     Attributes:
-        stage: The stage whose ids these are.
-        owners: The span that owns a node, by node id; a node that no line owns is missing.
-        own: Node ids by the line that owns them, in program order.
-        through: How many nodes have the line anywhere on their stack, calls of bodies
-            counted in.
-        made: Node ids by library line, where the innermost frame is a library's.
+        stage: The stage that the node ids belong to.
+        owners: The owning span by node id; nodes without an owner are left out.
+        own: Node ids by owning line, in program order.
+        through: Number of nodes by line on their call stack, the stacks of the calls that reach
+            their body included.
+        made: Node ids by library line, for nodes whose innermost frame is a library's.
         names: `Span.file` by `Span.key`, in the order of first mention.
         total: Number of nodes.
-        backward: How many of the nodes that a line owns the backward pass added: JAX marks
-            their scope with `transpose(...)`.
+        backward: Number of owned nodes of the backward pass by line. JAX marks their name stack
+            with `transpose(...)`.
     """
 
     stage: str
@@ -49,17 +50,17 @@ class OwnedLines:
 
     @property
     def unowned(self) -> int:
-        """How many nodes no line owns."""
+        """Number of nodes that no line owns."""
         return self.total - len(self.owners)
 
 
 def spot(span: Span) -> Spot:
-    """The line where a span begins."""
+    """Returns the line where a span begins."""
     return span.key or span.file, span.line
 
 
 class Owners(LazyDict[Span]):
-    """The span that owns each node, by id; nodes that no line owns are left out."""
+    """The owning span by node id; nodes without an owner are left out."""
 
     def __init__(
         self, module: Module, rows: Sequence["_Rows"], handed: Mapping[str, Span | None]
@@ -78,7 +79,7 @@ class Owners(LazyDict[Span]):
         return owner
 
     def at(self, region: str, step: int) -> Span | None:
-        """The span that owns a node, by its region and its place there; None for none."""
+        """Returns the span that owns the node at a position of a region, or None."""
         row = self._row[region]
         return _owner(row.places[row.place[step]], self._handed[region])
 
@@ -94,20 +95,21 @@ def _spans(rows: Sequence["_Rows"], handed: Mapping[str, Span | None]) -> dict[s
 
 
 def owners(module: Module) -> Owners:
-    """The span that owns each node, by id; nodes that no line owns are left out."""
+    """Returns the owning span by node id; nodes without an owner are left out."""
     rows = _rows(module)
     return Owners(module, rows, _handed(rows))
 
 
 def handed(module: Module) -> dict[str, Span | None]:
-    """The span that nodes without frames have from the calls of their region, by region."""
+    """Returns, by region, the span that its nodes without frames inherit from its callers."""
     return _handed(_rows(module))
 
 
 def lines(module: Module) -> OwnedLines:
-    """Attributes every node of a module to lines of Python.
+    """Attributes every node of a module to a line of Python.
 
-    Nodes of one place are attributed together: a large program has few places.
+    Nodes with the same `Place` (scope and call stack) are attributed together: a large program
+    has few places.
     """
     rows = _rows(module)
     handed = _handed(rows)
@@ -145,7 +147,7 @@ def lines(module: Module) -> OwnedLines:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What is asked of the nodes of one region: an id each, a place each, and what they call."""
+    """The columns of one region that attribution reads: ids, places and called regions."""
 
     name: str
     ids: Sequence[str]
@@ -155,7 +157,7 @@ class _Rows:
 
 
 def _rows(module: Module) -> list[_Rows]:
-    """Callers before callees."""
+    """Returns the columns of every region, callers before callees."""
     if isinstance(module, ColumnsModule):
         known = module.columns
         return [
@@ -180,7 +182,7 @@ def _rows(module: Module) -> list[_Rows]:
 
 
 def _sort(row: _Rows, lists: Mapping[int, list[str]]) -> None:
-    """Puts the ids of a region's nodes into the lists of their places."""
+    """Appends the id of each node of a region to the list of its place."""
     if lists:
         put = {place: ids.append for place, ids in lists.items()}
         for ident, place in zip(row.ids, row.place, strict=True):
@@ -189,7 +191,7 @@ def _sort(row: _Rows, lists: Mapping[int, list[str]]) -> None:
 
 
 def _owner(place: Place, handed: Span | None) -> Span | None:
-    """The span that owns nodes of a place, where the calls of their region hand one down."""
+    """Returns the owner of nodes of a place; `handed` is the span inherited from the callers."""
     own = place.owner
     if own is None or (own.library and handed is not None and not handed.library):
         return handed
@@ -197,7 +199,11 @@ def _owner(place: Place, handed: Span | None) -> Span | None:
 
 
 def _handed(rows: Sequence[_Rows]) -> dict[str, Span | None]:
-    """The span that nodes without frames have from the calls of their region, by region."""
+    """Returns, by region, the span that its nodes without frames inherit from its callers.
+
+    None where the calls come from several lines or from an unknown one. `rows` has callers before
+    callees, so the span of a caller's region is known when its callees are reached.
+    """
     callers: dict[str, list[tuple[_Rows, int]]] = {}
     for row in rows:
         for step, regions in row.calls.items():
@@ -214,7 +220,7 @@ def _handed(rows: Sequence[_Rows]) -> dict[str, Span | None]:
 
 
 def _through(rows: Sequence[_Rows], handed: Mapping[str, Span | None]) -> Counter[Spot]:
-    """Counts a node for each line on its stack and on the stacks of what calls its region."""
+    """Counts each node for every line on its call stack and on those of its region's callers."""
     around: dict[str, frozenset[Spot]] = {}
     count: Counter[Spot] = Counter()
     for row in rows:

@@ -1,4 +1,4 @@
-"""How nodes and lists of words are put into sentences, the same in every lens."""
+"""Formats nodes and lists of words for the sentences of all lenses."""
 
 import re
 from collections import Counter
@@ -10,26 +10,26 @@ _CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
 
 
 def listed(words: Sequence[str], most: int = 4) -> str:
-    """`a, b and c`; a long list is cut and says how many are left."""
+    """Returns `a, b and c`; a list longer than `most` is cut and ends in the number left out."""
     if len(words) > most:
         return f"{', '.join(words[:most])} and {len(words) - most} more"
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
 def opcodes(nodes: Iterable[Node]) -> str:
-    """`broadcast x 2, add, maximum` in order of first appearance; constants left out."""
+    """Returns `broadcast x 2, add, maximum`, in order of first appearance, without constants."""
     tally = Counter(node.opcode for node in nodes if node.opcode not in ("parameter", "constant"))
     return ", ".join(f"{name} x {n}" if n > 1 else name for name, n in tally.items())
 
 
 def lines_of(nodes: Iterable[Node]) -> list[str]:
-    """The source lines that own the nodes, each once, in order of file and line."""
+    """Returns the source lines that own the nodes, each once, ordered by file and line."""
     owners = {(s.file, s.line) for node in nodes if (s := node.owner)}
     return [f"{file}:{line}" for file, line in sorted(owners)]
 
 
 def fusion_kind(node: Node) -> str:
-    """A fusion's kind in its own words: "loop", "input", "output", "custom: __ynn_fusion"."""
+    """Returns a fusion's kind as HLO names it: "loop", "input", "custom: __ynn_fusion"."""
     kind = node.attrs.get("kind", "").removeprefix("k").lower()
     named = _CONFIG_KIND.search(node.attrs.get("backend_config", ""))
     return f"{kind}: {named[1]}" if kind == "custom" and named else kind

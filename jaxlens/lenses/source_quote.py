@@ -1,4 +1,4 @@
-"""The Python text of a span, to stand beside its line number."""
+"""Looks up the Python text of a span, which reports print next to its line number."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ _MOST = 44
 
 
 def quoter(subject: Subject) -> "Quoter":
-    """Quotes the sources of a program; where it has none, nothing."""
+    """Returns a `Quoter` of the program's sources; it returns "" where there are none."""
     try:
         return Quoter(subject.sources)
     except UnavailableError:
@@ -19,7 +19,7 @@ def quoter(subject: Subject) -> "Quoter":
 
 
 def bracketed(span: Span | None, text: str) -> str:
-    """What stands behind a line in a sentence: its text, and whether it is a library's line."""
+    """Returns " (TEXT)" to follow a line's number in a sentence; it marks a library's line."""
     words = ["a library's line"] if span is not None and span.library else []
     if text:
         words.append(text)
@@ -27,14 +27,14 @@ def bracketed(span: Span | None, text: str) -> str:
 
 
 class Quoter:
-    """Looks up lines; each file's text is cut into lines once."""
+    """Looks up source lines; splits the text of each file once."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._sources = sources
         self._lines: dict[str, list[str]] = {}
 
     def __call__(self, span: Span | None, most: int = _MOST) -> str:
-        """The whole line where a span begins, without its indentation; "" where it is unknown."""
+        """Returns the line where a span begins, stripped and cut to `most`; "" if unknown."""
         if span is None or span.key not in self._sources:
             return ""
         if span.key not in self._lines:

@@ -1,7 +1,8 @@
-"""What reports quote and views list of a program: its stages and sources, as frozen data.
+"""The stages and sources of a program that reports quote and views list, as frozen data.
 
-Facts hold a `Subject` where what is below them needs more than figures. It gives only the stages
-that it was made with, so nothing that reads it can start a compile that no question declared.
+Facts carry a `Subject` where their report or view needs more than figures. A subject has only the
+stages that it was made with, so code that reads it cannot start a compile that the question did
+not declare.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +41,7 @@ SubjectPart = Literal[
 
 
 class Given(Generic[T]):
-    """A value, or the error that says why it is missing; read when it is first asked for."""
+    """A value, or the error that says why it is missing; read on the first access."""
 
     def __init__(self, read: Callable[[], T]) -> None:
         self._read: Callable[[], T] | None = read
@@ -48,10 +49,10 @@ class Given(Generic[T]):
         self._error: LensError | None = None
 
     def get(self) -> T:
-        """The value.
+        """Returns the value.
 
         Raises:
-            LensError: It is missing.
+            LensError: The value is missing.
         """
         if self._read is not None:
             try:
@@ -64,7 +65,7 @@ class Given(Generic[T]):
         return self._value
 
     def or_else(self, default: T) -> T:
-        """The value, or another where it is missing."""
+        """Returns the value, or `default` where it is missing."""
         try:
             return self.get()
         except LensError:
@@ -72,7 +73,7 @@ class Given(Generic[T]):
 
 
 class _Part(Generic[T]):
-    """An attribute of a subject that one of its parts gives."""
+    """Descriptor: an attribute of a `Subject`, read from the part of the same name."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -84,11 +85,11 @@ class _Part(Generic[T]):
 
 @dataclass(frozen=True)
 class Subject:
-    """One program, as far as a question looks at it. Its attributes are those of `Capture`.
+    """The parts of one program that a question reads. Its attributes are those of `Capture`.
 
     Attributes:
-        program: What was captured.
-        parts: The stages and facts that it was made with, by name.
+        program: The captured program.
+        parts: The stages and facts that the subject was made with, by name.
     """
 
     program: Program
@@ -107,40 +108,41 @@ class Subject:
     times = _Part[tuple[Timing, ...]]()
 
     def stage(self, name: str) -> Stage:
-        """A stage that it was made with.
+        """Returns a stage that the subject was made with.
 
         Raises:
-            UnavailableError: The backend does not give it.
+            UnavailableError: The backend does not provide the stage.
         """
         stage: Stage = self.parts[name].get()
         return stage
 
 
 NO_SUBJECT = Subject(Program("", (), (), Target("", "")), {})
-"""That of facts that were put together by hand."""
+"""The default subject of facts that are constructed without a capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramFacts:
-    """Base of facts whose report or view lists parts of the program beside the figures."""
+    """Base class of facts whose report or view lists parts of the program with the figures."""
 
     _subject: Subject = field(default=NO_SUBJECT, repr=False, compare=False, kw_only=True)
 
     def subject(self) -> Subject:
-        """The program, as far as the question looks at it."""
+        """Returns the parts of the program that the question reads."""
         return self._subject
 
 
 Seen = Capture | Subject
-"""What gives stages and sources."""
+"""An object with the stages and sources of a program."""
 
 
 def subject_of(capture: Capture, *parts: SubjectPart) -> Subject:
-    """The subject of a question about a capture.
+    """Returns the subject of a question about a capture.
 
     Args:
         capture: The program.
-        parts: What is looked at beside its sources, outputs and constants, which the trace gives.
+        parts: Names of the parts to include. Sources, outputs and constants, which need the trace
+            alone, are always included.
     """
     names = ("sources", "outputs", "constants", *parts)
     return Subject(capture.program, {n: Given(partial(getattr, capture, n)) for n in names})
