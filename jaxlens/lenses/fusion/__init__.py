@@ -1,1 +1,1 @@
-"""What was fused, what that saved, and what was not fused."""
+"""The fusions of a program, the memory traffic that they save, and values left between kernels."""

@@ -1,10 +1,10 @@
-"""What was fused, what that saved, and why the rest was not: from the optimised program.
+"""Fusions of the optimised program, the bytes that each saves, and values left between kernels.
 
-A fusion saves what its instructions would move one by one, less what it moves as one: the values
-inside it are neither written to memory nor read again. What another fusion computes too is not
-counted as saved there, since alone it would be computed once. Why two neighbours were not joined is
-only said where XLA says so (its priority fusion on GPUs), or where the program shows what stands
-in the way; else it is not known.
+A fusion saves the bytes that its instructions would move if each ran by itself, less the bytes
+that the fusion moves: values inside it are neither written to memory nor read again. An
+instruction that several fusions compute counts as saved in one of them only, because without
+fusion it would run once. A reason why two neighbours were not fused is given only where XLA's log
+has one (priority fusion on GPUs) or the program shows an obstacle; otherwise it is unknown.
 """
 
 from collections import Counter, defaultdict
@@ -39,15 +39,16 @@ class Fused:
     """One fusion.
 
     Attributes:
-        id: Its instruction.
+        id: The fusion instruction.
         kind: "loop", "input", "output", "custom: ...".
-        operations: What it joins, constants and plumbing left out.
-        lines: Source lines that it came from.
-        saved: Bytes that are neither written nor read in one run of it; see the module.
-        times: How often it runs, loops counted in.
-        repeated: Instructions in it that another place computes too.
+        operations: Opcodes of the fused instructions, without parameters, constants, tuples and
+            bitcasts.
+        lines: Source lines that the fused instructions come from.
+        saved: Bytes that one run neither writes nor reads because of the fusion; see the module.
+        times: Number of runs, trips of enclosing loops included.
+        repeated: Number of fused instructions that are also computed elsewhere.
         places: The source line of each operation; "" for one that no line owns.
-        estimate: Microseconds that joining saved by XLA's cost model; None where it does not say.
+        estimate: Microseconds saved according to XLA's cost model; None where XLA gives none.
     """
 
     id: str
@@ -63,16 +64,16 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """A value that one thing writes and others read.
+    """A value that one kernel writes and others read.
 
     Attributes:
-        producer: What writes it.
-        consumers: What reads it.
-        bytes: What writing it and each reading moves in the device's main memory.
-        times: How often, loops counted in.
-        why: What is known of why they are apart; "" for nothing.
-        trust: "xla" where XLA says so; "counted" where the program shows it; "unknown".
-        lines: Source lines of what writes it.
+        producer: The instruction that writes it.
+        consumers: The instructions that read it.
+        bytes: Bytes of the write and of every read in the device's main memory, for one run.
+        times: Number of runs, trips of enclosing loops included.
+        why: Why producer and consumers are not fused, as far as known; "" where unknown.
+        trust: "xla" for a reason of XLA's log, "counted" for one seen in the program, "unknown".
+        lines: Source lines of the producer.
     """
 
     producer: str
@@ -86,18 +87,19 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Fusions(ProgramFacts):
-    """What was fused.
+    """The fusions of a program and the values left between its kernels.
 
     Attributes:
-        fusions: Every fusion that joins several operations, the one that saves most first.
-        wrapped: How many fusions hold a single operation: XLA's form for what it generates.
-        boundaries: Values that are written and read between kernels, the largest first.
-        before: Operations before fusion.
-        after: Operations after it, a fusion as one.
-        change: What became of each instruction.
-        note: Which programs were compared.
-        refused: What XLA refused to fuse and why, by instruction; empty where it does not say.
-        why_not: Why XLA's reasons are missing; "" where they are there.
+        fusions: Every fusion of several operations, by bytes saved, largest first.
+        wrapped: Number of fusions of a single operation, the form that XLA gives to an
+            instruction that it generates code for.
+        boundaries: Values that one kernel writes and others read, by bytes, largest first.
+        before: Number of operations before fusion.
+        after: Number of operations after fusion, a fusion counted as one.
+        change: The fate of each instruction.
+        note: The sentence that says which programs were compared.
+        refused: XLA's reason not to fuse, by instruction; empty without a log.
+        why_not: Why XLA's reasons are missing; "" where they are present.
         moved: Bytes that the kernels read from and write to the device's main memory in one run.
     """
 
@@ -114,17 +116,17 @@ class Fusions(ProgramFacts):
 
     @cached_property
     def saved(self) -> int:
-        """Bytes that fusion keeps out of memory traffic in one run of the program."""
+        """Bytes of memory traffic that fusion saves in one run of the program."""
         return sum(one.saved * one.times for one in self.fusions)
 
     @cached_property
     def left(self) -> int:
-        """Bytes that still travel between kernels in one run of the program."""
+        """Bytes that kernels write and read for each other in one run of the program."""
         return sum(one.bytes * one.times for one in self.boundaries)
 
 
 def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
-    """Works out what a capture's fusions saved.
+    """Computes what the fusions of a capture save.
 
     Args:
         capture: Any capture.
@@ -162,7 +164,7 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
 
 
 def joins(node: Node, module: Module) -> tuple[Node, ...]:
-    """The operations that a fusion joins: constants, parameters and plumbing left out."""
+    """Returns the fused operations, without parameters, constants, tuples and bitcasts."""
     return tuple(inner for inner in inside(node, module) if inner.opcode not in PLUMBING)
 
 
@@ -199,7 +201,11 @@ def _fused(
 
 
 def _repeated(inner: Node, home: str, change: ProgramChange) -> bool:
-    """Whether an instruction is computed in a place before this one too."""
+    """Whether the bytes of a fused instruction are counted elsewhere than in the fusion `home`.
+
+    An instruction that several places compute counts outside of fusions, if it also runs there,
+    and otherwise in the first fusion of its fate.
+    """
     for tail in change.relation.back(inner.id):
         fate = change.fates.get(tail)
         if fate is not None and fate.copies > 1:
@@ -208,12 +214,13 @@ def _repeated(inner: Node, home: str, change: ProgramChange) -> bool:
 
 
 class _Log:
-    """XLA's own decisions, by the names of the program that runs.
+    """XLA's log of fusion decisions, by instruction of the optimised program.
+
+    The log has the names that the priority-fusion pass used; later passes rename and merge.
 
     Attributes:
-        refused: Its reason not to fuse an instruction into what reads it.
-        estimates: Microseconds that its steps saved, by fusion.
-        steps: How many there were of each kind.
+        refused: XLA's reason not to fuse an instruction into its users.
+        estimates: Microseconds saved by the fusions of the log, by fusion.
         missing: Why there is no log; "" where there is one.
     """
 
@@ -248,9 +255,13 @@ class _Log:
     def _names(
         before: Module, after: Module, programs: NumberedModules
     ) -> dict[str, tuple[str, ...]]:
-        """What each instruction is called in the end: by itself, or the fusion that holds it.
+        """Maps the names of one program to those of a later one, a fused instruction to its fusion.
 
-        A fusion is where most of what it held is.
+        The contents of one fusion can end up in several. Each instruction of it votes for the
+        fusion that it ends up in, and the later names are ordered by votes:
+
+            fusion.1 = {add, mul, tanh}; later add and mul are in fusion.7, tanh in fusion.8
+            names["fusion.1"] == ("fusion.7", "fusion.8")
         """
         first, last = programs.numbered(before), programs.numbered(after)
         relation = follow(first, last)
@@ -265,7 +276,7 @@ class _Log:
 
 
 def _last(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, str]:
-    """Each producer's last reason, of those that were not fused after it."""
+    """Returns XLA's last reason by producer, for producers that were not fused later."""
     found: dict[str, str] = {}
     for step in steps:
         if step.kind == "refused":
@@ -276,7 +287,15 @@ def _last(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, str]:
 
 
 def _saved(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, float]:
-    """Microseconds that joining saved, by the fusion that it ended in."""
+    """Returns the microseconds saved by each final fusion.
+
+    The priority of a producer is the time that fusing it into all of its users would save, so one
+    user's share is a fraction of it. A step that fuses into a fusion makes a new one, which takes
+    over what the old ones saved:
+
+        a into b -> f.1    total = {f.1: 2}
+        f.1 into c -> f.2  total = {f.2: 2 + 3}
+    """
     worth: dict[str, float] = {}
     total: defaultdict[str, float] = defaultdict(float)
     for step in steps:
@@ -292,7 +311,7 @@ def _saved(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, float]:
 def _boundaries(
     capture: Capture, module: Module, traffic: Traffic, log: _Log
 ) -> Iterator[Boundary]:
-    """Every value that one running instruction writes and another reads."""
+    """Yields every value that one kernel writes and another reads."""
     library = _library(capture)
     results = set(module.body().results)
     for name, times in traffic.times.items():
@@ -315,12 +334,13 @@ def _boundaries(
 def _readers(
     nodes: Sequence[Node], results: set[str]
 ) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
-    """Who reads each value, and by which names; what only renames it is looked through.
+    """Collects the users of each value; bitcasts and tuples between them are skipped.
 
-    Who reads one part of several reads it by the name of the part.
+    A user of one tuple element reads it under the name of its `get-tuple-element`.
 
     Returns:
-        For each value its readers, for each of them the names; and what goes out.
+        By value its users, with the names under which each reads it; and the values that are
+        results of the computation.
     """
     through: dict[str, tuple[tuple[str, str], ...]] = {}
     readers: dict[str, dict[str, list[str]]] = {}
@@ -341,7 +361,7 @@ def _readers(
 
 
 def _library(capture: Capture) -> frozenset[str]:
-    """Instructions that run as a call of a library."""
+    """Returns the instructions that run as library calls."""
     try:
         kernels = capture.kernels
     except UnavailableError:
@@ -352,7 +372,7 @@ def _library(capture: Capture) -> frozenset[str]:
 def _why(
     producer: Node, consumers: Sequence[Node], result: bool, library: frozenset[str], log: _Log
 ) -> tuple[str, str]:
-    """What is known of why two neighbours are apart, and how."""
+    """Returns why a producer and its users are not fused, and how far to trust that reason."""
     reason = log.refused.get(producer.id)
     if reason:
         return f'XLA: "{reason}"', "xla"
@@ -374,5 +394,5 @@ def _why(
 
 
 def reasons(refused: Mapping[str, str]) -> list[tuple[str, int]]:
-    """XLA's reasons, the most frequent first."""
+    """Returns XLA's reasons with their counts, the most frequent first."""
     return Counter(refused.values()).most_common()

@@ -1,4 +1,4 @@
-"""Puts what was fused, and why not the rest, into sentences and tables."""
+"""Formats the facts about fusion as sentences and tables."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ UNSAID = "XLA does not say"
 
 
 def report(facts: Fusions) -> Report:
-    """What was fused with the bytes that each fusion saved, and why not the rest."""
+    """Reports the bytes that fusions save, and why the remaining values are not fused."""
     saved = {fusion.id: float(fusion.saved * fusion.times) for fusion in facts.fusions}
     overlay = Overlay("bytes that fusion saves (B)", "optimized", saved)
     tables = (fusions(facts), boundaries(facts), fates_table(facts.change))
@@ -21,7 +21,7 @@ def report(facts: Fusions) -> Report:
 
 
 def findings(facts: Fusions) -> Iterator[Finding]:
-    """The answer first: what fusing saved, what is left and why."""
+    """Yields the findings, the answer first: bytes saved, then values left and why."""
     yield Finding(_saved(facts), ids=tuple(fusion.id for fusion in facts.fusions))
     yield from _left(facts)
     yield from again(facts.change)
@@ -29,7 +29,7 @@ def findings(facts: Fusions) -> Iterator[Finding]:
 
 
 def _saved(facts: Fusions) -> str:
-    """What still moves, and what share that is of what would move without any fusion."""
+    """Returns the sentence on bytes moved, and their share of the bytes moved without fusion."""
     runs = f"{count(facts.before, 'operation')} run as {facts.after:,}"
     if not facts.fusions:
         moves = f" A run moves {amount(facts.moved)}." if facts.moved else ""
@@ -52,7 +52,7 @@ def _saved(facts: Fusions) -> str:
 
 
 def _left(facts: Fusions) -> Iterator[Finding]:
-    """The largest value that still travels, and what is known of why."""
+    """Yields the finding on the largest value between kernels, and why it is not fused."""
     if not facts.left:
         yield Finding("No value is written to memory by one kernel and read by another.")
         return
@@ -70,7 +70,7 @@ def _left(facts: Fusions) -> Iterator[Finding]:
 
 
 def _model(facts: Fusions) -> Iterator[Finding]:
-    """What XLA says of its own decisions."""
+    """Yields the findings from XLA's log of fusion decisions."""
     if facts.why_not:
         return
     gains = [fusion.estimate for fusion in facts.fusions if fusion.estimate is not None]
@@ -91,7 +91,7 @@ def _model(facts: Fusions) -> Iterator[Finding]:
 
 
 def fusions(facts: Fusions) -> Table:
-    """One row per fusion: what it joined, from which lines, what that saved."""
+    """Returns a table with a row per fusion: operations, source lines, bytes saved."""
     shown = facts.fusions[:_ROWS]
     top = max((fusion.saved * fusion.times for fusion in shown), default=0) or 1
     modelled = any(fusion.estimate is not None for fusion in shown)
@@ -135,7 +135,7 @@ def _kinds(operations: tuple[str, ...]) -> str:
 
 
 def boundaries(facts: Fusions) -> Table:
-    """Values that are still written and read between kernels, and what is known of why."""
+    """Returns a table of the values between kernels, and why they are not fused."""
     shown = [boundary for boundary in facts.boundaries if boundary.bytes][:_ROWS]
     top = max((boundary.bytes * boundary.times for boundary in shown), default=0) or 1
     rows = tuple(_boundary(boundary, top) for boundary in shown)
