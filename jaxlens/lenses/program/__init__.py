@@ -1,1 +1,1 @@
-"""Facts of any program, on which the questions are built: kernels, flops, trip counts."""
+"""Facts about a program that several questions share: kernels, flops, trip counts, passes."""

@@ -1,7 +1,7 @@
-"""What goes on beside other work: an instruction that starts it, and one that waits for its end.
+"""Asynchronous HLO instructions: pairs of a `-start` and a `-done`.
 
-A start's value in HLO is a bundle of what it reads, what it writes and what the runtime needs; its
-end hands on what was written. So the start is what moves the bytes, and the end moves none.
+The value of a `-start` is a tuple of its operands, its results and the runtime's context; the
+`-done` returns the results. The bytes are attributed to the `-start`; the `-done` moves none.
 """
 
 from jaxlens.ir.graph import Node, Type
@@ -14,18 +14,18 @@ EXCHANGES = frozenset(
     "all-reduce reduce-scatter all-gather all-to-all ragged-all-to-all collective-permute "
     "collective-broadcast".split()
 )
-"""By these devices exchange data, all at once or begun by "-start"."""
+"""Collectives, by which devices exchange data; each also exists with the suffix "-start"."""
 _WRITTEN = {"copy-start": 0, "collective-permute-start": 1, "all-gather-start": -1}
-"""Which part of a start's value is what it writes."""
+"""Index of the result in the tuple of a `-start`."""
 
 
 def idle(node: Node) -> bool:
-    """Whether an instruction only waits for the end of something, or names room in memory."""
+    """Whether an instruction is one of `ENDS`, or a custom call that only allocates a buffer."""
     return node.opcode in ENDS or "AllocateBuffer" in node.attrs.get("custom_call_target", "")
 
 
 def written(node: Node) -> Type:
-    """The type of what an instruction writes; of one that starts something, of what that will."""
+    """Returns the type of what an instruction writes; for a `-start`, the type of its result."""
     part = _WRITTEN.get(node.opcode)
     parts = node.type.parts
     return node.type if part is None or not parts else parts[part]

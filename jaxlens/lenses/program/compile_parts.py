@@ -1,8 +1,8 @@
-"""What a compile spent its seconds on, from XLA's own profile: groups, passes, kernels.
+"""Splits the time of a compile into groups, passes and kernels, from XLA's profile of itself.
 
-A second of the compile's thread belongs to the innermost part that was going on, so the seconds of
-all parts add up to the compile; what no part names is the rest. Work of other threads goes on
-beside it and is counted apart.
+Time on the compile's thread belongs to the innermost part of the profile that was running, so the
+seconds of all groups add up to the compile; time outside of all parts is the group "elsewhere".
+Work on other threads runs concurrently and is counted apart.
 """
 
 import re
@@ -22,7 +22,7 @@ _TASK = "TaskDispatcher::dispatch"
 
 @dataclass(frozen=True, slots=True)
 class PassTime:
-    """One HLO pass, all of its runs together; pipelines that it runs itself are not in it."""
+    """The time of one HLO pass over all of its runs, without pipelines that it runs itself."""
 
     name: str
     pipelines: tuple[str, ...]
@@ -32,16 +32,16 @@ class PassTime:
 
 @dataclass(frozen=True, slots=True)
 class CompileParts:
-    """A compile's seconds.
+    """The seconds of a compile, by part.
 
     Attributes:
-        seconds: All of it.
-        groups: Seconds by group; they add up to all of it.
+        seconds: Seconds of the whole compile.
+        groups: Seconds by group; they add up to `seconds`.
         passes: HLO passes, the slowest first.
-        kernels: Seconds of lowering a kernel to LLVM IR, by kernel, on any thread.
-        llvm: Seconds of LLVM's work on all threads together.
-        optimised: Seconds of LLVM's passes, by kernel, on any thread; empty where unknown.
-        generated: Seconds of making machine code, likewise.
+        kernels: Seconds of lowering to LLVM IR by kernel, on any thread.
+        llvm: Seconds of LLVM on all threads together.
+        optimised: Seconds of LLVM's passes by kernel, on any thread; empty where unknown.
+        generated: Seconds of machine code generation by kernel, likewise.
     """
 
     seconds: float
@@ -53,16 +53,16 @@ class CompileParts:
     generated: Mapping[str, float] = field(default_factory=dict)
 
     def of_llvm(self, name: str) -> float:
-        """Seconds of LLVM's work on a kernel."""
+        """Returns the seconds that LLVM spent on a kernel."""
         return self.optimised.get(name, 0.0) + self.generated.get(name, 0.0)
 
     def of_kernel(self, name: str) -> float:
-        """Seconds of all three steps of a kernel."""
+        """Returns the seconds of a kernel: lowering, LLVM's passes and machine code."""
         return self.kernels.get(name, 0.0) + self.of_llvm(name)
 
 
 def compile_parts(profile: Profile) -> CompileParts:
-    """Adds up a profile."""
+    """Sums a profile by group, pass and kernel."""
     own = [part.seconds for part in profile.parts]
     for part in profile.parts:
         if part.inside >= 0:
@@ -91,7 +91,7 @@ def _by_name(profile: Profile, kind: str) -> dict[str, float]:
 
 
 def _group(part: Part) -> str:
-    """The group that a part opens; "" where it belongs to what it stands in."""
+    """Returns the group that starts with a part; "" where it belongs to the group around it."""
     if part.name == CONVERSION:
         return CONVERSION
     if part.kind == "pipeline":

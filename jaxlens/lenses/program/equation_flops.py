@@ -1,10 +1,10 @@
-"""Floating-point operations of one equation, counted from its shapes.
+"""Counts the floating-point operations of one jaxpr equation from its shapes.
 
-The conventions are XLA's, so that the two figures can be compared: a multiply-add is 2; an
-elementwise operation is 1 per element of its result, integer arithmetic, comparisons, selects and
-conversions included; exponentials, roots, logarithms and the like are counted apart, as
-transcendentals; moving data is 0. A sort is n log2 n comparisons and an FFT 5 n log2 n, the usual
-estimates.
+The conventions are those of XLA's cost analysis, so that the two figures can be compared: a
+multiply-add is 2; an elementwise primitive is 1 per element of its result, integer arithmetic,
+comparisons, selects and conversions included; exponentials, roots, logarithms and the like are
+counted apart, as transcendentals; data movement is 0. A sort is n log2 n comparisons and an FFT
+5 n log2 n, the usual estimates.
 """
 
 import ast
@@ -69,7 +69,7 @@ FREE = frozenset(
         "while",
         "cond",
         "scan",
-        # References, and what kernels do besides computing.
+        # Primitives on refs, and those of Pallas kernels that do no arithmetic.
         "bitcast",
         "broadcast_to",
         "delay",
@@ -95,19 +95,19 @@ _REDUCTIONS = frozenset(
 )
 _CUMULATIVE = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"})
 _SPECS = re.compile(r"\b(\w+_spec)=(\([^()]*\))")
-_TAPS = 1_000_000  # beyond this many (position, tap) pairs padding is not looked at
+_TAPS = 1_000_000  # with more (position, tap) pairs than this, padding is counted as work
 
 
 @dataclass(frozen=True, slots=True)
 class Flops:
-    """What one equation does once; None where that is not known."""
+    """The operations of one execution of an equation; None where the number is unknown."""
 
     arithmetic: int | None
     transcendental: int = 0
 
 
 def flops(node: Node, types: Mapping[str, Type]) -> Flops:
-    """Counts one equation, without the bodies that it calls.
+    """Counts the flops of one equation, without the bodies that it calls.
 
     Args:
         node: The equation.
@@ -129,9 +129,9 @@ def flops(node: Node, types: Mapping[str, Type]) -> Flops:
 
 
 def applied(node: Node, types: Mapping[str, Type]) -> int | None:
-    """How often an equation applies its body to elements; None where that is not known.
+    """Returns how often a reduction applies its body to elements; None where unknown.
 
-    A reduction does so once for each element that disappears.
+    Reducing n elements to one applies the body n - 1 times.
     """
     if node.opcode not in ("reduce", "reduce_window") or len(node.regions) != 1:
         return None
@@ -142,7 +142,11 @@ def applied(node: Node, types: Mapping[str, Type]) -> int | None:
 
 
 def elements(type_: Type) -> int:
-    """How many elements a value has; a TypeError where a dimension is symbolic."""
+    """Returns the number of elements of a value.
+
+    Raises:
+        TypeError: A dimension is symbolic.
+    """
     return math.prod(_sizes(type_))
 
 
@@ -154,7 +158,7 @@ def _sizes(type_: Type) -> tuple[int, ...]:
 
 
 def _operands(node: Node, types: Mapping[str, Type]) -> list[tuple[int, ...]]:
-    """Shapes of the operands; a literal is a scalar."""
+    """Returns the shapes of the operands; a literal is a scalar."""
     return [_sizes(types[name]) if name in types else () for name in node.operands]
 
 
@@ -164,7 +168,7 @@ def _numbers(node: Node, attr: str) -> list[int]:
 
 
 def _dot(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    """2 per multiply-add: the result's elements times the contracted sizes."""
+    """Counts 2 per multiply-add: result elements times contracted sizes."""
     (contract, _), _ = ast.literal_eval(node.attrs["dimension_numbers"])
     sizes = [shapes[0][int(d)] for d in contract]
     return 2 * elements(node.results[0].type) * math.prod(sizes)
@@ -175,7 +179,7 @@ def _ragged_dot(node: Node, shapes: list[tuple[int, ...]]) -> int:
 
 
 def _conv(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    """2 per multiply-add; taps that fall on padding are not counted."""
+    """Counts 2 per multiply-add, without taps that fall on padding."""
     specs = {k: ast.literal_eval(v) for k, v in _SPECS.findall(node.attrs["dimension_numbers"])}
     lhs, rhs = shapes
     out = _sizes(node.results[0].type)
@@ -192,7 +196,11 @@ def _conv(node: Node, shapes: list[tuple[int, ...]]) -> int:
 
 
 def _taps(size: int, taps: int, out: int, stride: int, low: int, spread: int, dilate: int) -> int:
-    """Pairs of output position and tap that read a real element, along one dimension."""
+    """Counts pairs of output position and kernel tap that read an element, along one dimension.
+
+    Tap k of output o reads position o * stride + k * dilate - low of the input, whose elements lie
+    `spread` apart. With size 3, 3 taps and low 1, output 0 reads -1, 0, 1, and -1 is padding.
+    """
     if out * taps > _TAPS:
         return out * taps
     last = (size - 1) * spread
@@ -201,7 +209,7 @@ def _taps(size: int, taps: int, out: int, stride: int, low: int, spread: int, di
 
 
 def _reduce(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    """One operation for each element that disappears."""
+    """Counts one operation per input element beyond those of the result."""
     return max(math.prod(shapes[0]) - elements(node.results[0].type), 0)
 
 
@@ -217,16 +225,19 @@ def _window(node: Node, shapes: list[tuple[int, ...]]) -> int:
 
 
 def _pick_and_add(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    """Comparisons in each window, then one addition per window."""
+    """Counts the comparisons in each window and one addition per window."""
     return math.prod(shapes[0]) * math.prod(_numbers(node, "window_dimensions"))
 
 
 def _one_minus_square(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    return 2 * math.prod(shapes[0])  # 1 - x * x: how jax 0.12 writes the derivative of tanh
+    return 2 * math.prod(shapes[0])  # 1 - x * x: jax 0.12 has it for the derivative of tanh
 
 
 def _integer_pow(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    """Multiplications by repeated squaring; a negative power is one division more."""
+    """Counts the multiplications of repeated squaring, and a division for a negative power.
+
+    x ** 13, in binary 1101: a squaring per bit after the first (3) and a product per further 1 (2).
+    """
     power = int(node.attrs["y"])
     steps = max(abs(power).bit_length() - 1 + abs(power).bit_count() - 1, 0) + (power < 0)
     return elements(node.results[0].type) * steps
@@ -237,7 +248,7 @@ def _updates(node: Node, shapes: list[tuple[int, ...]]) -> int:
 
 
 def _added(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    return math.prod(shapes[1])  # to what a reference holds
+    return math.prod(shapes[1])  # one addition per element of the value added to a ref
 
 
 def _sort(node: Node, shapes: list[tuple[int, ...]]) -> int:

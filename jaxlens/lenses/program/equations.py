@@ -1,7 +1,7 @@
-"""Which line made how many equations, and by which calls: what tracing wrote, written out.
+"""Counts the equations of a jaxpr by source line and call path, with every call inlined.
 
-A body that several equations call is counted for each of them, as it would stand if every call
-were written out; a loop's body counts once. Lines are the user's; a library's frames are left out.
+A body that several equations call is counted once per call, as if every call were inlined; the
+body of a loop counts once. Lines are the user's; library frames are left out.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from jaxlens.ir.columns import Columns, Place, calls, columns
 from jaxlens.ir.graph import Module, Span
 
-_CONTEXTS = 100  # call paths that reach one body; what is beyond counts as one
-_FRAMES = 2_000  # frames of the flame
+_CONTEXTS = 100  # call paths to one body that are kept apart; the others are counted as one
+_FRAMES = 2_000  # frames of the flame graph
 MORE = "(more call paths)"
 
 Line = tuple[str, int, str]
@@ -26,10 +26,10 @@ class PathFrame:
     Attributes:
         line: "cell 3:14"; the program's name for the first frame.
         function: The function that the line is in; "" where unknown.
-        depth: Lines above it.
-        equations: Equations made by it and by what it calls.
-        own: Those of them that no line below it made.
-        above: Index of the frame above it; -1 for the first.
+        depth: Number of frames above it.
+        equations: Number of equations of the line and of its callees.
+        own: Number of equations whose innermost user frame is this one.
+        above: Index of its caller's frame; -1 for the first.
     """
 
     line: str
@@ -42,16 +42,16 @@ class PathFrame:
 
 @dataclass(frozen=True, slots=True)
 class Equations:
-    """How many equations a program has, and from where.
+    """The number of equations of a program, by line, call path and region.
 
     Attributes:
-        total: Equations, every call written out.
-        shown: Equations as the jaxpr prints them, each body once.
-        flame: Lines by call path, each before those that it calls, the largest first.
-        own: Equations by the line that made them.
-        through: Equations by line, those of what it calls too.
-        written: Equations by region, what it calls written out.
-        times: How often each region stands in the program.
+        total: Number of equations, every call inlined.
+        shown: Number of equations as the jaxpr prints them, each body once.
+        flame: Frames by call path, callers before callees, the largest first.
+        own: Number of equations by the line that traced them.
+        through: Number of equations by line, those of its callees included.
+        written: Number of equations by region, its calls inlined.
+        times: How often each region occurs in the program, every call inlined.
     """
 
     total: int
@@ -64,7 +64,7 @@ class Equations:
 
 
 def equations(module: Module) -> Equations:
-    """Counts a jaxpr's equations, in time linear in its size."""
+    """Counts the equations of a jaxpr, in time linear in its size."""
     written, times = _written(module)
     tree = _Tree(module)
     flame = tuple(tree.frames())
@@ -80,7 +80,7 @@ def equations(module: Module) -> Equations:
 
 
 def _again(flame: Sequence[PathFrame], frame: PathFrame) -> bool:
-    """Whether the frame's line stands above it already, as in recursion."""
+    """Whether the frame's line is also one of its callers, as in recursion."""
     above = frame.above
     while above > 0:
         if flame[above].line == frame.line:
@@ -90,7 +90,11 @@ def _again(flame: Sequence[PathFrame], frame: PathFrame) -> bool:
 
 
 def _written(module: Module) -> tuple[dict[str, int], dict[str, int]]:
-    """Equations of each region with what it calls, and how often each region stands there."""
+    """Returns, by region, its number of equations with calls inlined, and its occurrences.
+
+    Sizes are summed from callees to callers, occurrences from callers to callees, so neither
+    expands a call: 20 functions that each call the next twice are 2 ** 20 inlined bodies.
+    """
     called = calls(module)
     sizes = {name: len(region) for name, region in columns(module).regions.items()}
     written: dict[str, int] = {}
@@ -107,7 +111,15 @@ def _written(module: Module) -> tuple[dict[str, int], dict[str, int]]:
 
 
 class _Tree:
-    """Call paths with counts."""
+    """A tree of call paths with the number of equations of each.
+
+    A body is visited once, with the tree nodes of all calls that reach it and their counts, and
+    passes these on to the bodies that it calls. The call stack of an equation in a body may repeat
+    the frames of the call: these common frames are skipped, so that they are not added twice.
+
+        call of f at main:9               node [main:9]
+        equation in f, main:9 > f:2       node [main:9, f:2], not [main:9, main:9, f:2]
+    """
 
     def __init__(self, module: Module) -> None:
         self._program = columns(module)
@@ -145,7 +157,7 @@ class _Tree:
                     reached[node] += times
 
     def _shared(self, name: str) -> list[Line]:
-        """The outermost frames that all of a region's equations share."""
+        """Returns the outermost frames that all equations of a region share."""
         places = list(dict.fromkeys(self._program.regions[name].place))
         shared = self._stacks[places[0]] if places else []
         for place in places[1:]:
@@ -153,7 +165,7 @@ class _Tree:
         return shared
 
     def _down(self, node: int, path: Iterable[Line]) -> int:
-        """The node at the end of a path from a node."""
+        """Returns the tree node at the end of a path from a node; adds nodes as needed."""
         for line in path:
             below = self._below[node]
             if line not in below:
@@ -171,7 +183,7 @@ class _Tree:
         return len(self._lines) - 1
 
     def _bounded(self, contexts: Counter[int]) -> Counter[int]:
-        """As they are, or the most frequent ones and the rest as one."""
+        """Returns the most frequent call paths, with the others merged into one."""
         if len(contexts) <= _CONTEXTS:
             return contexts
         kept = Counter(dict(contexts.most_common(_CONTEXTS)))
@@ -180,7 +192,7 @@ class _Tree:
         return kept
 
     def frames(self) -> Iterable[PathFrame]:
-        """The nodes, callers before callees, of equals the largest first."""
+        """Yields the frames in depth-first order, the largest of siblings first."""
         total = list(self._own)
         for node in range(len(total) - 1, 0, -1):
             total[self._above[node]] += total[node]
@@ -198,7 +210,7 @@ class _Tree:
 
 
 def _stack(place: Place) -> list[Line]:
-    """The user's lines, outermost first."""
+    """Returns the user's lines of a call stack, outermost first."""
     return [_line(span) for span in reversed(place.spans) if not span.library]
 
 

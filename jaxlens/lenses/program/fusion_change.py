@@ -1,8 +1,8 @@
-"""What fusion did: which instructions each fusion swallowed, and what is computed again.
+"""The change across fusion: the instructions of each fusion, and those computed more than once.
 
-"Before fusion" is found by effect: the program just before the first pass after which `fusion`
-instructions stand in it (XLA:CPU's library rewriter makes some before the pass that is called
-fusion does; GPU and TPU have passes of their own). "After" is the optimised program.
+"Before fusion" is the input of the first pass whose output has `fusion` instructions, whatever the
+pass is called: XLA:CPU's library rewriter makes some before the pass named fusion does, and GPU and
+TPU have passes of their own. "After" is the optimised program.
 """
 
 from bisect import bisect_left
@@ -19,13 +19,13 @@ from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.report import Cell, Finding, Report, Table, cells, count
 
-# What stands in a program without doing work of its own.
+# Instructions that compute nothing.
 PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
-# The operations whose called computations run instruction by instruction.
+# Instructions whose called computations run instruction by instruction.
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-# Dumps longer than this together (characters) are not read to name passes: where they are
-# what was asked for, and where they are one thing of many.
 _FUSION = " fusion("
+# Characters of dumps beyond which passes are not named: in a report on fusion alone
+# (TRACE_LIMIT), and where fusion is one question of several (GLANCE_LIMIT).
 TRACE_LIMIT = 20_000_000
 GLANCE_LIMIT = 700_000
 
@@ -33,12 +33,12 @@ GLANCE_LIMIT = 700_000
 def across_fusion(
     capture: Capture, limit: int = TRACE_LIMIT, dumps: Sequence[PassStage] | None = None
 ) -> tuple[ProgramChange, str]:
-    """The change from just before fusion to the optimised program.
+    """Computes the change from just before fusion to the optimised program.
 
     Args:
         capture: Any capture whose backend gives optimised HLO.
         limit: Characters of dumps that may be read to name the responsible passes.
-        dumps: The dumps to look at; by default those of every pass.
+        dumps: The dumps to use; by default those of every pass.
 
     Returns:
         The change, and a sentence that says which programs were compared.
@@ -71,16 +71,16 @@ def across_fusion(
 
 
 def length(passes: Sequence[PassStage]) -> int:
-    """About how many characters the changed dumps have, from the last: none is read for it."""
+    """Estimates the characters of all changed dumps by the length of the last; reads no other."""
     changed = [stage for stage in passes if stage.changed]
     return len(changed) * len(unstamped(changed[-1].stage.raw)) if changed else 0
 
 
 def first_fusing(passes: Sequence[PassStage]) -> int | None:
-    """Position of the first dump with a fusion in it; None where the last dump has none.
+    """Returns the position of the first dump with a fusion; None where the last dump has none.
 
-    Found by halving, since dumps of large programs are long: fusions, once made, do not all
-    vanish again.
+    Uses bisection, because dumps of large programs are long. That is sound because no pass removes
+    all fusions again: the dumps are first all without, then all with a fusion.
     """
     if not passes or not _fuses(passes[-1]):
         return None
@@ -88,7 +88,7 @@ def first_fusing(passes: Sequence[PassStage]) -> int | None:
 
 
 def _fuses(stage: PassStage) -> bool:
-    """Whether a dump has a fusion; that can be told without reading the whole of it."""
+    """Whether a dump has a fusion; parses only the lines that contain " fusion("."""
     text = stage.stage.raw
     found = text.find(_FUSION)
     while found >= 0:
@@ -103,13 +103,13 @@ def _fuses(stage: PassStage) -> bool:
 
 
 def report(change: ProgramChange, note: str = "") -> Report:
-    """Puts a change across fusion into sentences and a table."""
+    """Reports a change across fusion."""
     tables = fusion_table(change, note), fates_table(change)
     return Report("Fusion", tuple(findings(change)), tables)
 
 
 def findings(change: ProgramChange) -> list[Finding]:
-    """What fusion made of a program, in sentences."""
+    """Returns the findings on a change across fusion."""
     before, after = operations(change.before), operations(change.after)
     fusions = [node for node in after if node.opcode == "fusion"]
     others = len(after) - len(fusions)
@@ -127,7 +127,10 @@ def findings(change: ProgramChange) -> list[Finding]:
 
 
 def operations(module: Module) -> list[Node]:
-    """Instructions that run one by one: of the entry, loops, branches and calls, less plumbing."""
+    """Returns the instructions that run one by one: of the entry, loops, branches and calls.
+
+    Parameters, constants, tuples and bitcasts are left out.
+    """
     names, done = [module.entry], {module.entry}
     found = []
     for name in names:
@@ -142,9 +145,9 @@ def operations(module: Module) -> list[Node]:
 
 
 def recomputed(change: ProgramChange) -> Mapping[str, int]:
-    """How many places compute an instruction, for those with work of their own and above one.
+    """Returns the number of copies of each instruction that is computed more than once.
 
-    A broadcast of a constant and the like are free to repeat and left out.
+    Instructions that cost nothing to repeat, such as the broadcast of a constant, are left out.
     """
     constant = _cheap(change.before)
     return {
@@ -155,12 +158,12 @@ def recomputed(change: ProgramChange) -> Mapping[str, int]:
 
 
 def _cheap(module: Module) -> set[str]:
-    """Plumbing, and what spreads a value over a shape."""
+    """Returns the ids of instructions that compute nothing or only change a value's shape."""
     return {n.id for n in module.nodes() if n.opcode in PLUMBING | {"broadcast", "iota", "reshape"}}
 
 
 def again(change: ProgramChange) -> list[Finding]:
-    """One sentence on recomputation, with the widest value as its example."""
+    """Returns the finding on recomputation, with the value that costs the most bytes as example."""
     counts = recomputed(change)
     if not counts:
         return []
@@ -177,12 +180,12 @@ def again(change: ProgramChange) -> list[Finding]:
 
 
 def fusion_table(change: ProgramChange, note: str = "") -> Table:
-    """One row per fusion: what it holds, from which lines, what it computes again."""
+    """Returns a table with a row per fusion: its instructions, their lines, recomputed ones."""
     nodes = {node.id: node for node in change.after.nodes()}
     again_ = recomputed(change)
     origin = {
         head: fate.id for fate in change.fates.values() for head in fate.into
-    }  # an inner instruction has one value, and one instruction before stands for it
+    }  # an instruction inside a fusion corresponds to one instruction before
     rows = []
     for fusion_id, inner in change.contents.items():
         repeated = [i for i in inner if origin.get(i) in again_]
@@ -202,7 +205,7 @@ def fusion_table(change: ProgramChange, note: str = "") -> Table:
 
 
 def fates_table(change: ProgramChange) -> Table:
-    """How many instructions met each fate, by which pass."""
+    """Returns a table of the number of instructions by fate and responsible pass."""
     tally = Counter((f.name, "" if f.name == "same" else f.by) for f in change.fates.values())
     order = {"same": 0, "fused": 1, "rewritten": 2, "merged": 3, "folded": 4, "removed": 5}
     rows = [

@@ -1,7 +1,7 @@
-"""How many flops one HLO instruction does once, counted as XLA's own cost analysis counts.
+"""Counts the flops of one execution of an HLO instruction as XLA's cost analysis does.
 
-2 per multiply-add of products and convolutions, 1 per element of what is elementwise,
-exponentials and the like apart. Nothing is known of what a custom call does.
+A multiply-add of a dot or convolution is 2, an elementwise instruction 1 per element;
+exponentials and the like are counted apart. The flops of a custom call are unknown.
 """
 
 import math
@@ -28,7 +28,7 @@ _WINDOW = re.compile(r"\b(\w++)=([\d_x-]++)")
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was counted, and how many instructions could not be."""
+    """Flops and transcendentals, and the number of instructions that could not be counted."""
 
     flops: int = 0
     transcendentals: int = 0
@@ -42,17 +42,17 @@ class Done:
         )
 
     def times(self, n: int) -> "Done":
-        """The same, n times."""
+        """Returns the counts of n executions; `unknown` stays a number of instructions."""
         return Done(n * self.flops, n * self.transcendentals, self.unknown)
 
 
 def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
-    """Counts one instruction; bodies of loops, calls and fusions are not its own.
+    """Counts one instruction, without the bodies of loops, calls and fusions.
 
     Args:
         node: The instruction.
         types: Types of the values of its computation, by name.
-        module: For what a reduction applies.
+        module: The module, for the computation that a reduction or scatter applies.
     """
     size = _elements(node.type)
     if node.opcode in TRANSCENDENTAL:
@@ -81,7 +81,7 @@ def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
                 return Done(_elements(operands[1]) * window)
             case "map":
                 return _applied(node, module).times(size)
-            case "fft":  # XLA multiplies the logarithms of the lengths
+            case "fft":  # XLA takes the product of the logarithms of the lengths
                 lengths = [int(n) for n in re.findall(r"\d+", node.attrs["fft_length"])]
                 steps = math.prod(n.bit_length() - 1 for n in lengths)
                 return Done(8 * steps * _elements(operands[0]))
@@ -113,14 +113,14 @@ def _contracted(node: Node, lhs: Type) -> int:
 
 
 def _sizes(node: Node, key: str, default: int) -> list[int]:
-    """A window's numbers, one per spatial dimension."""
+    """Returns a field of a window attribute, one number per spatial dimension."""
     found = dict(_WINDOW.findall(node.attrs.get("window", "")))
     text = found.get(key, "")
     return [int(n) for n in text.split("x")] if text else [default]
 
 
 def _convolution(node: Node, operands: list[Type]) -> int:
-    """2 per multiply-add; taps that fall on padding or between spread elements do nothing."""
+    """Counts 2 per multiply-add, without taps on padding or between dilated input elements."""
     labels = _LABELS.search(node.attrs["dim_labels"])
     if labels is None:
         raise ValueError("convolution without labels")
@@ -161,7 +161,7 @@ def _taps(size: int, taps: int, out: int, stride: int, low: int, spread: int, di
 
 
 def _applied(node: Node, module: Module) -> Done:
-    """What the computation does that a reduction or scatter applies to each element."""
+    """Counts one application of the computation of a reduction or scatter."""
     total = Done()
     for name in node.regions:
         region = module.regions.get(name)

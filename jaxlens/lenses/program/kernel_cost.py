@@ -1,9 +1,9 @@
-"""Flops and bytes of each kernel of the optimised program, loops counted by their trips.
+"""Flops and bytes of each kernel of the optimised program, multiplied by loop trip counts.
 
-A kernel is an instruction that runs by itself: a fusion, a product, a copy. Its bytes are what it
-must read from and write to the device's main memory when no cache helps: each operand once and its
-result once; of an operand that is only sliced the slices, of one that is updated in place the
-update. What lies in another memory of the device (a TPU's VMEM) is no such traffic.
+A kernel is an instruction that runs by itself: a fusion, a dot, a copy. Its bytes are those that it
+reads from and writes to the device's main memory without any cache: each operand once and the
+result once; only the slices of an operand that is sliced, and only the update of one that is
+updated in place. Values in another memory of the device (a TPU's VMEM) do not count.
 """
 
 from collections import defaultdict
@@ -29,25 +29,25 @@ _VIEWS = frozenset({"bitcast", "copy", "reshape", "convert"})
 
 @dataclass(frozen=True, slots=True)
 class KernelCost:
-    """What one kernel does in a run of the program.
+    """The flops and bytes of one kernel in a run of the program.
 
     Attributes:
         name: The kernel's name, or its instruction's.
         instruction: The instruction in the optimised program.
-        opcode: What it is: "fusion", "dot", "copy".
-        lines: Source lines that it came from, that of its product or result first.
-        dtype: Type of its product's operands, else of its result.
-        product: Whether it holds a matrix product or a convolution.
+        opcode: Its opcode: "fusion", "dot", "copy".
+        lines: Source lines that it came from, that of its dot, convolution or root first.
+        dtype: Element type of the operands of its dot or convolution, else of its result.
+        product: Whether it contains a dot or a convolution.
         once: Flops of one execution.
         flops: Flops of all executions.
         transcendentals: Exponentials and the like of all executions.
         read: Bytes that one execution reads; None where a size is unknown.
-        written: Bytes that it writes.
-        runs: Executions; a loop of unknown trips counts once.
-        open: Whether it stands in a loop of unknown trips.
-        unknown: Instructions in it of which nothing is known (custom calls).
-        travels: Whether by it devices exchange data.
-        aside: Whether it reads or writes another memory of the device than its main memory.
+        written: Bytes that one execution writes; None where a size is unknown.
+        runs: Number of executions; a loop of unknown trip count counts once.
+        open: Whether it is in a loop of unknown trip count.
+        unknown: Number of its instructions that cannot be counted (custom calls).
+        travels: Whether it is a collective.
+        aside: Whether it reads or writes a memory of the device other than its main memory.
     """
 
     name: str
@@ -69,22 +69,22 @@ class KernelCost:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes of all executions."""
+        """Bytes of all executions; None where a size is unknown."""
         if self.read is None or self.written is None:
             return None
         return self.runs * (self.read + self.written)
 
     @property
     def intensity(self) -> float | None:
-        """Flops per byte."""
+        """Flops per byte; None without known bytes."""
         return self.flops / self.bytes if self.bytes else None
 
 
 def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:
-    """Every kernel in the order of the program.
+    """Returns the cost of every kernel, in program order.
 
     Raises:
-        UnavailableError: The backend gives no optimised HLO.
+        UnavailableError: The backend provides no optimised HLO.
     """
     module = capture.optimized.module
     names = _names(capture)
@@ -106,7 +106,11 @@ def _names(capture: Capture) -> Mapping[str, str]:
 
 
 def executed(module: Module) -> dict[str, tuple[int, bool]]:
-    """The computations that run by themselves, how often, and whether that is a guess."""
+    """Returns the executed computations, each with its number of runs and whether that is a guess.
+
+    Callers precede callees in `Module.regions`, so the runs of a computation are complete when it
+    is reached. A while condition runs once more than its body: 3 trips test it 4 times.
+    """
     found: dict[str, list[int]] = {module.entry: [1, 0]}
     for name, region in module.regions.items():  # callers before callees
         if name not in found:
@@ -169,7 +173,7 @@ def _cost(
 
 
 def _held(node: Node, module: Module) -> Iterator[tuple[Mapping[str, Type], Node]]:
-    """The instructions of a fusion, those of fusions in it too, with the types they stand among."""
+    """Yields the instructions of a fusion and of fusions in it, with the types of their region."""
     pending = list(node.regions)
     for name in pending:
         region = module.regions.get(name)
@@ -190,7 +194,7 @@ def _dtype(type_: Type | None) -> str:
 
 
 def _moved(node: Node, types: Mapping[str, Type], module: Module) -> tuple[int | None, int | None]:
-    """Bytes read and written by one execution."""
+    """Returns the bytes read and written by one execution."""
     region = module.regions.get(node.regions[0]) if node.opcode == "fusion" else None
     if region is not None:
         return _fused(node, region, types)
@@ -213,12 +217,16 @@ def _moved(node: Node, types: Mapping[str, Type], module: Module) -> tuple[int |
 
 
 def _as_much(whole: int | None, part: int | None) -> int | None:
-    """Bytes of a part; none where the whole lies outside main memory."""
+    """Returns the bytes of a part; 0 where the whole is outside main memory."""
     return 0 if whole == 0 else part
 
 
 def _fused(node: Node, region: Region, types: Mapping[str, Type]) -> tuple[int | None, int | None]:
-    """The same for a fusion: of what it only slices the slices, of updates the updates."""
+    """Returns the bytes read and written by a fusion.
+
+    An operand that the fusion only slices counts with its slices, a result that it updates in
+    place with the update.
+    """
     inner = {n.id: n for n in region.nodes}
     users: defaultdict[str, list[Node]] = defaultdict(list)
     for one in inner.values():
@@ -243,7 +251,14 @@ def _fused(node: Node, region: Region, types: Mapping[str, Type]) -> tuple[int |
 
 
 def _needed(one: Node, users: Mapping[str, list[Node]], inner: Mapping[str, Node]) -> int | None:
-    """Bytes of a fusion's operand that are read."""
+    """Returns the bytes that a fusion reads of one operand.
+
+    Follows the parameter through views. If all of its users slice it or update it in place, the
+    slices are what is read; any other user reads all of it.
+
+        p = f32[100,8] parameter(0)
+        slice(bitcast(p)) -> f32[1,8]    32 bytes; with a further add(p, ...) all 3200
+    """
     whole = one.type.bytes
     total = 0
     pending = [one.id]
@@ -263,7 +278,7 @@ def _needed(one: Node, users: Mapping[str, list[Node]], inner: Mapping[str, Node
 
 
 def _put(root: Node, inner: Mapping[str, Node]) -> int | None:
-    """Bytes of a fusion's result that are written."""
+    """Returns the bytes that a fusion writes of one result."""
     node = root
     while node.opcode in _VIEWS and node.operands and node.operands[0] in inner:
         node = inner[node.operands[0]]

@@ -1,7 +1,7 @@
-"""The kernels of the optimised program: what each fused, from which source lines, bytes in and out.
+"""The kernels of the optimised program, with their instructions, source lines and bytes.
 
-Bytes are what a kernel reads of its operands and what it writes, each once, as `traffic.py` counts
-them: of an operand that is only sliced, the slice.
+Bytes are counted by `traffic.py`: each operand once and the result once; of an operand that is only
+sliced, the slices.
 """
 
 from collections import Counter
@@ -25,11 +25,11 @@ class Work:
 
     Attributes:
         kernel: The kernel.
-        node: Its instruction in the optimised program; None where that is not known.
-        inside: Instructions that it computes, parameters left out.
+        node: Its instruction in the optimised program; None where unknown.
+        inside: Instructions that it computes, without parameters.
         read: Bytes that it reads; None where the size of an operand is unknown.
         written: Bytes that it writes; None where the size of its result is unknown.
-        place: In words, where it runs other than once: "in while.6, 128 trips"; else "".
+        place: The loop, branch or call around it: "in while.6, 128 trips"; "" in the entry.
     """
 
     kernel: Kernel
@@ -46,17 +46,17 @@ class Work:
 
     @property
     def moved(self) -> int | None:
-        """Bytes in and out."""
+        """Bytes read and written; None where either is unknown."""
         if self.read is None or self.written is None:
             return None
         return self.read + self.written
 
 
 def kernels(capture: Seen) -> Report:
-    """Every kernel in the order of the program.
+    """Reports every kernel, in program order.
 
     Raises:
-        UnavailableError: The backend gives no optimised HLO or no kernels.
+        UnavailableError: The backend provides no optimised HLO or no kernels.
     """
     done = works(capture)
     moved = {work.node.id: float(work.moved or 0) for work in done if work.node}
@@ -65,7 +65,7 @@ def kernels(capture: Seen) -> Report:
 
 
 def works(capture: Seen) -> list[Work]:
-    """Kernels joined with their instructions, in the capture's order."""
+    """Returns the kernels with their instructions, in the capture's order."""
     module = capture.optimized.module
     where = places(module)
     traffic = Traffic(module)
@@ -73,7 +73,7 @@ def works(capture: Seen) -> list[Work]:
 
 
 def places(module: Module) -> dict[str, str]:
-    """For each instruction that does not run just once: in which loop, branch or call it stands."""
+    """Returns the loop, branch or call around each instruction outside of the entry."""
     found: dict[str, str] = {}
     words = {module.entry: ""}
     for name, region in module.regions.items():  # callers come before callees
@@ -83,7 +83,7 @@ def places(module: Module) -> dict[str, str]:
             if words[name]:
                 found[node.id] = words[name]
             if node.opcode in _CONTROL:
-                # What goes on beside other work runs as often as the instruction that starts it.
+                # An async computation runs as often as its async-start.
                 place = (
                     words[name] if node.opcode == "async-start" else _place(node, region, module)
                 )
@@ -120,7 +120,7 @@ def _work(
 
 
 def inside(node: Node, module: Module) -> tuple[Node, ...]:
-    """What an instruction computes: a fusion's own instructions, else the instruction itself."""
+    """Returns the instructions of a fusion; for any other instruction, the instruction itself."""
     if node.opcode != "fusion":
         return (node,)
     found: list[Node] = []
@@ -135,7 +135,7 @@ def inside(node: Node, module: Module) -> tuple[Node, ...]:
 
 
 def tally(done: Iterable[Work]) -> str:
-    """`It runs as 2 kernels and 1 library call.`"""
+    """Returns a sentence such as `It runs as 2 kernels and 1 library call.`"""
     counts = Counter[str](work.kernel.kind for work in done)
     kinds = ("kernel", "library call", "thunk")
     words = [count(counts[kind], kind) for kind in kinds if counts[kind]]
@@ -143,7 +143,7 @@ def tally(done: Iterable[Work]) -> str:
 
 
 def table(done: Sequence[Work]) -> Table:
-    """One row per kernel."""
+    """Returns a table with a row per kernel."""
     read = max((work.read or 0 for work in done), default=0) or 1
     written = max((work.written or 0 for work in done), default=0) or 1
     placed = any(work.place for work in done)
@@ -169,7 +169,7 @@ def table(done: Sequence[Work]) -> Table:
 
 
 def what(work: Work) -> str:
-    """What a kernel computes, in opcodes."""
+    """Returns what a kernel computes, as opcodes."""
     if work.node is None:
         return work.kernel.note
     words = opcodes(work.inside)

@@ -1,4 +1,4 @@
-"""Which input of the program each parameter of an HLO module is."""
+"""Matches the parameters of an HLO module to the inputs of the program."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,14 +7,15 @@ from jaxlens.ir.graph import Module, Node
 
 
 def parameters(module: Module) -> list[Node]:
-    """The instructions of the entry that stand for its parameters."""
+    """Returns the `parameter` instructions of the entry computation."""
     return [node for node in module.body().nodes if node.opcode == "parameter"]
 
 
 def inputs_of(module: Module, inputs: Sequence[Input]) -> Mapping[str, Input]:
-    """The inputs by parameter instruction; JAX leaves out those that the program does not read.
+    """Returns the inputs by id of their parameter instruction.
 
-    Their order tells where all are there, else JAX's names of them, which it writes as scopes.
+    JAX drops inputs that the program does not read. If none is dropped, parameters match inputs by
+    number; otherwise by the input's name, which JAX writes as the parameter's scope.
     """
     nodes = parameters(module)
     if len(nodes) == len(inputs):
@@ -25,7 +26,7 @@ def inputs_of(module: Module, inputs: Sequence[Input]) -> Mapping[str, Input]:
 
 
 def numbers(module: Module, inputs: Sequence[Input]) -> dict[str, int]:
-    """Parameter numbers by the inputs' names; what the program does not read has none."""
+    """Returns parameter numbers by input name; inputs that the program does not read have none."""
     found = inputs_of(module, inputs)
     return {found[n.id].name: _number(n) for n in parameters(module) if n.id in found}
 

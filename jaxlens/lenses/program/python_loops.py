@@ -1,4 +1,4 @@
-"""Which lines of the user's text stand in a `for`, a `while` or a comprehension."""
+"""Finds the lines of the user's source that are in a `for`, a `while` or a comprehension."""
 
 import ast
 import warnings
@@ -19,12 +19,12 @@ _LOOPS = (
 
 
 def looped(sources: Mapping[str, Source]) -> Callable[[Span], bool]:
-    """A function that tells whether a frame's line stands in a loop.
+    """Returns a function that says whether a frame's line is in a Python loop.
 
-    Text that Python cannot read, as that of a cell with magics in it, has none.
+    Text that Python cannot parse, such as a cell with magics, has no loops.
 
     Args:
-        sources: Texts by `Span.key`.
+        sources: Sources by `Span.key`.
     """
     known: dict[str, set[int]] = {}
 
@@ -40,7 +40,7 @@ def looped(sources: Mapping[str, Source]) -> Callable[[Span], bool]:
 def _lines(text: str) -> set[int]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's text, such as an odd escape
+            warnings.simplefilter("ignore")  # about the user's text, such as an invalid escape
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()

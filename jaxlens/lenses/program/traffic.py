@@ -1,7 +1,7 @@
-"""Bytes that an instruction of an HLO program reads and writes: its operands and its result.
+"""Counts the bytes that an HLO instruction reads and writes: its operands and its result.
 
-As XLA's own cost analysis counts: an operand counts once, a slice or gather reads what it takes
-out, and what updates a part in place writes that part. What a cache holds already is not known.
+The conventions are those of XLA's cost analysis: an operand counts once, a slice or gather reads
+only the elements of its result, and an update in place writes only the update. Caches are ignored.
 """
 
 from collections import Counter, defaultdict
@@ -14,16 +14,16 @@ from jaxlens.lenses.program.async_ops import ENDS, written
 from jaxlens.lenses.program.fusion_change import PLUMBING
 from jaxlens.lenses.program.trip_counts import trips
 
-# Bodies of these run instruction by instruction; they move nothing themselves.
+# Instructions whose bodies run instruction by instruction; they move no bytes themselves.
 _CONTROL = frozenset({"while", "conditional", "call", "async-start"})
 _SILENT = PLUMBING | _CONTROL | ENDS | {"after-all"}
 _TAKING = frozenset({"dynamic-slice", "slice", "gather"})
 _PLACING: Mapping[str, int] = {"dynamic-update-slice": 1, "scatter": 2}
-"""What updates a part of its first operand in place, and which operand the part is."""
+"""Opcodes that update a part of their first operand in place, with the operand that is the part."""
 
 
 class Traffic:
-    """The bytes of every instruction of one program, each counted when it is asked for.
+    """The bytes of every instruction of one program, each computed on demand.
 
     Args:
         module: The program.
@@ -35,19 +35,19 @@ class Traffic:
         self._sizes = {id: written(node).bytes or 0 for id, node in self.nodes.items()}
 
     def main(self, id: str) -> int:
-        """Bytes of a value that lie in the device's main memory; 0 where that is not known."""
+        """Returns the bytes of a value in the device's main memory; 0 where unknown."""
         return main_memory(written(self.nodes[id])).bytes or 0 if id in self.nodes else 0
 
     def size(self, id: str) -> int:
-        """Bytes of a value; 0 where that is not known."""
+        """Returns the bytes of a value; 0 where unknown."""
         return self._sizes.get(id, 0)
 
     def alone(self, node: Node) -> int:
-        """What an instruction moves when it runs by itself; a fusion as one."""
+        """Returns the bytes that an instruction moves when it runs by itself; a fusion as one."""
         return sum(self.moved(node))
 
     def moved(self, node: Node) -> tuple[int, int]:
-        """Bytes that an instruction reads and writes when it runs by itself; a fusion as one."""
+        """Returns the bytes that an instruction reads and writes by itself; a fusion as one."""
         if node.opcode in _SILENT:
             return 0, 0
         if node.opcode == "fusion":
@@ -71,7 +71,7 @@ class Traffic:
         return sum(self._inputs(node, region)), sum(self._outputs(region))
 
     def _inputs(self, node: Node, region: Region) -> Iterator[int]:
-        """What a fusion reads of each operand, once each."""
+        """Yields the bytes that a fusion reads of each operand."""
         users: defaultdict[str, list[Node]] = defaultdict(list)
         for inner in region.nodes:
             for name in dict.fromkeys(inner.operands):
@@ -82,7 +82,7 @@ class Traffic:
             yield min(whole, sum(parts)) if None not in parts else whole  # type: ignore[arg-type]
 
     def _part(self, name: str, user: Node) -> int | None:
-        """What an instruction reads of a value, where that is not all of it."""
+        """Returns the bytes that an instruction reads of a value; None for all of it."""
         if user.operands[:1] == (name,) and name not in user.operands[1:]:
             if user.opcode in _TAKING:
                 return self.size(user.id)
@@ -91,7 +91,7 @@ class Traffic:
         return None
 
     def _outputs(self, region: Region) -> Iterator[int]:
-        """What a fusion writes."""
+        """Yields the bytes that a fusion writes of each result."""
         for name in region.results:
             root = self.nodes.get(name)
             while root is not None and root.opcode == "bitcast":
@@ -110,9 +110,9 @@ class Traffic:
 
     @cached_property
     def times(self) -> Mapping[str, int]:
-        """How often each computation runs that runs instruction by instruction.
+        """The number of runs of each computation that runs instruction by instruction.
 
-        A loop's as often as it is known to trip, once where that is unknown; branches once.
+        The body of a loop counts its known trips, or once where these are unknown; a branch once.
         """
         found: Counter[str] = Counter({self.module.entry: 1})
         for name, region in self.module.regions.items():  # callers come before callees

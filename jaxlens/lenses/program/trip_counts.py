@@ -1,8 +1,10 @@
-"""How often a loop of an optimised program runs: as XLA says, else as its condition shows.
+"""Trip counts of the while loops of an optimised program, from XLA or from the loop's condition.
 
-XLA writes down the trips that it has worked out on CPU and GPU. On TPU it does not; there a loop
-that counts a part of its state up from 0 by 1 while it is below a constant is read off its three
-parts, which is how every scan is written. Of any other loop nothing is known.
+On CPU and GPU XLA writes the trip counts that it derived into the backend config. On TPU it does
+not; there the count is derived from the form that every scan has, a counter in the loop state that
+starts at 0, grows by 1 and is compared with a constant. The trips of any other loop are unknown:
+
+    state = (0, x)    condition: state[0] < 128    body: (state[0] + 1, ...)    128 trips
 """
 
 import re
@@ -15,11 +17,11 @@ _SAME = frozenset({"copy", "bitcast", "copy-done"})
 
 
 def trips(node: Node, region: Region, module: Module) -> int | None:
-    """How often a while loop's body runs each time; None where that is not known.
+    """Returns the trip count of one execution of a while loop; None where unknown.
 
     Args:
         node: The loop.
-        region: Where it stands.
+        region: The computation that it is in.
         module: The program.
     """
     said = _SAID.search(node.attrs.get("backend_config", ""))
@@ -43,7 +45,7 @@ def _by_id(region: Region) -> Mapping[str, Node]:
 
 
 def _below(condition: Region) -> tuple[str, int] | None:
-    """The part of the state that has to be below a constant, and the constant."""
+    """Returns the index of the counter in the state and its bound, for `counter < constant`."""
     nodes = _by_id(condition)
     root = nodes.get(condition.results[0]) if condition.results else None
     if root is None or root.opcode != "compare" or root.attrs.get("direction") != "LT":
@@ -53,7 +55,7 @@ def _below(condition: Region) -> tuple[str, int] | None:
 
 
 def _counts_up(body: Region, place: str) -> bool:
-    """Whether a run of the body adds 1 to that part of the state."""
+    """Whether the body adds 1 to an element of the state."""
     nodes = _by_id(body)
     root = nodes.get(body.results[0]) if body.results else None
     if root is None or root.opcode != "tuple" or int(place) >= len(root.operands):
@@ -66,7 +68,7 @@ def _counts_up(body: Region, place: str) -> bool:
 
 
 def _part(nodes: Mapping[str, Node], name: str, place: str) -> int | None:
-    """The number that a part of a tuple is."""
+    """Returns the constant that is an element of a tuple; None if it is not one."""
     whole = _real(nodes, name)
     if whole is None or whole.opcode != "tuple" or int(place) >= len(whole.operands):
         return None
@@ -74,7 +76,7 @@ def _part(nodes: Mapping[str, Node], name: str, place: str) -> int | None:
 
 
 def _real(nodes: Mapping[str, Node], name: str) -> Node | None:
-    """What a value is, copies looked through."""
+    """Returns the instruction that computes a value, skipping copies and bitcasts."""
     node = nodes.get(name)
     while node is not None and node.opcode in _SAME and node.operands:
         node = nodes.get(node.operands[0])
@@ -82,7 +84,7 @@ def _real(nodes: Mapping[str, Node], name: str) -> Node | None:
 
 
 def _place(nodes: Mapping[str, Node], name: str) -> str | None:
-    """Which part of the state a value is; None where it is none."""
+    """Returns the index of the state element that a value is; None where it is not one."""
     node = _real(nodes, name)
     if node is None or node.opcode != "get-tuple-element":
         return None

@@ -1,22 +1,24 @@
-"""Finds loops that tracing unrolled: a block of equations repeated, each copy chained to the last.
+"""Finds loops that tracing unrolled: repeated blocks of equations, each reading the one before.
 
-A block counts as a loop's body where each copy does the same, reads itself and the copy before it
-at the same places, and the rest from before the loop: always the same value, or one per copy (the
-weights of a layer, a number from `range`). So a carry, constants and inputs per step can be named,
-and `lax.scan` could run it. Copies that do not read the one before are no loop: `vmap`'s, rather.
+A block is a loop's body if every copy of it has the same primitives, reads its own values and
+those of the copy before it in the same positions, and reads all else from before the loop: the same
+value for all copies, or one per copy (the weights of a layer, a number from `range`). These are the
+carry, the constants and the scanned inputs of a `lax.scan` that could run the loop. Copies that do
+not read the copy before them are no loop, but could be a `vmap`.
 
     e0 = dot x w0       e2 = dot e1 w1      e4 = dot e3 w2      symbols: dot tanh dot tanh ...
     e1 = tanh e0        e3 = tanh e2        e5 = tanh e4        period 2
     (before, before)    (-1, before)        (-1, before)        what each dot reads
 
-Operands are compared as distances from the first value of their own copy. In a loop these are the
-same for all copies, but for the first, which has the initial value where the others have -1. One
-value below 0 is read, so one value is carried.
+Operands are compared as offsets from the first value of their own copy. In a loop these are the
+same for all copies except the first, which has the initial value where the others have -1. In the
+example, one negative offset is read, so one value is carried.
 
-Periods are found as in string matching, in time linear in the number of equations: the candidates
-at a place are the distances to where its next 1, 2, 4, ... 32 symbols occur again. A period may
-begin at any of its equations; taken is the beginning at which the fewest values are carried. A
-loop that was found becomes one symbol, and a further pass finds the loop around it.
+Periods are searched as in string matching, in time linear in the number of equations: the candidate
+periods at a position are the distances to the next occurrence of its next 1, 2, 4, ... 32 symbols.
+A periodic stretch can be cut into blocks at any equation of the first period; the cut that carries
+the fewest values is used. Each loop then becomes one symbol, and the next pass over the symbols
+finds the loop around it.
 """
 
 from array import array
@@ -27,13 +29,13 @@ from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, co
 from jaxlens.ir.graph import Module, Span
 
 _LEAST = 4  # copies
-_SAVED = 16  # equations that a scan would have to save
-_LEVELS = 3  # loops in loops
-_WINDOWS = 6  # doublings of a window
+_SAVED = 16  # equations that a scan has to save for a loop to count
+_LEVELS = 3  # depth of nested loops
+_WINDOWS = 6  # window sizes: 1, 2, 4, ... 32
 _STRETCH = 64
-_TURNS = 64  # places that are tried for a block's beginning
-_OUT = 1 << 40  # reads a value from before the loop
-# Attributes that say which part of an operand is meant: a step's own, as an index would be.
+_TURNS = 64  # positions that are tried as the start of a block
+_OUT = 1 << 40  # the offset of values from before the loop
+# Attributes that select a part of an operand. They may differ between copies, as an index may.
 _OF_A_STEP: Mapping[str, frozenset[str]] = {
     "slice": frozenset({"start_indices", "limit_indices"}),
     "pad": frozenset({"padding_config"}),
@@ -42,22 +44,23 @@ _OF_A_STEP: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unrolled:
-    """A loop that stands written out in one body of a jaxpr.
+    """A loop that tracing unrolled in one body of a jaxpr.
 
     Attributes:
         region: The body.
-        first: Its first equation, by place in the body.
-        size: Equations of the body that one repetition takes.
-        count: Repetitions.
-        block: Equations of one repetition, what it calls written out.
-        line: The line or lines that made it ("cell 3:14", "cell 3:14-16"); "" where unknown.
-        id: Its first equation's id.
-        carried: How many values one repetition hands to the next.
-        times: How often the body stands in the program.
-        backward: Whether the backward pass added it: JAX marks its scope.
+        first: Position of its first equation in the body.
+        size: Number of equations of the body per repetition.
+        count: Number of repetitions.
+        block: Number of equations per repetition, its calls inlined.
+        line: The line or lines of the loop ("cell 3:14", "cell 3:14-16"); "" where unknown.
+        id: The id of its first equation.
+        carried: Number of values that one repetition passes to the next.
+        times: How often the body occurs in the program.
+        backward: Whether it is part of the backward pass, by its name stack.
         inside: Loops in one repetition.
-        before: Equations right before it that its lines made too, where they are as many as a
-            step's: a first one that is unlike the others. 0 for none.
+        before: Number of equations of the same lines right before the loop, where they are about
+            as many as a repetition has: a first iteration that differs from the others. 0 for
+            none.
     """
 
     region: str
@@ -75,12 +78,12 @@ class Unrolled:
 
     @property
     def equations(self) -> int:
-        """Equations of all repetitions, wherever the body stands."""
+        """Number of equations of all repetitions, in all occurrences of the body."""
         return self.count * self.block * self.times
 
     @property
     def rolled(self) -> int:
-        """Equations of a scan's body in its place, loops in it rolled too."""
+        """Number of equations of the body of a scan in its place, with inner loops as scans."""
         return self.block - sum(loop.count * loop.block - loop.rolled for loop in self.inside)
 
 
@@ -90,13 +93,13 @@ def unrolled(
     times: Mapping[str, int],
     looped: Callable[[Span], bool] = lambda span: False,
 ) -> tuple[Unrolled, ...]:
-    """The outermost unrolled loops of a jaxpr, those that made most equations first.
+    """Returns the outermost unrolled loops of a jaxpr, those with the most equations first.
 
     Args:
         module: A jaxpr.
-        written: Equations by region, what it calls written out.
-        times: How often each region stands in the program.
-        looped: Tells whether a frame's line stands in a loop of Python's.
+        written: Number of equations by region, calls inlined.
+        times: How often each region occurs in the program.
+        looped: Says whether a frame's line is in a Python loop.
     """
     program = columns(module)
     alike = _alike(module, program)
@@ -109,7 +112,7 @@ def unrolled(
 
 
 def _alike(module: Module, program: ProgramColumns) -> "array[int]":
-    """Per kind, a number that kinds share which differ in literals and indices alone."""
+    """Returns a number per kind, equal for kinds that differ only in literals or indices."""
     pool: Pool[object] = Pool()
     found = array("i", [-1]) * len(program.opcodes)
     for region in program.regions.values():
@@ -139,7 +142,7 @@ class _Loop:
 
 @dataclass(slots=True)
 class _Token:
-    """A step, or a loop that was found."""
+    """One symbol of the search: an equation, or a loop that an earlier pass found."""
 
     first: int
     stop: int
@@ -148,7 +151,7 @@ class _Token:
 
 
 class _Search:
-    """The loops of one body."""
+    """The search for loops in one body."""
 
     def __init__(
         self,
@@ -164,7 +167,7 @@ class _Search:
         self._symbols: Pool[object] = Pool()
 
     def loops(self) -> list[_Loop]:
-        """The outermost loops, in order."""
+        """Returns the outermost loops, in program order."""
         return self._within(0, len(self._kinds), _LEVELS)
 
     def _within(self, low: int, high: int, levels: int) -> list[_Loop]:
@@ -181,7 +184,7 @@ class _Search:
         return [token.loop for token in tokens if token.loop]
 
     def _folded(self, tokens: list[_Token], found: list[_Loop]) -> list[_Token]:
-        """The steps of each loop as one token."""
+        """Replaces the tokens of each loop by one token."""
         by_first = {loop.first: loop for loop in found}
         done: list[_Token] = []
         stop = -1
@@ -197,7 +200,11 @@ class _Search:
         return done
 
     def _pass(self, tokens: list[_Token]) -> list[_Loop]:
-        """The loops that are periods of these tokens."""
+        """Returns the loops among the periodic stretches of the tokens.
+
+        A period that is refused at one position is skipped until the stretch with that period
+        ends, which keeps the search linear.
+        """
         symbols = [token.symbol for token in tokens]
         nexts = _next_met(symbols)
         refused: dict[int, int] = {}
@@ -224,7 +231,7 @@ class _Search:
         return found
 
     def _loop(self, tokens: list[_Token], at: int, period: int, steps: int) -> _Loop | None:
-        """The loop of that period, begun where the fewest values are handed on."""
+        """Returns the loop with a period, started where it carries the fewest values, or None."""
         count = steps // period + 1
         turns = min(steps + period - count * period, period - 1, _TURNS)
         best = None
@@ -245,8 +252,11 @@ class _Search:
         return best
 
     def _chained(self, first: int, size: int, count: int) -> _Loop | None:
-        """Those of the copies that read each other alike, if they are enough."""
-        for last in (count, count - 1):  # what follows may look like one copy more
+        """Returns a loop over the copies with equal reads; None for fewer than `_LEAST`.
+
+        Where a copy differs, the search goes on with the copies after it.
+        """
+        for last in (count, count - 1):  # equations after the loop may look like one more copy
             start, left = first, last
             while left >= _LEAST:
                 wrong = self._unlike(start, size, left)
@@ -260,9 +270,15 @@ class _Search:
         return None
 
     def _recurs(self, first: int, size: int, copy: int) -> bool:
-        """Whether some value handed on depends on itself a copy before, or on a ring of such.
+        """Whether a carried value depends on itself one copy earlier, directly or through others.
 
-        Where each copy is work of its own, cut in two, the second half reads the first and no more.
+        Blocks of independent work, cut in the middle, also read the copy before them, but without
+        such a cycle:
+
+            a0 b0, a1 b1, a2 b2 cut as (b0 a1) (b1 a2): b1 reads the carried a1, a2 reads neither
+
+        Carried values that depend on no carried value are dropped until none is left (no cycle) or
+        none can be dropped (a cycle).
         """
         region = self._region
         start = first + copy * size
@@ -270,7 +286,7 @@ class _Search:
         reads = iter(self._reads(first, size, copy))
         needs: list[
             int
-        ] = []  # per value of the copy, the handed values that it depends on, as bits
+        ] = []  # by value of the copy, the carried values that it depends on, as bits
         handed: Pool[int] = Pool()
         for step in range(start, start + size):
             bits = 0
@@ -291,7 +307,7 @@ class _Search:
         return False
 
     def _unlike(self, first: int, size: int, count: int) -> int | None:
-        """The last copy that does not read as the last of all does; None where all do."""
+        """Returns the last copy whose reads differ from the final copy's; None where none do."""
         steady = self._reads(first, size, count - 1)
         types = self._types(first, size, count - 1)
         values = self._region.first_result[first + size] - self._region.first_result[first]
@@ -307,7 +323,7 @@ class _Search:
         return None
 
     def _reads(self, first: int, size: int, copy: int) -> list[int]:
-        """Per operand of a copy, the value seen from the copy's first: below 0, one before it."""
+        """Returns the operands of a copy as offsets from its first value; below 0 precede it."""
         region = self._region
         start = first + copy * size
         base, lowest = region.first_result[start], region.first_result[first]
@@ -320,7 +336,7 @@ class _Search:
         return found
 
     def _types(self, first: int, size: int, copy: int) -> list[int]:
-        """Per operand, its type; -1 for a literal."""
+        """Returns the types of the operands of a copy; -1 for a literal."""
         region = self._region
         start = first + copy * size
         return [
@@ -330,13 +346,13 @@ class _Search:
         ]
 
     def _weight(self, first: int, size: int) -> int:
-        """Equations of a stretch, what it calls written out."""
+        """Returns the number of equations of a stretch, its calls inlined."""
         calls = self._region.calls
         called = (name for n in range(first, first + size) for name in calls.get(n, ()))
         return size + sum(self._written[name] for name in called)
 
     def described(self, loop: _Loop, times: int) -> Unrolled:
-        """A loop with the lines that made it."""
+        """Returns the description of a loop, with its source lines."""
         region = self._region
         return Unrolled(
             region.name,
@@ -354,7 +370,10 @@ class _Search:
         )
 
     def _before(self, loop: _Loop) -> int:
-        """Equations right before a loop that its own lines made: at least half a repetition."""
+        """Returns the number of equations right before a loop that come from its lines.
+
+        0 unless they are about one repetition: from half to one and a half of its size.
+        """
         places, region = self._program.places, self._region
         frames = {
             _frames(places[n]) for n in set(region.place[loop.first : loop.first + loop.size])
@@ -380,7 +399,11 @@ def _same_types(usual: list[int], mine: list[int]) -> bool:
 
 
 def _next_met(symbols: Sequence[int]) -> list[list[int]]:
-    """For windows of 1, 2, 4, ... symbols: where each is met next; -1 for nowhere."""
+    """Returns, for windows of 1, 2, 4, ... symbols, the next occurrence of each; -1 for none.
+
+    Windows are ranked by prefix doubling: equal pairs of ranks of width w are equal windows of
+    width 2w, so each width takes one pass, without comparing symbols again.
+    """
     found = []
     ranks = list(symbols)
     width = 1
@@ -398,7 +421,11 @@ def _next_met(symbols: Sequence[int]) -> list[list[int]]:
 
 
 def _matching(symbols: Sequence[int], at: int, period: int) -> int:
-    """How many symbols from `at` on are the same one period later."""
+    """Counts the symbols from `at` on that are equal one period later.
+
+    Compares slices of doubling length, which is faster than one symbol at a time; only the slice
+    with the first mismatch is searched by symbol.
+    """
     low, stretch = at, _STRETCH
     end = len(symbols) - period
     while low < end:
@@ -412,9 +439,11 @@ def _matching(symbols: Sequence[int], at: int, period: int) -> int:
 
 
 def lines_named(places: Sequence[Place], looped: Callable[[Span], bool]) -> str:
-    """The line, or neighbouring lines, that go round and round: a library's if none is the user's.
+    """Returns the line or lines of an unrolled loop; a library's if no frame is the user's.
 
-    Those are the innermost that all places go through, in a loop of Python's if there is one.
+    The call stacks share their outermost frames. If the frames right below these are in one
+    function and in a Python loop, the result is their range of lines; else the innermost shared
+    line in a Python loop; else that range, or the innermost shared line.
     """
     every = [tuple(reversed(place.spans)) for place in places]
     own = [[span for span in stack if not span.library] for stack in every]
@@ -436,7 +465,7 @@ def lines_named(places: Sequence[Place], looped: Callable[[Span], bool]) -> str:
 
 
 def _common(stacks: Sequence[Sequence[Span]]) -> int:
-    """Outermost frames that all stacks share, by line."""
+    """Returns the number of outermost frames that all stacks share, by line."""
     first = [(span.key or span.file, span.line) for span in stacks[0]]
     common = len(first)
     for stack in stacks[1:]:
@@ -449,7 +478,7 @@ def _common(stacks: Sequence[Sequence[Span]]) -> int:
 
 
 def nested(loops: Sequence[Unrolled]) -> Iterator[Unrolled]:
-    """Loops and those in them."""
+    """Yields loops and the loops in them, outer before inner."""
     pending = list(reversed(loops))
     while pending:
         loop = pending.pop()
