@@ -1,1 +1,1 @@
-"""Flops and bytes of a program, and the limits of the device that runs it."""
+"""Flops and bytes of a program, and the limits of its device."""

@@ -1,10 +1,10 @@
-"""Flops and bytes of a program with its loops counted in.
+"""Counts the flops and bytes of a program, multiplied by the trip counts of its loops.
 
-Flops are counted over the jaxpr's equations: a scan's body `length` times; a kernel's for each
-point of its grid; a while loop's as often as XLA knows it to run, else once, which
-`Loop.trips` says; of a cond the branch that costs most. A body that several equations call is
-counted for each of them. Bytes are the least that can move: every argument read once and every
-result written once.
+Flops are counted over the equations of the jaxpr. The body of a scan counts `length` times, that
+of a Pallas kernel once per grid point, and that of a while loop as often as XLA's known trip count,
+else once (`LoopCost.trips` is then None). A cond counts its costliest branch. A body that several
+equations call is counted for each of them. Bytes are a lower bound: every argument read once and
+every result written once.
 """
 
 import math
@@ -22,20 +22,20 @@ from jaxlens.lenses.program.equation_flops import applied, flops
 from jaxlens.lenses.program.trip_counts import trips as trips_of
 from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of
 
-# Their bodies are applied to elements: `applied` says how often, a rule of `flops` counts them.
+# Primitives whose body is applied to elements: `applied` counts how often, or `flops` has a rule.
 _APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
 _GRID = re.compile(r"\bgrid=\(([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class LoopCost:
-    """A loop, or a kernel's grid, with what one pass through its body costs.
+    """A loop, or the grid of a Pallas kernel, with the flops of one trip.
 
     Attributes:
         id: The equation.
         kind: Its primitive.
-        trips: How often the body runs; None where that is not known and it was counted once.
-        flops: Flops of one pass.
+        trips: Number of trips; None where it is unknown and the body was counted once.
+        flops: Flops of one trip.
         line: Its source line.
     """
 
@@ -48,18 +48,18 @@ class LoopCost:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a program does when it runs once.
+    """The flops and bytes of one run of a program.
 
     Attributes:
-        flops: Arithmetic operations, loops counted in.
-        transcendentals: Exponentials, roots and the like.
+        flops: Arithmetic operations, multiplied by trip counts.
+        transcendentals: Exponentials, roots and the like, multiplied by trip counts.
         bytes: Arguments plus results, each once; None where a size is unknown.
         once: Flops with each loop body counted once, as XLA counts.
-        by_node: Flops by equation, loops counted in.
-        by_line: Flops by source line; "" collects what no line owns.
+        by_node: Flops by equation, multiplied by trip counts.
+        by_line: Flops by source line; "" collects equations that no line owns.
         loops: Every loop.
-        branches: Conds, of which the costliest branch was counted.
-        unknown: How many equations of each primitive could not be counted.
+        branches: The conds, whose costliest branch was counted.
+        unknown: Number of equations that could not be counted, by primitive.
     """
 
     flops: int
@@ -75,13 +75,13 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A program's cost by two counts: over its equations, and XLA's over what it compiled.
+    """The cost of a program by two counts: over its equations, and XLA's over its instructions.
 
     Attributes:
-        cost: Over the equations; None of a program that was opened from a later stage.
-        lacking: Why there is none.
-        xla: XLA's figures, under its names.
-        compiled: Whether the compiled program is looked at.
+        cost: The count over the equations; None for a program without a jaxpr.
+        lacking: Why `cost` is None.
+        xla: XLA's cost analysis, under XLA's keys.
+        compiled: Whether the compiled program is used.
         subject: The program.
     """
 
@@ -93,15 +93,15 @@ class Counted:
 
 
 NOT_COUNTED = Counted(None, "", Given(dict), False, NO_SUBJECT)
-"""That of facts that were put together by hand."""
+"""The default counts of facts that are constructed without a capture."""
 
 
 def counted(capture: Capture, compiled: bool = True) -> Counted:
-    """Both counts of a capture.
+    """Returns both counts of a capture.
 
     Args:
         capture: Any capture.
-        compiled: Look at the compiled program too, for XLA's figure and its trip counts.
+        compiled: Use the compiled program too, for XLA's figure and its trip counts.
     """
     cost, lacking = None, ""
     try:
@@ -115,7 +115,7 @@ def counted(capture: Capture, compiled: bool = True) -> Counted:
 
 
 def facts(capture: Capture, compiled: bool = True) -> Cost:
-    """Counts a capture's jaxpr; see `count_module`."""
+    """Counts the flops and bytes of a capture's jaxpr; see `count_module`."""
     trips = known_trips(capture) if compiled else {}
     counted = count_module(capture.jaxpr.module, trips)
     moved = _moved((*capture.program.inputs, *capture.outputs))
@@ -138,10 +138,10 @@ def _moved(values: tuple[Input, ...]) -> int | None:
 
 
 def known_trips(capture: Capture) -> dict[str, int]:
-    """Trip counts that XLA worked out, for the while loops of the jaxpr.
+    """Returns the trip counts of the jaxpr's while loops that are known after compilation.
 
-    A loop of the optimised program is matched to an equation by its source position, where that
-    is the only loop on either side.
+    A while instruction of the optimised program is matched to an equation by source position,
+    if each is the only loop at that position.
     """
     wanted: defaultdict[object, list[str]] = defaultdict(list)
     for node in capture.jaxpr.module.nodes():
@@ -168,7 +168,14 @@ def _position(node: Node) -> object:
 
 @dataclass(slots=True)
 class _Sum:
-    """What a region does once: with loops counted in, each loop once, and what no line owns."""
+    """The flops of one run of a region.
+
+    Attributes:
+        flops: Flops, multiplied by trip counts.
+        transcendentals: Exponentials and the like, multiplied by trip counts.
+        once: Flops with each loop body counted once.
+        loose: Flops of equations without a user line, which count for the line of the caller.
+    """
 
     flops: int = 0
     transcendentals: int = 0
@@ -177,11 +184,17 @@ class _Sum:
 
 
 def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost:
-    """Counts a jaxpr, in time linear in its size.
+    """Counts the flops of a jaxpr, in time linear in its size.
+
+    The first pass goes from callees to callers and sums each region for one run, so that an
+    equation can use the sums of the bodies that it calls. The second goes from callers to callees
+    and multiplies by the number of runs of each region:
+
+        scan of length 10 { scan of length 5 { mul } }    the mul runs 10 * 5 times
 
     Args:
-        module: A jaxpr; regions stand before those they call.
-        trips: How often while loops run, by equation id, where it is known.
+        module: A jaxpr, its regions in the order of callers before callees.
+        trips: Trip counts of while loops by equation id, where known.
     """
     known = dict(trips or {})
     own: dict[str, tuple[int, int]] = {}
@@ -226,7 +239,14 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
 def _own(
     region: Region, own: dict[str, tuple[int, int]], unknown: Counter[str], known: dict[str, int]
 ) -> None:
-    """What the equations themselves do; `known` gets how often bodies are applied."""
+    """Counts the equations of a region without the bodies that they call.
+
+    Args:
+        region: The region.
+        own: Receives flops and transcendentals by equation id.
+        unknown: Receives the number of equations that cannot be counted, by primitive.
+        known: Receives how often a reduction applies its body, by equation id.
+    """
     types: dict[str, Type] = {value.name: value.type for value in region.parameters}
     for node in region.nodes:
         types.update((value.name, value.type) for value in node.results)
@@ -265,14 +285,14 @@ def _summed(
 
 
 def _users(node: Node) -> bool:
-    """Whether a line of the user's made it; else who calls it owns what it does."""
+    """Whether a user line owns an equation; if not, its flops count for the caller's line."""
     return node.owner is not None and not node.owner.library
 
 
 def _runs(
     node: Node, sums: Mapping[str, _Sum], known: Mapping[str, int]
 ) -> Iterator[tuple[str, int]]:
-    """The bodies that an equation runs, and how often."""
+    """Yields the bodies that an equation runs, and how often."""
     if not node.regions:
         return
     if node.opcode.startswith(_APPLIED):
@@ -293,7 +313,7 @@ def _runs(
 
 
 def _grid(node: Node) -> int | None:
-    """Points of a kernel's grid; None where a size of it is a value of the program."""
+    """Returns the number of grid points of a Pallas kernel; None where a size is dynamic."""
     found = _GRID.search(node.attrs.get("grid_mapping", ""))
     sizes = [size for size in found[1].replace(" ", "").split(",") if size] if found else ["?"]
     return math.prod(map(int, sizes)) if all(size.isdigit() for size in sizes) else None

@@ -1,7 +1,8 @@
-"""What one line's work is made of, where that line does nearly all: the first split that tells.
+"""Splits the flops of a program into parts, for a report whose first line has nearly all of them.
 
-Name scopes come first, since people and module libraries write them; then the lines on the call
-stack, callers' and libraries'; then primitives.
+Splits by name scopes first, because users and module libraries write them; then by the lines of the
+call stack, those of callers and libraries included; then by primitives. The first split without a
+part of nearly all flops is used.
 """
 
 import re
@@ -11,29 +12,29 @@ from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node
 
-NEARLY_ALL = 0.9  # share of one part above which a split says nothing new
+NEARLY_ALL = 0.9  # share of one part above which a split is not used
 _SHOWN = 3
-_LEAST = 0.005  # share of a part that is worth naming
+_LEAST = 0.005  # share below which a part is not named
 _WRAPPED = re.compile(r"\w+\((.*)\)")
-_WRAPS = 12  # transforms round one part of a scope
+_WRAPS = 12  # nested transforms around one component of a name stack
 
 Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LinePart:
-    """A part of the whole: a scope, a line with its function, or a primitive."""
+    """A part of the flops: those of a scope, of a line with its function, or of a primitive."""
 
     name: str
     share: float
 
 
 def parts(module: Module, weights: Mapping[str, int]) -> tuple[LinePart, ...]:
-    """The parts of a program, largest first; one part where nothing splits it.
+    """Returns the parts of a program, largest first; one part where no split separates it.
 
     Args:
         module: A jaxpr.
-        weights: What each equation does, by id.
+        weights: Flops by equation id.
     """
     whole = sum(weights.values())
     if not whole:
@@ -52,7 +53,7 @@ def parts(module: Module, weights: Mapping[str, int]) -> tuple[LinePart, ...]:
 
 
 def told(found: Sequence[LinePart]) -> str:
-    """`62% in linear_1, 31% in linear_0, 7% in 2 others`; "all in dot_general" for one part."""
+    """Returns `62% in linear_1, 31% in linear_0, 7% in 2 others`, or `all in dot_general`."""
     if not found:
         return ""
     if found[0].share > 0.995:
@@ -67,9 +68,9 @@ def told(found: Sequence[LinePart]) -> str:
 
 
 def _paths(module: Module, path_of: Callable[[Node], Path]) -> Iterator[tuple[Node, Path]]:
-    """Every equation with its path, the path of the calls around its body before its own.
+    """Yields every equation with its path, prefixed by the path of the calls that reach it.
 
-    Of a body with several callers only what their paths have in common is known.
+    For a body with several callers, the prefix is the common prefix of their paths.
     """
     around: dict[str, Path] = {module.entry: ()}
     for region in module.regions.values():  # callers before callees
@@ -83,7 +84,7 @@ def _paths(module: Module, path_of: Callable[[Node], Path]) -> Iterator[tuple[No
 
 
 def _joined(outer: Path, own: Path) -> Path:
-    """A path after that of the calls around it, unless it holds these calls itself."""
+    """Returns the path of an equation after that of its callers, unless it starts with theirs."""
     return own if outer and own[:1] == outer[:1] else (*outer, *own)
 
 
@@ -93,7 +94,12 @@ def _common(one: Path, other: Path) -> Path:
 
 
 def _split(sums: Mapping[Path, int], whole: int) -> list[tuple[str, int]]:
-    """The children of the first node, from the outermost on, of which no child has nearly all."""
+    """Returns the children of the outermost tree node of which no child has nearly all flops.
+
+    The paths form a tree. The search goes down while one child has nearly all flops:
+
+        model/layer1 60, model/layer2 40    "model" has all, so the split is layer1, layer2
+    """
     level = 0
     inside = dict(sums)
     while True:
@@ -110,12 +116,12 @@ def _split(sums: Mapping[Path, int], whole: int) -> list[tuple[str, int]]:
     if not any(children):
         return []
     named = sorted(((n or "no name", k) for n, k in children.items()), key=lambda x: (-x[1], x[0]))
-    # A split in which most has no name says less than the next kind of split.
+    # If most flops are in paths that end here, the next kind of split says more.
     return [] if children[""] > whole / 2 else named
 
 
 def _scopes(node: Node) -> Path:
-    """The parts of a name stack, out of the transforms that JAX wrote round them."""
+    """Returns the components of a name stack, without transforms: `jvp(layer)` gives `layer`."""
     found = []
     for part in node.scope.split(";")[0].split("/"):
         for _ in range(_WRAPS):
@@ -127,7 +133,7 @@ def _scopes(node: Node) -> Path:
 
 
 def _frames(node: Node) -> Path:
-    """The call stack, outermost line first."""
+    """Returns the lines of the call stack, outermost first."""
     return tuple(
         f"{span} ({span.function.rpartition('<locals>.')[2]})" if span.function else str(span)
         for span in reversed(node.spans)

@@ -1,8 +1,8 @@
-"""What devices can do at most, as their makers published it.
+"""Peak flops and memory bandwidth of devices, as their vendors publish them.
 
-The figures are for dense products (no 2:4 sparsity) and one device: a document that counts sparsity
-has twice as many. Documents differ over the years; these are the newest known. What this machine
-was measured to do comes from `stages/measure/measured_limits.py`.
+The figures are for one device and dense products (no 2:4 sparsity): a document that counts sparsity
+has twice the rate. Documents of different years differ; these are the newest known. Limits measured
+on this machine come from `stages/measure/measured_limits.py`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def _gpu(
 
 
 def _tpu(name: str, bf16: float, int8: float, gigabytes: float, also: str = "") -> Limits:
-    # By default products of f32 are done in bf16; what the vector unit does is not published.
+    # By default a TPU multiplies f32 in bf16; the rate of the vector unit is not published.
     products = {
         dtype: rate * 1e12 for dtype, rate in {"bf16": bf16, "f32": bf16, "s8": int8}.items()
     }
@@ -28,7 +28,7 @@ def _tpu(name: str, bf16: float, int8: float, gigabytes: float, also: str = "") 
     return Limits(name, products, None, gigabytes * 1e9, source)
 
 
-# f32 stands for TF32: what XLA multiplies f32 with on these GPUs unless told otherwise.
+# f32 has the rate of TF32, in which XLA multiplies f32 on these GPUs by default.
 PUBLISHED: Mapping[str, Limits] = {
     "a100": _gpu(
         "A100 80GB SXM",
@@ -67,23 +67,23 @@ PUBLISHED: Mapping[str, Limits] = {
     ),
     "v4": _tpu("TPU v4", 275, 275, 1200),
     "v5e": _tpu("TPU v5e", 197, 393, 819),
-    # The page has no int8.
+    # The page has no figure for int8.
     "v5p": _tpu("TPU v5p", 459, 918, 2765, "; int8: Google Cloud's announcement of it"),
     "v6e": _tpu("TPU v6e", 918, 1836, 1638),
 }
 
-# How JAX names these devices ("TPU v5 lite", "NVIDIA H100 80GB HBM3").
+# Keys of `PUBLISHED` by JAX's `device_kind` of TPUs; that of a GPU contains the key.
 _KINDS = {"tpu v5 lite": "v5e", "tpu v5p": "v5p", "tpu v5": "v5p", "tpu v6 lite": "v6e"}
 
 
 def published(name: str) -> Limits:
-    """Published figures of a device.
+    """Returns the published limits of a device.
 
     Args:
-        name: "h100", or what JAX calls the device.
+        name: "h100", or JAX's `device_kind`, such as "TPU v5 lite" or "NVIDIA H100 80GB HBM3".
 
     Raises:
-        OptionError: There are none of it here.
+        OptionError: No limits of the device are known here.
     """
     asked = name.strip().lower()
     for key in (_KINDS.get(asked, ""), asked, asked.removeprefix("tpu").strip(": ").split(":")[0]):

@@ -1,4 +1,4 @@
-"""The answer on flops and bytes in sentences and tables, with XLA's own figure beside the count."""
+"""Formats flops and bytes as sentences and tables, with XLA's own figure next to the count."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ _PER_DEVICE = (
 
 
 def report(counted: Counted) -> Report:
-    """What the program costs, by line, and how XLA's figure differs."""
+    """Reports the cost of the program by line, and why XLA's figure differs."""
     cost, subject = counted.cost, counted.subject
     xla: Mapping[str, float] = {}
     missing = "" if counted.compiled else "not compiled"
@@ -48,7 +48,7 @@ def report(counted: Counted) -> Report:
 
 
 def _codes(subject: Subject) -> Callable[[str], str]:
-    """Gives the text of a line by its name."""
+    """Returns a function from a line's name to its text."""
     spans, quote = _spans(subject), quoter(subject)
     return lambda line: quote(spans.get(line))
 
@@ -58,7 +58,7 @@ def _spans(subject: Subject) -> dict[str, Span]:
 
 
 def _answer(cost: Cost, subject: Subject) -> Iterator[Finding]:
-    """The line that does most, and what its work is made of where it does nearly all."""
+    """Yields the finding on the line with the most flops, split up if it has nearly all."""
     line = min(cost.by_line, key=lambda line: (-cost.by_line[line], line), default="")
     if line and cost.by_line[line]:
         share = cost.by_line[line] / cost.flops
@@ -77,7 +77,7 @@ def _answer(cost: Cost, subject: Subject) -> Iterator[Finding]:
 
 
 def _counted(cost: Cost) -> Iterator[Finding]:
-    """What was counted, and what the count leaves open."""
+    """Yields the findings on the count, and on loops, conds and primitives that make it inexact."""
     yield _sum(cost)
     open_ended = [loop for loop in cost.loops if loop.trips is None]
     if open_ended:
@@ -103,7 +103,7 @@ def _counted(cost: Cost) -> Iterator[Finding]:
 
 
 def _sum(cost: Cost) -> Finding:
-    """The count in one sentence; where it is zero, why."""
+    """Returns the finding with the count; where it is zero, with the reason."""
     others = f"{amount(cost.transcendentals, '').strip()} transcendentals"
     if cost.flops:
         also = f" and {others}" if cost.transcendentals else ""
@@ -125,7 +125,7 @@ def _given(xla: Mapping[str, float]) -> bool:
 def _theirs(
     xla: Mapping[str, float], compiled: bool, missing: str, devices: int
 ) -> Iterator[Finding]:
-    """XLA's figure, to stand beside the count."""
+    """Yields the finding with XLA's figure."""
     if _given(xla):
         figure = amount(xla["flops"], "flop")
         each = f" on each of {devices} devices" if devices > 1 else ""
@@ -136,7 +136,7 @@ def _theirs(
 
 
 def _gap(cost: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
-    """Why XLA's flops are others."""
+    """Yields the findings on why XLA's flops differ from the count."""
     counted = [loop for loop in cost.loops if loop.trips is not None and loop.flops]
     if counted and cost.once != cost.flops:
         alike = Counter(f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted)
@@ -150,7 +150,7 @@ def _gap(cost: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
 
 
 def _rest(cost: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
-    """What is left of the gap once loops are counted alike."""
+    """Yields the findings on the difference that remains with each loop body counted once."""
     ours, loops = cost.once, cost.once != cost.flops
     called = _calls(subject)
     if called:
@@ -166,7 +166,7 @@ def _rest(cost: Cost, theirs: float, subject: Subject) -> Iterator[Finding]:
         start = "Apart from that the" if loops or called else "The"
         end = ", as far as there are rules" if cost.unknown else ""
         yield Finding(f"{start} two agree{end}.")
-    elif share > 0 or not called:  # what is less may all be in the custom calls
+    elif share > 0 or not called:  # custom calls may account for all of a lower figure
         start = "With loops counted once the" if loops else "The"
         text = f"{start} optimised program does {_percent(abs(share))}"
         why = (
@@ -194,7 +194,7 @@ def _calls(subject: Subject) -> list[str]:
 
 
 def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
-    """The count and XLA's figures side by side."""
+    """Returns a table of the count and XLA's figures."""
 
     def theirs(key: str, unit: str) -> Cell:
         value = xla.get(key)
@@ -233,12 +233,12 @@ def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
 
 
 def lines(cost: Cost, most: int = 12, quote: Callable[[str], str] = lambda line: "") -> Table:
-    """Flops by source line, largest first.
+    """Returns a table of flops by source line, largest first.
 
     Args:
-        cost: What was counted.
-        most: Rows.
-        quote: Gives the text of a line.
+        cost: The count.
+        most: Number of rows.
+        quote: Returns the text of a line.
     """
     ranked = sorted(cost.by_line.items(), key=lambda item: (-item[1], item[0]))
     rows = [

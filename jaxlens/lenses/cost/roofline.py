@@ -1,8 +1,8 @@
-"""Kernels by flops, bytes and time: which limit of a device each runs into, and how near it comes.
+"""The roofline of each kernel: whether flops or bytes bound it, and how near it comes to the bound.
 
-A kernel takes no less than its flops over the device's flops per second, nor than its bytes over
-the memory's bytes per second. The larger of the two is the best possible time: an estimate, and a
-bound only as far as the bytes come from memory and not from a cache.
+A kernel takes at least its flops divided by the device's flops per second, and at least its bytes
+divided by the memory bandwidth. The larger of the two is its best possible time. It is an estimate,
+because bytes that come from a cache can move faster.
 """
 
 from collections import Counter
@@ -31,13 +31,13 @@ _ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A kernel under the roof.
+    """A kernel on the roofline.
 
     Attributes:
-        kernel: What it does.
-        bound: What bounds it; unknown of what travels between devices.
+        kernel: Its flops and bytes.
+        bound: The limit that bounds it; "unknown" for collectives and custom calls.
         seconds: The best possible time of all its executions.
-        measured: What they took; None where that was not measured.
+        measured: The measured time of all its executions; None where not measured.
     """
 
     kernel: KernelCost
@@ -47,21 +47,21 @@ class Point:
 
     @property
     def rate(self) -> float:
-        """Flops per second, measured or at best."""
+        """Flops per second in the measured time, or else in the best possible time."""
         seconds = self.measured or self.seconds
         return self.kernel.flops / seconds if seconds else 0.0
 
 
 @dataclass(frozen=True)
 class CostFacts:
-    """All that the lens knows. The attributes of `Cost` can be read here too.
+    """All facts about the cost of a program. Attributes of `Cost` can be read from it too.
 
     Attributes:
-        cost: Counted over the equations; None of a program that was opened from a later stage.
-        kernels: Counted over the compiled program.
-        limits: Of the device asked for; None where none was.
-        seconds: Measured per run, by instruction; None where nothing was run.
-        lacking: Why there is no `cost`.
+        cost: The count over the equations; None for a program without a jaxpr.
+        kernels: The kernels of the compiled program with their flops and bytes.
+        limits: The limits of the roofline's device; None without a roofline.
+        seconds: Measured seconds per run, by instruction; None where nothing was run.
+        lacking: Why `cost` is None.
     """
 
     cost: Cost | None
@@ -86,20 +86,20 @@ class CostFacts:
         return sorted([*(n for n in names if not n.startswith("_")), *self._own])
 
     def counted(self) -> Counted:
-        """The counts over the equations and by XLA, with the program."""
+        """Returns the counts over the equations and by XLA, with the program."""
         return self._counted
 
     def works(self) -> list[Work]:
-        """What each kernel computes; none where that is not known."""
+        """Returns the kernels with their instructions; empty where unknown."""
         return self._works.or_else([])
 
     def run(self) -> Run | None:
-        """The executions that were measured; None where nothing was run."""
+        """Returns the measured executions; None where nothing was run."""
         return self._run
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Kernels under the roof, those that take longest first; () without limits."""
+        """The kernels on the roofline, by best possible time, longest first; () without limits."""
         return points(self.kernels, self.limits, self.seconds) if self.limits else ()
 
     @property
@@ -109,12 +109,12 @@ class CostFacts:
 
 
 def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
-    """The figures behind the report; without a compiled program those of the equations.
+    """Computes the facts about cost; without a compiled program, those of the equations alone.
 
     Args:
         capture: Any capture.
-        roofline: The device whose limits the kernels are held against; see `limits_of`.
-        run: How often to execute the program and measure each kernel.
+        roofline: The device whose limits the kernels are compared with; see `limits_of`.
+        run: How often to execute the program to measure its kernels; 0 to not run it.
     """
     measured = capture.driver.run_watched(run) if run else None
     limits = limits_of(capture, roofline) if roofline else None
@@ -138,15 +138,15 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
 
 
 def limits_of(capture: Capture, device: str) -> Limits:
-    """The limits that a roofline is drawn with.
+    """Returns the limits of a roofline.
 
     Args:
-        capture: The program; its products say which element types matter.
-        device: "here" for the device that the capture is for: measured where this process has
-            it, else as published; or a name such as "h100".
+        capture: The program; the element types of its dots and convolutions are measured.
+        device: "here" for the capture's device: measured where this process has it, else as
+            published; or a name such as "h100".
 
     Raises:
-        OptionError: Nothing is published of that device here.
+        OptionError: No published limits of the device are known here.
         UnavailableError: The device cannot be measured.
     """
     if device != "here":
@@ -164,14 +164,14 @@ def limits_of(capture: Capture, device: str) -> Limits:
 
 
 def _products(capture: Capture) -> Iterator[str]:
-    """Element types of the program's matrix products."""
+    """Yields the element types of the program's dots and convolutions."""
     yield from (kernel.dtype for kernel in kernel_costs(capture) if kernel.product)
 
 
 def points(
     kernels: Sequence[KernelCost], limits: Limits, seconds: Mapping[str, float] | None = None
 ) -> tuple[Point, ...]:
-    """Kernels under a roof, those that take longest first."""
+    """Returns the kernels on a roofline, by best possible time, longest first."""
     found = []
     for kernel in kernels:
         work = kernel.flops + kernel.transcendentals
@@ -186,7 +186,7 @@ def points(
 
 
 def report(known: CostFacts) -> Report:
-    """What the equations cost, and what each kernel does and is bound by."""
+    """Reports the cost of the equations, and the flops, bytes and bound of each kernel."""
     equations, kernels = cost_report(known.counted()), roofline(known)
     first, *rest = equations.findings
     return Report(
@@ -198,7 +198,7 @@ def report(known: CostFacts) -> Report:
 
 
 def roofline(known: CostFacts) -> Report:
-    """Kernels in tables, and what bounds them in sentences."""
+    """Reports the kernels in tables, and their bounds in sentences."""
     kind = known.counted().subject.program.target.kind
     elsewhere = "" if known.limits is None or _same(known.limits, kind) else kind
     findings: list[Finding] = []
@@ -220,7 +220,7 @@ def roofline(known: CostFacts) -> Report:
 
 
 def _same(limits: Limits, kind: str) -> bool:
-    """Whether limits are those of the kind of device that a program is compiled for."""
+    """Whether limits are those of the device kind that a program is compiled for."""
     try:
         return limits.measured or published(kind) is limits
     except OptionError:
@@ -232,7 +232,7 @@ def _share(part: float, whole: float) -> str:
 
 
 def _most(kernels: Sequence[KernelCost], weights: Sequence[float]) -> tuple[str, float]:
-    """The line, or the kernel that no line owns, that weighs most in sum."""
+    """Returns the line with the largest sum of weights; kernels without a line count by name."""
     sums: dict[str, float] = {}
     for kernel, weight in zip(kernels, weights, strict=True):
         name = kernel.lines[0] if kernel.lines else kernel.name
@@ -271,7 +271,7 @@ def _read_and_write(kernels: int) -> str:
 
 
 def _bounds(found: Sequence[Point], limits: Limits) -> list[Finding]:
-    """What bounds the program; where limits were measured without their figures."""
+    """Returns the finding on the program's bound; without figures for measured limits."""
     whole = sum(point.seconds for point in found)
     if not whole:
         return []
@@ -303,7 +303,7 @@ def _bounds(found: Sequence[Point], limits: Limits) -> list[Finding]:
 
 
 def table(kernels: Sequence[KernelCost]) -> Table:
-    """Flops and bytes of each kernel, those that do most first."""
+    """Returns a table of the flops and bytes of each kernel, by the sum of both shares."""
     flops = sum(kernel.flops for kernel in kernels) or 1
     moved = sum(kernel.bytes or 0 for kernel in kernels) or 1
 
@@ -353,7 +353,7 @@ def _intensity(kernel: KernelCost) -> str:
 
 
 def _under(found: Sequence[Point], limits: Limits) -> Table:
-    """What bounds each kernel."""
+    """Returns a table of the bound of each kernel."""
     whole = sum(point.seconds for point in found) or 1.0
     rows = tuple(
         (
@@ -382,7 +382,7 @@ def _under(found: Sequence[Point], limits: Limits) -> Table:
 
 
 def _by_line(known: CostFacts) -> Table:
-    """Measured seconds by the line that a kernel came from."""
+    """Returns a table of measured seconds by source line."""
     lines: Counter[str] = Counter()
     for kernel in known.kernels:
         took = (known.seconds or {}).get(kernel.instruction, 0.0)
@@ -404,7 +404,7 @@ def _by_line(known: CostFacts) -> Table:
 
 
 def _measured(known: CostFacts) -> Table:
-    """Measured seconds by kernel."""
+    """Returns a table of measured seconds by kernel."""
     seconds = known.seconds or {}
     best = {point.kernel.instruction: point.seconds for point in known.points}
     taken = sorted(known.kernels, key=lambda kernel: -seconds.get(kernel.instruction, 0.0))
