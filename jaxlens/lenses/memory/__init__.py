@@ -1,1 +1,1 @@
-"""Which line owns the memory peak: live buffers, residuals, donation, checkpointing."""
+"""The memory peak by source line: live buffers, residuals, donation, checkpointing."""

@@ -1,8 +1,9 @@
-"""Which instruction made the value in a buffer: loops, tuples, copies and updates followed back.
+"""Traces the value in a buffer back to the instruction that computes it.
 
-A loop's state is made by the loop's body, or given in where the body hands it on unchanged. What
-a scan stacks step by step is an update of a large array by a small one: the small one's maker is
-who owns it, and a row that a scan takes belongs to who made the whole.
+The search goes back through loops, tuples, copies and fusions. The state of a loop comes from its
+body, or from the loop's operand where the body returns it unchanged. A scan stacks its outputs by
+updating a large array with one row per trip: the origin is the instruction that computes the row.
+The origin of a row that a scan slices from its input is the origin of the whole input.
 """
 
 import re
@@ -12,22 +13,23 @@ from dataclasses import dataclass, field
 from jaxlens.ir.graph import Module, Node, Region
 
 Place = tuple[str, tuple[int, ...]]
-"""An instruction and the part of its tuple that is meant."""
+"""An instruction and an index into its tuple; () for the whole value."""
 
 _MOVING = frozenset({"copy", "bitcast", "copy-done", "copy-start", "opt-barrier"})
-# How JAX names the slice with which a scan takes its next row.
+# The scope that JAX gives to the slice of a scan's input for one trip.
 _ROW = re.compile(r"while/body/(jit\(dynamic_index_in_dim\)/)?dynamic_slice$")
-_STEPS = 1_000  # of one value's way back
+_STEPS = 1_000  # instructions that one value is traced back through
 
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Who made a value.
+    """The origin of a value.
 
     Attributes:
-        node: The instruction; inside a fusion the one that makes this result of it.
-        fusion: The instruction of the program's own that holds it; "" where it is `node`.
-        stacked: Whether a loop stacks such values, one a trip.
+        node: The instruction that computes it; for a fusion, the instruction inside it that
+            computes this result.
+        fusion: The fusion that `node` is in; "" for none.
+        stacked: Whether a loop stacks such values, one per trip.
     """
 
     node: Node
@@ -37,7 +39,7 @@ class Maker:
 
 @dataclass
 class Makers:
-    """Looks makers up in one program; few are asked for."""
+    """Looks up the origins of values in one program."""
 
     module: Module
     _nodes: dict[str, Node] = field(init=False)
@@ -51,15 +53,21 @@ class Makers:
         self._caller = {name: node for node in self._nodes.values() for name in node.regions}
 
     def node(self, id: str) -> Node | None:
-        """The instruction of that name."""
+        """Returns the instruction with a name, or None."""
         return self._nodes.get(id)
 
     def of(self, instruction: str, index: str = "") -> Maker | None:
-        """Who made what a buffer holds; None for an instruction that the program does not have.
+        """Returns the origin of a buffer's value; None for an unknown instruction.
+
+        A value passes through a loop's body at most once: the second time it reaches the same loop
+        with the same index, the body has returned its own parameter, and the search goes on with
+        the loop's operand.
+
+            w = while(t), body root tuple(p.0, add): w.1 comes from add, w.0 from t.0
 
         Args:
-            instruction: The instruction that XLA names.
-            index: The part of its tuple, "5" or "1,0".
+            instruction: The instruction that XLA's buffer assignment names.
+            index: The index into its tuple, "5" or "1,0".
         """
         place: Place = instruction, tuple(int(n) for n in index.split(",") if n)
         if instruction not in self._nodes:
@@ -77,13 +85,13 @@ class Makers:
             place = before
         node = self._nodes[place[0]]
         if node.owner is None and last is not None:
-            node = last  # what the compiler or the caller gave belongs to the line that takes it
+            node = last  # a value without a line counts for the first line that uses it
         holder = self._caller.get(self._region[node.id])
         fusion = holder.id if holder is not None and holder.opcode == "fusion" else ""
         return Maker(node, fusion, stacked)
 
     def _before(self, node: Node, part: tuple[int, ...], seen: set[Place]) -> Place | None:
-        """Where the value was before, if this instruction only hands it on."""
+        """Returns where the value comes from, if this instruction only forwards it, else None."""
         match node.opcode:
             case "tuple" if part and part[0] < len(node.operands):
                 return node.operands[part[0]], part[1:]
@@ -109,12 +117,12 @@ class Makers:
         return None
 
     def _inside(self, node: Node, part: tuple[int, ...]) -> Place | None:
-        """Into a fusion: its root always says more than the fusion itself."""
+        """Returns the root of a fusion, whose source position is more exact than the fusion's."""
         root = self._root(node.regions[0]) if node.regions else None
         return None if root is None else (root, part)
 
     def _given(self, node: Node, part: tuple[int, ...], seen: set[Place]) -> Place | None:
-        """What a body's parameter stands for."""
+        """Returns the operand of the caller that a parameter of its body is bound to."""
         caller = self._caller.get(self._region[node.id])
         number = int(node.attrs.get("index", "0"))
         if caller is None:
@@ -130,7 +138,7 @@ class Makers:
         return region.results[0] if region is not None and region.results else None
 
     def inside(self, fusion: str) -> Iterator[Node]:
-        """What a fusion computes."""
+        """Yields the instructions of a fusion."""
         node = self._nodes.get(fusion)
         for name in node.regions if node else ():
             yield from self.module.regions[name].nodes

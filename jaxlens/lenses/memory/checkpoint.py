@@ -1,4 +1,4 @@
-"""What `jax.checkpoint` would change, by trying: each way is traced and compiled, none is run."""
+"""Compares ways to apply `jax.checkpoint`: each is traced and compiled, none is executed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,24 +18,24 @@ from jaxlens.lenses.subject import Subject
 from jaxlens.lenses.times.facts import written_out
 from jaxlens.report import Cell, Finding, Table, amount
 
-_LOWER = 0.98  # of the peak: what is less is lower
-_REMAT = frozenset({"checkpoint", "remat", "remat2"})  # what JAX's versions call it
+_LOWER = 0.98  # share of the peak below which a trial counts as lower
+_REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in versions of JAX
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What one way of `jax.checkpoint` made of the program.
+    """The program with one way of `jax.checkpoint`.
 
     Attributes:
-        name: Which way, in words.
+        name: What is checkpointed, in words.
         code: The same in Python.
-        peak: Bytes at its peak; None where it did not work.
-        saved: Bytes that autodiff keeps.
-        flops: Arithmetic operations, loops counted in.
-        elsewhere: Bytes at most in use outside the device's main memory, by that memory's name.
-        why: Why it did not work; "" where it did.
-        loosened: Whether XLA took out the barriers that hold back what is computed again.
-        over_loops: Whether scans stand in the place of loops that tracing wrote out.
+        peak: Bytes at the peak; None where the trial failed.
+        saved: Bytes of residuals.
+        flops: Arithmetic operations, multiplied by trip counts.
+        elsewhere: Peak bytes in memories other than the device's main memory, by their names.
+        why: Why the trial failed; "" where it did not.
+        loosened: Whether XLA removed the `opt-barrier`s that keep recomputation in place.
+        over_loops: Whether unrolled loops were replaced by scans.
     """
 
     name: str
@@ -50,10 +50,10 @@ class Tried:
 
 
 def trials(capture: Capture) -> tuple[Tried, ...]:
-    """Compiles the program anew in each way of `jax.checkpoint` that could change it.
+    """Compiles the program with each way of `jax.checkpoint` that could change it.
 
     Raises:
-        UnavailableError: The capture was loaded from a file, or differentiates nothing.
+        UnavailableError: The capture was loaded from a file, or has no backward pass.
     """
     ways = capture.checkpointed()
     if not saved(capture).backward:
@@ -67,16 +67,17 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
 
 
 def _over_loops(capture: Capture) -> Iterator[Tried]:
-    """Scans with a checkpointed body in the place of loops that tracing wrote out, if any.
+    """Tries scans with a checkpointed body in place of unrolled loops, if there are any.
 
-    XLA may merge what is computed again with the same values of the pass before, or do it early.
-    In the body of a scan it can do neither: a step of the backward pass has only its own inputs.
+    In an unrolled loop XLA may merge recomputed values with those of the forward pass (CSE), or
+    compute them early. In the body of a scan it can do neither, because a trip of the backward
+    pass has only its own inputs.
     """
     lines = [loop.line for loop in written_out(capture)[1] if not loop.backward]
     if not lines:
         return
     tells = looped(_sources(capture))
-    within: list[Unrolled] = []  # what is differentiated
+    within: list[Unrolled] = []  # loops in the differentiated function
 
     def spans(module: Module) -> list[tuple[int, int, int]]:
         counted = equations(module)
@@ -124,7 +125,7 @@ def _elsewhere(use: MemoryUse) -> dict[str, int]:
 
 
 def _beside(trial: Tried) -> str:
-    """`, beside 8.2 MB of VMEM`: what went there is no saving."""
+    """Returns ` beside 8.2 MB of VMEM`: values moved to another memory are not a saving."""
     least = 0.01 * (trial.peak or 0)
     words = [f"{amount(n)} of {name}" for name, n in trial.elsewhere.items() if n > least]
     return f" beside {listed(words)}" if words else ""
@@ -135,7 +136,13 @@ def _has_barrier(module: Module) -> bool:
 
 
 def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iterator[Finding]:
-    """What `jax.checkpoint` would change, beside a peak of so many bytes now."""
+    """Yields the findings on `jax.checkpoint`.
+
+    Args:
+        tried: The trials.
+        now: Bytes at the peak of the program as it is.
+        subject: The program as it is.
+    """
     failed = [trial for trial in tried if trial.why]
     worked = [trial for trial in tried if trial.peak is not None]
     if worked and now:
@@ -181,7 +188,7 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
 
 
 def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
-    """The program as it is and as `jax.checkpoint` changes it."""
+    """Returns a table of the program as it is and with each way of `jax.checkpoint`."""
     if not tried:
         return Table("With jax.checkpoint", (), ())
     flops = count_module(subject.jaxpr.module).flops

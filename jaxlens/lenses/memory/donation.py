@@ -1,7 +1,7 @@
-"""Which inputs give their memory to a result (donation), which could, and why others do not.
+"""Donation: inputs whose buffer a result reuses, inputs that could be donated, and failures.
 
-JAX hands a donated input to a result of the same shape and dtype, and XLA's program says which
-inputs and results share memory in the end (`input_output_alias`).
+JAX matches a donated input with a result of the same shape and dtype. The aliases of the optimised
+module (`input_output_alias`) say which inputs and results share a buffer.
 """
 
 import re
@@ -21,15 +21,15 @@ _ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
 
 @dataclass(frozen=True, slots=True)
 class Donation:
-    """One input that was donated, or could be.
+    """One input that is donated, or could be.
 
     Attributes:
         name: The input's pytree path.
         type: Its type, as text.
         bytes: Its size; None where a dimension is symbolic.
-        donated: Whether the call gives it away.
-        result: The result that lies, or could lie, in its memory; "" for none.
-        why: Why none does; "" where one does.
+        donated: Whether the call donates it.
+        result: The result that reuses, or could reuse, its buffer; "" for none.
+        why: Why no result reuses it; "" where one does.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Donation:
 
 
 def donations(capture: Capture) -> tuple[Donation, ...]:
-    """Donated inputs first, then those that a free result could take the place of.
+    """Returns the donated inputs, then those whose buffer a result without an alias could reuse.
 
     Raises:
-        UnavailableError: The backend gives no optimised HLO.
+        UnavailableError: The backend provides no optimised HLO.
     """
     inputs, outputs = capture.program.inputs, capture.outputs
     module = capture.optimized.module
@@ -68,7 +68,7 @@ def _fits(leaf: Input, result: Input) -> bool:
 
 
 def _aliases(module: Module, inputs: Sequence[Input], results: int) -> dict[str, int]:
-    """Which result lies in the memory of which input."""
+    """Returns the index of the result that reuses the buffer of each input, by input name."""
     number = {n: name for name, n in numbers(module, inputs).items()}
     text = module.attrs.get("input_output_alias", "")
     pairs = [(int(out or 0), int(parameter)) for out, parameter in _ALIAS.findall(text)]
@@ -89,7 +89,7 @@ def _donated(
 
 
 def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], module: Module) -> str:
-    """Why no result took a donated input's place."""
+    """Returns why no result reuses the buffer of a donated input."""
     alike = [result for result in outputs if _fits(leaf, result)]
     rivals = sum(1 for other in inputs if other.donated and _fits(leaf, other))
     if not alike:
@@ -107,7 +107,7 @@ def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], module:
 
 
 def sentences(found: Sequence[Donation]) -> list[Finding]:
-    """What donation does here, and what it could do."""
+    """Returns the findings on donated inputs and on inputs that could be donated."""
     done = [donation for donation in found if donation.donated and donation.result]
     lost = [donation for donation in found if donation.donated and not donation.result]
     could = [donation for donation in found if not donation.donated]
@@ -145,7 +145,7 @@ def sentences(found: Sequence[Donation]) -> list[Finding]:
 
 
 def table(found: Sequence[Donation], most: int = 12) -> Table:
-    """One row per input, largest first."""
+    """Returns a table with a row per input, largest first."""
     found = sorted(found, key=lambda donation: -(donation.bytes or 0))
     top = max((donation.bytes or 0 for donation in found), default=0) or 1
     rows = tuple(

@@ -1,10 +1,10 @@
-"""The moment when a program needs most memory, and who owns what is there.
+"""Computes the memory peak of a program, and the source lines of the values that are live then.
 
-`peak` is what is in use at the worst moment of XLA's order of instructions: arguments and
-constants all the time, results from when they are written, temporaries while they are needed;
-values that share a place count once. XLA's heap simulator counts the temporaries in the same way
-when it packs them. `reserved` is what the program takes from start to end: XLA sets the memory of
-all temporaries aside before it begins, and packing leaves gaps.
+`peak` is the most bytes in use at any position of XLA's instruction schedule: arguments and
+constants always, results from their definition on, temporaries during their live range; values at
+the same offset of an allocation count once. XLA's heap simulator counts temporaries in the same way
+when it packs them. `reserved` is what the program allocates from start to end: XLA allocates the
+memory of all temporaries before it starts, and packing leaves gaps.
 """
 
 from collections import Counter
@@ -35,25 +35,25 @@ _KINDS: Mapping[Allocated, Kind] = {
     "constant": "constant",
     "temporary": "temporary",
 }
-_WORTH = 0.02  # share of the peak from which a value without a line is looked up in the links
+_WORTH = 0.02  # share of the peak from which the line of a value is also looked up in the links
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A value in memory and the line that it belongs to.
+    """A value in memory and the source line that owns it.
 
     Attributes:
-        name: XLA's name of the value, or the user's: of an argument, or of a captured array.
+        name: XLA's name of the value, or the user's name of an argument or a captured array.
         type: Its type as text.
         bytes: Its size.
-        kind: What it is to the caller.
-        line: The source line that made it; "" where none is known.
-        span: The same as a span.
-        instruction: The instruction that made it, where links lead.
-        saved: Whether autodiff keeps it for the backward pass.
-        stacked: Whether a loop stacks it, a row a trip.
-        start: First position of the order where it is there.
-        end: The last.
+        kind: Argument, result, constant or temporary.
+        line: The source line of the instruction that computes it; "" where unknown.
+        span: The same line as a span.
+        instruction: The instruction that computes it; a fusion, where it is inside one.
+        saved: Whether it is a residual, kept for the backward pass.
+        stacked: Whether a loop stacks it, a row per trip.
+        start: First position of the schedule at which it is live.
+        end: Last position of the schedule at which it is live.
     """
 
     name: str
@@ -71,16 +71,16 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A memory of the device beside its main memory, such as a TPU's on-chip memory.
+    """A memory space of the device other than its main memory, such as a TPU's VMEM.
 
     Attributes:
-        number: As in `S(1)`.
-        name: "VMEM".
-        peak: Bytes in use there at the worst moment for it.
-        reserved: Bytes of it that the program takes from start to end.
-        instruction: What runs at that moment.
-        at_peak: What is in use there then, largest first.
-        by_line: The same in bytes by source line, largest first.
+        number: XLA's number, 1 in the layout `S(1)`.
+        name: Its name, such as "VMEM".
+        peak: Bytes in use at its peak.
+        reserved: Bytes that the program allocates in it from start to end.
+        instruction: The instruction that runs at its peak.
+        at_peak: The values in it at its peak, largest first.
+        by_line: Bytes at its peak by source line, largest first.
     """
 
     number: int
@@ -94,25 +94,25 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """A program's memory; sizes in bytes, per device, of its main memory but for `spaces`.
+    """The memory of a program, in bytes per device. All but `spaces` is about the main memory.
 
     Attributes:
-        peak: In use at the worst moment, all kinds together; None where XLA gives no live ranges.
-        reserved: What the program takes from start to end; None where that is not known.
-        arguments: Of the inputs.
-        outputs: Of the results, those in donated inputs too.
-        temporaries: XLA's scratch memory, all of it.
-        aliases: Of inputs that hold results.
-        constants: Of arrays that are part of the program.
-        instruction: What runs at the peak; "" where that is not known.
-        runs: The source line of that; "" where it has none.
-        at_peak: What is in use there, largest first.
-        by_line: Bytes at the peak by source line, largest first; "" collects what no line owns,
-            and arguments are left out.
-        saved: What autodiff keeps for the backward pass.
-        unplaced: Values without a live range, which are not counted.
-        memory: What the main memory is called.
-        spaces: The device's other memories, as far as the program uses them.
+        peak: Bytes in use at the peak, all kinds together; None without live ranges from XLA.
+        reserved: Bytes that the program allocates from start to end; None where unknown.
+        arguments: Bytes of the inputs.
+        outputs: Bytes of the results, those that reuse donated inputs included.
+        temporaries: Bytes of XLA's allocations for temporaries.
+        aliases: Bytes of inputs whose buffer a result reuses.
+        constants: Bytes of arrays that are part of the program.
+        instruction: The instruction that runs at the peak; "" where unknown.
+        runs: The source line of that instruction; "" where it has none.
+        at_peak: The values in use at the peak, largest first.
+        by_line: Bytes at the peak by source line, largest first, without arguments; "" collects
+            values that no line owns.
+        saved: The residuals.
+        unplaced: Number of values without a live range, which are not counted.
+        memory: The name of the main memory.
+        spaces: The device's other memories that the program uses.
         missing: Why there is no peak; "" where there is one, or XLA gives no live ranges.
     """
 
@@ -134,15 +134,15 @@ class MemoryUse:
     missing: str = ""
 
     def kind(self, kind: Kind) -> int:
-        """Bytes of one kind at the peak."""
+        """Returns the bytes of one kind at the peak."""
         return sum(one.bytes for one in self.at_peak if one.kind == kind)
 
 
 def memory_use(capture: Capture) -> MemoryUse:
-    """Works a capture's memory out.
+    """Computes the memory use of a capture.
 
     Raises:
-        UnavailableError: The backend gives no sizes.
+        UnavailableError: The backend provides no sizes.
     """
     sizes = capture.memory
     kept = saved(capture)
@@ -159,7 +159,7 @@ def memory_use(capture: Capture) -> MemoryUse:
     whole = _whole(sizes.arguments, sizes.outputs, sizes.temporaries)
     reserved = None if whole is None else whole - (sizes.aliases or 0) + constants
     if reserved is not None and found is not None:
-        reserved = max(reserved, found.bytes)  # XLA leaves tables of pointers out on some devices
+        reserved = max(reserved, found.bytes)  # XLA omits tables of pointers on some devices
     return MemoryUse(
         found.bytes if found else None,
         reserved,
@@ -189,7 +189,7 @@ def _by_line(held: Iterable[Owned]) -> dict[str, int]:
 
 
 def spaces(capture: Capture, assigned: buffers.Buffers, kept: Saved) -> tuple[Space, ...]:
-    """What a program has in memories beside the device's main memory."""
+    """Returns the use of the device's memories other than its main memory."""
     used = []
     for number in live_spaces(assigned):
         found = live(assigned, number)
@@ -218,15 +218,15 @@ def _line_of(capture: Capture, instruction: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What is in memory when, for a chart.
+    """The values in memory over the schedule, for a chart.
 
     Attributes:
         live: XLA's live ranges over its buffers.
-        values: Those worth drawing, with their owners, in the order of `held`.
-        held: The same with their places.
-        sizes: Bytes of each allocation that has values, in XLA's order, by number.
-        quiet: Positions where nothing is computed: the order's parameters, tuples and views.
-        memory: Which memory of the device it is: "Memory" where the program uses no other.
+        values: The values large enough to draw, with their source lines, in the order of `held`.
+        held: The same values with their allocations and offsets.
+        sizes: Bytes of each allocation that has values, by XLA's number.
+        quiet: Positions of the schedule that compute nothing: parameters, tuples and bitcasts.
+        memory: The name of the memory; "Memory" where the program uses no other.
     """
 
     live: Live
@@ -238,11 +238,11 @@ class Timeline:
 
 
 def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
-    """What is in memory when; None where XLA gives no live ranges.
+    """Returns the values in memory over the schedule; None where XLA gives no live ranges.
 
     Args:
         capture: Any capture.
-        least: Share of all memory from which a value is worth drawing.
+        least: Share of the reserved memory below which a value is not drawn.
     """
     assigned = read(capture)
     found = live(assigned) if assigned is not None else None
@@ -265,7 +265,7 @@ def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
 
 
 def read(capture: Capture) -> buffers.Buffers | None:
-    """XLA's buffers; None where it gives none."""
+    """Returns XLA's buffer assignment; None where there is none."""
     try:
         return buffers.read(capture.buffers)
     except LensError:
@@ -275,13 +275,13 @@ def read(capture: Capture) -> buffers.Buffers | None:
 def owners(
     capture: Capture, found: Live, held: Iterable[LiveValue], kept: Saved
 ) -> tuple[Owned, ...]:
-    """The owners of some values, in their order.
+    """Returns values with the source lines that own them, in the order of `held`.
 
     Args:
-        capture: Where they come from.
-        found: Their live ranges.
+        capture: The capture of their program.
+        found: All live ranges.
         held: The values.
-        kept: What autodiff keeps.
+        kept: The residuals of the program.
     """
     makers = Makers(capture.optimized.module)
     look = _Lines(capture, makers, kept, _WORTH * found.bytes)
@@ -289,10 +289,10 @@ def owners(
 
 
 class _Lines:
-    """Lines and equations of values.
+    """Looks up the source lines of values, and whether they are residuals.
 
-    The links know more than the instructions themselves, but take longer than all the rest: they
-    are asked for large values alone.
+    The links between stages find lines that instructions lack, but take longer than all else here,
+    so they are used for large values only.
     """
 
     def __init__(self, capture: Capture, makers: Makers, kept: Saved, worth: float) -> None:
@@ -354,7 +354,7 @@ class _Lines:
 
     @cached_property
     def _equations(self) -> Mapping[str, tuple[str, ...]]:
-        """The equations that made each op."""
+        """The equations that each StableHLO op is lowered from, by op id."""
         try:
             ops = self._capture.stablehlo.module.nodes()
         except LensError:

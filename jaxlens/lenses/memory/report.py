@@ -1,7 +1,7 @@
-"""Which line owns the memory peak: buffers at the worst moment by line, residuals, donation.
+"""Reports the memory peak by source line, residuals and donation.
 
-What is counted stands in `peak.py`, `residuals.py` and `donation.py`, what is tried in
-`memory/checkpoint.py`; here it is put into words.
+`peak.py`, `residuals.py`, `donation.py` and `checkpoint.py` compute the facts; this module formats
+them.
 """
 
 import math
@@ -33,13 +33,13 @@ from jaxlens.report import Finding, Overlay, Report, amount, count
 
 _NO_SIZES = Memory(None, None, None, None)
 _NO_TIMELINE: Given[Timeline | None] = Given(lambda: None)
-_SMALL = 0.05  # share of the peak below which what donation could save is not worth a sentence
-_MUCH = 0.5  # share of the peak from which what autodiff saves calls for jax.checkpoint
+_SMALL = 0.05  # share of the peak below which possible donations are not reported
+_MUCH = 0.5  # share of the peak from which the report on residuals suggests --checkpoint
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts(ProgramFacts):
-    """All that the lens knows. The attributes of `MemoryUse` can be read here too."""
+    """All facts about a program's memory. Attributes of `MemoryUse` can be read from it too."""
 
     use: MemoryUse
     donations: tuple[Donation, ...]
@@ -48,11 +48,11 @@ class MemoryFacts(ProgramFacts):
     _timeline: Given[Timeline | None] = field(default=_NO_TIMELINE, repr=False, compare=False)
 
     def sizes(self) -> Memory:
-        """XLA's own figures."""
+        """Returns XLA's own figures."""
         return self._sizes
 
     def timeline(self) -> Timeline | None:
-        """Live ranges over the schedule; None where XLA gives none."""
+        """Returns the live ranges over the schedule; None where XLA gives none."""
         return self._timeline.get()
 
     def __getattr__(self, name: str) -> Any:
@@ -66,15 +66,19 @@ class MemoryFacts(ProgramFacts):
 
     @property
     def residuals(self) -> tuple[Residual, ...]:
-        """What autodiff keeps for the backward pass, largest first."""
+        """The residuals, largest first."""
         return self.use.saved.residuals
 
 
 def facts(capture: Capture, tried: Sequence[Tried] = ()) -> MemoryFacts:
-    """The figures behind the report.
+    """Computes the facts about memory.
+
+    Args:
+        capture: Any capture.
+        tried: Trials of `jax.checkpoint`, if there were any.
 
     Raises:
-        UnavailableError: The backend gives no sizes.
+        UnavailableError: The backend provides no sizes.
     """
     return MemoryFacts(
         memory_use(capture),
@@ -94,12 +98,12 @@ def _donations(capture: Capture) -> tuple[Donation, ...]:
 
 
 def report(facts: MemoryFacts) -> Report:
-    """The peak and who owns it, then what autodiff saved, and donation."""
+    """Reports the peak and the lines that own it, then residuals and donation."""
     use, sizes, subject = facts.use, facts.sizes(), facts.subject()
     quote = quoter(subject)
     answer, *more = _peak(use, quote)
     kept = _kept(use.saved, quote, subject.program.target.devices, facts)
-    # A trial was asked for, so what it found is the answer.
+    # Trials run only on request, so their findings come first.
     tries = checkpoint.sentences(facts.tried, use.peak, subject)
     findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *kept]
     worth = [d for d in facts.donations if d.donated or _worth(d, facts)]
@@ -126,7 +130,7 @@ def _worth(one: Donation, known: MemoryFacts) -> bool:
 
 
 def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
-    """The answer: how much, when, and whose."""
+    """Yields the findings on the peak: bytes, instruction and owning line."""
     if use.peak is None:
         yield Finding(
             f"It takes {amount(use.reserved)} from start to end; when it is most, and which line "
@@ -160,7 +164,7 @@ def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
 
 
 def _elsewhere(space: Space) -> Finding:
-    """What lies in another memory of the device, and whose it is."""
+    """Returns the finding on another memory of the device: bytes and owning line."""
     line, size = next(((n, b) for n, b in space.by_line.items() if n), ("", 0))
     mine = [one for one in space.at_peak if one.line == line and one.kind != "argument"]
     kept = sum(one.bytes for one in mine if one.saved) > size / 2
@@ -172,7 +176,7 @@ def _elsewhere(space: Space) -> Finding:
 
 
 def _owner(use: MemoryUse, quote: Quoter) -> str:
-    """Who has most of it: a line, or the arguments."""
+    """Returns the clause on the largest owner: a line, the arguments or the constants."""
     arguments, constants = use.kind("argument"), use.kind("constant")
     line, size = next(((n, b) for n, b in use.by_line.items() if n), ("", 0))
     if constants > max(arguments, size):
@@ -204,7 +208,7 @@ def _code(use: MemoryUse, line: str, quote: Quoter) -> str:
 
 
 def _kept(kept: Saved, quote: Quoter, devices: int, known: MemoryFacts) -> Iterator[Finding]:
-    """What autodiff kept, and where it is much what to ask next."""
+    """Yields the finding on residuals; if these are large, it suggests --checkpoint."""
     if not kept.backward:
         return
     if not kept.residuals:
@@ -231,7 +235,7 @@ def _kept(kept: Saved, quote: Quoter, devices: int, known: MemoryFacts) -> Itera
 
 
 def sentence(sizes: Memory) -> str:
-    """The sizes in one sentence."""
+    """Returns a sentence with XLA's sizes."""
     parts = [
         f"{name} {amount(size)}"
         for name, size in (

@@ -1,10 +1,13 @@
-"""What autodiff keeps from the forward pass for the backward pass, from the jaxpr alone.
+"""Finds the residuals of autodiff in a jaxpr: forward values that the backward pass reads.
 
 JAX writes `transpose(...)` into the name stack of every equation of a backward pass. A residual is
-a value that such an equation reads and another one made: until then it has to stay in memory,
-unless the compiler finds that computing it again is cheaper. What a scan saves is one array with a
-row a trip. Inputs that the backward pass reads are listed apart: they stay anyway. What a backward
-pass computes again (`jax.checkpoint`) is no residual.
+a value that such an equation reads and an equation outside of the backward pass computes. It stays
+in memory until it is read, unless XLA recomputes it. The residuals of a scan are arrays with a row
+per trip. Inputs that the backward pass reads are listed apart, because they stay in memory anyway.
+Values that a backward pass recomputes (`jax.checkpoint`) are not residuals.
+
+    a = sin x     name stack "jvp()"
+    b = mul g a   name stack "transpose(jvp())": a is a residual
 """
 
 from collections.abc import Iterator
@@ -15,23 +18,23 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Span, Type
 
 _BACKWARD = "transpose("
-_DEEP = 1_000  # bodies that a value is followed into
+_DEEP = 1_000  # nested bodies that a value is traced into
 
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """One value that is kept.
+    """One residual.
 
     Attributes:
-        name: What the jaxpr calls it.
+        name: Its variable in the jaxpr.
         type: Its type, all trips of a scan together.
         bytes: Its size; None where a dimension is symbolic.
-        id: The equation that gives it, in the body where it is kept.
+        id: The equation that it is a result of, in `region`.
         maker: The equation that computes it, inside scans and calls; `id` where it is the same.
-        opcode: The maker's primitive.
-        owner: The line that the maker belongs to.
-        trips: Rows that a scan stacked in it; 0 for none.
-        region: The body where it is kept: the program's, or that of a loop round the gradient.
+        opcode: The primitive of `maker`.
+        owner: The line that owns `maker`.
+        trips: Number of rows that a scan stacks in it; 0 for none.
+        region: The body that reads it: the program's, or that of a loop around the gradient.
     """
 
     name: str
@@ -46,18 +49,18 @@ class Residual:
 
     @property
     def line(self) -> str:
-        """ "cell 3:4", or "" where no line is known."""
+        """The line as text, "cell 3:4"; "" where unknown."""
         return str(self.owner or "")
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """All that is kept.
+    """The residuals of a program.
 
     Attributes:
-        residuals: Values, largest first.
-        inputs: Names and types of inputs of the differentiated bodies that are read again.
-        backward: How many equations the backward passes have, their bodies' left out.
+        residuals: The residuals, largest first.
+        inputs: Names and types of the inputs of differentiated bodies that backward passes read.
+        backward: Number of equations of the backward passes, without those of their bodies.
     """
 
     residuals: tuple[Residual, ...]
@@ -66,15 +69,12 @@ class Saved:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the residuals; those of unknown size are left out."""
+        """Bytes of the residuals, without those of unknown size."""
         return sum(one.bytes or 0 for one in self.residuals)
 
 
 def saved(capture: Capture) -> Saved:
-    """What the backward passes of a capture read; see the module.
-
-    Nothing is known of a program that was opened from a later stage than the jaxpr.
-    """
+    """Returns the residuals of a capture; none for a program without a jaxpr."""
     try:
         module = capture.jaxpr.module
     except UnavailableError:
@@ -83,7 +83,7 @@ def saved(capture: Capture) -> Saved:
 
 
 def saved_in(module: Module) -> Saved:
-    """The same for a jaxpr, in time linear in its size."""
+    """Returns the residuals of a jaxpr, in time linear in its size."""
     residuals: list[Residual] = []
     inputs: list[tuple[str, Type]] = []
     backward = 0
@@ -134,7 +134,7 @@ def _stacks(node: Node, index: int) -> bool:
 
 
 def _makers(module: Module, node: Node, index: int) -> Iterator[Node]:
-    """The equation, and those inside its body that give the same result, from the outside in."""
+    """Yields the equation, then those in its bodies that compute the same result, outer first."""
     for _ in range(_DEEP):
         yield node
         found = None

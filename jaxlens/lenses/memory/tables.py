@@ -1,4 +1,4 @@
-"""Tables of memory: who is there at the peak, sizes by kind, and what autodiff keeps."""
+"""Tables of the memory report: values at the peak, sizes by kind, and residuals."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _ROWS = 12
 
 
 def size_table(sizes: Memory) -> Table:
-    """One row per kind of memory; the bar shows its share."""
+    """Returns a table of XLA's sizes, with a row per kind."""
     values = {
         "arguments": sizes.arguments,
         "outputs": sizes.outputs,
@@ -47,7 +47,7 @@ def size_table(sizes: Memory) -> Table:
 
 
 def space_table(use: MemoryUse) -> Table:
-    """What is in each memory of the device; without rows where all is in its main memory."""
+    """Returns a table of the device's memories; without rows where only main memory is used."""
     columns = ("memory", "peak", "reserved", "when", "values at its peak")
     if not use.spaces:
         return Table("Memory spaces", columns, ())
@@ -75,7 +75,7 @@ def space_table(use: MemoryUse) -> Table:
 
 
 def _wrong(sizes: Memory) -> str:
-    """What the peak is; buffers that live through the whole run bound it from below."""
+    """Returns the note on XLA's peak, which is wrong if it is below arguments plus outputs."""
     least = (sizes.arguments or 0) + (sizes.outputs or 0) - (sizes.aliases or 0)
     if sizes.peak is not None and sizes.peak < least:
         return f"XLA's own figure, and wrong: arguments and outputs alone are {amount(least)}"
@@ -83,7 +83,7 @@ def _wrong(sizes: Memory) -> str:
 
 
 def by_line(use: MemoryUse, quote: Quoter) -> Table:
-    """What is there at the peak, by who owns it."""
+    """Returns a table of the values at the peak by owner."""
     owners: dict[str, list[Owned]] = {}
     for one in use.at_peak:
         owners.setdefault(_owner(one), []).append(one)
@@ -113,14 +113,14 @@ def by_line(use: MemoryUse, quote: Quoter) -> Table:
 
 
 def _owner(one: Owned) -> str:
-    """The row that a value belongs to."""
+    """Returns the row that a value counts for: a line, "arguments" or "constants"."""
     if one.kind == "argument":
         return "arguments"
     return "constants" if one.kind == "constant" and not one.line else one.line
 
 
 def _marks(held: Sequence[Owned]) -> str:
-    """What the values of a line are there for."""
+    """Returns what the values of a line are, with shares: residuals, stacked values, results."""
     size = sum(one.bytes for one in held) or 1
     marks: Mapping[str, int] = {
         "saved for the backward pass": sum(o.bytes for o in held if o.saved),
@@ -135,7 +135,7 @@ def _marks(held: Sequence[Owned]) -> str:
 
 
 def held_table(use: MemoryUse) -> Table:
-    """The buffers at the peak."""
+    """Returns a table of the buffers at the peak."""
     shown = use.at_peak[:_ROWS]
     top = max((one.bytes for one in shown), default=0) or 1
     rows = tuple(
@@ -157,7 +157,7 @@ def held_table(use: MemoryUse) -> Table:
 
 
 def residual_table(kept: Saved, quote: Quoter) -> Table:
-    """What autodiff saved, by line."""
+    """Returns a table of the residuals by line."""
     owners: dict[str, list[Residual]] = {}
     for one in kept.residuals:
         owners.setdefault(one.line, []).append(one)
@@ -184,12 +184,12 @@ def residual_table(kept: Saved, quote: Quoter) -> Table:
 
 
 def types(values: Sequence[Owned], most: int = 2) -> str:
-    """`f32[4,4,128,128] x 2 and f32[4,4,128,32]`, largest first."""
+    """Returns the types of values, as `f32[4,4,128,128] x 2 and f32[4,4,128,32]`."""
     return listed(tally(one.type for one in values), most)
 
 
 def tally(words: Iterable[str]) -> list[str]:
-    """`["mul x 3", "tanh"]` in order of first appearance."""
+    """Returns words with their counts, `["mul x 3", "tanh"]`, in order of first appearance."""
     return [f"{word} x {n}" if n > 1 else word for word, n in Counter(words).items()]
 
 
