@@ -198,7 +198,7 @@ def _conv(node: Node, shapes: list[tuple[int, ...]]) -> int:
 def _taps(size: int, taps: int, out: int, stride: int, low: int, spread: int, dilate: int) -> int:
     """Counts pairs of output position and kernel tap that read an element, along one dimension.
 
-    Tap k of output o reads position o * stride + k * dilate - low of the input, whose elements lie
+    Tap k of output o reads position o * stride + k * dilate - low of the input, whose elements are
     `spread` apart. With size 3, 3 taps and low 1, output 0 reads -1, 0, 1, and -1 is padding.
     """
     if out * taps > _TAPS:

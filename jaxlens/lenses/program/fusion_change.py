@@ -36,7 +36,7 @@ def across_fusion(
     """Computes the change from just before fusion to the optimised program.
 
     Args:
-        capture: Any capture whose backend gives optimised HLO.
+        capture: Any capture whose backend provides optimised HLO.
         limit: Characters of dumps that may be read to name the responsible passes.
         dumps: The dumps to use; by default those of every pass.
 

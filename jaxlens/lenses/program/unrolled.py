@@ -28,11 +28,11 @@ from dataclasses import dataclass, field
 from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, columns
 from jaxlens.ir.graph import Module, Span
 
-_LEAST = 4  # copies
+_LEAST = 4  # copies that make a loop
 _SAVED = 16  # equations that a scan has to save for a loop to count
 _LEVELS = 3  # depth of nested loops
 _WINDOWS = 6  # window sizes: 1, 2, 4, ... 32
-_STRETCH = 64
+_STRETCH = 64  # symbols of the first slice that `_matching` compares
 _TURNS = 64  # positions that are tried as the start of a block
 _OUT = 1 << 40  # the offset of values from before the loop
 # Attributes that select a part of an operand. They may differ between copies, as an index may.
@@ -129,6 +129,8 @@ def _alike(module: Module, program: ProgramColumns) -> "array[int]":
 
 @dataclass(slots=True)
 class _Loop:
+    """A loop by positions in its body: `Unrolled` without what describes it to the user."""
+
     first: int
     size: int
     count: int
