@@ -159,7 +159,7 @@ def memory_use(capture: Capture) -> MemoryUse:
     whole = _whole(sizes.arguments, sizes.outputs, sizes.temporaries)
     reserved = None if whole is None else whole - (sizes.aliases or 0) + constants
     if reserved is not None and found is not None:
-        reserved = max(reserved, found.bytes)  # XLA omits tables of pointers on some devices
+        reserved = max(reserved, found.bytes)  # on some devices XLA's sizes omit tables of pointers
     return MemoryUse(
         found.bytes if found else None,
         reserved,
